@@ -186,13 +186,13 @@ class MetaWorldStream(TaskStream):
 
     @property
     def task(self) -> str:
-        """The name of the present class, such as ``"hammer-v3"``."""
+        """The name of the current class, such as ``"hammer-v3"``."""
         name: str = self.env.get_wrapper_attr("task")
         return name
 
     @property
     def task_description(self) -> str:
-        """The aim of the present class, as a sentence."""
+        """The aim of the current class, as a sentence."""
         sentence: str = self.env.get_wrapper_attr("task_description")
         return sentence
 
@@ -204,7 +204,7 @@ class MetaWorldStream(TaskStream):
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """How the present episode varies; see `MetaWorldMTEnv.variation_parameters`."""
+        """How the current episode varies; see `MetaWorldMTEnv.variation_parameters`."""
         found: dict[str, Any] | None = self.env.get_wrapper_attr("variation_parameters")
         return found
 

@@ -1,9 +1,9 @@
-"""Which task comes next.
+"""Strategies that select the next task.
 
-A strategy is a callable ``(num_tasks, last_task, rng) -> int``: ``last_task`` is the task that was
-drawn before, or ``None`` for the first draw after a seed; ``rng`` is the task stream. A strategy
-that remembers something also has ``reset()``, which is called whenever the task stream is seeded,
-and ``get_state()`` and ``set_state(state)`` (ready for JSON) if checkpoints are to hold it.
+A strategy is a callable ``(num_tasks, last_task, rng) -> int``: ``last_task`` is the previous draw,
+or ``None`` for the first draw after a seed; ``rng`` is the task stream. A strategy with memory also
+has ``reset()``, which is called whenever the task stream is seeded, and, for checkpoints,
+``get_state()`` and ``set_state(state)``, whose state JSON can hold.
 
 A strategy with a fourth parameter named ``history`` is a curriculum: it also sees a `TaskHistory`,
 the returns and successes of each task's last 20 episodes, which the environment keeps from the seed
@@ -17,7 +17,7 @@ on and which is part of its state. Ten lines are enough:
 ...         return rng.choice(unknown)
 ...     return int(np.argmin(rates + 0.1 * rng.random(num_tasks)))
 
-It goes where a name goes: ``MultiEnvWrapper(makers, select=hardest_first)``.
+Pass it instead of a name: ``MultiEnvWrapper(makers, select=hardest_first)``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SelectName: TypeAlias = Literal["least_success", "round_robin", "uniform", "with
 
 
 def uniform(num_tasks: int, last_task: int | None, rng: Generator) -> int:
-    """Any task, each as likely as the others.
+    """Draws any task with equal probability.
 
     >>> import gymnasium, mtwrappers
     >>> env = gymnasium.make("mtwrappers/MultiEnv-v0", select="uniform")
@@ -50,7 +50,7 @@ def uniform(num_tasks: int, last_task: int | None, rng: Generator) -> int:
 
 
 def round_robin(num_tasks: int, last_task: int | None, rng: Generator) -> int:
-    """The tasks in their order, from task 0 on, again and again.
+    """Cycles through the tasks in order, from task 0 on.
 
     >>> import gymnasium, mtwrappers
     >>> env = gymnasium.make("mtwrappers/MultiEnv-v0", select="round_robin")
@@ -75,15 +75,15 @@ class WithoutReplacement:
         self._sweep: list[int] = []
 
     def reset(self) -> None:
-        """Forgets what is left of the present sweep."""
+        """Forgets what is left of the current sweep."""
         self._sweep = []
 
     def get_state(self) -> list[int]:
-        """The tasks that are left of the present sweep."""
+        """The tasks that are left of the current sweep."""
         return list(self._sweep)
 
     def set_state(self, state: list[int]) -> None:
-        """Goes on with a sweep that `get_state` returned."""
+        """Restores the sweep that `get_state` returned."""
         self._sweep = list(state)
 
     def __call__(self, num_tasks: int, last_task: int | None, rng: Generator) -> int:
@@ -100,17 +100,17 @@ def least_success(
     history: TaskHistory,
     floor: float = 0.1,
 ) -> int:
-    """Tasks that fail come more often, in proportion to their recent rate of failure.
+    """Draws tasks in proportion to their recent failure rate.
 
-    First a group is drawn, then one of its tasks, each as likely as the others. A group that
-    had no episode yet counts as one that always fails.
+    First a group is drawn, then one of its tasks with equal probability. A group that has had no
+    episode yet counts as always failing.
 
     Args:
-        num_tasks: How many tasks there are.
-        last_task: Does not matter here.
+        num_tasks: The number of tasks.
+        last_task: Ignored.
         rng: The task stream.
-        history: Which tasks have succeeded.
-        floor: The share of the draws that goes to every group alike, so that none starves.
+        history: The recent successes of each task.
+        floor: The share of draws that is split evenly among all groups, so that none starves.
             ``functools.partial(least_success, floor=0.3)`` is a strategy too.
 
     Raises:
@@ -152,9 +152,9 @@ _NAMED: dict[str, Strategy] = {
 
 
 class TaskSelector:
-    """Draws task indices with a strategy and checks what it returns.
+    """Draws task indices with a strategy and checks them.
 
-    ``history`` is for the environment to feed; ``None`` where the strategy does not look at it.
+    The environment records episodes in ``history``, which is ``None`` if the strategy ignores it.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class TaskSelector:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned; a part that it lacks starts over."""
+        """Restores the state that `get_state` returned; parts that are ``None`` start over."""
         self.reset()
         if self.history is not None and state["history"] is not None:
             self.history.set_state(state["history"])
@@ -204,6 +204,6 @@ class TaskSelector:
         return self._last
 
     def _ask(self, method: str, *args: Any) -> Any:
-        """Calls a method of the strategy, if it has it."""
+        """Calls a method of the strategy, if it exists."""
         found = getattr(self._strategy, method, None)
         return None if found is None else found(*args)

@@ -44,26 +44,27 @@ def make_env(
     render_mode: str | None = None,
     env_kwargs: EnvKwargs | None = None,
 ) -> gymnasium.Env[Any, Any]:
-    """One environment that switches between registered ones; each reset draws the next.
+    """Makes one environment that switches between registered ones; each reset draws the next.
 
     Args:
-        env_ids: Registered ids; two of classic control, padded, by default.
-        task_names: Their names; by default the ids.
+        env_ids: Registered ids; by default two of classic control, padded.
+        task_names: The names of the tasks; by default the ids.
         task_encoding: ``"onehot"``, ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
-        task_embedding: More about each task, ``(num_tasks, E)`` numbers, appended to the
+        task_embedding: A vector for each task, ``(num_tasks, E)`` numbers, appended to the
             observation, before a one-hot.
-        action_repeat: For how many steps of the environment each action is repeated: a number, or a
-            list of one for each environment.
-        unify: ``"pad"``, or a dict of its arguments, pads observations and actions to one length,
-            and gives frames one size; see `MultiEnvWrapper`.
+        action_repeat: The number of environment steps for which each action is repeated, or a list
+            with one number for each environment.
+        unify: ``"pad"``, or a dict of settings, pads observations and actions to one length, and
+            resizes frames to one size; see `MultiEnvWrapper`.
         select: How the next task is drawn; see `mtwrappers.core.selection`.
         render_mode: Passed to every environment; ``"rgb_array"`` by default where
             ``unify={"render": True}`` needs it.
-        env_kwargs: Passed to every environment; or a list with a dict for each, which may say its
+        env_kwargs: Passed to every environment, or a list with a dict for each, which may contain
             ``max_episode_steps``.
 
     Raises:
-        ValueError: If an argument is none of those, or the environments do not fit together.
+        TypeError: If an argument has the wrong type, or spaces cannot be padded.
+        ValueError: If an argument is none of the above, or the environments' spaces differ.
 
     >>> import gymnasium, mtwrappers
     >>> ids = ["Acrobot-v1", "MountainCar-v0"]  # observations of 6 and of 2 numbers
@@ -92,7 +93,7 @@ def make_vec_env(
     record_episode_statistics: bool = True,
     **executor: Any,
 ) -> MetaVectorEnv:
-    """Sub-environments that each stay with one of the registered environments.
+    """Makes a vector environment in which each sub-environment runs one registered environment.
 
     Args:
         num_envs: How many environments in all, a multiple of the number of ids; 1 (Gymnasium's
@@ -148,7 +149,7 @@ def make_vec_env(
 
 
 def _padding(arguments: Mapping[str, Any]) -> Padding | None:
-    """The sizes that environments are padded to, so that each need not build the others."""
+    """The common padding, computed once so that no environment has to build the others."""
     probe = MultiEnvWrapper(**arguments)
     probe.close()
     return probe.padding

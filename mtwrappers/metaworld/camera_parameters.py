@@ -17,7 +17,7 @@ def camera_parameters(env: gymnasium.Env[Any, Any]) -> dict[str, dict[str, NDArr
     """Intrinsics and extrinsics of each camera in use, of its images as they are observed.
 
     ``intrinsics``, ``(3, 3)``, are in pixels. ``extrinsics``, ``(4, 4)``, lead from the frame of
-    the world (metres) to that of the camera, as of the present state: cameras on the gripper move.
+    the world (metres) to that of the camera, as of the current state: cameras on the gripper move.
     The frame of the camera is OpenCV's: x to the right of the image, y down, z ahead. A point
     ``(x, y, z)`` of the world is in the image at row ``v`` and column ``u``::
 
@@ -61,7 +61,7 @@ def camera_parameters(env: gymnasium.Env[Any, Any]) -> dict[str, dict[str, NDArr
 def segmentation_names(env: gymnasium.Env[Any, Any]) -> dict[tuple[int, int], tuple[str, str]]:
     """The names of what pixels are of, by the two numbers of a segmentation.
 
-    The numbers are MuJoCo's: the id of a geom or a site in the model of the present class, and its
+    The numbers are MuJoCo's: the id of a geom or a site in the model of the current class, and its
     type, 5 for a geom and 6 for a site (`mujoco.mjtObj`). Each class has ids of its own.
     ``segmentation_names(env)[tuple(pixel)]`` is the name, which most geoms lack, and the name of
     the body to which it belongs. Both are empty where nothing is.

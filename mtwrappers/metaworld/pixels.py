@@ -139,7 +139,7 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         self.observation_space = images["pixels"] if self._alone else Dict({**images, **boxes})
 
     def observation(self, obs: Any) -> Any:
-        """The present frames, and the parts of the state ``obs`` beside them."""
+        """The current frames, and the parts of the state ``obs`` beside them."""
         drawn = class_env_of(self.env).images(self._kinds.values())
         images: dict[str, Any] = {}
         for key, kind in self._kinds.items():

@@ -280,7 +280,7 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     @property
     def task_name(self) -> str:
-        """The upstream name of the present class, such as ``"SawyerReachEnvV3"``."""
+        """The upstream name of the current class, such as ``"SawyerReachEnvV3"``."""
         classes = list(self._mt_env.pool.layout.classes.values())
         name: str = classes[self._mt_env.get_task_obs()].__name__
         return name

@@ -80,7 +80,7 @@ def exclusive(method: Method) -> Method:
 
 
 class Present(NamedTuple):
-    """The present of some environments, with which a `MetaVectorEnv` of them goes on elsewhere.
+    """The current state of some environments, from which another `MetaVectorEnv` can continue.
 
     Attributes:
         due: Which are due for a reset.
@@ -621,7 +621,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         episode to the next, and no episode may be under way.
 
         Args:
-            between_episodes: Leave out the present episodes, whether there is a journal or not; a
+            between_episodes: Leave out the current episodes, whether there is a journal or not; a
                 `reset` is due after `set_state`.
 
         Raises:
@@ -643,7 +643,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     @exclusive
     def set_state(self, state: Mapping[str, Any], *, max_steps: int | None = MAX_STEPS) -> None:
-        """Goes on from what `get_state` returned.
+        """Restores the state that `get_state` returned.
 
         A state in mid-episode is replayed in environments that are built anew. After one between
         episodes, a `reset` of all environments is due.

@@ -198,7 +198,7 @@ class MetaParallelEnvExecutor(WorkersExecutor):
     had at its last reset, replays the steps since then, and checks that their observations and
     rewards are the same. So environments must be deterministic, and all that they keep from one
     episode to the next must be in their ``np_random``, or in ``get_state()`` and
-    ``set_state(state)``. The actions of the present episodes are kept in memory.
+    ``set_state(state)``. The actions of the current episodes are kept in memory.
 
     Workers end with their parent, and have global random states (``random``, ``np.random``) of
     their own. A process that is forked from the parent cannot use its executor. Needs POSIX (Linux,
