@@ -18,6 +18,13 @@ import griffe
 _DOCTEST = re.compile(r"^( *)>>> (?:.*\n?)+?(?=^\s*$|\Z)", re.MULTILINE)
 # An entry of the reference; of a module perhaps with those of its members that are there.
 _ENTRY = re.compile(r"^::: (\S+)(?:\n    options:\n      members: \[(.*)\])?$", re.MULTILINE)
+# Where modules are described that have no entry.
+_PAGES = {
+    "mtwrappers.metaworld.descriptions": "../guides/language.md",
+    "mtwrappers.metaworld.pixels": "../guides/pixels.md",
+    "mtwrappers.metaworld.variation": "../guides/variation.md",
+    "mtwrappers.samplers.path": "samplers.md#trajectories",
+}
 _NAME = re.compile(r"(?<![`\[])`([\w.]+)`(?!`)")
 
 
@@ -40,10 +47,12 @@ class Docstrings(griffe.Extension):
             return
 
         def linked(found: re.Match[str]) -> str:
+            if found[1] in _PAGES:
+                return f"[{found[0]}]({_PAGES[found[1]]})"
             # `mtwrappers.evaluate`, or `Protocol.evaluate`
             parts = found[1].split(".")
             name = parts[-1] if parts[0] == "mtwrappers" else parts[0]
-            its_own = name in (obj.name, obj.parent and obj.parent.name)
+            its_own = parts[0] == name and name in (obj.name, obj.parent and obj.parent.name)
             beside = f"{obj.module.path}.{name}"
             entry = beside if beside in self._members else self._entries.get(name)
             return found[0] if its_own or entry is None else f"[{found[0]}][{entry}]"
