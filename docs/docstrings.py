@@ -92,21 +92,19 @@ def _written_out(value: Any, package: griffe.Module) -> Any:
     """A type or a default, with what this package's aliases and constants stand for."""
     if isinstance(value, list):
         return [_written_out(one, package) for one in value]
-    if isinstance(value, griffe.ExprName):
+    if isinstance(value, (griffe.ExprName, griffe.ExprAttribute)):
         home, _, path = value.canonical_path.partition(".")
-        if home != package.name or not path:
-            return value
         try:
-            known = package[path]
-        except KeyError:  # a parameter, or a name of another package
+            known = package[path] if home == package.name else None
+        except KeyError:
             return value
-        if not isinstance(known, griffe.Attribute) or known.value is None:
+        if not isinstance(known, griffe.Attribute):
             return value
-        is_text = isinstance(known.value, str)  # a number or a text, as it stands in the code
-        if is_text is (str(known.annotation) == "TypeAlias"):
-            return value
-        return known.value if is_text else _written_out(known.value, package)
-    if not isinstance(value, griffe.Expr) or isinstance(value, griffe.ExprAttribute):
+        if isinstance(known.value, str) and str(known.annotation) != "TypeAlias":
+            return known.value  # a number or a text, as it stands in the code
+        is_type = isinstance(known.value, (griffe.ExprSubscript, griffe.ExprBinOp))
+        return _written_out(known.value, package) if is_type else value
+    if not isinstance(value, griffe.Expr):
         return value
     fields = (field.name for field in dataclasses.fields(value))
     return dataclasses.replace(
