@@ -117,7 +117,7 @@ def test_every_field_counts_in_the_digest():
             "5 idle steps leave none of 5 steps",
         ),
         ({"camera_name": "corner"}, "observation='state' and camera_name='corner' do not go"),
-        ({"depth": True}, "depth is observed beside frames, got observation='state'"),
+        ({"depth": True}, "depth needs frames, got observation='state'"),
         ({**SEEN_FIELDS, "camera_name": ["corner"] * 2}, "none twice, got .'corner', 'corner'"),
         ({"observation": "pixels"}, "observation='pixels' and camera_name=None do not go together"),
         (

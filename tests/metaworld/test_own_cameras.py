@@ -227,7 +227,7 @@ def test_what_is_no_camera_is_refused(settings, message):
             {"camera_name": ["corner"], "cameras": {"corner": MINE}},
             "the names in cameras must differ from topview, .*, got 'corner'",
         ),
-        ({"observation": "state", "depth": True}, "beside frames, got observation='state'"),
+        ({"observation": "state", "depth": True}, "need frames, got observation='state'"),
     ],
 )
 def test_what_does_not_go_together_is_refused(look, message):
