@@ -49,7 +49,7 @@ def digest(actions: Actions) -> str:
 
 
 class ActionRecorder(Observer):
-    """Collects the actions of each of ``N`` environments, and passes them on at an episode's end."""
+    """Collects the actions of ``N`` environments, and passes on those of each finished episode."""
 
     def __init__(self, keep: Callable[[Episode, NDArray[Any]], object]) -> None:
         self._keep = keep
