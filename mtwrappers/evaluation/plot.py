@@ -1,4 +1,4 @@
-"""Results as pictures."""
+"""Plots of results."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SUCCESS = (
     ("success_once", DARK, "at any step (success_once)"),
     ("success_final", LIGHT, "at the last step (success_final)"),
 )
-# Those of Okabe & Ito (2008), which colour-blind readers distinguish; black comes last.
+# The colours of Okabe & Ito (2008), which colour-blind readers can distinguish; black is last.
 _METHODS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"
-_MARKS = "osD^vP"  # of another number, so that 42 methods differ
-_ACROSS = 5  # panels of tasks beside one another
+_MARKS = "osD^vP"  # 6 marks and 7 colours, so that 42 methods differ
+_ACROSS = 5  # panels per row
 Kind: TypeAlias = Literal["curve", "unadapted", "level", "beside"]
 
 
@@ -30,9 +30,9 @@ class Line(NamedTuple):
 
     Args:
         label: The method's name.
-        points: By the training steps, ascending.
-        kind: A ``"curve"``, one of a policy before it is adapted, a ``"level"`` that is the same at
-            all steps, or points of somebody else, ``"beside"``.
+        points: The estimates by training steps, ascending.
+        kind: A ``"curve"``, a curve before adaptation (``"unadapted"``), a ``"level"`` that is the
+            same at all steps, or points from other sources (``"beside"``).
     """
 
     label: str
@@ -83,7 +83,7 @@ def draw_bars(
 
 
 class GoalMark(NamedTuple):
-    """A goal in a picture: where the object starts and has to go, seen from above, in metres.
+    """A goal in a plot: the start and goal positions of the object from above, in metres.
 
     ``success`` is the share of its episodes that succeeded.
     """
@@ -93,8 +93,8 @@ class GoalMark(NamedTuple):
     success: float
 
 
-# How goals are drawn: the name, the color and the marker of those that succeeded, that did in some
-# of their episodes, and that failed. The colors differ for color-blind eyes, and in gray.
+# The name, color and marker of goals that succeeded, succeeded in some episodes, and failed. The
+# colors can be distinguished by color-blind readers, and in gray.
 _GOALS = (
     ("succeeded", LIGHT, "o"),
     ("succeeded in some episodes", "#e69f00", "s"),
@@ -103,9 +103,9 @@ _GOALS = (
 
 
 def draw_goals(path: Path, tasks: Mapping[str, Sequence[GoalMark]], title: str) -> None:
-    """Draws a panel per task: a mark at each goal, and a line to it from where its object starts.
+    """Draws a panel per task: a mark at each goal, and a line to it from the object's start.
 
-    Failures are on top. Panels have scales of their own, the same for x and y.
+    Failures are on top. Each panel has its own scale, the same for x and y.
     """
     module, lines = (import_extra(f"matplotlib.{name}", "cli") for name in ("figure", "lines"))
     columns = min(len(tasks), 5)
@@ -168,12 +168,12 @@ def draw_curves(
     adaptation_length: int,
     title: str,
 ) -> None:
-    """Draws a metric by episode since the trial's begin: each task, and their mean."""
+    """Draws a metric against the episode of the trial: each task, and their mean."""
     figure, axes = _figure(4.5)
     x = np.arange(1, len(means) + 1)
     for task, curve in curves.items():
         axes.plot(x, _values(curve), linewidth=1, marker=".", label=task)
-    # Below the tasks, which it would hide where they agree.
+    # Below the tasks, so that it does not hide them.
     mean = {"color": INK, "linewidth": 4, "alpha": 0.5, "marker": "o", "zorder": 1}
     axes.plot(x, _values(means), label="mean", **mean)
     low, high = _values(means, "low"), _values(means, "high")
@@ -193,7 +193,7 @@ def draw_curves(
 def draw_training(
     path: Path, panels: Mapping[str, Sequence[Line]], title: str, caption: Sequence[str]
 ) -> None:
-    """Draws success rates against training steps: a wide panel, and below it one for each other."""
+    """Draws success rates against training steps: a wide panel, and small panels below it."""
     module, ticker = (import_extra(f"matplotlib.{name}", "cli") for name in ("figure", "ticker"))
     (name, lines), *others = panels.items()
     rows = -(-len(others) // _ACROSS)
@@ -235,7 +235,7 @@ def draw_training(
 
 
 def _draw_line(axes: Any, line: Line, place: int, end: float, width: float) -> None:
-    """Draws one of a panel; ``end`` is where a level ends."""
+    """Draws a line of a panel; ``end`` is the right end of a level."""
     style: dict[str, Any] = {
         "color": _METHODS[place % len(_METHODS)],
         "marker": _MARKS[place % len(_MARKS)],
@@ -258,7 +258,7 @@ def _draw_line(axes: Any, line: Line, place: int, end: float, width: float) -> N
     axes.fill_between(steps, low, high, color=color, alpha=alpha, linewidth=0)
     known = [False, *np.isfinite(low), False]
     for i, (x, *ends) in enumerate(zip(steps, low, high, strict=True)):
-        if known[i + 1] and not known[i] and not known[i + 2]:  # a band of one point is no area
+        if known[i + 1] and not known[i] and not known[i + 2]:  # a band of one point has no area
             axes.plot([x, x], ends, color=color, linewidth=2 * width, alpha=0.35)
 
 
@@ -271,7 +271,7 @@ def draw_stream(
     title: str,
     footer: str,
 ) -> None:
-    """Draws the mean of all phases by agent steps, and below it each phase, one above the other."""
+    """Draws the mean of all phases against agent steps, and each phase in a row below it."""
     module = import_extra("matplotlib.figure", "cli")
     n = len(each)
     figure = module.Figure(figsize=(8, 2.6 + 0.62 * n), layout="constrained", dpi=120)
@@ -335,6 +335,6 @@ def _figure(height: float) -> tuple[Any, Any]:
 
 
 def _values(found: Sequence[Estimate | None], end: str = "value") -> list[float]:
-    """A number of each estimate, NaN where there is none."""
+    """A field of each estimate, NaN where there is none."""
     values = (None if estimate is None else getattr(estimate, end) for estimate in found)
     return [np.nan if value is None else float(value) for value in values]

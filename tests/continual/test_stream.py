@@ -301,7 +301,7 @@ def test_after_a_boundary_a_reset_is_due():
     env.reset(seed=0)
     env.step(0)
     env.step(0)
-    with pytest.raises(ResetNeeded, match="phase 1 goes on with step 2"):
+    with pytest.raises(ResetNeeded, match="phase 1 continues with step 2"):
         env.step(0)
 
 
