@@ -41,7 +41,7 @@ class Terminal(Console):
 
 
 def say(text: str, style: str = "", *, stderr: bool = False) -> None:
-    """Prints lines literally: text from a file cannot contain markup or control characters.
+    """Prints lines literally: text from a file cannot inject markup or control characters.
 
     Long lines are not wrapped, so that commands can be copied. ``style`` is a style of rich.
     """
@@ -83,5 +83,5 @@ def progress_bar() -> Any:
         TextColumn("{task.fields[rate]}"),
         console=terminal,
         disable=not terminal.is_terminal,
-        redirect_stdout=os.isatty(1),  # otherwise a policy's prints would leave the pipe
+        redirect_stdout=os.isatty(1),  # a pipe gets a policy's prints directly
     )

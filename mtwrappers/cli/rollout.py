@@ -180,7 +180,7 @@ class Rollout:
             execution=self.execution,
             renders=films,
         )
-        # The episodes are those of the benchmark's id, from which others make the environments.
+        # The benchmark's own environments run the same episodes, and its spec is simpler.
         envs.spec = copy.deepcopy(gymnasium.spec(self.env_id))
         envs.spec.kwargs.update(kwargs)
         return envs

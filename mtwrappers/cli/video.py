@@ -34,7 +34,7 @@ def can_film() -> bool:
         )
         return False
     os.environ["MUJOCO_GL"] = name
-    with after_start():  # so that the forkserver does not print a traceback
+    with after_start():  # so that Ctrl-C prints no traceback of the forkserver
         forkserver.ensure_running()
     return True
 
@@ -56,7 +56,7 @@ class Videos(Observer):
             self._film([i])
 
     def step(self, step: Step) -> None:
-        """Films every few steps, except the last, which already shows the next episode."""
+        """Films every few steps, except the last, which already belongs to the next episode."""
         for i in self._length:
             self._length[i] += 1
         self._film(

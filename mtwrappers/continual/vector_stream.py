@@ -69,7 +69,7 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
         short = [i for i, phase in enumerate(self.phases) if phase.steps < self.num_envs]
         if short:
             raise ValueError(
-                f"each of {self.num_envs} environments needs a step of every phase, got "
+                f"a phase must have at least {self.num_envs} steps, one per environment, got "
                 f"{self.phases[short[0]].steps} for phase {short[0]}"
             )
         self._counted = self.num_envs  # the count of the step under way
