@@ -10,7 +10,8 @@ import griffe
 
 # From a prompt to the next empty line, or the end.
 _DOCTEST = re.compile(r"^( *)>>> (?:.*\n?)+?(?=^\s*$|\Z)", re.MULTILINE)
-_ENTRY = re.compile(r"^::: (\S+)$", re.MULTILINE)
+# An entry of the reference; of a module perhaps with those of its members that are there.
+_ENTRY = re.compile(r"^::: (\S+)(?:\n    options:\n      members: \[(.*)\])?$", re.MULTILINE)
 _NAME = re.compile(r"(?<![`\[])`([\w.]+)`(?!`)")
 
 
@@ -19,7 +20,9 @@ class Docstrings(griffe.Extension):
 
     def __init__(self) -> None:
         pages = "\n".join(page.read_text() for page in Path(__file__).parent.glob("api/*.md"))
-        self._entries = {entry.rpartition(".")[2]: entry for entry in _ENTRY.findall(pages)}
+        found = _ENTRY.findall(pages)
+        self._entries = {entry.rpartition(".")[2]: entry for entry, _ in found}
+        self._members = {f"{entry}.{name}" for entry, own in found for name in own.split(", ")}
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Called for every object that has been read."""
@@ -31,8 +34,9 @@ class Docstrings(griffe.Extension):
             parts = found[1].split(".")
             name = parts[-1] if parts[0] == "mtwrappers" else parts[0]
             its_own = name in (obj.name, obj.parent and obj.parent.name)
-            entry = None if its_own else self._entries.get(name)
-            return found[0] if entry is None else f"[{found[0]}][{entry}]"
+            beside = f"{obj.module.path}.{name}"
+            entry = beside if beside in self._members else self._entries.get(name)
+            return found[0] if its_own or entry is None else f"[{found[0]}][{entry}]"
 
         text = _NAME.sub(linked, obj.docstring.value)
         obj.docstring.value = _DOCTEST.sub(_fenced, text)

@@ -198,9 +198,9 @@ HEAD = """# The 50 classes
 
 <!-- Written by docs/gallery.py; edit that file, not this one. -->
 
-Meta-World has 50 *classes* of tasks. Each picture is of a class about half way through an episode
-of its scripted expert. All 50 are in MT50; the last row says whether a class is also in MT10 or
-ML10. To make an environment of one class:
+Meta-World has 50 *classes* of tasks. This page describes each of them, with a picture of its
+scripted expert halfway through an episode. All 50 are in MT50; the last row of each table says
+whether a class is also in MT10 or ML10. To make an environment of one class:
 
 ```python
 import gymnasium
@@ -214,8 +214,8 @@ assert info["task_name"] == "hammer-v3"
 
 ## How to read the tables
 
-**Observation.** Every class has the same 39 numbers, in metres where they are positions. The table
-says which of the numbers 4 to 17 a class uses; the others of these stay zero.
+**Observation.** Every class has the same 39 numbers; positions are in metres. Of the numbers 4 to
+17, each table lists those that its class uses; the others are zero.
 
 | numbers | meaning |
 |---|---|
@@ -224,20 +224,20 @@ says which of the numbers 4 to 17 a class uses; the others of these stay zero.
 | 4-6, 7-10 | position and rotation (a quaternion) of the first object |
 | 11-13, 14-17 | position and rotation of the second object |
 | 18-35 | the numbers 0 to 17, one step earlier |
-| 36-38 | position of the goal; zeros where the benchmark hides it (ML1, ML10, ML25, ML45) |
+| 36-38 | position of the goal; zeros if the benchmark hides it (ML1, ML10, ML25, ML45) |
 
 ```python
 gripper, goal = obs[0:3], obs[36:39]
 assert (obs[0:18] == obs[18:36]).all()  # at a reset there is no earlier step
 ```
 
-**Action.** Every class has the same four numbers, from -1 to 1: how to move the gripper along x, y
+**Action.** Every class has the same four numbers in [-1, 1]: the movement of the gripper along x, y
 and z (1 is one centimetre per step), and how strongly to close it.
 
-**Expert success.** How many of {episodes} episodes Meta-World's scripted expert solves. Each has
-500 steps and a different goal. "At any step" counts episodes in which any step was a success; "at
-the last" counts those that end in success. Experts keep moving after a success, and some of them
-undo it.
+**Expert success.** The share of {episodes} episodes that Meta-World's scripted expert solves. Each
+has 500 steps and a different goal. "At any step" counts episodes in which any step was a success;
+"at the last" counts those that end in success. Experts keep moving after a success, and some of
+them undo it.
 
 **Step cost.** The time of one step compared with one step of reach-v3 on the same machine.
 

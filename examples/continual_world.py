@@ -33,7 +33,7 @@ BATCH, STEPS_PER_UPDATE = 128, 2
 
 
 class Imitator:
-    """Learns what the expert of the present task would do; an instance is a ``learn(steps)``.
+    """Learns what the expert of the current task would do; an instance is a ``learn(steps)``.
 
     Args:
         env: Observations ``(O,)``; infos name the task and the phase.

@@ -14,9 +14,9 @@ from tests.vector.processes import nothing_left_behind
 with contextlib.suppress(ImportError):  # without MuJoCo there are no models
     import tests.models  # noqa: F401
 
-# A fork server, which then has what its workers import.
+# A fork server, which then has what its workers import: each worker imports the module of its test.
 multiprocessing.set_forkserver_preload(
-    ["pytest", "gymnasium.wrappers.vector", "mtwrappers.vector.executors", "tests.vector.faults"]
+    ["hypothesis", "metaworld", "tests.evaluation.fakes", "tests.odd_inputs", "tests.vector.faults"]
 )
 
 # A process started in the background of a script ignores Ctrl-C, which some tests press.

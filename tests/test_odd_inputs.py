@@ -41,14 +41,14 @@ do(drawing(2), "reset(seed=0)") -> ValueError: ...must be an integer in [0, 1], 
 do(drawing(None), "reset(seed=0)") -> ValueError: ...be an integer in [0, 1], got None
 multi().step(0) -> ResetNeeded: task 0 was set but not reset: call reset() before step()
 multi().reset(options="task_state") -> TypeError: options of MultiEnvWrapper must be a dict, got
-multi().reset(options={"Task_state": 1}) -> ValueError: MultiEnvWrapper knows ...['Task_state']
+multi().reset(options={"Task_state": 1}) -> ValueError: MultiEnvWrapper takes ...['Task_state']
 multi().reset(options={"resampel_task": 1}) -> ValueError: MultiEnvWrapper ...['resampel_task']
 multi().reset(options={"resample_task": "no"}) -> TypeError: options['resample_task'] must ...'no'
 multi(task_names={"a", "b"}) -> TypeError: task_names must be a list of at least one name, got {
 MultiEnvWrapper(np.array(3)) -> TypeError: funcs_to_make_envs must be a list of ...got array(3)
 multi().set_state(None) -> TypeError: a state must be a dict, got None
 EnvToMTEnv(None, [1]) -> TypeError: env must be a gymnasium.Env, got None
-EnvToMTEnv(CountingEnv(), [1]) -> TypeError: <CountingEnv instance> has no set_task(task); pass set_
+EnvToMTEnv(CountingEnv(), [1]) -> TypeError: <CountingEnv instance> has no set_task(task); pass a
 goals(3) -> TypeError: tasks must be a list of at least one task, got 3
 goals([{"goal": (1, 0)}], 3) -> TypeError: set_task must be callable, got 3
 goals([{"goal": (1, 0)}], task_obs=3) -> ValueError: task_obs and ...got only one

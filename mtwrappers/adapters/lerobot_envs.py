@@ -85,7 +85,13 @@ def make_class_env(name: str, **kwargs: Any) -> LeRobotEnv:
 
     Args:
         name: Such as ``"reach-v3"``.
-        **kwargs: Arguments of `gymnasium.make` for ``mtwrappers/MT1-v0``.
+        **kwargs: Other arguments of `gymnasium.make` for ``mtwrappers/MT1-v0``, such as
+            ``observation``, ``width`` and ``height``; see `make_env`.
+
+    >>> from mtwrappers.adapters.lerobot_envs import make_class_env
+    >>> env = make_class_env("reach-v3", observation="pixels_agent_pos", width=64, height=64)
+    >>> {name: space.shape for name, space in env.observation_space.items()}
+    {'agent_pos': (4,), 'pixels': (64, 64, 3)}
     """
     env: gymnasium.Env[Any, Any] = gymnasium.make(
         "mtwrappers:mtwrappers/MT1-v0",

@@ -34,7 +34,7 @@ def as_pufferlib_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
 
     Raises:
         DependencyNotInstalled: If PufferLib is not installed.
-        TypeError: If it is no such vector environment.
+        TypeError: If it is not such a vector environment.
         ClosedEnvironmentError: If it was closed.
         ValueError: If it is in another autoreset mode, or observations have a Text. When an episode
             is truncated, if the policy of ``env.trainer`` is recurrent: its state at the last

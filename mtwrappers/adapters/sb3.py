@@ -50,7 +50,7 @@ def as_sb3_vec_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
 
     Raises:
         DependencyNotInstalled: If Stable-Baselines3 is not installed.
-        TypeError: If it is no such vector environment.
+        TypeError: If it is not such a vector environment.
         ClosedEnvironmentError: If it was closed.
         ValueError: If it is in another autoreset mode: SB3 wants the first observation of the next
             episode in the step that ends one. Or if observations are a Dict in a Dict,

@@ -28,7 +28,7 @@ def as_skrl_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
 
     Raises:
         DependencyNotInstalled: If skrl is not installed.
-        TypeError: If it is no such vector environment.
+        TypeError: If it is not such a vector environment.
         ClosedEnvironmentError: If it was closed.
         ValueError: If it is in another autoreset mode, or observations have a Text.
 

@@ -26,7 +26,7 @@ def as_tianshou_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
 
     Raises:
         DependencyNotInstalled: If Tianshou is not installed.
-        TypeError: If it is no such vector environment.
+        TypeError: If it is not such a vector environment.
         ClosedEnvironmentError: If it was closed.
         ValueError: If it is in another autoreset mode: collectors reset themselves. Or if
             observations have a Text.

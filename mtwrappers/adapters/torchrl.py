@@ -29,7 +29,7 @@ def as_torchrl_env(vec_env: VectorEnv[Any, Any, Any], **kwargs: Any) -> Any:
 
     Raises:
         DependencyNotInstalled: If TorchRL is not installed.
-        TypeError: If it is no such vector environment.
+        TypeError: If it is not such a vector environment.
         ClosedEnvironmentError: If it was closed.
         ValueError: If it resets in the next step: TorchRL knows no steps without an action.
             Or if observations have a Text.

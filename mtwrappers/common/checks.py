@@ -1,4 +1,4 @@
-"""Checks of what callers give: each returns the value, or says what was expected and what came."""
+"""Checks of arguments: each returns the value, or raises an error with expected and actual."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _whole(value: Any) -> int:
 
 
 def _of_a_size(number: int, name: str) -> int:
-    """Refuses what no list is long enough for, and no loop comes to the end of."""
+    """Returns ``number``, or raises `ValueError` if it is larger than any size in Python."""
     if number > sys.maxsize:
         raise ValueError(f"{name} must be at most {sys.maxsize}, got {number}")
     return number
@@ -86,14 +86,14 @@ def _number(value: Any) -> float:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Returns a ``bool``, or raises `TypeError`: ``"no"`` would count as true."""
+    """Returns ``value`` as a ``bool``, or raises `TypeError`: ``"no"`` would count as true."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
 def check_choice(value: Any, known: Sequence[Any], name: str) -> Any:
-    """Returns that of ``known`` which ``value`` is, or raises `ValueError`; 1 is not ``True``."""
+    """Returns ``value`` if it is in ``known``, or raises `ValueError`; 1 is not ``True``."""
     if isinstance(value, np.bool_):
         value = bool(value)
     for one in known:
@@ -127,7 +127,7 @@ def check_string(value: Any, name: str) -> str:
 
 
 def check_name(value: str | None, name: str) -> str | None:
-    """Returns a name that is to be saved and printed, or ``None``.
+    """Returns ``value``, a name to be saved and printed, or ``None``.
 
     Raises:
         TypeError: If it is not a string.
@@ -146,8 +146,8 @@ def check_space(value: Any, name: str) -> Any:
 
 
 def check_mapping(value: Any, name: str) -> Mapping[Any, Any]:
-    """Returns ``value`` if it is a dict or the like, or raises `TypeError`."""
-    if not isinstance(value, (dict, Mapping)):  # which is quicker of a dict
+    """Returns ``value`` if it is a mapping, or raises `TypeError`."""
+    if not isinstance(value, (dict, Mapping)):  # dict first, because it is faster
         raise TypeError(f"{name} must be a dict, got {value!r}")
     return value
 
@@ -155,7 +155,7 @@ def check_mapping(value: Any, name: str) -> Mapping[Any, Any]:
 def check_list(value: Any, name: str, what: str) -> list[Any]:
     """Returns an iterable as a list, or raises `TypeError`, or `ValueError` if it is empty.
 
-    ``what`` is what one of its items is called.
+    ``what`` is the word for one item in messages.
     """
     try:
         # A set has no order.
@@ -183,7 +183,7 @@ def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...
 
 
 def check_each(value: Any, n: int, name: str, check: Callable[[Any, str], Any]) -> tuple[Any, ...]:
-    """Returns a value for each of ``n`` tasks, given one for all or a list; ``None`` passes."""
+    """Returns ``n`` checked values, given one for all tasks or a list of ``n``; ``None`` passes."""
     listed = isinstance(value, (list, tuple, np.ndarray))
     values = list(value) if listed else [value] * n
     if len(values) != n:
@@ -193,7 +193,7 @@ def check_each(value: Any, n: int, name: str, check: Callable[[Any, str], Any]) 
 
 
 def check_env(value: Any, name: str, method: str | None = None) -> Any:
-    """Returns a `gymnasium.Env`, with ``method`` if one is named, or raises `TypeError`."""
+    """Returns ``value`` if it is a `gymnasium.Env` (with ``method``), or raises `TypeError`."""
     if not isinstance(value, gymnasium.Env):
         raise TypeError(f"{name} must be a gymnasium.Env, got {value!r}")
     if method is not None and not value.has_wrapper_attr(method.partition("(")[0]):
@@ -202,7 +202,7 @@ def check_env(value: Any, name: str, method: str | None = None) -> Any:
 
 
 def construct_env(maker: Callable[[], Any], what: str) -> Any:
-    """The `gymnasium.Env` with spaces that a constructor makes, or an error that names ``what``."""
+    """Constructs a `gymnasium.Env` and checks its spaces; errors name ``what``."""
     try:
         env = maker()
     except Exception as exc:
@@ -217,7 +217,7 @@ def construct_env(maker: Callable[[], Any], what: str) -> Any:
 
 
 def check_log_sink(sink: LogSink | logging.Logger | None) -> LogSink:
-    """Returns a callable ``(key, value)`` for figures, by default of the logger ``mtwrappers``."""
+    """Returns a callable ``(key, value)``, by default logging to the logger ``mtwrappers``."""
     if sink is None:
         sink = logging.getLogger("mtwrappers")
     if isinstance(sink, logging.Logger):
@@ -231,11 +231,11 @@ def check_log_sink(sink: LogSink | logging.Logger | None) -> LogSink:
 def check_options(
     options: Mapping[str, Any] | None, known: Collection[str], what: str, *, passes_on: bool = False
 ) -> None:
-    """Refuses unknown options of a reset that are meant for us, with a `ValueError`.
+    """Raises `ValueError` for unknown reset options that are meant for this package.
 
-    Those are the ones that come close to a known one, and those that speak of tasks, unless the
-    environment passes options on to another, which may know them. All others may be somebody
-    else's: Minari and Gymnasium's wrappers pass their own.
+    These are options spelled almost like a known one, and options with "task" in their name unless
+    the environment passes options on to another. All others are accepted, because Minari and
+    Gymnasium's wrappers pass options of their own.
     """
     if options is None:
         return
@@ -246,16 +246,16 @@ def check_options(
         if key not in known and ours:
             unknown.append(key)
     if unknown:
-        expected = f"knows {sorted(known)}" if known else "has none"
-        raise ValueError(f"{what} {expected} as options of reset, got {sorted(unknown)}")
+        expected = f"takes the reset options {sorted(known)}" if known else "takes no reset options"
+        raise ValueError(f"{what} {expected}, got {sorted(unknown)}")
 
 
 def check_keywords(
     given: Iterable[str], known: Iterable[str], what: str, hints: Mapping[str, str] | None = None
 ) -> None:
-    """Refuses an unknown keyword argument with a `TypeError` that names what comes close.
+    """Raises `TypeError` for an unknown keyword argument, with a hint at similar names.
 
-    ``hints`` has the end of the message for names that are known elsewhere.
+    ``hints`` maps names that are known elsewhere to the end of the message.
     """
     names = sorted(known)
     for name in (name for name in given if name not in names):

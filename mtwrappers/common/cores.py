@@ -1,4 +1,4 @@
-"""How many cores this process may use."""
+"""The number of cores that this process may use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def cores() -> int:
-    """How many cores this process may use: of those that it may run on, what its quota pays for."""
+    """The number of cores in the process's affinity mask, limited by its CPU quota."""
     if hasattr(os, "sched_getaffinity"):
         count = len(os.sched_getaffinity(0))
     else:
@@ -18,7 +18,7 @@ def cores() -> int:
 
 
 def _cpu_quota(root: Path = Path("/")) -> float:
-    """How many CPUs' time the control groups of this process have, in both of their versions."""
+    """The CPU quota of this process's control groups (version 1 or 2), in CPUs."""
     quota = math.inf
     with contextlib.suppress(OSError, ValueError):  # a system without them
         for line in (root / "proc/self/cgroup").read_text().splitlines():
@@ -26,7 +26,7 @@ def _cpu_quota(root: Path = Path("/")) -> float:
             if controllers and "cpu" not in controllers.split(","):
                 continue
             top = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
-            # A container may see the path of its group outside, and its files at the top.
+            # A container may read the group's path on the host, with its files at the top.
             group = top / path.lstrip("/")
             for place in (group, *group.parents):
                 quota = min(quota, _quota_of(place))
@@ -36,8 +36,8 @@ def _cpu_quota(root: Path = Path("/")) -> float:
 
 
 def _quota_of(group: Path) -> float:
-    """How many CPUs' time one control group has."""
-    with contextlib.suppress(OSError, ValueError):  # "max", or not there
+    """The CPU quota of one control group, in CPUs; infinite without a limit."""
+    with contextlib.suppress(OSError, ValueError):  # "max", or no such file
         if (both := group / "cpu.max").exists():
             quota, period = map(int, both.read_text().split())
         else:

@@ -1,4 +1,4 @@
-"""The hint at the end of a message about a name that is unknown."""
+"""The hint at the end of a message about an unknown name."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """The question which of the known names was meant; empty if none comes close.
+    """A question that suggests similar known names; empty if there are none.
 
-    Up to three names, the closest first, whatever their case.
+    It suggests up to three names, the closest first, and ignores case.
 
     >>> from mtwrappers.common.did_you_mean import did_you_mean
     >>> did_you_mean("mt1O", ["MT1", "MT10", "ML45"])

@@ -1,8 +1,8 @@
-"""The exceptions of this package, and how any exception says where it came from.
+"""The exceptions of this package, and notes on where an exception came from.
 
-An exception of an environment is raised as it is. That it came from environment 3 is a note, which
-tracebacks have (see `BaseException.add_note`). An exception that a line of this package has raised
-says so in its message, for programs that read messages.
+An exception of an environment is raised unchanged; a note says that it came from environment 3 (see
+`BaseException.add_note`). An exception that this package itself raised has the place in its message
+instead, for programs that read only messages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import cloudpickle
 E = TypeVar("E", bound=BaseException)
 # Modules whose exceptions are our own. Gymnasium's vector environments batch infos for ours.
 _OURS = ("mtwrappers.", "gymnasium.vector.")
-# Of what `str.isprintable` lets through: letters and marks that draw nothing
+# Invisible characters that `str.isprintable` accepts: letters and marks that draw nothing
 # (Default_Ignorable_Code_Point of Unicode 15.1), and Braille's blank.
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
@@ -25,38 +25,36 @@ _INVISIBLE = re.compile(
 
 
 class SeedNotSetError(AssertionError):
-    """A random stream was asked for a number before it was seeded.
+    """A random stream was used before it was seeded.
 
-    It is an ``AssertionError`` because that is what MTEnv raised, but it is raised under
-    ``python -O`` too.
+    It is an ``AssertionError`` for compatibility with MTEnv, and is raised under ``python -O`` too.
     """
 
 
 class WorkerDiedError(RuntimeError):
-    """A worker process died, or hung for longer than its timeout, and its steps are lost.
+    """A worker process died, or hung for longer than its timeout, and its episodes are lost.
 
     The message names the worker, how it ended, its environments and their tasks.
     """
 
 
 class NotDeterministicError(RuntimeError):
-    """An environment that was used in the same way again did not return the same again."""
+    """An environment returned different values when the same calls were repeated."""
 
 
 class WorkerTraceback(Exception):  # noqa: N818 (it is a cause, never raised itself)
-    """The traceback of an exception in a worker, as the cause of the one raised here."""
+    """The traceback of a worker's exception, as the cause of the exception raised here."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
 
 
 def printable(text: str, most: int | None = None) -> str:
-    r"""A text from anywhere as it can be printed: on a terminal it draws what it says, no more.
+    r"""Escapes an untrusted text so that it is safe to print on a terminal.
 
-    Escaped are control characters (which move the cursor and erase), what
-    changes the direction of writing, what has no width or draws nothing, lone surrogates, and every
-    blank but the space. All other letters, marks and signs stay. A text of more than ``most``
-    characters is cut.
+    It escapes control characters (which move the cursor and erase), characters that change the
+    direction of writing, have no width or draw nothing, lone surrogates, and all white space but
+    the space. Other characters are kept. Only the first ``most`` characters are printed.
 
     >>> from mtwrappers.common.errors import printable
     >>> print(printable("naïve 技 \x1b[2K\u202everified\u200b"))
@@ -75,10 +73,10 @@ def is_printable(text: str) -> bool:
 
 
 def with_place(exc: E, where: str) -> E:
-    """Adds to an exception that was caught where it came from, such as ``"environment 3"``.
+    """Adds the place where a caught exception came from, such as ``"environment 3"``.
 
-    The message of one that a line of this package has raised begins with the place from then on.
-    Any other gets a note, and stays what it is.
+    If this package raised it, the place is put in front of its message. Any other exception gets a
+    note and is not changed otherwise.
 
     Returns:
         The same object, like `BaseException.with_traceback`.
@@ -86,7 +84,7 @@ def with_place(exc: E, where: str) -> E:
     if _is_ours(exc) and exc.args == (str(exc),):
         exc.args = (f"{where}: {exc}",)
     elif where not in _notes(exc):  # an environment may raise the same object twice
-        with contextlib.suppress(Exception):  # frozen, as some dataclasses are
+        with contextlib.suppress(Exception):  # such as a frozen dataclass
             exc.add_note(where)
     return exc
 
@@ -97,11 +95,11 @@ def full_message(exc: BaseException) -> str:
 
 
 def picklable(exc: BaseException) -> Any:
-    """An exception, or what becomes one like it when it is unpickled.
+    """Returns ``exc``, or an object that unpickles as a similar exception.
 
-    An exception that does not come through pickling with its notes is built anew then, from its
-    class, its ``args`` and those of its attributes that pickle. If even that fails, it becomes a
-    ``RuntimeError`` whose message names its class.
+    An exception that does not survive pickling with its notes is rebuilt from its class, its
+    ``args`` and its picklable attributes. If that fails too, it becomes a ``RuntimeError`` whose
+    message names its class.
     """
     for candidate in (exc, _Rebuilt(exc)):
         with contextlib.suppress(Exception):  # any class may refuse to be pickled in any way
@@ -127,7 +125,7 @@ class _Rebuilt:
 
 
 def _rebuild(cls: type[Exception], args: tuple[Any, ...], fields: dict[str, Any]) -> Exception:
-    # Not through its constructor, which may take any arguments and do anything with them.
+    # Its constructor is not called, because it may take other arguments than `args`.
     exc = cls.__new__(cls, *args)
     exc.args = args
     vars(exc).update(fields)
@@ -147,7 +145,7 @@ def _notes(exc: BaseException) -> list[str]:
 
 
 def _is_ours(exc: BaseException) -> bool:
-    """Whether a line of this package has raised it, and not one of an environment."""
+    """Whether this package raised the exception, and not an environment."""
     frame = exc.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next

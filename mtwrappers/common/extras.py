@@ -9,7 +9,7 @@ from gymnasium.error import DependencyNotInstalled
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Imports ``module``, or says which extra of this package brings it.
+    """Imports ``module``, or raises an error that names the extra to install.
 
     Raises:
         DependencyNotInstalled: If the module is not installed.

@@ -1,4 +1,4 @@
-"""Frames of one size: what counts as one, and the mean of the pixels under each new one."""
+"""Spaces of frames, and resizing of frames by area averaging."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from mtwrappers.common.checks import positive
 
 
 def is_frame_space(space: Space[Any]) -> bool:
-    """Whether a space is of frames, ``(height, width, 3)`` uint8."""
+    """Whether a space holds frames, ``(height, width, 3)`` uint8."""
     if not isinstance(space, Box) or space.dtype != np.uint8 or len(space.shape) != 3:
         return False
     return space.shape[2] == 3 and 0 not in space.shape
 
 
 def frame_space(height: int, width: int) -> Box:
-    """The space of frames of a size in pixels."""
+    """The space of frames of this size, in pixels."""
     return Box(0, 255, (height, width, 3), np.uint8)
 
 
 def check_image_size(size: Any, name: str) -> tuple[int, int]:
-    """The height and width that an integer, or a pair of them, stands for; else `ValueError`."""
+    """Returns ``(height, width)`` of an integer or a pair, or raises `ValueError`."""
     pair = isinstance(size, Sequence) and not isinstance(size, str)
     if pair and len(size) != 2:
         raise ValueError(f"{name} must be a positive integer or (height, width), got {size!r}")
@@ -34,14 +34,14 @@ def check_image_size(size: Any, name: str) -> tuple[int, int]:
 
 
 def resized(frame: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
-    """A frame in another size: each new pixel is the mean of the area that it covers.
+    """Resizes a frame: each new pixel is the mean of the area that it covers.
 
-    Sums are of integers, and halves are rounded up, so the result is the same on every machine.
+    It computes with integers and rounds halves up, so the result is the same on every machine.
 
     Args:
         frame: ``(h, w, 3)`` uint8.
-        height: That of the result in pixels, smaller or larger.
-        width: The same.
+        height: The new height in pixels, smaller or larger.
+        width: The new width in pixels.
 
     Returns:
         A new array, ``(height, width, 3)`` uint8.
@@ -55,9 +55,9 @@ def resized(frame: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uin
 
 
 def _area_sums(rows: NDArray[Any], n: int) -> NDArray[np.int64]:
-    """``n`` sums of equal stretches of rows, each row counted by how much of it is covered.
+    """Sums over ``n`` equal intervals of rows, each row weighted by the part that is covered.
 
-    A row has the length ``n`` and a stretch the length ``len(rows)``, so all ends are integers.
+    A row has the length ``n`` and an interval the length ``len(rows)``, so all ends are integers.
     """
     before = np.zeros((len(rows) + 1, *rows.shape[1:]), np.int64)  # the sum of the rows before each
     np.cumsum(rows, axis=0, out=before[1:])

@@ -1,9 +1,9 @@
-"""Ctrl-C at a moment when nothing is half done."""
+"""Delays Ctrl-C until no operation is half done."""
 
 from __future__ import annotations
 
-# The functions of `signal` turn every handler into an enum first, which takes longer than a step's
-# other bookkeeping.
+# `_signal` is used directly, because the functions of `signal` turn every handler into an enum
+# first, which takes longer than the rest of a step's bookkeeping.
 import _signal  # type: ignore[import-not-found] # it has no stub
 import contextlib
 import signal
@@ -15,11 +15,11 @@ from typing import Any
 
 
 class HeldInterrupts:
-    """Holds Ctrl-C back within a ``with`` block, except while `waiting` is set.
+    """Delays Ctrl-C within a ``with`` block, except while `waiting` is set.
 
-    Between sending a command and noting its answer an exception could come between any two lines.
-    Held back, it comes where the block ends, or at once while somebody is awaited. Only the main
-    thread is interrupted, and handlers that are not Python's are left alone.
+    Without it, ``KeyboardInterrupt`` could be raised between any two lines that send a command and
+    record its answer. A delayed one is raised at the end of the block. Only the main thread is
+    interrupted, and handlers that are not Python's are left alone.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class HeldInterrupts:
         elif threading.current_thread() is threading.main_thread():
             handler = _signal.getsignal(_signal.SIGINT)
             if callable(handler):
-                # Python looks for signals after a call: here, when the new handler is there.
+                # Python checks for signals after a call: here, once the new handler is set.
                 self._handler, self._depth, self.waiting = handler, 1, False
                 _signal.signal(_signal.SIGINT, self._hold)
 
@@ -56,16 +56,16 @@ class HeldInterrupts:
 
 @contextlib.contextmanager
 def after_start() -> Iterator[None]:
-    """Processes that are started meanwhile are deaf to Ctrl-C; this one hears it afterwards.
+    """Blocks Ctrl-C in processes that are started meanwhile, and delays it in this one.
 
-    They inherit that the signal is blocked, and hear it once they unblock it.
+    The processes inherit the blocked signal, and receive it once they unblock it.
     """
-    if threading.current_thread() is not threading.main_thread():  # which alone hears Ctrl-C
+    if threading.current_thread() is not threading.main_thread():  # only it receives Ctrl-C
         yield
         return
-    resource_tracker.ensure_running()  # which would unblock the signal
+    resource_tracker.ensure_running()  # its start would unblock the signal
     came: list[object] = []
-    # The mask does not keep it from other threads, which pass it on to the handler.
+    # The mask does not block other threads, which pass the signal on to the handler.
     handler = signal.signal(signal.SIGINT, lambda *frame: came.append(frame))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:

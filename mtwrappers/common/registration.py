@@ -1,7 +1,7 @@
 """One table of ids, with string entry points so that specs survive JSON and pickle.
 
-Gymnasium 1.x has no plugins: it knows the ids after ``import mtwrappers``, or takes one with the
-module in front: ``"mtwrappers:mtwrappers/MT10-v0"``.
+Gymnasium 1.x has no plugins: the ids are known after ``import mtwrappers``, or when an id names the
+module, as in ``"mtwrappers:mtwrappers/MT10-v0"``.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ TABLE: dict[str, tuple[str, dict[str, Any], int | None]] = {
     "mtwrappers/Ledger-v0": ("mtwrappers.testing.ledger", {}, None),
 }
 
-# Libraries that make our vector environments by their ids, without saying so -> what checks there
-# that they can use what is made. It is loaded in a process that has imported the library.
+# Libraries that make our vector environments from their ids -> the function that checks whether the
+# library can use them. It is called only in a process that has imported the library.
 LIBRARY_CHECKS = {"ray.rllib": "mtwrappers.adapters.rllib:check_env_runner"}
 
 
 def check_library(num_envs: int, autoreset_mode: AutoresetMode) -> None:
-    """Refuses a vector environment that the library which makes it would misread.
+    """Checks a vector environment for the libraries that this process has imported.
 
     Args:
-        num_envs: Of the vector environment.
-        autoreset_mode: Of the vector environment.
+        num_envs: The number of sub-environments.
+        autoreset_mode: The autoreset mode of the vector environment.
 
     Raises:
-        ValueError: If the library needs another one.
+        ValueError: If a library would misread such a vector environment.
     """
     for library, check in LIBRARY_CHECKS.items():
         if library in sys.modules:
@@ -80,11 +80,11 @@ def register_all() -> None:
 
 
 class PlainSpec:
-    """The attribute ``spec`` of an environment, which goes through JSON.
+    """The attribute ``spec`` of an environment, with arguments that JSON can hold.
 
-    Gymnasium puts the arguments of `make` into it as they are, NumPy's numbers and arrays included.
-    Those in the environment's ``settled``, a dict, take the place of what was given: the data that
-    was in a file.
+    Gymnasium stores the arguments of `make` unchanged, NumPy's numbers and arrays included; here
+    they become Python's. Values in the environment's dict ``settled`` replace the given ones, such
+    as the content of a file its path.
     """
 
     def __get__(self, env: Any, owner: type[Any]) -> EnvSpec | None:

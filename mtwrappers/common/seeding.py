@@ -1,10 +1,10 @@
 """One tree of random streams: seed -> environment stream, task stream, a stream for each task.
 
-The root itself is the stream of goals that are drawn anew for each episode.
+The root is the goal stream, from which continuous goals are drawn in each episode.
 
-The tree is addressed, not consumed: the stream of task 3 is the same whether or not tasks 0 to 2
-were ever asked for. So results do not depend on the order in which lazy environments are built,
-nor on the process that builds them.
+Streams are addressed, not consumed: the stream of task 3 is the same whether or not tasks 0 to 2
+were ever used. So results do not depend on the order in which lazy environments are built, nor on
+the process that builds them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def fresh_seed() -> int:
 
 
 def chosen_seed(seed: Any) -> int:
-    """``seed`` if it is one, and a fresh one for ``None``."""
+    """Returns ``seed`` after `check_seed`, or a fresh seed for ``None``."""
     return fresh_seed() if seed is None else check_seed(seed)
 
 
@@ -51,7 +51,7 @@ def task_generator(seed: int) -> Generator:
 
 
 def phase_generator(seed: int) -> Generator:
-    """The stream of ``seed`` that draws among the tasks of a stream's phase."""
+    """The stream of ``seed`` that draws among the tasks of a phase of a `TaskStream`."""
     return Generator(PCG64(SeedSequence(seed, spawn_key=(_PHASES,))))
 
 
@@ -61,14 +61,14 @@ def sentence_generator(seed: int) -> Generator:
 
 
 def variation_generator(seed: int) -> Generator:
-    """The stream of ``seed`` that says how episodes look."""
+    """The stream of ``seed`` that draws the visual variation of episodes."""
     return Generator(PCG64(SeedSequence(seed, spawn_key=(_VARIATION,))))
 
 
 def goal_generator(seed: int) -> Generator:
-    """The goal stream of ``seed``: the ``np_random`` that Gymnasium gives an environment for it.
+    """The goal stream of ``seed``: the ``np_random`` of a Gymnasium environment with this seed.
 
-    So the goals are those of programs that seed Meta-World's classes themselves.
+    Programs that seed Meta-World's classes themselves therefore get the same goals.
     """
     return Generator(PCG64(SeedSequence(seed)))
 
@@ -79,7 +79,7 @@ def child_seed(seed: int, index: int) -> int:
 
 
 def stream_state(seed: int | None, rng: Generator | None) -> dict[str, Any] | None:
-    """The seed and the state of a stream, ready for JSON; ``None`` if it was not seeded."""
+    """The seed and the state of a stream, ready for JSON; ``None`` if the stream is not seeded."""
     if seed is None or rng is None:
         return None
     return {"seed": seed, "state": dict(rng.bit_generator.state)}

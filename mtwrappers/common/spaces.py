@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, MultiDiscrete, Space, Tuple
 from numpy.typing import NDArray
 
-_MOST = 10  # places that a message names
+_MOST = 10  # differing indices or keys that a message names
 
 
 def require_flat_box(space: Space[Any], what: str) -> Box:
@@ -23,7 +23,7 @@ def require_flat_box(space: Space[Any], what: str) -> Box:
 def require_floating_box(space: Space[Any], verb: str) -> Box:
     """Returns a 1-D Box of floating-point numbers, or raises `TypeError`.
 
-    ``verb`` says what is to be done with its observations: "normalized".
+    ``verb`` is a participle for the message, such as "normalized".
     """
     box = require_flat_box(space, f"an observation space to be {verb}")
     if not np.issubdtype(box.dtype, np.floating):
@@ -35,10 +35,10 @@ def require_floating_box(space: Space[Any], verb: str) -> Box:
 
 
 def as_row(obs: Any, box: Box) -> NDArray[Any]:
-    """Returns an observation of a Box as an array, or raises `ValueError` if it is none.
+    """Returns an observation of ``box`` as an array, or raises `ValueError`.
 
-    Numbers of another dtype are left to whoever takes them, unless they would lose their fractions,
-    or an integer dtype does not hold them.
+    An array of another dtype is returned as it is, unless ``box`` has an integer dtype that cannot
+    represent its values.
     """
     if isinstance(obs, np.ndarray) and obs.shape == box.shape and obs.dtype == box.dtype:
         return obs
@@ -76,9 +76,9 @@ def append_onehot(box: Box, n: int) -> Box:
 def pad_boxes(boxes: Sequence[Box], size: int | None = None) -> Box:
     """The 1-D Box that holds every member of 1-D Boxes, padded with zeros to ``size``.
 
-    By default that is the length of the longest. The dtype is the one that NumPy promotes theirs
-    to; `most_exact` says which integers a floating-point one holds. Entries that none of them has
-    are bounded by zero and one: others may divide by the difference.
+    By default, ``size`` is the length of the longest. The dtype is the one that NumPy promotes
+    theirs to; `most_exact` says which integers a floating-point dtype holds. Entries that none of
+    them has are bounded by zero and one, because other code may divide by the difference.
     """
     dtype: Any = np.result_type(*(box.dtype for box in boxes))
     longest = max(box.shape[0] for box in boxes)
@@ -93,13 +93,16 @@ def pad_boxes(boxes: Sequence[Box], size: int | None = None) -> Box:
 
 
 def most_exact(dtype: np.dtype[Any]) -> int:
-    """The integer up to which a floating-point dtype holds all: ``2**53`` for float64."""
+    """The largest ``n`` such that a floating-point dtype holds all integers in [-n, n]."""
     digits: int = np.finfo(dtype).nmant + 1
     return 1 << digits
 
 
 def require_exact(box: Box, name: str, dtype: np.dtype[Any]) -> None:
-    """Requires that a floating-point dtype holds all integers of a Box, which ``name`` observes."""
+    """Raises `ValueError` if a floating-point dtype does not hold all integers of a Box.
+
+    ``name`` is the environment with this observation space.
+    """
     if box.dtype.kind not in "iu" or dtype.kind != "f" or 0 in box.shape:
         return
     most = most_exact(dtype)
@@ -112,7 +115,7 @@ def require_exact(box: Box, name: str, dtype: np.dtype[Any]) -> None:
 
 
 def check_exact(row: NDArray[Any], dtype: np.dtype[Any]) -> None:
-    """Refuses integers that a floating-point dtype does not hold, with a `ValueError`."""
+    """Raises `ValueError` for integers that a floating-point dtype does not hold."""
     if row.dtype.kind not in "iu" or dtype.kind != "f":
         return
     most = most_exact(dtype)
@@ -124,10 +127,10 @@ def check_exact(row: NDArray[Any], dtype: np.dtype[Any]) -> None:
 
 
 def difference(space: Space[Any], expected: Space[Any], *, within: bool = False) -> str:
-    """Where two spaces differ, as the end of a message: ``"; they differ at [3, 4]"``.
+    """The end of a message about two spaces that differ: ``"; they differ at [3, 4]"``.
 
-    These are indices of a Box or `MultiDiscrete`, and keys of a Dict or Tuple; of spaces of
-    different types or shapes it is empty. ``within`` looks for where a Box goes beyond another.
+    It lists indices of a Box or `MultiDiscrete`, or keys of a Dict or Tuple; it is empty for spaces
+    of different types or shapes. With ``within``, it lists where ``space`` exceeds ``expected``.
     """
     places: list[Any] = []
     if isinstance(space, Dict) and isinstance(expected, Dict):
@@ -144,7 +147,7 @@ def difference(space: Space[Any], expected: Space[Any], *, within: bool = False)
 
 
 def _places(space: Space[Any], expected: Space[Any], within: bool) -> list[Any]:
-    """The indices at which two spaces of one shape differ, or the first goes beyond the second."""
+    """The indices at which two spaces of one shape differ, or the first exceeds the second."""
     if isinstance(space, Box) and isinstance(expected, Box):
         if within:
             apart = (space.low < expected.low) | (space.high > expected.high)
@@ -159,9 +162,9 @@ def _places(space: Space[Any], expected: Space[Any], within: bool) -> list[Any]:
 
 
 def padded(inner: Space[Any], outer: Space[Any]) -> Space[Any]:
-    """A 1-D Box padded with zeros to the length of another, in its dtype if that loses nothing.
+    """``inner`` padded with zeros to the length of ``outer``, in its dtype if that loses nothing.
 
-    Any other space stays as it is.
+    Spaces other than 1-D Boxes are returned as they are.
     """
     if not isinstance(inner, Box) or not isinstance(outer, Box):
         return inner
@@ -176,7 +179,7 @@ def padded(inner: Space[Any], outer: Space[Any]) -> Space[Any]:
 
 
 def fits(inner: Space[Any], outer: Space[Any]) -> bool:
-    """Whether every member of ``inner`` is one of ``outer``, dtype included."""
+    """Whether every element of ``inner`` is an element of ``outer``, dtype included."""
     if not isinstance(inner, Box) or not isinstance(outer, Box):
         return bool(inner == outer)
     alike = inner.shape == outer.shape and inner.dtype == outer.dtype

@@ -47,12 +47,23 @@ def make_env(sequence: Literal["CW10", "CW20"], **kwargs: Any) -> Env:
 
     Args:
         sequence: The sequence's name.
-        **kwargs: ``seed``, the arguments of `make_stream`, and how classes are built and observed,
-            as for the other ids of Meta-World.
+        **kwargs: The stream: ``steps_per_task``, the budget of each phase (1,000,000 by default);
+            ``boundary``, ``task_obs`` (``"phase"`` by default), ``task_embedding`` and ``at_end``,
+            see `TaskStream`. The episode, see `MetaWorldMTEnv`: ``seed``, ``goals``
+            (``"continuous"`` by default, as in Continual World), ``num_goals``,
+            ``max_episode_steps`` (200 by default), ``terminate_on_success``, ``descriptions``; and
+            ``action_repeat``, how often each action is taken. What is observed, see `AgentView`,
+            and how classes are built and drawn, see `SawyerSettings`.
 
     Raises:
         TypeError: If there is no such argument; the message names what comes close.
         ValueError: If an argument is none of those.
+
+    >>> import gymnasium, mtwrappers
+    >>> env = gymnasium.make("mtwrappers/CW10-v0", steps_per_task=1000)
+    >>> obs, info = env.reset(seed=0)
+    >>> obs.shape, info["task_name"], info["phase"], env.unwrapped.total_steps
+    ((49,), 'hammer-v3', 0, 10000)
     """
     known = {"seed", *parameters_of(make_stream), *_PASSED}
     only_vector = {*parameters_of(make_vec_env), *EXECUTOR_OPTIONS} - known
@@ -88,11 +99,20 @@ def make_vec_env(
             seed; ``None`` takes entropy.
         max_episode_steps: When to truncate, ``None`` for never.
         record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
-        **settings: Those of `make_env` and of `mtwrappers.vector.make.make_executor`.
+        **settings: Each sub-environment's, as `make_env` describes them, such as
+            ``steps_per_task``; and what `mtwrappers.vector.executors.Executor` describes, such as
+            ``workers``.
 
     Raises:
         TypeError: If there is no such argument; the message names what comes close.
         ValueError: If an argument is none of those, or a budget has no step for each environment.
+
+    >>> import gymnasium, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/CW10-v0", num_envs=2, steps_per_task=1000)
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs.shape, infos["task_name"][1], envs.total_steps
+    ((2, 49), 'hammer-v3', 10000)
+    >>> envs.close()
     """
     known = {*parameters_of(make_vec_env), *parameters_of(make_stream), *_PASSED, *EXECUTOR_OPTIONS}
     check_keywords(settings, known, f"make_vec of {sequence}")
@@ -145,7 +165,8 @@ def make_stream(
         task_embedding: Numbers to observe in each phase, ``(num_phases, E)``, before a one-hot.
         at_end: What follows after the last step, see `TaskStream`.
         goals: ``"continuous"``, as in Continual World, or ``"list"``: one of the class's 50.
-        **settings: The arguments of `MetaWorldMTEnv`, and ``action_repeat``.
+        **settings: The arguments of `MetaWorldMTEnv`; and ``action_repeat``, how often each action
+            is taken.
     """
     env = make_mt_env("CustomMT", train_classes=CW10, goals=goals, **settings)
     phases = [(name, steps_per_task) for name in SEQUENCES[sequence]]
@@ -165,13 +186,13 @@ class MetaWorldStream(TaskStream):
 
     @property
     def task(self) -> str:
-        """The name of the present class, such as ``"hammer-v3"``."""
+        """The name of the current class, such as ``"hammer-v3"``."""
         name: str = self.env.get_wrapper_attr("task")
         return name
 
     @property
     def task_description(self) -> str:
-        """The aim of the present class, as a sentence."""
+        """The aim of the current class, as a sentence."""
         sentence: str = self.env.get_wrapper_attr("task_description")
         return sentence
 
@@ -183,7 +204,7 @@ class MetaWorldStream(TaskStream):
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """How the present episode varies; see `MetaWorldMTEnv.variation_parameters`."""
+        """How the current episode varies; see `MetaWorldMTEnv.variation_parameters`."""
         found: dict[str, Any] | None = self.env.get_wrapper_attr("variation_parameters")
         return found
 

@@ -106,7 +106,9 @@ class PhaseEvaluator(_PhaseScorer):
             Forward transfer is for success rates.
         seed: Determines the episodes.
         max_episode_steps: Cut episodes after this many steps, for environments that never end.
-        **executor: The arguments of `mtwrappers.vector.make.make_executor`, such as ``workers``.
+        **executor: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
+            `mtwrappers.vector.executors.Executor` does, such as ``workers``, ``context`` and
+            ``timeout``.
 
     Attributes:
         phases: The name of each phase.
@@ -143,7 +145,8 @@ class PhaseEvaluator(_PhaseScorer):
         """Scores a policy that was trained for ``step`` agent steps.
 
         Args:
-            policy: As `evaluate` takes it; observations are ``(N * envs_per_phase, O)``.
+            policy: A callable from observations ``(N * envs_per_phase, O)`` to actions
+                ``(N * envs_per_phase, A)``, or an object with ``get_actions``; see `evaluate`.
             step: Greater than that of the call before.
 
         Returns:
@@ -203,12 +206,15 @@ def continual_evaluate(
         make_learner: ``make_learner(env)`` returns a function ``learn(steps)``, which trains in
             ``env`` for so many agent steps more and returns the policy, as `evaluate` takes it.
             One that takes more steps than it is asked for is asked for fewer the next time.
-        make: Makes an environment with the `TaskStream`; see `PhaseEvaluator`.
+        make: Makes an environment with the `TaskStream`, like the one that is trained in; it is
+            called for the environments to evaluate in.
         evaluations_per_phase: How many points each phase has, evenly spaced, the last at its end;
             fewer where a learner goes beyond one of them.
         train_in: Makes the environment to train in, such as a `VectorTaskStream`, of the same
             phases; by default it is ``make``.
-        **settings: Those of `PhaseEvaluator`.
+        **settings: How phases are scored, as `PhaseEvaluator` describes it: ``episodes_per_phase``,
+            ``envs_per_phase``, ``metric``, ``seed``, ``max_episode_steps``, and for the executor
+            ``workers``, ``execution`` and others.
 
     Returns:
         One run; `ContinualResult.pool` takes several of them together.
@@ -265,11 +271,44 @@ def single_task_baselines(
     """Trains on each task of a stream alone, which forward transfer is measured by.
 
     For every task a new learner is made, and trained for the budget of the phase in which the task
-    comes first. The other arguments, the errors and the steps at which scores are recorded are
-    those of `continual_evaluate`.
+    comes first. Scores are recorded at the same steps as by `continual_evaluate`.
+
+    Args:
+        make_learner: ``make_learner(env)`` returns a function ``learn(steps)``, which trains in
+            ``env`` for so many agent steps more and returns the policy. It is called for each task.
+        make: Makes an environment with the `TaskStream`.
+        evaluations_per_phase: How many points each phase has, evenly spaced, the last at its end.
+        train_in: Makes the environment to train in, of the same phases; by default it is ``make``.
+        **settings: How a phase is scored, as `PhaseEvaluator` describes it: ``episodes_per_phase``,
+            ``envs_per_phase``, ``metric``, ``seed``, ``max_episode_steps``, and for the executor
+            ``workers``, ``execution`` and others.
 
     Returns:
         By the phase's name, a result of one phase and one run.
+
+    Raises:
+        TypeError, ValueError: As `continual_evaluate`.
+
+    >>> import gymnasium, numpy as np
+    >>> import mtwrappers as mt
+    >>> from mtwrappers.continual.evaluate import single_task_baselines
+    >>> from functools import partial
+    >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (2.0, 10.0)]
+    >>> def make():
+    ...     return mt.TaskStream(mt.MultiEnvWrapper(makers), [(0, 40), (1, 40)])
+    >>> def policy(observations):
+    ...     return np.zeros((len(observations["task_obs"]), 1))
+    >>> def make_learner(env):
+    ...     def learn(steps):  # takes so many steps in env, here without learning
+    ...         for _ in range(steps):
+    ...             env.step([0.0])
+    ...         return policy
+    ...     env.reset(seed=0)
+    ...     return learn
+    >>> sizes = {"evaluations_per_phase": 1, "episodes_per_phase": 1, "max_episode_steps": 20}
+    >>> baselines = single_task_baselines(make_learner, make, **sizes, metric="length")
+    >>> {name: result.points for name, result in baselines.items()}
+    {'task 0': (0, 40), 'task 1': (0, 40)}
     """
     per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
     with closing(check_callable(make, "make")()) as env:

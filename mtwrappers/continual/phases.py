@@ -20,6 +20,15 @@ class Phase(NamedTuple):
             as the others. A task is a task state, or the name of a task id, which stands for all
             task states of this id.
         steps: The budget: how many agent steps the phase has.
+
+    >>> import gymnasium
+    >>> from functools import partial
+    >>> from mtwrappers import MultiEnvWrapper, TaskStream
+    >>> from mtwrappers.continual.phases import Phase
+    >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (2.0, 10.0)]
+    >>> stream = TaskStream(MultiEnvWrapper(makers), [Phase(0, 100), Phase([0, 1], 200)])
+    >>> stream.phases[1], stream.total_steps
+    (Phase(tasks=[0, 1], steps=200), 300)
     """
 
     tasks: Any

@@ -33,14 +33,14 @@ TaskObs: TypeAlias = Literal["task", "phase"]
 class TaskStream(PhasedStream, MTEnv):
     """A multi-task environment whose tasks come in phases that are fixed beforehand.
 
-    Every `reset` begins an episode on a task of the present phase. The phase follows from how many
+    Every `reset` begins an episode on a task of the current phase. The phase follows from how many
     steps the agent has taken: the budgets of all phases, one after another, divide the steps from 0
     to ``total_steps`` among them, and `phase_of` says which has a step. ``info["phase"]`` is the
-    phase of the present episode. After ``total_steps`` steps the stream is finished, and ``at_end``
+    phase of the current episode. After ``total_steps`` steps the stream is finished, and ``at_end``
     says what follows. ``info["stream_finished"]`` is true in the episodes that begin then.
 
     A reset with a seed begins the stream anew. A reset whose options name a task, and the first one
-    after `set_task_state`, is on that task, in the budget of the present phase.
+    after `set_task_state`, is on that task, in the budget of the current phase.
 
     With the defaults, the phases and their ends are those of ``ContinualLearningEnv`` of Continual
     World (Wolczyk et al. 2021, arXiv:2105.10919), whose stream ends with an error, as with
@@ -115,7 +115,7 @@ class TaskStream(PhasedStream, MTEnv):
         self._truncates = check_choice(boundary, ("truncate", "finish"), "boundary") == "truncate"
         self._observes_phase = check_choice(task_obs, ("task", "phase"), "task_obs") == "phase"
         self.held_phase: int | None = None
-        # Of the present episode: its infos, what a step counts, and at which step it is truncated.
+        # Of the current episode: its infos, what a step counts, and at which step it is truncated.
         self._episode_info: dict[str, Any] = {}
         self._counted, self._last_step = 1, -1
         self._task_is_set = False
@@ -162,13 +162,13 @@ class TaskStream(PhasedStream, MTEnv):
         return self._mt_env.task_names
 
     def get_task_obs(self) -> Any:
-        """The observation of the present task, or the phase of the present episode."""
+        """The observation of the current task, or the phase of the current episode."""
         if self._observes_phase:
             return self._phase_obs
         return self._mt_env.get_task_obs()
 
     def get_task_state(self) -> Any:
-        """The present task's state."""
+        """The current task's state."""
         return self._mt_env.get_task_state()
 
     def observe(self, env_obs: Any) -> Observation:
@@ -190,7 +190,7 @@ class TaskStream(PhasedStream, MTEnv):
         self._last_step = -1
 
     def sample_task_state(self) -> Any:
-        """Draws a task state of the present phase, without setting it."""
+        """Draws a task state of the current phase, without setting it."""
         rng, states = self.np_random_task, self.phases[self._next_phase()].tasks
         return states[0] if len(states) == 1 else states[int(rng.integers(len(states)))]
 
@@ -236,7 +236,7 @@ class TaskStream(PhasedStream, MTEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begins an episode on a task of the present phase; a seed begins the stream anew."""
+        """Begins an episode on a task of the current phase; a seed begins the stream anew."""
         asked, others = self._split_options(options)
         if seed is not None:
             self.seed(seed)
@@ -314,7 +314,7 @@ class TaskStream(PhasedStream, MTEnv):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned, with the next `reset`.
+        """Restores the state that `get_state` returned, with the next `reset`.
 
         Raises:
             TypeError, ValueError: If it is not a dict, or of another stream.

@@ -31,7 +31,10 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
         env: One of our vector environments, or a `MetaVectorWrapper` of one.
 
     Attributes:
-        phases, phase_names, total_steps, at_end: As in `TaskStream`.
+        phases: The `Phase`s, with the list of task states of each.
+        phase_names: The name of each phase.
+        total_steps: The budgets of all phases.
+        at_end: What follows when the stream is finished, ``"stay"`` or ``"raise"``.
         stream_steps: How many steps all environments have taken together, until the stream is
             finished.
 

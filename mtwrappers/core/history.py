@@ -1,4 +1,4 @@
-"""The outcomes of the last episodes of each task, which a curriculum looks at."""
+"""The outcomes of each task's last episodes, for curricula."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class TaskHistory:
     An environment records an episode when it ends: terminated, truncated, or cut by a reset after
     at least one step (as when a ``TimeLimit`` around the environment ended it). An episode is a
     success if ``info["success"]`` (or ``info["is_success"]``) was true at any of its steps. Tasks
-    may stand in groups, such as the goals of one class; each group has a window of its own.
+    can be grouped, such as the goals of one class; each group has its own last 20 episodes.
 
     Args:
-        num_tasks: How many tasks there are to choose from.
+        num_tasks: The number of tasks to choose from.
         groups: The group of each task, ``num_tasks`` integers from 0 on. By default every task is
-            its own.
+            a group of its own.
 
     >>> from mtwrappers.core.history import TaskHistory
     >>> history = TaskHistory(3, groups=[0, 0, 1])
@@ -62,17 +62,17 @@ class TaskHistory:
         return tuple(episode_return for episode_return, _ in self._tasks[task])
 
     def successes(self, task: int) -> tuple[bool | None, ...]:
-        """Whether each of them was a success; ``None`` where the infos did not say."""
+        """The success of each of these episodes; ``None`` where its infos did not report any."""
         return tuple(success for _, success in self._tasks[task])
 
     @property
     def mean_returns(self) -> NDArray[np.float64]:
-        """The mean of `returns` of each task, shape ``(num_tasks,)``; NaN before an episode."""
+        """The mean of each task's `returns`, shape ``(num_tasks,)``; NaN without an episode."""
         return _means(self._tasks, 0)
 
     @property
     def success_rates(self) -> NDArray[np.float64]:
-        """The mean of `successes` of each task, shape ``(num_tasks,)``; NaN where none is known."""
+        """The mean of each task's `successes`, shape ``(num_tasks,)``; NaN where none is known."""
         return _means(self._tasks, 1)
 
     @property
@@ -81,13 +81,13 @@ class TaskHistory:
         return _means(self._by_group, 1)
 
     def begin(self, task: int | None) -> None:
-        """Begins an episode of ``task``; ``None`` says that none is under way."""
+        """Begins an episode of ``task``; ``None`` means that no episode is under way."""
         self._task = task
         self._steps, self._return = 0, 0.0
         self._success: bool | None = None
 
     def step(self, reward: float, ended: bool, info: Mapping[str, Any]) -> None:
-        """Counts a step of the present episode, and records the episode if it has ``ended``."""
+        """Counts a step of the current episode, and records the episode if it has ``ended``."""
         self._steps += 1
         self._return += reward
         if not self._success:
@@ -100,14 +100,14 @@ class TaskHistory:
             self.end()
 
     def end(self) -> None:
-        """Records the present episode, if it had a step and was not recorded already."""
+        """Records the current episode, if it had a step and was not recorded already."""
         if self._steps and self._task is not None:
             for episodes in (self._tasks[self._task], self._by_group[self._groups[self._task]]):
                 episodes.append((float(self._return), self._success))
         self.begin(None)
 
     def get_state(self) -> dict[str, Any]:
-        """Everything, the present episode included, ready for JSON."""
+        """Everything, the current episode included, ready for JSON."""
         return {
             "groups": list(self._groups),
             "tasks": [list(map(list, episodes)) for episodes in self._tasks],
@@ -116,10 +116,10 @@ class TaskHistory:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned.
+        """Restores the state that `get_state` returned.
 
         Raises:
-            ValueError: If it is of other tasks.
+            ValueError: If the state has other groups.
         """
         if state["groups"] != self._groups:
             raise ValueError(
@@ -134,7 +134,7 @@ def _windows(each: Iterable[Iterable[Any]]) -> list[deque[tuple[float, bool | No
 
 
 def _means(each: Iterable[Iterable[Any]], field: int) -> NDArray[np.float64]:
-    """The mean of a field of each window's episodes, NaN where it is not known."""
+    """The mean of a field over each window's episodes, NaN where the field is not known."""
     known = [[episode[field] for episode in own if episode[field] is not None] for own in each]
-    # Added in order: since Python 3.12, `sum` of floats ends in other last bits than before.
+    # Added in order: since Python 3.12, `sum` of floats gives other last bits.
     return np.array([reduce(add, own, 0) / len(own) if own else math.nan for own in known])

@@ -22,30 +22,30 @@ TASK_OPTIONS = frozenset({"task_state", "resample_task"})
 class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     """A Gymnasium environment whose task is part of its interface.
 
-    An observation is ``{"env_obs": ..., "task_obs": ...}``: what a single-task environment would
-    return, and what the agent may know of the task. The *task state* is all that is needed to come
-    back to a task. Two random streams keep the environment's chance apart from the choice of
-    tasks. A subclass implements `step`, `reset`, `get_task_obs`, `get_task_state`,
-    `set_task_state` and `sample_task_state`; its `reset` begins with
-    ``super().reset(seed=seed, options=options)``, as in Gymnasium, which seeds both streams and
-    carries out the task options, and ends with ``return self.observe(env_obs), info``.
+    An observation is ``{"env_obs": ..., "task_obs": ...}``: the observation of a single-task
+    environment, and what the agent may know about the task. The *task state* is all that is needed
+    to return to a task. Separate random streams drive the environment and the choice of tasks. A
+    subclass implements `step`, `reset`, `get_task_obs`, `get_task_state`, `set_task_state` and
+    `sample_task_state`; its `reset` begins with ``super().reset(seed=seed, options=options)``, as
+    in Gymnasium, which seeds both streams and applies the task options, and ends with
+    ``return self.observe(env_obs), info``.
 
-    An environment of this package that was never seeded draws from entropy. As in MTEnv, calling
-    `sample_task_state` before a task seed was set is an error; an environment that draws a task
-    with every reset sets one itself.
+    An environment that was never seeded takes its seed from entropy. As in MTEnv, calling
+    `sample_task_state` before a task seed is set is an error; an environment that draws a task at
+    every reset sets one itself.
 
-    The terms, everywhere in this package:
+    Terms used throughout this package:
 
     * A *task* is what the agent has to do in an episode; on Meta-World, a class with a goal.
-    * A *task state* names a task to `set_task_state`; for a list of tasks it is the index into the
-      list. ``num_tasks`` is how many there are, ``task_states`` are those among which the
-      environment moves by itself.
-    * A *task id*, ``info["task_id"]``, is what ``task_obs`` and one-hots stand for; on Meta-World,
-      the index of the class. ``task_ids[task_state]`` is the id of a task.
-    * A *task name*, ``info["task_name"]``, is the id in words: ``task_names[task_id]``.
+    * A *task state* identifies a task for `set_task_state`; for a list of tasks it is the index
+      into the list. ``num_tasks`` is the number of task states; ``task_states`` are the ones that
+      the environment switches between by itself.
+    * A *task id*, ``info["task_id"]``, is the number that ``task_obs`` and one-hots encode; on
+      Meta-World, the index of the class. ``task_ids[task_state]`` is the id of a task.
+    * A *task name*, ``info["task_name"]``, is the name of a task id: ``task_names[task_id]``.
 
-    The protocol is that of MTEnv (Sodhani et al. 2021, https://github.com/facebookresearch/mtenv)
-    in today's Gymnasium.
+    It is the protocol of MTEnv (Sodhani et al. 2021, https://github.com/facebookresearch/mtenv) on
+    current Gymnasium.
 
     Args:
         action_space: The action space, the same for every task.
@@ -53,7 +53,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         task_observation_space: The space of ``task_obs``.
 
     Raises:
-        TypeError: If one is no space.
+        TypeError: If an argument is not a space.
 
     >>> import numpy as np
     >>> from gymnasium.spaces import Box, Discrete
@@ -81,7 +81,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
     spec: Any = PlainSpec()
-    # Whether options that are not known here may be those of an environment below.
+    # Whether unknown options may belong to a wrapped environment.
     _passes_options_on = True
 
     def __init__(
@@ -104,18 +104,18 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
 
     @abc.abstractmethod
     def get_task_obs(self) -> Any:
-        """The observation of the present task, an element of the space of ``task_obs``."""
+        """The observation of the current task, an element of the space of ``task_obs``."""
 
     @abc.abstractmethod
     def get_task_state(self) -> Any:
-        """All that `set_task_state` needs to come back to the present task."""
+        """All that `set_task_state` needs to return to the current task."""
 
     @abc.abstractmethod
     def set_task_state(self, task_state: Any) -> None:
-        """Makes ``task_state`` the present task, from the next `reset` on.
+        """Makes ``task_state`` the current task, from the next `reset` on.
 
         Raises:
-            ValueError: If there is no such task; the present one then stays.
+            ValueError: If there is no such task; the current task is then kept.
         """
 
     @abc.abstractmethod
@@ -137,10 +137,10 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     # The two random streams.
 
     def seed(self, seed: int | None = None) -> list[int]:
-        """Seeds the environment stream, by ``None`` from entropy.
+        """Seeds the environment stream; ``None`` takes a seed from entropy.
 
         Returns:
-            The seed that was used, in a list of one.
+            A list of one integer, the seed that was used.
         """
         self._env_seed = self._np_random_seed = seeding.chosen_seed(seed)
         self._np_random = seeding.env_generator(self._env_seed)
@@ -182,8 +182,8 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     def get_state(self) -> dict[str, Any]:
         """The state between two episodes: the task and both random streams.
 
-        It is made of what JSON knows, and arrays where task states are arrays. An environment
-        stream that was not seeded is seeded first, from entropy, as reading ``np_random`` does.
+        It consists of JSON values, and arrays where task states are arrays. An environment stream
+        that was not seeded is first seeded from entropy, as on access to ``np_random``.
         """
         if self._env_seed is None:
             self.seed()
@@ -194,11 +194,11 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned, with the next `reset`.
+        """Restores the state that `get_state` returned; the next `reset` continues from it.
 
         Raises:
-            TypeError: If it is not a dict.
-            ValueError: If it is of other tasks.
+            TypeError: If ``state`` is not a dict.
+            ValueError: If ``state`` belongs to other tasks.
         """
         self.set_task_state(check_mapping(state, "a state")["task_state"])
         self.seed(state["env_stream"]["seed"])
@@ -212,16 +212,16 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Seeds both streams and carries out the task options; a subclass returns its own result.
+        """Seeds both streams and applies the task options; a subclass returns its own result.
 
         Args:
             seed: Seeds the environment stream and the task stream.
             options: ``{"task_state": s}`` switches to that task; ``{"resample_task": True}``
-                draws a new one. Never changed. Other keys belong to the subclass.
+                draws a new one. The dict is not changed. Other keys belong to the subclass.
 
         Raises:
             TypeError: If the options are not a dict, or ``resample_task`` is not a bool.
-            ValueError: If both options are given, or another one whose name comes close to theirs.
+            ValueError: If both options are given, or an option with a similar name.
             SeedNotSetError: If a task is to be drawn and no task seed was set.
         """
         asked, _ = self._split_options(options)
@@ -235,7 +235,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         return {}, {}
 
     def _split_options(self, options: dict[str, Any] | None) -> tuple[dict[str, Any], ...]:
-        """Returns the task option that is given, if one is, and the other options, or raises."""
+        """Returns the given task option, if any, and the other options, or raises."""
         if options is None:
             return {}, {}
         check_options(options, TASK_OPTIONS, type(self).__name__, passes_on=self._passes_options_on)
@@ -251,5 +251,5 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         return asked, others
 
     def observe(self, env_obs: Any) -> Observation:
-        """The observation of the protocol, made of ``env_obs`` and the task's own."""
+        """Returns ``{"env_obs": env_obs, "task_obs": ...}`` for the current task."""
         return {"env_obs": env_obs, "task_obs": self.get_task_obs()}

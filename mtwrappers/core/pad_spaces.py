@@ -39,29 +39,29 @@ _UNIFY = ("observation_size", "action_size", "rescale", "image_size", "render")
 
 
 class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Appends zeros to observations, and cuts actions to those that the environment has.
+    """Pads observations with zeros, and drops the padded entries of actions.
 
-    So environments of different lengths look the same to an agent. What is in the padded entries of
-    an action makes no difference. Actions of spaces other than Box are left as they are. Of the
-    observations of `StateAndPixels`, ``state`` is padded, and added where it is missing.
+    So environments with spaces of different lengths look the same to an agent. The values in padded
+    entries of an action have no effect. Actions of spaces other than Box are not changed. In
+    observations of `StateAndPixels`, ``state`` is padded, or added if it is missing.
 
-    ``observation_mask``, ``(O,)`` bool, and ``action_mask``, ``(A,)`` bool, are true where an entry
-    is the environment's; both are attributes, and in every ``info``. Where actions are not of a
-    Box, ``action_mask`` is ``None`` and not in ``info``.
+    ``observation_mask``, ``(O,)`` bool, and ``action_mask``, ``(A,)`` bool, are true for entries of
+    the environment and false for padding; both are attributes, and in every ``info``. If the action
+    space is not a Box, ``action_mask`` is ``None`` and not in ``info``.
 
     Args:
-        env: An environment with observations of a 1-D Box, or those of `StateAndPixels`.
-        observation_size: ``O``, the length of observations; by default that of the environment's.
-        action_size: ``A``, the length of actions; by default that of the environment's.
-        rescale: Whether actions are in [-1, 1] and mapped to the environment's bounds, to the same
-            bits as `gymnasium.wrappers.RescaleAction` does; those that rounding puts beyond the
-            bounds are clipped to them. If not, the environment's actions keep their bounds, and the
-            padded ones are in [-1, 1].
+        env: An environment whose observation space is a 1-D Box or a `StateAndPixels` Dict.
+        observation_size: ``O``, the padded length of observations; by default, nothing is padded.
+        action_size: ``A``, the padded length of actions; by default, nothing is padded.
+        rescale: Whether actions are in [-1, 1] and mapped to the environment's bounds, bit for bit
+            as by `gymnasium.wrappers.RescaleAction`; actions that rounding puts beyond the bounds
+            are clipped. If false, the environment's entries keep their bounds, and padded entries
+            are in [-1, 1].
 
     Raises:
-        TypeError: If a space is of another kind; the message names a wrapper that helps.
+        TypeError: If a space has another type; the message names a wrapper that converts it.
         ValueError: If the environment has more entries than a size, or actions without bounds are
-            to be rescaled; on a step, if an action or observation is not one of the space.
+            to be rescaled; on a step, if an action or observation does not fit its space.
 
     >>> import gymnasium
     >>> from mtwrappers import PadSpaces
@@ -72,7 +72,7 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """
 
     action_mask: NDArray[np.bool_] | None = None
-    # Whether padded observations are integers in a dtype that does not hold all.
+    # Whether observations are integers that are padded to a floating-point dtype.
     _checks = False
 
     def __init__(
@@ -108,7 +108,7 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._begin_actions(space, _size(num_actions, space, "action"), rescale)
 
     def _begin_actions(self, box: Box, size: int, rescale: bool) -> None:
-        """Computes what becomes of actions of a length."""
+        """Precomputes how actions are cut and rescaled."""
         self._num_actions = n = box.shape[0]
         self.action_mask = np.arange(size) < n
         ones = np.ones(size - n)
@@ -116,7 +116,7 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._action_shape, self._action_dtype = (size,), box.dtype
         self._casts = False
         self._low, self._high = box.low, box.high
-        # None where they would change nothing.
+        # None if rescaling would change nothing.
         self._gradient: NDArray[Any] | None = None
         self._intercept: NDArray[Any] | None = None
         if rescale:
@@ -134,7 +134,7 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self._pad(obs), self._with_masks(info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Steps the environment with the entries of an action that it has."""
+        """Steps the environment with an action without its padding."""
         if self._changes_actions:
             action = self._cut(action)
         obs, reward, terminated, truncated, info = self.env.step(action)
@@ -156,7 +156,7 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _pad_row(self, obs: Any) -> NDArray[Any]:
         out: NDArray[Any] = self._zeros.copy()
-        # Nearly all observations are arrays of the space, which this finds fastest.
+        # The fast path for nearly all observations.
         known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
         row = obs if known else as_row(obs, self._box)
         if self._checks:
@@ -179,7 +179,7 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return cut
 
     def _take(self, padding: Padding) -> PadSpaces:
-        """Takes the spaces of all, which hold those that this environment alone would have."""
+        """Takes the common spaces, which contain the spaces of this environment alone."""
         self.observation_space, self.action_space = padding[:2]
         dtype: Any = _numbers(padding.observation_space, "the observation space").dtype
         self._zeros = np.zeros(self.observation_mask.shape, dtype)
@@ -192,8 +192,8 @@ class Padding(NamedTuple):
     """The spaces that a set of environments is padded to.
 
     Attributes:
-        observation_space: Holds the padded observations of all.
-        action_space: The actions of all.
+        observation_space: Contains the padded observations of all environments.
+        action_space: The padded action space of all environments.
         rescale: Whether actions in [-1, 1] are mapped to the bounds of each.
         image_size: The height and width of frames, or ``None`` where there are none.
         render: Whether environments that observe no frame render one.
@@ -213,14 +213,14 @@ class Padding(NamedTuple):
         unify: Unify,
         action_dtype: Any = None,
     ) -> Padding:
-        """The padding of environments with these spaces (observation, action).
+        """Computes the padding for environments with these spaces.
 
         Args:
-            spaces: Of each environment.
-            names: What messages call them.
-            unify: What `check_unify` returns.
-            action_dtype: That of actions of a Box, by default the one that NumPy promotes those of
-                these spaces to.
+            spaces: The observation and action space of each environment.
+            names: The names of the environments in messages.
+            unify: The result of `check_unify`.
+            action_dtype: The dtype of actions of a Box; by default, the one that NumPy promotes the
+                dtypes of these spaces to.
         """
         given = unify if isinstance(unify, Mapping) else {}
         observations, actions = zip(*spaces, strict=True)
@@ -271,7 +271,7 @@ class Padding(NamedTuple):
 
 
 def check_unify(unify: Unify) -> Unify:
-    """Returns what `unify=` was given, its sizes as ``int``, or raises `ValueError`."""
+    """Returns ``unify`` with sizes as ``int``, or raises `TypeError` or `ValueError`."""
     if unify is None or (isinstance(unify, str) and unify == "pad"):
         return unify
     if not isinstance(unify, Mapping):
@@ -297,7 +297,7 @@ def check_unify(unify: Unify) -> Unify:
 
 
 def unbounded(observation_size: int, image_size: tuple[int, int] | None) -> Space[Any]:
-    """The space of padded observations of a length, without bounds, where no others are known."""
+    """The space of padded observations of a length, for use where no bounds are known."""
     box = Box(-np.inf, np.inf, (observation_size,), np.float64)
     return box if image_size is None else Dict(state=box, pixels=frame_space(*image_size))
 
@@ -307,7 +307,7 @@ def _is_state_and_pixels(space: Space[Any]) -> bool:
 
 
 def _numbers(space: Space[Any], what: str) -> Box:
-    """The 1-D Box that is padded, which has no entries where ``state`` is missing."""
+    """The 1-D Box to be padded; it has no entries if ``state`` is missing."""
     if _is_state_and_pixels(space):
         entries: Any = space
         space = entries.get("state", Box(0, 1, (0,)))
@@ -319,7 +319,7 @@ def _pixels(space: Space[Any]) -> Space[Any] | None:
 
 
 def _beside(space: Space[Any], box: Box) -> Space[Any]:
-    """A space with a Box of padded numbers in the place of its own."""
+    """``space`` with its numbers replaced by the padded ``box``."""
     if not isinstance(space, Dict):
         return box
     return Dict({"pixels": space["pixels"], **({"state": box} if box.shape[0] else {})})
@@ -342,7 +342,7 @@ def _box_of_actions(space: Space[Any], what: str) -> Box:
 
 
 def _no_box(space: Space[Any], what: str) -> TypeError:
-    """The error for actions that cannot be padded, with a wrapper that helps."""
+    """The error for actions that cannot be padded, with a wrapper that converts them."""
     function, size = "function", "number_of_actions"
     if isinstance(space, Discrete):
         start, size = int(space.start), str(space.n)
@@ -384,7 +384,7 @@ def _size(size: int | None, box: Box, what: str) -> int:
 def _scale(box: Box, name: str = "the environment") -> tuple[NDArray[Any], NDArray[Any]]:
     """The ``gradient`` and ``intercept`` of ``(action - intercept) / gradient``."""
     if not box.is_bounded() or (box.low >= box.high).any():
-        raise ValueError(f"only actions with bounds can be rescaled, {name} has {box}")
+        raise ValueError(f"only actions with bounds can be rescaled, but {name} has {box}")
     span = box.high.astype(np.longdouble) - box.low.astype(np.longdouble)
     gradient = (2.0 / span).astype(box.dtype)
     return gradient, (gradient * -box.low + np.float64(-1.0)).astype(box.dtype)
@@ -417,7 +417,7 @@ def _union_of_dicts(
     size: int | None,
     image_size: tuple[int, int],
 ) -> Dict:
-    """Frames of one size, and the union of the numbers of those that have any."""
+    """The Dict of frames of one size, and of the union of all numbers."""
     dicts = [
         as_state_and_pixels(space, image_size, name)
         for space, name in zip(spaces, names, strict=True)
@@ -430,7 +430,7 @@ def _union_of_dicts(
     pixels = frame_space(*image_size)
     if not boxes and size is None:
         return Dict(pixels=pixels)
-    if len(boxes) < len(dicts):  # the others have zeros alone
+    if len(boxes) < len(dicts):  # the others observe zeros only
         dtype: Any = np.result_type(*(box.dtype for box in boxes or [Box(0, 1)]))
         boxes.append(Box(0, 1, (0,), dtype))
         owners.append("an environment without numbers")
@@ -466,7 +466,7 @@ def _union_of_actions(
     dtype = np.dtype(dtype or np.result_type(*(box.dtype for box in boxes)))
     low, high = -np.ones(longest, dtype), np.ones(longest, dtype)
     if not rescale:
-        for box in reversed(boxes):  # the bounds of the first that has an entry
+        for box in reversed(boxes):  # each entry gets the bounds of the first Box that has it
             n = min(box.shape[0], longest)
             low[:n], high[:n] = box.low[:n], box.high[:n]
     union = Box(low, high, dtype=dtype.type)
@@ -476,7 +476,7 @@ def _union_of_actions(
 
 
 def _require_actions(box: Box, name: str, expected: Box, rescale: bool) -> None:
-    """Requires that the actions of an environment are among those of all."""
+    """Raises `ValueError` unless an environment's actions fit the common action space."""
     n = box.shape[0]
     if n > expected.shape[0]:
         raise ValueError(
@@ -487,5 +487,5 @@ def _require_actions(box: Box, name: str, expected: Box, rescale: bool) -> None:
     elif (box.low != expected.low[:n]).any() or (box.high != expected.high[:n]).any():
         raise ValueError(
             f"{name} has action space {box}, which has other bounds than {expected}: "
-            "unify={'rescale': True} maps [-1, 1] to the bounds of each"
+            "unify={'rescale': True} maps [-1, 1] to the bounds of each environment"
         )

@@ -1,9 +1,9 @@
-"""Which task comes next.
+"""Strategies that select the next task.
 
-A strategy is a callable ``(num_tasks, last_task, rng) -> int``: ``last_task`` is the task that was
-drawn before, or ``None`` for the first draw after a seed; ``rng`` is the task stream. A strategy
-that remembers something also has ``reset()``, which is called whenever the task stream is seeded,
-and ``get_state()`` and ``set_state(state)`` (ready for JSON) if checkpoints are to hold it.
+A strategy is a callable ``(num_tasks, last_task, rng) -> int``: ``last_task`` is the previous draw,
+or ``None`` for the first draw after a seed; ``rng`` is the task stream. A strategy with memory also
+has ``reset()``, which is called whenever the task stream is seeded, and, for checkpoints,
+``get_state()`` and ``set_state(state)``, whose state JSON can hold.
 
 A strategy with a fourth parameter named ``history`` is a curriculum: it also sees a `TaskHistory`,
 the returns and successes of each task's last 20 episodes, which the environment keeps from the seed
@@ -17,7 +17,7 @@ on and which is part of its state. Ten lines are enough:
 ...         return rng.choice(unknown)
 ...     return int(np.argmin(rates + 0.1 * rng.random(num_tasks)))
 
-It goes where a name goes: ``MultiEnvWrapper(makers, select=hardest_first)``.
+Pass it instead of a name: ``MultiEnvWrapper(makers, select=hardest_first)``.
 """
 
 from __future__ import annotations
@@ -38,31 +38,52 @@ SelectName: TypeAlias = Literal["least_success", "round_robin", "uniform", "with
 
 
 def uniform(num_tasks: int, last_task: int | None, rng: Generator) -> int:
-    """Any task, each as likely as the others."""
+    """Draws any task with equal probability.
+
+    >>> import gymnasium, mtwrappers
+    >>> env = gymnasium.make("mtwrappers/MultiEnv-v0", select="uniform")
+    >>> _ = env.reset(seed=0)
+    >>> [env.reset()[1]["task_id"] for _ in range(6)]
+    [1, 0, 0, 0, 1, 0]
+    """
     return int(rng.integers(num_tasks))
 
 
 def round_robin(num_tasks: int, last_task: int | None, rng: Generator) -> int:
-    """The tasks in their order, from task 0 on, again and again."""
+    """Cycles through the tasks in order, from task 0 on.
+
+    >>> import gymnasium, mtwrappers
+    >>> env = gymnasium.make("mtwrappers/MultiEnv-v0", select="round_robin")
+    >>> _ = env.reset(seed=0)
+    >>> [env.reset()[1]["task_id"] for _ in range(6)]
+    [1, 0, 1, 0, 1, 0]
+    """
     return 0 if last_task is None else (last_task + 1) % num_tasks
 
 
 class WithoutReplacement:
-    """Sweeps: every task once in a random order, then every task once in another."""
+    """Sweeps: every task once in a random order, then every task once in another.
+
+    >>> import gymnasium, mtwrappers
+    >>> env = gymnasium.make("mtwrappers/MultiEnv-v0", select="without_replacement")
+    >>> _ = env.reset(seed=0)
+    >>> [env.reset()[1]["task_id"] for _ in range(7)]
+    [0, 1, 0, 0, 1, 0, 1]
+    """
 
     def __init__(self) -> None:
         self._sweep: list[int] = []
 
     def reset(self) -> None:
-        """Forgets what is left of the present sweep."""
+        """Forgets what is left of the current sweep."""
         self._sweep = []
 
     def get_state(self) -> list[int]:
-        """The tasks that are left of the present sweep."""
+        """The tasks that are left of the current sweep."""
         return list(self._sweep)
 
     def set_state(self, state: list[int]) -> None:
-        """Goes on with a sweep that `get_state` returned."""
+        """Restores the sweep that `get_state` returned."""
         self._sweep = list(state)
 
     def __call__(self, num_tasks: int, last_task: int | None, rng: Generator) -> int:
@@ -79,21 +100,32 @@ def least_success(
     history: TaskHistory,
     floor: float = 0.1,
 ) -> int:
-    """Tasks that fail come more often, in proportion to their recent rate of failure.
+    """Draws tasks in proportion to their recent failure rate.
 
-    First a group is drawn, then one of its tasks, each as likely as the others. A group that
-    had no episode yet counts as one that always fails.
+    First a group is drawn, then one of its tasks with equal probability. A group that has had no
+    episode yet counts as always failing.
 
     Args:
-        num_tasks: How many tasks there are.
-        last_task: Does not matter here.
+        num_tasks: The number of tasks.
+        last_task: Ignored.
         rng: The task stream.
-        history: Which tasks have succeeded.
-        floor: The share of the draws that goes to every group alike, so that none starves.
+        history: The recent successes of each task.
+        floor: The share of draws that is split evenly among all groups, so that none starves.
             ``functools.partial(least_success, floor=0.3)`` is a strategy too.
 
     Raises:
         ValueError: If an episode has ended whose infos do not say whether it succeeded.
+
+    >>> import numpy as np
+    >>> from mtwrappers.core.history import TaskHistory
+    >>> from mtwrappers.core.selection import least_success
+    >>> history, rng = TaskHistory(2), np.random.default_rng(0)
+    >>> for task in (0, 1):  # task 0 fails, task 1 succeeds
+    ...     history.begin(task)
+    ...     history.step(0.0, True, {"success": task == 1})
+    >>> drawn = [least_success(2, None, rng, history) for _ in range(1000)]
+    >>> drawn.count(0), drawn.count(1)
+    (952, 48)
     """
     present = [g for g in range(history.num_groups) if len(history.members(g))]
     rates = history.group_success_rates[present]
@@ -120,9 +152,9 @@ _NAMED: dict[str, Strategy] = {
 
 
 class TaskSelector:
-    """Draws task indices with a strategy and checks what it returns.
+    """Draws task indices with a strategy and checks them.
 
-    ``history`` is for the environment to feed; ``None`` where the strategy does not look at it.
+    The environment records episodes in ``history``, which is ``None`` if the strategy ignores it.
     """
 
     def __init__(
@@ -156,7 +188,7 @@ class TaskSelector:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned; a part that it lacks starts over."""
+        """Restores the state that `get_state` returned; parts that are ``None`` start over."""
         self.reset()
         if self.history is not None and state["history"] is not None:
             self.history.set_state(state["history"])
@@ -172,6 +204,6 @@ class TaskSelector:
         return self._last
 
     def _ask(self, method: str, *args: Any) -> Any:
-        """Calls a method of the strategy, if it has it."""
+        """Calls a method of the strategy, if it exists."""
         found = getattr(self._strategy, method, None)
         return None if found is None else found(*args)

@@ -1,4 +1,4 @@
-"""Observations of numbers, of a frame or of both, as one Dict of the two."""
+"""Observations of numbers, a frame or both, as a Dict of state and pixels."""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ from mtwrappers.common.spaces import as_row, check_exact, require_exact
 class StateAndPixels(gymnasium.Wrapper[dict[str, Any], Any, Any, Any], RecordConstructorArgs):
     """Observes a Dict: all numbers of an observation in ``state``, its frame in ``pixels``.
 
-    ``state``, ``(n,)``, is a 1-D Box of the environment, or those of its Dict one after the other,
-    in the order of its keys. It is left out where there are no numbers. ``pixels``, ``(height,
-    width, 3)`` uint8, is the frame that the environment observes, whatever its key, or renders; if
-    it does neither, zeros. `mtwrappers.common.frames.resized` gives it its size.
+    ``state``, ``(n,)``, is the environment's 1-D Box, or the Boxes of its Dict, concatenated in the
+    order of its keys. It is left out if there are no numbers. ``pixels``, ``(height, width, 3)``
+    uint8, is the frame that the environment observes, under any key, or renders; otherwise zeros.
+    `mtwrappers.common.frames.resized` resizes it.
 
-    ``pixels_mask``, a bool, is true where there is a frame; it is an attribute, and in every
-    ``info``.
+    ``pixels_mask``, a bool, is true if there is a frame; it is an attribute, and in every ``info``.
 
     Args:
-        env: An environment that observes a 1-D Box, a frame ``(h, w, 3)`` uint8, or a Dict of one
-            frame at most and Boxes of at most one dimension.
+        env: An environment that observes a 1-D Box, a frame ``(h, w, 3)`` uint8, or a Dict of at
+            most one frame and of Boxes with at most one dimension.
         image_size: The size in pixels: an integer, or ``(height, width)``.
-        render: Whether an environment that observes no frame observes what it renders. Its render
+        render: Whether to use the rendered frame of an environment that observes none. Its render
             mode must be ``"rgb_array"``.
 
     Raises:
-        TypeError: If observations are of another kind.
+        TypeError: If the observation space has another type.
         ValueError: If the size is not positive, or the environment has another render mode; on a
-            step, if an observation is not one of the space, or what is rendered is no frame.
+            step, if an observation does not fit its space, or `render` returns anything else.
 
     >>> from mtwrappers.envs.point_goal import PointGoalEnv
     >>> from mtwrappers.core.state_pixels import StateAndPixels
@@ -52,7 +51,7 @@ class StateAndPixels(gymnasium.Wrapper[dict[str, Any], Any, Any, Any], RecordCon
         check_env(env, "env")
         self._height, self._width = height, width = check_image_size(image_size, "image_size")
         render = check_flag(render, "render")
-        # A list, so that specs are equal after JSON.
+        # A list, so that a spec equals itself after a round trip through JSON.
         RecordConstructorArgs.__init__(self, image_size=[height, width], render=render)
         parts = parts_of(env.observation_space)
         self._renders = renders = render and not parts.frames
@@ -102,11 +101,11 @@ class StateAndPixels(gymnasium.Wrapper[dict[str, Any], Any, Any, Any], RecordCon
 
 
 class Parts(NamedTuple):
-    """The numbers and the frame of an observation, by their keys; ``None`` is all of it.
+    """The numbers and the frame of an observation by key; the key ``None`` stands for all of it.
 
     Attributes:
         numbers: The Boxes of numbers, in order.
-        frames: One at most.
+        frames: The Box of the frame, if there is one.
     """
 
     numbers: dict[str | None, Box]
@@ -114,7 +113,7 @@ class Parts(NamedTuple):
 
 
 def parts_of(space: Space[Any], name: str = "the environment") -> Parts:
-    """The parts of observations of a space, or a `TypeError` that names the environment."""
+    """Splits a space into its parts, or raises a `TypeError` that names the environment."""
     in_dict = isinstance(space, Dict)
     entries: dict[Any, Any] = dict(space.items()) if isinstance(space, Dict) else {None: space}
     frames = {key: box for key, box in entries.items() if is_frame_space(box)}
@@ -142,10 +141,10 @@ def parts_of(space: Space[Any], name: str = "the environment") -> Parts:
 def as_state_and_pixels(
     space: Space[Any], image_size: tuple[int, int], name: str = "the environment"
 ) -> Dict:
-    """The space of `StateAndPixels` over observations of a space.
+    """The observation space of `StateAndPixels` over an environment with ``space``.
 
     Raises:
-        TypeError: If they are of another kind; the message names the environment.
+        TypeError: If ``space`` has another type; the message names the environment.
         ValueError: If the dtype that NumPy promotes all numbers to does not hold all integers.
     """
     boxes = list(parts_of(space, name).numbers.values())
@@ -163,7 +162,7 @@ def as_state_and_pixels(
 
 
 def require_renders(env: gymnasium.Env[Any, Any], name: str = "the environment") -> None:
-    """Requires that an environment that observes no frame renders one."""
+    """Raises `ValueError` if an environment neither observes nor renders a frame."""
     if parts_of(env.observation_space, name).frames or env.render_mode == "rgb_array":
         return
     raise ValueError(
@@ -173,7 +172,7 @@ def require_renders(env: gymnasium.Env[Any, Any], name: str = "the environment")
 
 
 def _rendered(frame: Any) -> NDArray[np.uint8]:
-    """Returns a frame that was rendered, or raises `ValueError` if it is none."""
+    """Returns a rendered frame, or raises `ValueError` if it is something else."""
     if isinstance(frame, np.ndarray) and frame.dtype == np.uint8:
         if len(frame.shape) == 3 and frame.shape[2] == 3 and frame.size:
             return frame

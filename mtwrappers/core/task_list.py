@@ -1,4 +1,4 @@
-"""The multi-task protocol over a set of tasks, such as a list, with environments below for them."""
+"""The multi-task protocol over a set of tasks, such as a list, and their inner environments."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.core.selection import SelectName, Strategy, TaskSelector
 from mtwrappers.state.env_state import get_state, set_state
 
-# Where the present task comes from, which says whether the next reset draws another one. "initial":
-# there was no reset yet. "set": it was set since the last reset, and stays. "used": the last reset
-# was on it. "copied": so it was in the environment of which this is a copy; it stays unless a seed
-# is given.
+# Where the current task comes from, which decides whether the next reset draws another one.
+# "initial": there was no reset yet. "set": it was set since the last reset, and is kept. "used":
+# the last reset was on it. "copied": the same, but in the environment that this is a copy of; it is
+# kept unless a seed is given.
 Origin: TypeAlias = Literal["initial", "set", "used", "copied"]
 
 
 class TaskList:
-    """The tasks of a list, whose task states are the indices into it, and which is drawn next.
+    """A list of tasks, whose task states are the indices into it, and how to draw the next one.
 
     Args:
-        task_ids: The id of every task state that there is, integers from 0 on.
+        task_ids: The id of every task state, integers from 0 on.
         task_names: The name of every task id, if they have names.
-        task_states: The task states among which is drawn and set; by default all.
+        task_states: The task states that can be drawn and set; by default all.
         select: How to draw; see `mtwrappers.core.selection`.
     """
 
@@ -51,11 +51,11 @@ class TaskList:
         self.num_tasks = len(self.states)
         self._places = {state: place for place, state in enumerate(self.states)}
         ids = [self.task_ids[state] for state in self.states]
-        # A curriculum weighs ids; where there is but one, it weighs its tasks.
+        # A curriculum weighs ids, or single tasks if there is only one id.
         self.selector = TaskSelector(select, len(ids), ids if len(set(ids)) > 1 else None)
 
     def first(self) -> int:
-        """The first of the list."""
+        """The first task state."""
         return self.states[0]
 
     def draw(self, rng: Generator) -> int:
@@ -87,7 +87,7 @@ class TaskList:
 
 
 class TaskSpace:
-    """The tasks that are the elements of a space, whose task states are these elements."""
+    """Tasks that are the elements of a space; the elements are also the task states."""
 
     task_names = selector = None
 
@@ -96,11 +96,11 @@ class TaskSpace:
         self.task_observation_space = copy.deepcopy(space)
 
     def first(self) -> Any:
-        """An element that is drawn from entropy."""
+        """An element drawn from entropy."""
         return self._space.sample()
 
     def draw(self, rng: Generator) -> Any:
-        """The next element."""
+        """Draws the next element."""
         self._space.seed(int(rng.integers(2**32)))
         return self._space.sample()
 
@@ -111,7 +111,7 @@ class TaskSpace:
         return copy.deepcopy(task_state)
 
     def describe(self, task_state: Any) -> tuple[Any, dict[str, Any]]:
-        """The element; infos say nothing of it."""
+        """The element, and no infos."""
         return task_state, {}
 
     def identity(self) -> dict[str, Any]:
@@ -120,42 +120,43 @@ class TaskSpace:
 
 
 class TaskSetMTEnv(MTEnv):
-    """An `MTEnv` over a set of tasks, with an environment below for each of them.
+    """An `MTEnv` over a set of tasks, with an inner environment for each of them.
 
-    A subclass implements `_activate`, which turns ``_env`` to a task. Where
+    A subclass implements `_activate`, which switches ``_env`` to a task. If
     ``sample_tasks_on_reset`` is set, every reset draws the next task, unless one was set since the
-    last; such an environment seeds itself at its first reset if nobody did, as Gymnasium's do.
+    last reset; such an environment seeds itself at its first reset if it was not seeded before.
 
-    Each environment below has a branch of the environment seed, the present one's is ``_branch``,
-    and takes its seed from it at its first reset after each `seed`. So results do not depend on
-    which environments were used before.
+    Each inner environment has a branch of the environment seed (``_branch`` for the current one),
+    which seeds it at its first reset after each `seed`. So results do not depend on which
+    environments were used before.
 
     Args:
         action_space: The action space of all tasks.
         env_observation_space: The space of ``env_obs`` of all tasks.
-        task_observation_space: The space of ``task_obs``; by default that of the tasks.
-        tasks: Which tasks there are.
+        task_observation_space: The space of ``task_obs``; by default that of ``tasks``.
+        tasks: The set of tasks.
         initial_task_state: The task at the start; by default the first.
         sample_tasks_on_reset: Whether every reset draws a task.
-        first_seed: What an environment that nobody seeded seeds itself with; ``None`` for entropy.
+        first_seed: The seed that an unseeded environment gives itself; ``None`` for entropy.
 
     Raises:
-        ValueError: If ``initial_task_state`` is out of range.
+        TypeError: If ``sample_tasks_on_reset`` is not a bool.
+        ValueError: If ``initial_task_state`` is not one of the tasks.
     """
 
-    # The environment of the present task, ``None`` until the first reset needs it.
+    # The environment of the current task, ``None`` until the first reset needs it.
     _env: Any = None
-    # Which branch of the environment seed it takes; ``None`` for one without chance.
+    # Its branch of the environment seed; ``None`` if it is deterministic.
     _branch: int | None = None
-    # The environments below that were built and have a random stream, by their branch.
+    # The inner environments that were built and have a random stream, by branch.
     _envs: Mapping[int, Any] = MappingProxyType({})
-    # What every reset and step on the present task says of it.
+    # The observation and the infos of the current task.
     _task_obs: Any
     _task_info: dict[str, Any]
-    # Whether the first reset and every seeded one draw a task, though others may not.
+    # Whether the first reset and every seeded one draw a task, even if other resets do not.
     _draws_first = False
-    # While this is set, resets neither draw a task nor seed the task stream, and the episodes that
-    # they begin are not in the history: what chooses tasks stays as an evaluation has found it.
+    # While this is set, resets neither draw a task nor seed the task stream, and episodes are not
+    # recorded in the history, so that an evaluation does not change the choice of tasks.
     keeps_selection = False
 
     def __init__(
@@ -169,7 +170,7 @@ class TaskSetMTEnv(MTEnv):
         sample_tasks_on_reset: bool = False,
         first_seed: int | None = None,
     ) -> None:
-        self._seeded: set[int] = set()  # the branches that had their seed
+        self._seeded: set[int] = set()  # the branches whose environments were seeded
         self._task_set: Any = tasks
         self._selector = tasks.selector
         self._history = None if tasks.selector is None else tasks.selector.history
@@ -189,11 +190,11 @@ class TaskSetMTEnv(MTEnv):
             self._task_state = tasks.check(initial_task_state, "initial_task_state")
         self._task_obs, self._task_info = self._task_set.describe(self._task_state)
 
-    # Of a list of tasks; an environment over a space has no such attributes.
+    # Only for a list of tasks; an environment over a space has no such attributes.
 
     @property
     def num_tasks(self) -> int:
-        """How many task states this environment has."""
+        """The number of task states."""
         return int(self._task_set.num_tasks)
 
     @property
@@ -204,29 +205,29 @@ class TaskSetMTEnv(MTEnv):
 
     @property
     def task_states(self) -> tuple[int, ...]:
-        """The task states among which resets move by themselves."""
+        """The task states that resets switch between without options."""
         states: tuple[int, ...] = self._task_set.states
         moves = self.sample_tasks_on_reset or self._draws_first
         return states if moves else (self._task_state,)
 
     @abc.abstractmethod
     def _activate(self, task_state: Any) -> None:
-        """Turns ``_env`` to a task, or raises and leaves everything as it was."""
+        """Switches ``_env`` to a task, or raises and changes nothing."""
 
     def _build(self, branch: int) -> Any:
-        """One of ``_envs``, built if it was not yet."""
+        """One of ``_envs``, built if necessary."""
         return self._envs[branch]
 
     def get_task_obs(self) -> Any:
-        """The observation of the present task; of a list, its id, ``np.int64``."""
+        """The observation of the current task; for a list of tasks, its id, ``np.int64``."""
         return self._task_obs
 
     def get_task_state(self) -> Any:
-        """The present task's state."""
+        """The current task's state."""
         return self._task_state
 
     def set_task_state(self, task_state: Any) -> None:
-        """Makes ``task_state`` the present task, from the next `reset` on."""
+        """Makes ``task_state`` the current task, from the next `reset` on."""
         self._turn_to(self._task_set.check(task_state, "task state"))
 
     def _turn_to(self, task_state: Any) -> None:
@@ -240,7 +241,7 @@ class TaskSetMTEnv(MTEnv):
         return self._task_set.draw(self.np_random_task)
 
     def seed(self, seed: int | None = None) -> list[int]:
-        """Seeds the environment stream; an environment below takes its branch at its next reset."""
+        """Seeds the environment stream; inner environments are seeded at their next reset."""
         seeds = super().seed(seed)
         self._seeded = set()
         return seeds
@@ -255,7 +256,7 @@ class TaskSetMTEnv(MTEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begins an episode as `MTEnv.reset` does; other options reach the environment below."""
+        """Begins an episode as `MTEnv.reset` does; other options reach the inner environment."""
         asked, others = self._split_options(options)
         state = None
         if "task_state" in asked:
@@ -264,7 +265,7 @@ class TaskSetMTEnv(MTEnv):
         selector = None if self.keeps_selection else self._selector
         self._history = None if selector is None else selector.history
         if self._history is not None:
-            self._history.end()  # an episode that was cut counts too, and before the next draw
+            self._history.end()  # records an episode that is cut here, before the next draw
         if "resample_task" in asked or (state is None and self._draws(seed is not None)):
             state = self.sample_task_state()
         if state is not None:
@@ -278,7 +279,7 @@ class TaskSetMTEnv(MTEnv):
         return self.observe(env_obs), {**info, **self._task_info}
 
     def _seed_streams(self, seed: int | None) -> None:
-        """Seeds the streams for a reset with this seed."""
+        """Seeds the streams for a reset with ``seed``."""
         if seed is None:
             self._seed_itself()
             return
@@ -287,7 +288,7 @@ class TaskSetMTEnv(MTEnv):
             self.seed_task(seed)
 
     def _seed_itself(self) -> None:
-        """Seeds the streams that nobody seeded, where resets draw tasks."""
+        """Seeds the streams that were not seeded, if resets draw tasks."""
         if self._moves:
             if self._env_seed is None:
                 self.seed(self._first_seed)
@@ -296,11 +297,11 @@ class TaskSetMTEnv(MTEnv):
 
     @property
     def _moves(self) -> bool:
-        """Whether there are resets that draw a task though no option asks for it."""
+        """Whether some resets draw a task without being asked by an option."""
         return self.sample_tasks_on_reset or self._draws_first
 
     def _draws(self, seeded: bool) -> bool:
-        """Whether a reset draws a task if its options name none."""
+        """Whether a reset whose options name no task draws one."""
         if self.keeps_selection or self._origin == "set":
             return False
         if seeded:
@@ -310,7 +311,7 @@ class TaskSetMTEnv(MTEnv):
         return self._draws_first and self._origin == "initial"
 
     def _reset_below(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Resets the environment of the present task, at first with the seed of its branch."""
+        """Resets the environment of the current task, at first with the seed of its branch."""
         branch, seed = self._branch, None
         if branch is not None and self._env_seed is not None and branch not in self._seeded:
             seed = seeding.child_seed(self._env_seed, branch)
@@ -320,7 +321,7 @@ class TaskSetMTEnv(MTEnv):
         return result
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Steps the environment of the present task, or raises `ResetNeeded`."""
+        """Steps the environment of the current task, or raises `ResetNeeded`."""
         if not self._in_episode:
             self._require_reset()
         env_obs, reward, terminated, truncated, info = self._env.step(action)
@@ -335,7 +336,7 @@ class TaskSetMTEnv(MTEnv):
         )
 
     def render(self) -> Any:
-        """A frame of the environment of the present task; needs a `reset` as `step` does."""
+        """Renders the environment of the current task; needs a `reset`, as `step` does."""
         self._require_reset()
         return self._env.render()
 
@@ -347,7 +348,7 @@ class TaskSetMTEnv(MTEnv):
             )
 
     def get_state(self) -> dict[str, Any]:
-        """The state between two episodes: the task, streams, settings and what is remembered."""
+        """The state between two episodes: task, streams, settings and inner environments."""
         self._seed_itself()
         return {
             **super().get_state(),
@@ -360,10 +361,11 @@ class TaskSetMTEnv(MTEnv):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned, with the next `reset`.
+        """Restores the state that `get_state` returned; the next `reset` continues from it.
 
         Raises:
-            TypeError, ValueError: If it is not a dict, or of an environment on other tasks.
+            TypeError: If ``state`` is not a dict.
+            ValueError: If ``state`` belongs to an environment on other tasks.
         """
         found, expected = check_mapping(state, "a state").get("tasks"), self._tasks_identity()
         if found != expected:

@@ -44,26 +44,34 @@ def make_env(
     render_mode: str | None = None,
     env_kwargs: EnvKwargs | None = None,
 ) -> gymnasium.Env[Any, Any]:
-    """One environment that switches between registered ones; each reset draws the next.
+    """Makes one environment that switches between registered ones; each reset draws the next.
 
     Args:
-        env_ids: Registered ids; two of classic control, padded, by default.
-        task_names: Their names; by default the ids.
+        env_ids: Registered ids; by default two of classic control, padded.
+        task_names: The names of the tasks; by default the ids.
         task_encoding: ``"onehot"``, ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
-        task_embedding: More about each task, ``(num_tasks, E)`` numbers, appended to the
+        task_embedding: A vector for each task, ``(num_tasks, E)`` numbers, appended to the
             observation, before a one-hot.
-        action_repeat: For how many steps of the environment each action is repeated: a number, or a
-            list of one for each environment.
-        unify: ``"pad"``, or a dict of its arguments, pads observations and actions to one length,
-            and gives frames one size; see `MultiEnvWrapper`.
+        action_repeat: The number of environment steps for which each action is repeated, or a list
+            with one number for each environment.
+        unify: ``"pad"``, or a dict of settings, pads observations and actions to one length, and
+            resizes frames to one size; see `MultiEnvWrapper`.
         select: How the next task is drawn; see `mtwrappers.core.selection`.
         render_mode: Passed to every environment; ``"rgb_array"`` by default where
             ``unify={"render": True}`` needs it.
-        env_kwargs: Passed to every environment; or a list with a dict for each, which may say its
+        env_kwargs: Passed to every environment, or a list with a dict for each, which may contain
             ``max_episode_steps``.
 
     Raises:
-        ValueError: If an argument is none of those, or the environments do not fit together.
+        TypeError: If an argument has the wrong type, or spaces cannot be padded.
+        ValueError: If an argument is none of the above, or the environments' spaces differ.
+
+    >>> import gymnasium, mtwrappers
+    >>> ids = ["Acrobot-v1", "MountainCar-v0"]  # observations of 6 and of 2 numbers
+    >>> env = gymnasium.make("mtwrappers/MultiEnv-v0", env_ids=ids, unify="pad")
+    >>> obs, info = env.reset(seed=0)
+    >>> obs.shape, info["task_name"]
+    ((8,), 'MountainCar-v0')
     """
     given = _arguments(env_ids, task_names, unify, render_mode, env_kwargs)
     given |= {"action_repeat": action_repeat, "task_embedding": task_embedding, "select": select}
@@ -85,15 +93,41 @@ def make_vec_env(
     record_episode_statistics: bool = True,
     **executor: Any,
 ) -> MetaVectorEnv:
-    """Sub-environments that each stay with one of the registered environments.
+    """Makes a vector environment in which each sub-environment runs one registered environment.
 
-    The arguments are those of `make_env` and of `mtwrappers.vector.make.make_executor`;
-    ``num_envs``, a multiple of the number of ids, where 1 (Gymnasium's default) means one per id;
-    ``envs_per_task``, how many per id; and ``record_episode_statistics``, whether infos carry
-    ``episode`` at an episode's end.
+    Args:
+        num_envs: How many environments in all, a multiple of the number of ids; 1 (Gymnasium's
+            default) means one per id.
+        env_ids: Registered ids; two of classic control, padded, by default.
+        task_names: Their names; by default the ids.
+        task_encoding: ``"onehot"``, ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
+        task_embedding: More about each task, ``(num_tasks, E)`` numbers, appended to the
+            observation, before a one-hot.
+        action_repeat: For how many steps of the environment each action is repeated: a number, or a
+            list of one for each id.
+        unify: ``"pad"``, or a dict of its arguments, pads observations and actions to one length,
+            and gives frames one size; see `MultiEnvWrapper`.
+        render_mode: Passed to every environment; ``"rgb_array"`` by default where
+            ``unify={"render": True}`` needs it.
+        env_kwargs: Passed to every environment; or a list with a dict for each id, which may say
+            its ``max_episode_steps``.
+        envs_per_task: How many environments per id, 1 by default.
+        record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
+        **executor: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
+            `mtwrappers.vector.executors.Executor` does: ``autoreset_mode``, ``observation_mode``,
+            ``workers``, ``on_worker_failure``, ``max_recoveries``, ``journal``,
+            ``journal_warn_bytes``, ``timeout``, ``context`` and ``ray_options``.
 
     Raises:
         ValueError: If ``num_envs`` does not fit; the message names sizes that do.
+
+    >>> import gymnasium, mtwrappers
+    >>> ids = ["Acrobot-v1", "MountainCar-v0"]
+    >>> envs = gymnasium.make_vec("mtwrappers/MultiEnv-v0", num_envs=4, env_ids=ids, unify="pad")
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs.shape, infos["task_id"]
+    ((4, 8), array([0, 0, 1, 1]))
+    >>> envs.close()
     """
     given = _arguments(env_ids, task_names, unify, render_mode, env_kwargs)
     check_flag(record_episode_statistics, "record_episode_statistics")
@@ -115,7 +149,7 @@ def make_vec_env(
 
 
 def _padding(arguments: Mapping[str, Any]) -> Padding | None:
-    """The sizes that environments are padded to, so that each need not build the others."""
+    """The common padding, computed once so that no environment has to build the others."""
     probe = MultiEnvWrapper(**arguments)
     probe.close()
     return probe.padding

@@ -1,4 +1,4 @@
-"""The embedded example: a point that looks for a goal it cannot see. No simulator is needed."""
+"""The embedded example: a point that searches for a hidden goal. No simulator is needed."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ BOUND = 5.0
 
 
 class PointGoalEnv(gymnasium.Env[Any, Any]):
-    """A point in the plane, to be moved to a goal on a circle; a task is the goal.
+    """A point in the plane that has to reach a goal on a circle; a task is a goal.
 
-    The observation is the position, ``(2,)``; the goal is hidden, so what to do has to be learnt
-    from rewards: the negative distance to the goal. It is the 2-D navigation of Finn et al. (2017,
-    arXiv:1703.03400) with goals on a circle. ``info`` carries ``distance`` and ``success`` (within
-    0.05 of the goal). Until a reset is given a seed, `sample_tasks` draws from entropy.
+    The observation is the position, ``(2,)``. The goal is hidden, so the agent has to infer it from
+    the reward, the negative distance to the goal. It is the 2-D navigation of Finn et al. (2017,
+    arXiv:1703.03400) with goals on a circle. ``info`` contains ``distance`` and ``success`` (within
+    0.05 of the goal). Before the first reset with a seed, `sample_tasks` draws from entropy.
 
     Args:
-        radius: Of the circle of goals.
-        render_mode: None; there is nothing to see.
+        radius: The radius of the circle of goals.
+        render_mode: Must be ``None``.
 
     Raises:
-        ValueError: If the radius is not in (0, 4].
+        ValueError: If the radius is not in (0, 4], or ``render_mode`` is not ``None``.
 
     >>> from mtwrappers import PointGoalEnv
     >>> env = PointGoalEnv()
@@ -73,10 +73,10 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         return [{"goal": (r * math.cos(angle), r * math.sin(angle))} for angle in angles]
 
     def set_task(self, task: dict[str, tuple[float, float]]) -> None:
-        """Takes a goal; the next `reset` begins its first episode.
+        """Sets the goal; the next `reset` begins an episode on it.
 
         Raises:
-            ValueError: If it is not a task.
+            ValueError: If ``task`` is not a task.
         """
         try:
             x, y = map(float, task["goal"])
@@ -88,13 +88,13 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         self._position = None
 
     def get_task(self) -> dict[str, tuple[float, float]]:
-        """The present task."""
+        """The current task."""
         return dict(self._task)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Puts the point at the origin; a seed determines what `sample_tasks` draws."""
+        """Puts the point at the origin; ``seed`` determines what `sample_tasks` draws."""
         check_options(options, (), "PointGoalEnv")
         seed = None if seed is None else seeding.check_seed(seed)
         super().reset(seed=seed)
@@ -104,7 +104,7 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         return self._position.copy(), self._info(self._position)
 
     def step(self, action: Any) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
-        """Moves the point by ``action``, ``(2,)``, at most a tenth along each axis.
+        """Moves the point by ``action``, ``(2,)``, clipped to [-0.1, 0.1].
 
         Raises:
             ResetNeeded: If no episode is under way.
@@ -125,7 +125,7 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         return {"task": self.get_task(), "order": dict(self._order.bit_generator.state)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned, with the next `reset`."""
+        """Restores the state that `get_state` returned; the next `reset` continues from it."""
         self.set_task(state["task"])
         self._order.bit_generator.state = state["order"]
 
@@ -152,10 +152,18 @@ def make_vec_env(
     Args:
         num_envs: How many environments; 1 (Gymnasium's default) means one per task.
         radius: The radius of the circle of goals, in (0, 4].
-        max_episode_steps: When to truncate, ``None`` for never.
-        meta_batch_size: How many tasks, ``num_envs`` by default; it must divide ``num_envs``.
-        render_mode: ``None``; there is nothing to see.
-        **executor: The arguments of `mtwrappers.vector.make.make_executor`.
+        max_episode_steps: The step at which episodes are truncated, ``None`` for never.
+        meta_batch_size: The number of tasks; by default ``num_envs``, which it must divide.
+        render_mode: Must be ``None``.
+        **executor: ``execution`` and the other arguments of
+            `mtwrappers.vector.make.make_executor`, such as ``workers`` and ``journal``.
+
+    >>> import gymnasium, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=6, meta_batch_size=3)
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs.shape, envs.meta_batch_size, envs.envs_per_task
+    ((6, 2), 3, 2)
+    >>> envs.close()
     """
     tasks = positive(num_envs, "num_envs")
     if meta_batch_size is not None:

@@ -54,6 +54,17 @@ class ScoreDifference:
         first: The rate of the first, in [0, 1].
         second: That of the second.
         difference: ``second - first``, with its interval.
+
+    >>> from mtwrappers import EvaluationResult, compare
+    >>> from mtwrappers.evaluation import Episode
+    >>> def result(*successes):
+    ...     all_of = enumerate(successes)
+    ...     return EvaluationResult([Episode("reach", i, 0.0, 5, once, once) for i, once in all_of])
+    >>> worse, better = result(*[False] * 9, True), result(*[True] * 8, False, False)
+    >>> [found] = compare({"A": [worse], "B": [better]})
+    >>> reach = found.tasks["reach"]
+    >>> reach.first, reach.second, round(reach.difference.low, 2), round(reach.difference.high, 2)
+    (0.1, 0.8, 0.27, 0.87)
     """
 
     first: float
@@ -83,6 +94,18 @@ class Comparison:
         fewest: How many of these there are of a task at least, of either.
         action_chunks: How many actions of each chunk of the first and of the second were executed;
             ``None`` for a policy that returned single actions.
+
+    >>> from mtwrappers import EvaluationResult, compare
+    >>> from mtwrappers.evaluation import Episode
+    >>> def result(*successes):
+    ...     all_of = enumerate(successes)
+    ...     return EvaluationResult([Episode("reach", i, 0.0, 5, once, once) for i, once in all_of])
+    >>> worse, better = result(*[False] * 9, True), result(*[True] * 8, False, False)
+    >>> [found] = compare({"A": [worse], "B": [better]})
+    >>> found.names, found.runs, found.unit
+    (('A', 'B'), (1, 1), 'episodes')
+    >>> str(found).splitlines()[4]
+    'reach                     0.10   0.80   +0.70  +0.27 to +0.87 *'
     """
 
     names: tuple[str, str]

@@ -67,6 +67,18 @@ class Curves:
             evaluation.
         forced: Why the results are not comparable; empty if they are.
         confidence: Of the intervals.
+
+    >>> from mtwrappers.evaluation import Episode, EvaluationResult, Provenance, curves
+    >>> def result(steps, *successes):
+    ...     all_of = enumerate(successes)
+    ...     episodes = [Episode("reach", i, 0.0, 5, once, once) for i, once in all_of]
+    ...     return EvaluationResult(episodes, provenance=Provenance(2, {}, training_steps=steps))
+    >>> found = curves({"mine": [result(0, False, False), result(100, False, True)]})
+    >>> [(steps, one.tasks["reach"].value) for steps, one in found.points["mine"].items()]
+    [(0, 0.0), (100, 0.5)]
+    >>> found.caption[0]
+    'Success at any step, without a protocol.'
+    >>> found.plot("curves.png")
     """
 
     points: Points
@@ -208,8 +220,9 @@ def curves(
         confidence: How likely each interval covers the truth, in (0, 1).
 
     Raises:
-        IncomparableError: As in `compare`, of all results together; those of one run may have the
-            same episodes, and so may all that are of 0 training steps.
+        IncomparableError: If the results are not comparable, as `compare` describes it, of all
+            results together; those of one run may have the same episodes, and so may all that are
+            of 0 training steps.
         TypeError: If the policies are not a dict of such results.
         ValueError: If no result names its training steps, several of a method at the same steps
             name no training seed, a method has no steps that all its runs have, a result says

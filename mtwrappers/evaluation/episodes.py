@@ -268,6 +268,11 @@ class PlannedEpisode:
         seed: Of its reset; ``None`` where it follows the episode before it.
         task_state: The task state of its reset, or ``None`` where resets do not take one.
         trial: The trial it belongs to; ``None`` where every episode stands alone.
+
+    >>> from mtwrappers import protocols
+    >>> plan = protocols["metaworld-3.1"].on("MT1", "reach-v3").plan(seed=0)
+    >>> len(plan), plan[0].task, plan[0].number, plan[0].task_state
+    (50, 'reach-v3', 0, 12)
     """
 
     task: str

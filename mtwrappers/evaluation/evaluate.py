@@ -133,9 +133,9 @@ def evaluate(
             checks the result. It is written as episodes end: after an interruption or a kill it
             holds those that were finished. Those that are given as ``finished`` must be in it.
         policy_name: What the result calls the policy; `compare` groups results by it.
-        training_seed: The seed of the training run that made the policy, for the result to name,
-            like ``training_steps``: its agent steps, over all environments, until then.
-        training_steps: See there.
+        training_seed: The seed of the training run that made the policy, for the result to name.
+        training_steps: After how many agent steps of that run, over all environments, the policy
+            was taken; likewise.
         normalize: The returns of each task that count as 0 and as 1, ``{task: (low, high)}``; see
             `EvaluationResult.normalized`.
         protocol: The protocol that this evaluation follows, for the result to name; what

@@ -98,19 +98,21 @@ def few_shot_evaluate(
             environments, which then need ``toggle_terminate_on_success``, say it of the episodes
             after it; with ``None`` of all.
         tasks: For each trial ``M`` tasks, for ``set_tasks``.
-        action_chunk: As in `evaluate`, in all episodes.
+        action_chunk: For a policy that returns chunks of actions ``(N, H, A)``: how many of each
+            are executed before the policy is asked again, in all episodes. The result names it.
         seed: Zero or greater.
         finished: Episodes of the same evaluation that count already. A trial that has all of its
             own in them is not run again. A policy that draws from ``rng`` has one stream for each
             environment over all trials, so its later trials then draw other numbers.
         confidence: How likely the intervals cover the truth, in (0, 1).
         resamples: How many bootstrap resamples.
-        evidence: Where to write the actions of every episode, those of adaptation among them, as in
-            `evaluate`. Tasks that are given must then be numbers, such as task states.
+        evidence: Where to write the actions of every episode, those of adaptation among them: an
+            ``.npz`` file, with which `verify` checks the result. Tasks that are given must then be
+            numbers, such as task states.
         policy_name: What the result calls the policy.
-        training_seed: The seed of the training run that made the policy, for the result to name,
-            like ``training_steps``: its agent steps, over all environments, until then.
-        training_steps: See there.
+        training_seed: The seed of the training run that made the policy, for the result to name.
+        training_steps: After how many agent steps of that run, over all environments, the policy
+            was taken; likewise.
         protocol: The protocol that this evaluation follows, for the result to name; what
             contradicts it is refused. See `Protocol.evaluate`.
 

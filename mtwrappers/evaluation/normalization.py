@@ -41,11 +41,17 @@ class Normalization:
     Args:
         ranges: ``(low, high)`` of each task, by its name.
         low: The policy whose mean returns ``low`` are; ``None`` if they were given as numbers.
-        high: Likewise of ``high``.
+        high: The policy whose mean returns ``high`` are; ``None`` likewise.
 
     Raises:
         TypeError: If the ranges are not a dict of two numbers each.
         ValueError: If a number is not finite, or ``low`` is not less than ``high``.
+
+    >>> import numpy as np
+    >>> from mtwrappers.evaluation.normalization import Normalization
+    >>> normalization = Normalization({"hop": (5, 25), "run": (0, 100)})
+    >>> normalization("hop", np.array([5.0, 15.0, 35.0]))
+    array([0. , 0.5, 1.5])
     """
 
     ranges: Mapping[str, tuple[float, float]]

@@ -459,7 +459,9 @@ class Protocol:
 
         Args:
             task: The class, by its name or its index.
-            **options: As for `make_vec`, as far as `gymnasium.make` has them.
+            **options: More arguments of `gymnasium.make` for `env_id`, such as ``fast``,
+                ``recurrent_info_in_obs`` or, where states are observed and goals too,
+                ``task_encoding``. What the protocol fixes may be repeated, not changed.
 
         Raises:
             TypeError, ValueError: If there is no such task, an argument contradicts the protocol,
@@ -482,7 +484,8 @@ class Protocol:
         """The episodes that `evaluate` runs with this seed; nothing is built for it.
 
         Args:
-            seed: As for `evaluate`.
+            seed: The seed of the evaluation, zero or greater: it determines the order of the goals,
+                or the goals themselves where they are continuous.
             adapts: In few-shot evaluation, whether the policy has ``adapt``. If it has, evaluation
                 begins with a seeded reset; else a trial is one sequence of episodes.
 
@@ -532,12 +535,14 @@ class Protocol:
         """Measures a policy.
 
         Args:
-            policy: As `mtwrappers.evaluate` takes it, or `mtwrappers.few_shot_evaluate` where the
-                protocol is few-shot.
+            policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
+                ``get_actions``; see `mtwrappers.evaluate`. Where the protocol is few-shot, it also
+                has ``adapt(paths)`` or ``begin_trial()``; see `mtwrappers.few_shot_evaluate`.
             envs: What `make_vec` made, or a wrapper of it, or environments of `gymnasium.make_vec`
                 with the same id and settings; made here (and closed) by default.
             workers: How many worker processes, for environments that are made here.
-            fast: Likewise, see `make_vec`.
+            fast: For environments that are made here: ``False`` takes Meta-World's own classes,
+                ``"auto"`` the fast ones where they are verified.
             seed: The order of the goals, or the goals themselves where they are continuous.
             **options: More arguments of those functions, such as ``action_chunk``, ``observers``,
                 ``evidence`` or ``progress``. What the protocol fixes may be repeated, not changed.

@@ -181,4 +181,11 @@ protocols = Protocols(
         ),
     )
 )
-"""Those of the literature, by name: ``protocols["metaworld-3.1"]``."""
+"""Those of the literature, by name: ``protocols["metaworld-3.1"]``.
+
+>>> from mtwrappers import protocols
+>>> list(protocols)
+['metaworld-3.1', 'metaworld-3.1-ml', 'lerobot-0.6', 'rlinf', 'tdmpc2']
+>>> protocols["metaworld-3.1"].on("MT50").max_episode_steps, protocols["rlinf"].max_episode_steps
+(500, 160)
+"""

@@ -99,10 +99,10 @@ class Provenance:
     """The origin of a result. With the actions, it is all that a replay needs.
 
     Args:
-        episodes_per_task: As `evaluate` was given it, like ``tasks`` and ``max_episode_steps``.
+        episodes_per_task: How many episodes of each task were asked for.
         versions: Of Python and of all packages that take part, by name.
-        tasks: Names of tasks, or ``None`` for all.
-        max_episode_steps: When episodes were cut, or ``None``.
+        tasks: Names of the tasks that were chosen, or ``None`` for all.
+        max_episode_steps: After how many steps `evaluate` cut episodes, or ``None``.
         spec: The ``id`` and the ``kwargs`` of the environments'
             `gymnasium.envs.registration.EnvSpec`, as JSON has them; ``None`` where they have none,
             or a wrapper around them changes actions or rewards. Such a result can be verified only
@@ -116,6 +116,13 @@ class Provenance:
             taken.
         action_chunk: How many actions of each chunk that the policy returned were executed before
             it was asked again; ``None`` where it returned single actions.
+
+    >>> import gymnasium, numpy as np, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)
+    >>> policy = lambda observations: np.full((2, 2), 0.1)
+    >>> result = mtwrappers.evaluate(policy, envs, 3, policy_name="northeast", training_seed=1)
+    >>> result.provenance.policy, result.provenance.training_seed, result.provenance.spec["id"]
+    ('northeast', 1, 'mtwrappers/PointGoal-v0')
     """
 
     episodes_per_task: int
@@ -723,6 +730,20 @@ class FewShotResult(StoredResult):
 
     Raises:
         ValueError: If there is a protocol, and these are not its trials.
+
+    >>> import gymnasium, numpy as np
+    >>> from mtwrappers import few_shot_evaluate
+    >>> class Steady:
+    ...     "Does the same before and after."
+    ...     def begin_trial(self): pass
+    ...     def adapt(self, paths): pass
+    ...     def __call__(self, obs): return np.full((4, 2), 0.1)
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, max_episode_steps=5)
+    >>> result = few_shot_evaluate(Steady(), envs, trials=2, adaptation_episodes=1)
+    >>> len(result.unadapted.episodes), len(result.evaluation.episodes), result.evaluation.unit
+    (8, 24, 'trials')
+    >>> result.evaluation.overall["mean"]["success_once"].value
+    0.0
     """
 
     FORMAT = "mtwrappers.FewShotResult/7"

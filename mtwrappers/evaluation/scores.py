@@ -74,6 +74,14 @@ class Score:
         counts: How many of ``unit`` there are of each task.
         action_chunk: How many actions of each of the method's chunks were executed; ``None`` where
             it returned single actions.
+
+    >>> from mtwrappers.evaluation import Episode, EvaluationResult, scores
+    >>> def result(*successes):
+    ...     all_of = enumerate(successes)
+    ...     return EvaluationResult([Episode("reach", i, 0.0, 5, once, once) for i, once in all_of])
+    >>> mine = scores({"mine": [result(False, True), result(True, True)]}).methods["mine"]
+    >>> mine.runs, mine.unit, mine.tasks["reach"].value
+    (2, 'runs', 0.75)
     """
 
     runs: int
@@ -99,6 +107,14 @@ class Scores:
             evaluation.
         forced: Why the results are not comparable; empty if they are.
         confidence: Of the intervals.
+
+    >>> from mtwrappers.evaluation import Episode, EvaluationResult, scores
+    >>> def result(*successes):
+    ...     all_of = enumerate(successes)
+    ...     return EvaluationResult([Episode("reach", i, 0.0, 5, once, once) for i, once in all_of])
+    >>> found = scores({"mine": [result(False, True), result(True, True)]})
+    >>> str(found).splitlines()[3]
+    'reach              0.750 0.010-0.999'
     """
 
     methods: Mapping[str, Score]
@@ -164,7 +180,8 @@ def scores(
         confidence: How likely the intervals cover the truth, in (0, 1).
 
     Raises:
-        IncomparableError: As in `compare`, of all methods together.
+        IncomparableError: If the results are not comparable, as `compare` describes it, of all
+            methods together.
         TypeError: If the policies are not a dict of such results.
         ValueError: If there is none, one says nothing of success or has an episode twice, or an
             argument is out of range.

@@ -67,6 +67,12 @@ class Estimate:
         value: The point estimate.
         low: The lower end of the interval; ``None`` where nothing can be said.
         high: The upper end.
+
+    >>> from mtwrappers.evaluation import Episode, EvaluationResult
+    >>> episodes = [Episode("reach", i, 0.0, 5, i > 0, False) for i in range(4)]
+    >>> rate = EvaluationResult(episodes).per_task["reach"]["success_once"]
+    >>> rate.value, round(rate.low, 2), round(rate.high, 2)
+    (0.75, 0.3, 0.95)
     """
 
     value: float

@@ -77,6 +77,15 @@ class Verification:
             among those that count as the same: 0.0 if all are equal to the last bit.
         versions: Of packages (and Python) that had another version when the result was made than
             is installed here: both, by the name.
+
+    >>> import gymnasium, numpy as np, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)
+    >>> policy = lambda observations: np.full((2, 2), 0.1)
+    >>> result = mtwrappers.evaluate(policy, envs, episodes_per_task=3, evidence="result.npz")
+    >>> result.save("result.json")
+    >>> found = mtwrappers.verify("result.json")
+    >>> found.ok, found.same, found.difference
+    (True, {'task 0': 3, 'task 1': 3}, None)
     """
 
     result: AnyResult

@@ -62,6 +62,11 @@ class AgentView:
     Raises:
         TypeError: If a flag is not a bool.
         ValueError: If an argument is none of those, or they do not go together.
+
+    >>> import gymnasium, mtwrappers
+    >>> env = gymnasium.make("mtwrappers/MT10-v0", num_goals=1, recurrent_info_in_obs=True)
+    >>> env.observation_space.shape  # state 39, one-hot 10, action 4, reward 1, end 1
+    (55,)
     """
 
     task_encoding: TaskEncoding

@@ -138,7 +138,7 @@ class Camera:
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """How the present episode varies, as plain data; ``None`` where nothing does."""
+        """How the current episode varies, as plain data; ``None`` where nothing does."""
         return None if self._varied is None else copy.deepcopy(self._varied.parameters)
 
     def vary(self, episode: int) -> None:
@@ -159,7 +159,7 @@ class Camera:
             self._free.lookat[:] = np.median(self._data.geom_xpos, axis=0)
 
     def frame(self, data: Any, mode: Literal["rgb_array", "depth_array", "rgbd_tuple"]) -> Any:
-        """Draws the present state of a `mujoco.MjData`, which is not changed, by the first camera.
+        """Draws the current state of a `mujoco.MjData`, which is not changed, by the first camera.
 
         Returns:
             For ``"rgb_array"``, colours; for ``"depth_array"``, the depth; for ``"rgbd_tuple"``,
@@ -174,7 +174,7 @@ class Camera:
         return tuple(images) if mode == "rgbd_tuple" else images[0]
 
     def images(self, data: Any, kinds: Iterable[Kind]) -> dict[Kind, dict[str, NDArray[Any]]]:
-        """Draws the present state of a `mujoco.MjData`, which is not changed, by every camera.
+        """Draws the current state of a `mujoco.MjData`, which is not changed, by every camera.
 
         A camera draws a state once: while it and the model are the same, each call returns copies.
 
@@ -195,7 +195,7 @@ class Camera:
         return self._draw_views(data, kinds, self._views)
 
     def parameters(self, data: Any) -> dict[str, dict[str, NDArray[np.float64]]]:
-        """The matrices of `camera_parameters`, at the present state of a `mujoco.MjData`."""
+        """The matrices of `camera_parameters`, at the current state of a `mujoco.MjData`."""
         self._read(data)
         self._take()
         height, width = self._rect.height, self._rect.width

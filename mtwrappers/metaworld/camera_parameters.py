@@ -17,7 +17,7 @@ def camera_parameters(env: gymnasium.Env[Any, Any]) -> dict[str, dict[str, NDArr
     """Intrinsics and extrinsics of each camera in use, of its images as they are observed.
 
     ``intrinsics``, ``(3, 3)``, are in pixels. ``extrinsics``, ``(4, 4)``, lead from the frame of
-    the world (metres) to that of the camera, as of the present state: cameras on the gripper move.
+    the world (metres) to that of the camera, as of the current state: cameras on the gripper move.
     The frame of the camera is OpenCV's: x to the right of the image, y down, z ahead. A point
     ``(x, y, z)`` of the world is in the image at row ``v`` and column ``u``::
 
@@ -40,6 +40,17 @@ def camera_parameters(env: gymnasium.Env[Any, Any]) -> dict[str, dict[str, NDArr
         TypeError: If it is no environment of this package on Meta-World.
         ValueError: If it draws no frames.
         ResetNeeded: If no task was set yet.
+
+    >>> import gymnasium, mtwrappers
+    >>> from mtwrappers.metaworld import camera_parameters
+    >>> look = {"render_mode": "rgb_array", "camera_name": "corner4", "width": 64, "height": 48}
+    >>> env = gymnasium.make("mtwrappers/MT1-v0", num_goals=1, **look)
+    >>> obs, info = env.reset(seed=0)
+    >>> camera = camera_parameters(env)["corner4"]
+    >>> x, y, depth = (camera["extrinsics"] @ [*obs[:3], 1])[:3]  # of the hand
+    >>> u, v, _ = camera["intrinsics"] @ [x / depth, y / depth, 1]
+    >>> round(u), round(v), f"{depth:.1f} m"
+    (34, 23, '1.0 m')
     """
     one = class_env_of(env)
     found: dict[str, dict[str, NDArray[np.float64]]] = one.camera.parameters(one.sawyer.data)
@@ -50,7 +61,7 @@ def camera_parameters(env: gymnasium.Env[Any, Any]) -> dict[str, dict[str, NDArr
 def segmentation_names(env: gymnasium.Env[Any, Any]) -> dict[tuple[int, int], tuple[str, str]]:
     """The names of what pixels are of, by the two numbers of a segmentation.
 
-    The numbers are MuJoCo's: the id of a geom or a site in the model of the present class, and its
+    The numbers are MuJoCo's: the id of a geom or a site in the model of the current class, and its
     type, 5 for a geom and 6 for a site (`mujoco.mjtObj`). Each class has ids of its own.
     ``segmentation_names(env)[tuple(pixel)]`` is the name, which most geoms lack, and the name of
     the body to which it belongs. Both are empty where nothing is.

@@ -79,6 +79,15 @@ class SawyerSettings:
     Raises:
         TypeError: If names, cameras or ``variation`` are of no such form.
         ValueError: If a value is not one of those.
+
+    >>> import gymnasium, mtwrappers
+    >>> for version in ("v1", "v2"):
+    ...     settings = {"reward_function_version": version, "idle_steps": 5}
+    ...     env = gymnasium.make("mtwrappers/MT1-v0", env_name="push-v3", num_goals=1, **settings)
+    ...     obs, info = env.reset(seed=0)
+    ...     print(version, round(env.step([0.5, 0.0, 0.0, 0.0])[1], 3))
+    v1 -0.158
+    v2 0.053
     """
 
     reward_function_version: Literal["v1", "v2"] = "v2"
@@ -240,7 +249,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         return waited
 
     def render(self) -> Any:
-        """Draws the present state, as the render mode says; see `mtwrappers.metaworld.camera`."""
+        """Draws the current state, as the render mode says; see `mtwrappers.metaworld.camera`."""
         if self._camera is None:
             gymnasium.logger.warn(
                 f"{self.name}: there is nothing to render without a render_mode; make the "
@@ -264,13 +273,13 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         return self._camera
 
     def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
-        """Draws the present state; see `mtwrappers.metaworld.camera.Camera.images`."""
+        """Draws the current state; see `mtwrappers.metaworld.camera.Camera.images`."""
         drawn: dict[str, dict[str, NDArray[Any]]] = self.camera.images(self.sawyer.data, kinds)
         return drawn
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """How the present episode varies, as plain data; ``None`` where nothing does."""
+        """How the current episode varies, as plain data; ``None`` where nothing does."""
         found: dict[str, Any] | None = self._camera and self._camera.variation_parameters
         return found
 
@@ -282,7 +291,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
 
 def class_env_of(env: gymnasium.Env[Any, Any]) -> SawyerClassEnv:
-    """The `SawyerClassEnv` that runs the present task of an environment, in whatever wrappers.
+    """The `SawyerClassEnv` that runs the current task of an environment, in whatever wrappers.
 
     Raises:
         TypeError: If there is none inside.

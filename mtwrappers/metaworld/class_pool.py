@@ -175,7 +175,7 @@ class ClassPool:
         """Sets a `metaworld.Task`; returns its environment, which needs a reset.
 
         It is one of ``tasks``, or checked as they are: Meta-World unpickles what it is given.
-        ``layout`` takes the place of the present one, for the first task where there is no
+        ``layout`` takes the place of the current one, for the first task where there is no
         benchmark. Whatever fails, it fails before anything is changed.
         """
         layout = layout or self.layout

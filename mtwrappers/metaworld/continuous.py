@@ -89,7 +89,7 @@ class ContinuousGoals:
         return {"seed": self._seed, "state": dict(self._stream.bit_generator.state)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned."""
+        """Restores the state that `get_state` returned."""
         self.seed(state["seed"])
         set_generator(self._stream, state["state"])
 

@@ -75,6 +75,18 @@ def expert(class_name: str) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[np
 
     Raises:
         ValueError: If there is no such expert.
+
+    >>> import gymnasium, mtwrappers
+    >>> from mtwrappers.metaworld.experts import expert
+    >>> env = gymnasium.make("mtwrappers/MT1-v0", env_name="reach-v3", num_goals=1)
+    >>> obs, info = env.reset(seed=0)
+    >>> act, steps = expert("reach-v3"), 0
+    >>> while not info["success"]:
+    ...     action = act(obs, env.unwrapped.goal).clip(-1, 1)
+    ...     obs, reward, terminated, truncated, info = env.step(action)
+    ...     steps += 1
+    >>> steps
+    51
     """
     policy = _policy(class_name)
 

@@ -1,4 +1,4 @@
-"""The sentence of the present task as an observation, for policies that read."""
+"""The sentence of the current task as an observation, for policies that read."""
 
 from __future__ import annotations
 

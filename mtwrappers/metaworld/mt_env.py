@@ -162,7 +162,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         self._sentences = None if described is None else sentences_of(described)
         if isinstance(described, dict):
             self._require_sentences_of(classes)
-        # Which of the class's sentences is the present one, and what draws it where there are more.
+        # Which of the class's sentences is the current one, and what draws it where there are more.
         self._paraphrase = 0
         self._has_paraphrases = has_paraphrases(described)
         self._sentence_stream: Generator | None = None
@@ -180,14 +180,14 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @property
     def task(self) -> str:
-        """The name of the present class, such as ``"reach-v3"``, where there are descriptions."""
+        """The name of the current class, such as ``"reach-v3"``, where there are descriptions."""
         self._require_sentences()
         name: str = list(self.pool.layout.classes)[self.get_task_obs()]
         return name
 
     @property
     def task_description(self) -> str:
-        """The instruction for the present class, a sentence.
+        """The instruction for the current class, a sentence.
 
         Of several paraphrases it is the one that the last reset drew, and the first of them where a
         task was set since.
@@ -239,14 +239,14 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @property
     def goal(self) -> NDArray[np.float64]:
-        """The present goal, ``(3,)``, in metres. Privileged where observations hide it."""
+        """The current goal, ``(3,)``, in metres. Privileged where observations hide it."""
         self._require_reset()
         goal: NDArray[np.float64] = np.array(self._env.sawyer._target_pos, dtype=np.float64)
         return goal
 
     @property
     def object_position(self) -> NDArray[np.float64] | None:
-        """The present position of what has to get to `goal`, ``(3,)``, in metres.
+        """The current position of what has to get to `goal`, ``(3,)``, in metres.
 
         It is the first object of the observation, such as the puck or the handle, and the second
         where the first is a tool (hammer, stick). There is none in reach and reach-wall: the hand
@@ -277,7 +277,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @property
     def rand_vec(self) -> NDArray[np.float64]:
-        """Meta-World's random vector of the present task, ``(3,)`` or ``(6,)``, in metres.
+        """Meta-World's random vector of the current task, ``(3,)`` or ``(6,)``, in metres.
 
         It is the goal, or where the object starts and the goal. Privileged, as `goal` is.
         """
@@ -293,14 +293,14 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         return state if goals is None else goals.complete(state, goal_generator(check_seed(seed)))
 
     def set_task_state(self, task_state: Any) -> None:
-        """Makes ``task_state`` the present task, from the next `reset` on."""
+        """Makes ``task_state`` the current task, from the next `reset` on."""
         if self._continuous is not None:
             self._seed_itself()  # a goal may have to be drawn
         super().set_task_state(task_state)
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """How the present episode varies, as plain data: by word, name and parameter.
+        """How the current episode varies, as plain data: by word, name and parameter.
 
         The names are those of lights, cameras and materials. ``None`` where nothing varies.
         """
@@ -358,7 +358,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         return state
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned; a ``ValueError`` if it is of other tasks."""
+        """Restores the state that `get_state` returned, or raises `ValueError`."""
         has_stream = "variation_stream" in check_mapping(state, "a state")
         if has_stream is (self.pool.variation is None):
             expected = "without" if self.pool.variation is None else "with"

@@ -96,6 +96,12 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
 
     Raises:
         ValueError: If there is no such observation.
+
+    >>> import gymnasium, mtwrappers
+    >>> look = {"observation": "pixels_agent_pos", "width": 64, "height": 48}
+    >>> env = gymnasium.make("mtwrappers/MT10-v0", num_goals=1, **look)
+    >>> {name: space.shape for name, space in env.observation_space.items()}
+    {'agent_pos': (4,), 'pixels': (48, 64, 3), 'task_onehot': (10,)}
     """
 
     def __init__(
@@ -133,7 +139,7 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         self.observation_space = images["pixels"] if self._alone else Dict({**images, **boxes})
 
     def observation(self, obs: Any) -> Any:
-        """The present frames, and the parts of the state ``obs`` beside them."""
+        """The current frames, and the parts of the state ``obs`` beside them."""
         drawn = class_env_of(self.env).images(self._kinds.values())
         images: dict[str, Any] = {}
         for key, kind in self._kinds.items():

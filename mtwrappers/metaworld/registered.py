@@ -44,8 +44,17 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
 
     Args:
         benchmark: The benchmark's name.
-        **kwargs: ``action_repeat``, and the arguments of `MetaWorldMTEnv` and of `AgentView`, or
-            Meta-World's own names for them. With ``seed`` the action space is seeded too.
+        **kwargs: Which tasks, see `MetaWorldMTEnv`: ``goals``, ``seed`` (which seeds the action
+            space too), ``select``, ``task_states``, ``sample_tasks_on_reset``, ``descriptions``,
+            ``env_name``, ``train_classes``, ``test_classes``, ``num_goals``. The episode:
+            ``max_episode_steps``, ``terminate_on_success``, and ``action_repeat``, how often each
+            action is taken. What is observed, see `AgentView`: ``task_encoding``, ``observation``,
+            ``depth``, ``segmentation``, ``instruction``, ``recurrent_info_in_obs``,
+            ``normalize_reward_in_recurrent_info``, ``normalize_observations``,
+            ``reward_normalization_method``, ``reward_alpha``. How classes are built and drawn, see
+            `SawyerSettings`: ``reward_function_version``, ``idle_steps``, ``fast``,
+            ``render_mode``, ``camera_name``, ``camera_id``, ``cameras``, ``width``, ``height``,
+            ``upright``, ``shadows``, ``variation``. Meta-World's own names are understood too.
 
     Raises:
         TypeError: If there is no such argument; the message names what comes close.
@@ -95,6 +104,13 @@ class VectorSettings:
 
     Raises:
         TypeError: If a flag is not a bool.
+
+    >>> import gymnasium, mtwrappers
+    >>> settings = {"num_goals": 4, "meta_batch_size": 20, "envs_per_task": 2}
+    >>> envs = gymnasium.make_vec("mtwrappers/ML10-train-v0", **settings)
+    >>> envs.num_envs
+    40
+    >>> envs.close()
     """
 
     kind: Kind = "train"
@@ -153,10 +169,16 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
     Args:
         benchmark: The benchmark's name.
         num_envs: How many environments in all; 1 (Gymnasium's default) means the natural size.
-        **kwargs: The arguments of `VectorSettings`; ``env_name``, ``train_classes`` and
-            ``test_classes`` of `make_benchmark`; ``select`` and ``descriptions`` of
-            `MetaWorldMTEnv`; ``action_repeat``; and the arguments of `AgentView`, of
-            `SawyerSettings` and of `make_executor`, or Meta-World's own names for them.
+        **kwargs: Which tasks, and how they are shared out, see `VectorSettings`: ``num_goals``,
+            ``goals``, ``seed``, ``envs_per_task``, ``meta_batch_size``, ``sample_tasks_on_reset``,
+            ``terminate_on_success``, ``max_episode_steps``, ``record_episode_statistics``; see
+            `make_benchmark`: ``env_name``, ``train_classes``, ``test_classes``; see
+            `MetaWorldMTEnv`: ``select``, ``descriptions``. Where the environments run, see
+            `mtwrappers.vector.executors.Executor`: ``execution``, ``workers``, ``autoreset_mode``,
+            ``observation_mode``, ``unify``, ``on_worker_failure``, ``max_recoveries``,
+            ``journal``, ``journal_warn_bytes``, ``timeout``, ``context``, ``ray_options``. And as
+            `make_env` describes it, what is observed, how classes are built and drawn, and
+            ``action_repeat``. Meta-World's own names are understood too.
 
     Raises:
         TypeError: If there is no such argument; the message names what comes close.
@@ -258,7 +280,7 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     @property
     def task_name(self) -> str:
-        """The upstream name of the present class, such as ``"SawyerReachEnvV3"``."""
+        """The upstream name of the current class, such as ``"SawyerReachEnvV3"``."""
         classes = list(self._mt_env.pool.layout.classes.values())
         name: str = classes[self._mt_env.get_task_obs()].__name__
         return name

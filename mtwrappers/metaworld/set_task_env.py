@@ -94,7 +94,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         )
         self._kind = kind
         self._task: SetTaskDict | None = None
-        self._env: Any = None  # of the present task
+        self._env: Any = None  # of the current task
         self._begun = False  # whether it was reset since the task was set
         self._order = ClassByClass(self.tasks)
         self.seed_tasks(seed)
@@ -138,7 +138,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return self._pool.envs_built
 
     def get_task(self) -> SetTaskDict | None:
-        """The present task, or ``None`` before the first was set."""
+        """The current task, or ``None`` before the first was set."""
         return None if self._task is None else dict(self._task)
 
     def sample_tasks(self, n_tasks: int, with_replacement: bool = False) -> list[SetTaskDict]:
@@ -162,11 +162,11 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             self._pool.goals.seed(seed)
 
     def set_task(self, task: SetTaskDict) -> None:
-        """Makes a task of `sample_tasks` the present one; the next `reset` begins it.
+        """Makes a task of `sample_tasks` the current one; the next `reset` begins it.
 
         Raises:
             ValueError: If it is malformed, of the other kind, of another benchmark, or needs
-                another observation space; the present task then stays.
+                another observation space; the current task then stays.
         """
         layout = layout_of(task)
         if self._kind is not None and task["kind"] != self._kind:
@@ -187,7 +187,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode of the present task, the benchmark's first if none was set.
+        """Begins an episode of the current task, the benchmark's first if none was set.
 
         ``seed`` also seeds the order of `sample_tasks`, and how episodes look where that varies;
         ``options={"task": task}`` sets a task first.
@@ -221,14 +221,14 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return obs, float(reward), terminated, truncated, info
 
     def render(self) -> Any:
-        """A frame of the present class."""
+        """A frame of the current class."""
         if not self._begun:
             raise ResetNeeded("call reset() before render()")
         return self._env.render()
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """How the present episode varies; see `MetaWorldMTEnv.variation_parameters`.
+        """How the current episode varies; see `MetaWorldMTEnv.variation_parameters`.
 
         Raises:
             ResetNeeded: Before the first `reset`.
@@ -239,7 +239,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return found
 
     def get_state(self) -> dict[str, Any]:
-        """The state between two episodes: the present task, and what `sample_tasks` draws next."""
+        """The state between two episodes: the current task, and what `sample_tasks` draws next."""
         goals, look = self._pool.goals, self._pool.variation
         drawn = {} if goals is None else {"goal_stream": goals.get_state()}
         if look is not None:
@@ -247,7 +247,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return {"task": self.get_task(), "order": self._order.get_state(), **drawn}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned; a ``ValueError`` if it is of other tasks."""
+        """Restores the state that `get_state` returned, or raises `ValueError`."""
         goals = self._pool.goals
         if (goals is None) == ("goal_stream" in state):
             kinds = ("a list", "continuous")[:: 1 if goals is None else -1]

@@ -176,7 +176,7 @@ class VariationStream:
         return {"seed": self._seed, "state": dict(self._rng.bit_generator.state)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned."""
+        """Restores the state that `get_state` returned."""
         self.seed(check_mapping(state, "the state of a variation")["seed"])
         set_generator(self._rng, state["state"])
 

@@ -39,7 +39,7 @@ class VariedScene:
         cameras: The names of the cameras in use.
 
     Attributes:
-        parameters: What was drawn for the present episode, plain data; none before the first.
+        parameters: What was drawn for the current episode, plain data; none before the first.
     """
 
     def __init__(self, model: Any, variation: str, cameras: Iterable[str]) -> None:

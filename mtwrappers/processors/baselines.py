@@ -1,4 +1,4 @@
-"""Baselines: predictions of a path's target (such as its returns) at each of its steps."""
+"""Baselines: predictions of a target, such as the return, for each step of a path."""
 
 from __future__ import annotations
 
@@ -21,10 +21,24 @@ from mtwrappers.samplers.path import Path
 
 
 class Baseline(abc.ABC):
-    """Fitted to paths, it predicts a number for each step of a path.
+    """Predicts a number for each step of a path, after a fit to paths.
 
     For processors with ``bootstrap_truncated=True`` it also needs
     ``fit_bootstrapped(paths, discount, target_key="returns")``, as `LinearFeatureBaseline` has.
+
+    >>> import numpy as np
+    >>> import mtwrappers as mt
+    >>> from mtwrappers.processors.baselines import Baseline
+    >>> class MeanBaseline(Baseline):
+    ...     def fit(self, paths, target_key="returns"):
+    ...         self.mean = np.concatenate([path[target_key] for path in paths]).mean()
+    ...     def predict(self, path):
+    ...         return np.full(len(path["observations"]), self.mean)
+    >>> policy = lambda observations: np.full((len(observations), 2), 0.1)
+    >>> paths = mt.Sampler(mt.PointGoalEnv(), policy, 2, 20, seed=0).obtain_samples()
+    >>> batch = mt.SampleProcessor(MeanBaseline()).process_samples(paths)
+    >>> batch["advantages"].shape
+    (40,)
     """
 
     @abc.abstractmethod
@@ -40,14 +54,14 @@ class Baseline(abc.ABC):
         return None
 
     def set_params(self, value: Any) -> None:  # noqa: B027 (a baseline may have none)
-        """Sets the parameters to what `get_param_values` returned."""
+        """Sets the parameters that `get_param_values` returned."""
 
     def get_state(self) -> dict[str, Any]:
         """The parameters, for `set_state` and `save_checkpoint`."""
         return {"params": self.get_param_values()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes what `get_state` returned."""
+        """Restores the state that `get_state` returned."""
         self.set_params(state["params"])
 
     def log_diagnostics(self, paths: Sequence[Path], prefix: str = "") -> None:  # noqa: B027
@@ -72,12 +86,12 @@ class ZeroBaseline(Baseline):
 
 
 class LinearBaseline(Baseline):
-    """Ridge-regularised least squares on features of a step.
+    """Ridge regression on features of a step.
 
-    The coefficients minimise the squared error plus ``reg_coeff`` times their squares.
+    The coefficients minimise the squared error plus ``reg_coeff`` times their squared norm.
 
     Args:
-        reg_coeff: The regularisation, zero or greater.
+        reg_coeff: The regularization coefficient, zero or greater.
 
     Raises:
         ValueError: If ``reg_coeff`` is negative.
@@ -105,8 +119,8 @@ class LinearBaseline(Baseline):
         """Fits the coefficients to ``path[target_key]``, ``(T,)``, of each path.
 
         Raises:
-            ValueError: If a path lacks it or ``observations``, ``(T, O)``, or they do not fit
-                together or are not finite.
+            ValueError: If a path lacks the target or ``observations``, ``(T, O)``, or their
+                shapes differ, or they are not finite.
         """
         lengths, (targets, observations) = join_steps(paths, target_key, "observations")
         self.fit_steps(observations, targets, lengths)
@@ -116,7 +130,7 @@ class LinearBaseline(Baseline):
     ) -> Floats:
         """Fits the coefficients to all steps at once and returns their predictions, ``(S,)``.
 
-        Observations are ``(S, O)``, targets ``(S,)``, one path after another, of ``lengths``.
+        Observations are ``(S, O)`` and targets ``(S,)``: paths of ``lengths``, concatenated.
         """
         features = self._features(observations, steps_before(lengths))
         self._coeffs = self._solved(features.T @ features, features.T @ targets)
@@ -131,7 +145,7 @@ class LinearBaseline(Baseline):
         return np.asarray(features @ self._coeffs)
 
     def _solved(self, matrix: Floats, right: Floats) -> Floats:
-        """Solves ``(matrix + reg_coeff * I) @ w = right``; with the least ``w`` if many do."""
+        """Solves ``(matrix + reg_coeff * I) @ w = right`` for the ``w`` of minimum norm."""
         regularized = matrix + self._reg_coeff * np.eye(len(matrix))
         return np.asarray(np.linalg.lstsq(regularized, right, rcond=None)[0])
 
@@ -163,11 +177,11 @@ class LinearFeatureBaseline(LinearBaseline):
     def fit_bootstrapped(
         self, paths: Sequence[Path], discount: float, target_key: str = "returns"
     ) -> None:
-        r"""Fits the coefficients to returns that go on after a time limit.
+        r"""Fits the coefficients to returns that are bootstrapped at a time limit.
 
-        Where a time limit cut a path after step ``T``, the return of step ``t`` is its discounted
-        sum of rewards :math:`R_t` and :math:`\gamma^{T-t} V(s_T)`, the value of
-        ``next_observation``, which is itself what is fitted: :math:`V(s) = \phi(s)^\top w`.
+        If a time limit cut a path after step ``T``, the return of step ``t`` is its discounted sum
+        of rewards :math:`R_t` plus :math:`\gamma^{T-t} V(s_T)`, where :math:`s_T` is
+        ``next_observation`` and :math:`V(s) = \phi(s)^\top w` is the fitted function itself.
         With rows :math:`\phi(s_t)` in :math:`\Phi` and :math:`\gamma^{T-t} \phi(s_T)` in
         :math:`G` (zero if the path was not cut), the normal equations of
         :math:`\Phi w \approx R + G w` with their right side held fixed are
@@ -176,17 +190,17 @@ class LinearFeatureBaseline(LinearBaseline):
 
         which is least-squares temporal difference learning (Bradtke & Barto 1996) with whole
         returns in place of single rewards (``lambda = 1`` in Boyan 1999). The features of time
-        get coefficients of zero: a state is worth the same however near the limit is.
+        get coefficients of zero: the value of a state does not depend on the time left.
 
         Args:
-            paths: Paths with ``observations``, ``truncated``, ``next_observation`` if they are
-                cut, and the target.
+            paths: Paths with ``observations``, ``truncated``, the target and, if they are cut,
+                ``next_observation``.
             discount: In [0, 1].
             target_key: The key of the discounted sums of rewards, ``(T,)``.
 
         Raises:
-            ValueError: As in `fit`; or if the discount is 1 and no path has an end, so that values
-                have no bound.
+            ValueError: If a path lacks one of these, or they do not fit together or are not finite;
+                or if the discount is 1 and every path is cut, so that values are unbounded.
         """
         lengths, (returns, observations) = join_steps(paths, target_key, "observations")
         after = cut_observations(paths)
@@ -233,14 +247,14 @@ def _time_features(times: NDArray[np.intp]) -> Floats:
 
 
 def checked_baseline(baseline: Any, bootstrapped: bool) -> Any:
-    """Returns a baseline that has the methods which a processor calls."""
+    """Returns ``baseline`` if it has the methods that a processor calls, or raises an error."""
     methods = (getattr(baseline, name, None) for name in ("fit", "predict"))
     if isinstance(baseline, type) or not all(map(callable, methods)):
         raise TypeError(f"a baseline must have fit and predict, got {baseline!r}")
     if bootstrapped and not hasattr(baseline, "fit_bootstrapped"):
         raise ValueError(
-            "bootstrap_truncated needs a baseline with fit_bootstrapped, which values what follows "
-            f"a cut by its observation, such as LinearFeatureBaseline; got {baseline!r}"
+            "bootstrap_truncated needs a baseline with the method fit_bootstrapped, such as "
+            f"LinearFeatureBaseline; got {baseline!r}"
         )
     return baseline
 
@@ -250,12 +264,12 @@ def fit_predict(
 ) -> tuple[Floats, Floats]:
     """Fits a baseline to targets ``(S,)`` and predicts them.
 
-    ``bootstrap`` is the discount of targets that go on after a time limit; without, none do.
-    Returns the predictions for all steps, ``(S,)``, and for what follows each path, ``(P,)``: zero
-    where nothing does.
+    ``bootstrap`` is the discount for bootstrapping at time limits; ``None`` does not bootstrap.
+    Returns the predictions for all steps, ``(S,)``, and for the state after each path, ``(P,)``:
+    zero if the path is not cut.
     """
-    # All paths at once: four times as fast for thousands of short ones. Subclasses may change
-    # predict, and are asked path by path like any other baseline.
+    # All paths at once: four times as fast for thousands of short ones. Subclasses may override
+    # predict, and are called path by path like any other baseline.
     if type(baseline) in (LinearFeatureBaseline, LinearTimeBaseline) and bootstrap is None:
         values = baseline.fit_steps(steps.observations, targets, steps.lengths)
         check_finite(values, steps.lengths, "prediction", steps.what)

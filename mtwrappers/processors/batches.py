@@ -13,7 +13,7 @@ from mtwrappers.processors.returns import Floats
 
 
 class SamplesData(TypedDict):
-    """A flat batch of a task: the steps of its paths, one path after another."""
+    """A flat batch of a task: the steps of its paths, concatenated."""
 
     observations: NDArray[Any]  # (S, O), dtype of the paths
     actions: NDArray[Any]  # (S, A), dtype of the paths
@@ -36,15 +36,15 @@ class _Padded(TypedDict):
     actions: NDArray[Any]  # (P, T, A), dtype of the paths
     rewards: Floats  # (P, T) float64
     returns: Floats  # (P, T) float64: discounted sums of rewards
-    adjusted_rewards: Floats  # (P, T) float64: discounted rewards less the baseline
+    adjusted_rewards: Floats  # (P, T) float64: discounted rewards minus the baseline
     env_infos: dict[str, Any]  # of arrays (P, T, ...), nested as in the paths; empty without any
     agent_infos: dict[str, Any]  # likewise
 
 
 class DiceSamplesData(_Padded, total=False):
-    """A padded batch of a task: a row per path, zero behind the path's end."""
+    """A padded batch of a task: a row per path, with zeros after the path's end."""
 
-    advantages: Floats  # (P, T) float64: with a return_baseline only
+    advantages: Floats  # (P, T) float64: only with a return_baseline
 
 
 class DiceMetaSamplesData(DiceSamplesData):

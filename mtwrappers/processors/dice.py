@@ -1,4 +1,4 @@
-"""Padded processors for DiCE: paths as rows of one length, with a mask of what is real."""
+"""Padded processors for DiCE: paths as rows of one length, with a mask of real steps."""
 
 from __future__ import annotations
 
@@ -21,26 +21,28 @@ from mtwrappers.samplers.path import Path
 class DiceSampleProcessor(SampleProcessor):
     r"""Turns the paths of one task into arrays of ``P`` paths times ``max_path_length`` steps.
 
-    What lies behind a path's end is zero, and ``mask`` is one where a step is real. For the DiCE
-    estimator (Foerster et al. 2018, arXiv:1802.05098) ``adjusted_rewards`` are discounted rewards
-    :math:`\gamma^t r_t` less the baseline, which is fitted to those discounted rewards. With a
-    ``return_baseline`` there are ``advantages`` too, which agree with `SampleProcessor`'s.
+    Entries after a path's end are zero, and ``mask`` is one for real steps. For the DiCE estimator
+    (Foerster et al. 2018, arXiv:1802.05098), ``adjusted_rewards`` are discounted rewards
+    :math:`\gamma^t r_t` minus the baseline, which is fitted to these discounted rewards. With a
+    ``return_baseline``, the batch also has ``advantages``, equal to `SampleProcessor`'s.
 
     Args:
         baseline: Predicts discounted rewards; has ``fit`` and ``predict``.
         max_path_length: The length of the rows, in steps.
         discount: In [0, 1].
-        gae_lambda: In [0, 1]; concerns ``advantages``.
-        normalize_adv: Whether ``adjusted_rewards`` and ``advantages`` get mean 0 and standard
-            deviation 1 over the real steps.
-        positive_adv: Whether both are then shifted to be positive.
+        gae_lambda: In [0, 1]; only for ``advantages``.
+        normalize_adv: Whether to normalize ``adjusted_rewards`` and ``advantages`` to mean 0 and
+            standard deviation 1 over the real steps.
+        positive_adv: Whether to shift both to positive values afterwards.
         return_baseline: Predicts returns, for ``advantages``; has ``fit`` and ``predict``.
-        bootstrap_truncated: Whether ``advantages`` go on after a time limit, see
+        bootstrap_truncated: Whether ``advantages`` are bootstrapped at a time limit, see
             `SampleProcessor`; the ``return_baseline`` then needs ``fit_bootstrapped``.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`.
 
     Raises:
-        ValueError, TypeError: As in `SampleProcessor`; or if ``max_path_length`` is not positive.
+        ValueError: If ``discount`` or ``gae_lambda`` is outside [0, 1], ``max_path_length`` is not
+            positive, or there is no ``return_baseline`` that ``bootstrap_truncated`` can fit.
+        TypeError: If a baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither kind.
 
     >>> import numpy as np
     >>> import mtwrappers as mt
@@ -74,14 +76,24 @@ class DiceSampleProcessor(SampleProcessor):
         if return_baseline is not None:
             checked_baseline(return_baseline, bootstrap_truncated)
         elif bootstrap_truncated:
-            raise ValueError("bootstrap_truncated concerns advantages: it needs a return_baseline")
+            raise ValueError("bootstrap_truncated needs a return_baseline, which is None")
         self.return_baseline = return_baseline
 
     # The batch has other keys, as ProMP's has.
     def process_samples(  # type: ignore[override]
         self, paths: Sequence[Path], log: Log = False, log_prefix: str = ""
     ) -> DiceSamplesData:
-        """Makes the padded batch; as `SampleProcessor.process_samples`, for paths that fit."""
+        """Makes the padded batch of one task's paths.
+
+        Args:
+            paths: A list of paths of at most ``max_path_length`` steps.
+            log: Whether to log returns: all figures, or only their mean with ``"reward"``.
+            log_prefix: Put before every key.
+
+        Raises:
+            ValueError: If the paths are malformed or too long, or an observation, a reward or a
+                prediction is not finite; the message names path and step.
+        """
         data: DiceSamplesData = self._batches([Steps(paths, "paths")], log, log_prefix)[0]
         return data
 
@@ -97,7 +109,7 @@ class DiceSampleProcessor(SampleProcessor):
         real = np.arange(self.max_path_length) < np.array(steps.lengths)[:, None]
         # 2. Returns: discounted sums of rewards.
         returns = discounted_sums(steps.rewards, self.discount, steps.lengths)
-        # 3. Adjusted rewards: discount the rewards, fit the baseline to them, take it off.
+        # 3. Adjusted rewards: discount the rewards, fit the baseline to them, and subtract it.
         powers = np.cumprod([1.0, *[self.discount] * (self.max_path_length - 1)])
         discounted = steps.rewards * powers[steps_before(steps.lengths)]
         predicted, _ = fit_predict(self.baseline, steps, discounted, "discounted_rewards")
@@ -127,8 +139,26 @@ def _in_rows(values: NDArray[Any], real: NDArray[np.bool_]) -> NDArray[Any]:
 class DiceMetaSampleProcessor(DiceSampleProcessor):
     """Turns the paths of several tasks into a padded batch for each.
 
-    The arguments are those of `DiceSampleProcessor`. The baselines are fitted to each task anew.
-    Each batch also has ``adj_avg_rewards`` (E-MAML, Stadie et al. 2018, as in ProMP).
+    The baselines are fitted to each task anew. Each batch also has ``adj_avg_rewards`` (E-MAML,
+    Stadie et al. 2018, as in ProMP).
+
+    Args:
+        baseline: Predicts discounted rewards; has ``fit`` and ``predict``.
+        max_path_length: The length of the rows, in steps.
+        discount: In [0, 1].
+        gae_lambda: In [0, 1]; concerns ``advantages``.
+        normalize_adv: Whether ``adjusted_rewards`` and ``advantages`` get mean 0 and standard
+            deviation 1 over the real steps of a task.
+        positive_adv: Whether both are then shifted to be positive.
+        return_baseline: Predicts returns, for ``advantages``; has ``fit`` and ``predict``.
+        bootstrap_truncated: Whether ``advantages`` go on after a time limit, see
+            `SampleProcessor`; the ``return_baseline`` then needs ``fit_bootstrapped``.
+        log_sink: A callable ``(key, value)`` or a `logging.Logger`.
+
+    Raises:
+        ValueError: If ``discount`` or ``gae_lambda`` is outside [0, 1], ``max_path_length`` is not
+            positive, or there is no ``return_baseline`` that ``bootstrap_truncated`` can fit.
+        TypeError: If a baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither kind.
 
     >>> import numpy as np
     >>> import mtwrappers as mt
@@ -146,5 +176,16 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
     def process_samples(  # type: ignore[override]
         self, paths_meta_batch: PathsOfTasks, log: Log = False, log_prefix: str = ""
     ) -> list[DiceMetaSamplesData]:
-        """Makes the padded batches; see `MetaSampleProcessor.process_samples`."""
+        """Makes the padded batches, in the order of the tasks, and logs over the paths of all.
+
+        Args:
+            paths_meta_batch: The paths of each task, of at most ``max_path_length`` steps: a dict
+                by the task's index, as `MetaSampler` returns it, or a list over the tasks.
+            log: Whether to log returns: all figures, or only their mean with ``"reward"``.
+            log_prefix: Put before every key.
+
+        Raises:
+            ValueError: If there are no tasks, paths are malformed or too long, or an observation, a
+                reward or a prediction is not finite; the message names task, path and step.
+        """
         return self._batches(steps_of_tasks(paths_meta_batch), log, log_prefix)

@@ -1,4 +1,4 @@
-"""Flat processors: from the paths of one task or of several to batches of all their steps.
+"""Flat processors: batches of all steps of the paths of one or several tasks.
 
 The names, the arguments and the keys are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784).
 """
@@ -32,19 +32,19 @@ class SampleProcessor:
             `mtwrappers.processors.baselines.Baseline`.
         discount: In [0, 1].
         gae_lambda: In [0, 1].
-        normalize_adv: Whether advantages get mean 0 and standard deviation 1.
-        positive_adv: Whether advantages are then shifted to be positive.
-        bootstrap_truncated: Whether a path that a time limit cut (and no terminal state ended) is
-            worth the baseline's value of its ``next_observation`` after its last step, and not 0
-            as in ProMP. The baseline is then fitted to returns that go on after the cut, for which
-            it needs ``fit_bootstrapped``; ``returns`` in the batch stay sums of rewards.
+        normalize_adv: Whether to normalize advantages to mean 0 and standard deviation 1.
+        positive_adv: Whether to shift advantages to positive values afterwards.
+        bootstrap_truncated: Whether to bootstrap paths that were truncated and not terminated: the
+            value after the last step is the baseline's value of ``next_observation``, not 0 as in
+            ProMP. The baseline is then fitted to bootstrapped returns, for which it needs
+            ``fit_bootstrapped``; ``returns`` in the batch are still sums of rewards.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`.
 
     Raises:
-        ValueError: If ``discount`` or ``gae_lambda`` is outside [0, 1], or the baseline cannot be
-            fitted as ``bootstrap_truncated`` needs it.
-        TypeError: If the baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither
-            kind.
+        ValueError: If ``discount`` or ``gae_lambda`` is outside [0, 1], or ``bootstrap_truncated``
+            is set and the baseline has no ``fit_bootstrapped``.
+        TypeError: If the baseline has no ``fit`` and ``predict``, or another argument has the wrong
+            type.
 
     >>> import numpy as np
     >>> import mtwrappers as mt
@@ -83,12 +83,12 @@ class SampleProcessor:
 
         Args:
             paths: A list of paths; see `mtwrappers.samplers.path`.
-            log: Whether to log returns: all figures, or only their mean with ``"reward"``.
-            log_prefix: Put before every key.
+            log: Whether to log statistics of returns; ``"reward"`` logs only their mean.
+            log_prefix: A prefix of every logged key.
 
         Raises:
-            ValueError: If the paths are malformed, or an observation, a reward or a prediction is
-                not finite; the message names path and step.
+            ValueError: If ``log`` is something else, the paths are malformed, or a value is not
+                finite; the message names path and step.
         """
         data: SamplesData = self._batches([Steps(paths, "paths")], log, log_prefix)[0]
         return data
@@ -120,7 +120,7 @@ class SampleProcessor:
         """Makes the flat batch of one task."""
         # 1. Returns: discounted sums of rewards.
         returns = discounted_sums(steps.rewards, self.discount, steps.lengths)
-        # 2. Values: fit the baseline to the returns, and predict those of each step and after it.
+        # 2. Values: fit the baseline to the returns, and predict each step and the state after it.
         bootstrap = self.discount if self.bootstrap_truncated else None
         values, after = fit_predict(self.baseline, steps, returns, "returns", bootstrap)
         # 3. Advantages: generalized advantage estimates over these values.
@@ -131,7 +131,7 @@ class SampleProcessor:
         return {**steps.data, "returns": returns, "advantages": advantages}
 
     def _rescaled(self, values: Floats) -> Floats:
-        """Returns values ``(S,)`` normalized, or made positive, where that was asked for."""
+        """Normalizes values ``(S,)`` and makes them positive, if the settings ask for it."""
         if self.normalize_adv:
             values = (values - np.mean(values)) / (np.std(values) + 1e-8)
         if self.positive_adv:
@@ -142,8 +142,26 @@ class SampleProcessor:
 class MetaSampleProcessor(SampleProcessor):
     """Turns the paths of several tasks into a flat batch for each.
 
-    The arguments are those of `SampleProcessor`. The baseline is fitted to each task anew. Each
-    batch also has ``adj_avg_rewards`` (E-MAML, Stadie et al. 2018, as in ProMP).
+    The baseline is fitted to each task anew. Each batch also has ``adj_avg_rewards`` (E-MAML,
+    Stadie et al. 2018, as in ProMP).
+
+    Args:
+        baseline: Predicts returns; has ``fit`` and ``predict``, see
+            `mtwrappers.processors.baselines.Baseline`.
+        discount: In [0, 1].
+        gae_lambda: In [0, 1].
+        normalize_adv: Whether advantages get mean 0 and standard deviation 1 over the steps of a
+            task.
+        positive_adv: Whether advantages are then shifted to be positive.
+        bootstrap_truncated: Whether a path that a time limit cut is worth the baseline's value of
+            its ``next_observation`` after its last step, and not 0; see `SampleProcessor`.
+        log_sink: A callable ``(key, value)`` or a `logging.Logger`.
+
+    Raises:
+        ValueError: If ``discount`` or ``gae_lambda`` is outside [0, 1], or the baseline cannot be
+            fitted as ``bootstrap_truncated`` needs it.
+        TypeError: If the baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither
+            kind.
 
     >>> import numpy as np
     >>> import mtwrappers as mt
@@ -161,16 +179,16 @@ class MetaSampleProcessor(SampleProcessor):
     def process_samples(  # type: ignore[override]
         self, paths_meta_batch: PathsOfTasks, log: Log = False, log_prefix: str = ""
     ) -> list[MetaSamplesData]:
-        """Makes the batches, in the order of the tasks, and logs over the paths of all.
+        """Makes the batches in the order of the tasks; logs cover the paths of all tasks.
 
         Args:
-            paths_meta_batch: The paths of each task: a dict by the task's index, as `MetaSampler`
-                returns it, or a list over the tasks, as ``adapt`` gets it from
-                `few_shot_evaluate`.
-            log: As in `SampleProcessor.process_samples`.
-            log_prefix: Put before every key.
+            paths_meta_batch: The paths of each task: a dict by task index, as from `MetaSampler`,
+                or a list with an entry per task, as `few_shot_evaluate` passes to ``adapt``.
+            log: Whether to log returns: all figures, or only their mean with ``"reward"``.
+            log_prefix: A prefix of every logged key.
 
         Raises:
-            ValueError: As there, or if there are no tasks; the message names the task.
+            ValueError: If there are no tasks, paths are malformed, or an observation, a reward or a
+                prediction is not finite; the message names task, path and step.
         """
         return self._batches(steps_of_tasks(paths_meta_batch), log, log_prefix)

@@ -1,7 +1,7 @@
 """Discounted sums and advantages of many paths at once: pure functions on ragged batches.
 
-A ragged batch is a flat array of all ``S`` steps of ``P`` paths, one path after another, with the
-paths' ``lengths``, ``(P,)``.
+A ragged batch is a flat array of all ``S`` steps of ``P`` concatenated paths, with their
+``lengths``, ``(P,)``.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def discounted_sums(values: Any, discount: float, lengths: Any) -> Floats:
-    r"""``y_t = x_t + discount * y_{t+1}``, from each path's last step backwards.
+    r"""Computes ``y_t = x_t + discount * y_{t+1}``, from each path's last step backwards.
 
-    That is :math:`y_t = \sum_{k \ge t} \gamma^{k-t} x_k`: the return, when ``x`` are rewards. The
-    result equals that of a loop over the steps bit for bit, on every machine.
+    That is :math:`y_t = \sum_{k \ge t} \gamma^{k-t} x_k`: the return, if ``x`` are rewards. The
+    result is bit-identical to a loop over the steps, on every machine.
 
     Args:
-        values: ``x`` of all paths, ``(S,)``. Infinities and NaN stay in their path.
+        values: ``x`` of all paths, ``(S,)``. Infinities and NaN do not affect other paths.
         discount: In [0, 1].
-        lengths: Steps of each path, ``(P,)``, 1 or more.
+        lengths: The number of steps of each path, ``(P,)``, 1 or more.
 
     Returns:
         ``y`` of all paths, ``(S,)`` float64.
@@ -40,8 +40,8 @@ def discounted_sums(values: Any, discount: float, lengths: Any) -> Floats:
     if len(values) != lengths.sum():
         raise ValueError(f"lengths must add up to {len(values)} steps, got {lengths.tolist()}")
     sums: Floats = np.empty_like(values)
-    # Only paths of like length (8 to 15 steps, 16 to 31, ...) share rows: one that is very long
-    # does not pad thousands of short ones, and rows take at most twice the memory of the steps.
+    # Only paths of similar length (8 to 15 steps, 16 to 31, ...) share an array, so that a long
+    # path does not pad thousands of short ones, and memory is at most twice that of the steps.
     octaves = np.frexp(lengths)[1]
     of_step = np.repeat(octaves, lengths)
     for octave in np.unique(octaves):
@@ -66,8 +66,7 @@ def gae(
     Args:
         rewards: ``r`` of all paths, ``(S,)``.
         values: ``V(s_t)`` of all paths, ``(S,)``.
-        last_values: ``V`` after the last step of each path, ``(P,)``: zero where the path
-            terminated.
+        last_values: ``V`` after the last step of each path, ``(P,)``: zero if the path terminated.
         discount: In [0, 1].
         gae_lambda: In [0, 1].
         lengths: Steps of each path, ``(P,)``, 1 or more.
@@ -87,7 +86,7 @@ def gae(
 
 
 def steps_before(lengths: Any) -> NDArray[np.intp]:
-    """How many steps of its path come before each step, ``(S,)``.
+    """The number of steps before each step in its path, ``(S,)``.
 
     >>> from mtwrappers.processors.returns import steps_before
     >>> steps_before([2, 3])

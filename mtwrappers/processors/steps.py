@@ -1,4 +1,4 @@
-"""The steps of some paths, checked and joined."""
+"""The steps of paths, checked and concatenated."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mtwrappers.samplers.path import Path
 
 
 class Steps:
-    """``S`` steps of ``P`` paths, one path after another, or `ValueError` if they are malformed.
+    """``S`` steps of ``P`` concatenated paths; raises `ValueError` if paths are malformed.
 
-    ``what`` is what messages call the paths, such as ``"paths of task 3"``. ``data`` is what a
-    batch takes from the paths as it is, of all steps.
+    ``what`` names the paths in messages, such as ``"paths of task 3"``. ``data`` holds the arrays
+    that a batch takes over unchanged.
     """
 
     def __init__(self, paths: Sequence[Path], what: str) -> None:
@@ -39,21 +39,21 @@ class Steps:
 
 
 def steps_of_tasks(paths: Any) -> list[Steps]:
-    """The steps of each task, with ``adj_avg_rewards``, from a dict of paths or a list of them.
+    """The steps of each task, with ``adj_avg_rewards``, from a dict or list of paths per task.
 
-    Raises `ValueError` if there are no tasks, or the paths of one are malformed.
+    Raises `ValueError` if there are no tasks, or a task's paths are malformed.
     """
     tasks = dict(enumerate(paths)) if isinstance(paths, (list, tuple)) else paths
     if not isinstance(tasks, Mapping) or not tasks:
         got = "none" if isinstance(tasks, Mapping) else type(paths).__name__
         raise ValueError(
-            "expected a dict of the paths of at least one task, or a list with those of each, "
-            f"got {got}"
+            "expected a dict with the paths of at least one task, or a list with an entry for each "
+            f"task, got {got}"
         )
     if tasks is not paths and isinstance(paths[0], Mapping):
         raise ValueError(
-            "expected a dict of the paths of each task, or a list with those of each, got a "
-            "list of paths: SampleProcessor and DiceSampleProcessor take those of one task"
+            "expected a dict with the paths of each task, or a list with an entry for each task, "
+            "got a list of paths: SampleProcessor and DiceSampleProcessor take one task's paths"
         )
     found = [Steps(its, f"paths of task {task!r}") for task, its in tasks.items()]
     rewards = np.concatenate([steps.rewards for steps in found])
@@ -66,9 +66,10 @@ def steps_of_tasks(paths: Any) -> list[Steps]:
 def join_steps(
     paths: Any, numbers: str, *arrays: str, what: str = "paths"
 ) -> tuple[list[int], list[NDArray[Any]]]:
-    """The lengths of paths, and of all paths ``path[numbers]``, ``(S,)``, and arrays ``(S, ...)``.
+    """The lengths of paths, and the concatenated values of ``numbers`` and of each of ``arrays``.
 
-    ``arrays`` are keys. Raises `ValueError` if a path is malformed or a value not finite.
+    ``numbers`` is a key of arrays ``(T,)``, ``arrays`` are keys of arrays ``(T, ...)``. Raises
+    `ValueError` if a path is malformed or a value is not finite.
     """
     check_keys(paths, (numbers, *arrays), what)
     lengths, joined = [], []
@@ -96,7 +97,7 @@ def join_steps(
 def check_finite(values: NDArray[Any], lengths: Sequence[int], name: str, what: str) -> None:
     """Raises `ValueError`, naming path and step, unless values ``(S, ...)`` are finite numbers.
 
-    ``name`` is what the message calls one value, such as ``"reward"``.
+    ``name`` is the word for one value in messages, such as ``"reward"``.
     """
     try:
         finite = np.isfinite(values)
@@ -123,7 +124,7 @@ def cut_observations(paths: Sequence[Path], what: str = "paths") -> list[NDArray
     found: list[NDArray[Any] | None] = []
     for i, path in enumerate(paths):
         if "truncated" not in path:
-            raise ValueError(f"path {i} of {what} does not say whether it is truncated")
+            raise ValueError(f"path {i} of {what} must have the key 'truncated'")
         terminated, truncated = (
             bool(np.ravel(path.get(key, False))[-1]) for key in ("terminated", "truncated")
         )
@@ -132,7 +133,7 @@ def cut_observations(paths: Sequence[Path], what: str = "paths") -> list[NDArray
             continue
         if path.get("next_observation") is None:
             raise ValueError(
-                f"path {i} is truncated and has no next_observation to bootstrap from ({what})"
+                f"path {i} of {what} is truncated, but has no next_observation to bootstrap from"
             )
         after, shape = np.asarray(path["next_observation"]), np.shape(path["observations"])[1:]
         if after.shape != shape or not np.isfinite(after).all():

@@ -263,7 +263,7 @@ def verify(store: Store) -> tuple[int, int]:
 
 
 def _expert(env: Env, task_name: str) -> Act:
-    """Meta-World's expert for the present task, which knows its goal."""
+    """Meta-World's expert for the current task, which knows its goal."""
     goal = env.get_wrapper_attr("goal")
 
     def act(obs: Any) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""A progress bar, for samplers and evaluation alike."""
+"""A progress bar for samplers and evaluation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from mtwrappers.common.checks import check_flag
 from mtwrappers.common.extras import import_extra
 
-# Advances a bar by a number.
+# A function that advances a bar by a number.
 Advance = Callable[[int], object]
 
 
 class ProgressBar:
-    """A bar on stderr that goes away at the end, or no bar unless ``visible``.
+    """A bar on stderr that disappears at the end, or no bar unless ``visible``.
 
     Raises:
         TypeError: If ``visible`` is not a bool.
-        DependencyNotInstalled: If there is to be a bar and rich is not installed.
+        DependencyNotInstalled: If ``visible`` is set and rich is not installed.
     """
 
     def __init__(self, visible: bool) -> None:
@@ -28,7 +28,7 @@ class ProgressBar:
 
     @contextlib.contextmanager
     def of(self, what: str, total: int, *, counts: bool = True) -> Iterator[Advance | None]:
-        """Displays how many of ``total`` are done, or only activity unless it ``counts``.
+        """Displays how many of ``total`` are done, or only activity without ``counts``.
 
         Yields:
             A function that advances the bar, or ``None`` if there is no bar.
@@ -41,7 +41,7 @@ class ProgressBar:
             console=console,
             transient=True,
             disable=not (console.is_terminal or console.is_jupyter),
-            redirect_stdout=isatty(1),  # else prints of a policy go where they would without a bar
+            redirect_stdout=isatty(1),  # only a terminal; output to files is not redirected
         ) as bar:
             task = bar.add_task(what, total=total if counts else None)
             yield lambda number: bar.advance(task, number)

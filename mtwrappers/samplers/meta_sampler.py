@@ -1,4 +1,4 @@
-"""Trajectories of a batch of tasks, on our executors."""
+"""Trajectories for a batch of tasks, collected by our executors."""
 
 from __future__ import annotations
 
@@ -39,46 +39,48 @@ from mtwrappers.vector.make import EXECUTORS, Execution
 class MetaSampler:
     """Collects exactly ``rollouts_per_meta_task`` trajectories for each of its tasks.
 
-    How many trajectories each environment gives is decided before the rollout, so short episodes
-    are not preferred: an environment that has finished early waits for the others. The name and the
-    arguments are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784), which calls a trajectory a path.
+    The number of trajectories per environment is fixed before the rollout, so that short episodes
+    are not over-represented: an environment that finishes early waits for the others. The name and
+    the arguments are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784), which calls a trajectory a
+    path.
 
     Args:
-        env: An environment with ``sample_tasks`` and ``set_task``, which every environment of the
-            executor is a copy of; or a constructor of one.
+        env: An environment with ``sample_tasks`` and ``set_task``, which the executor copies, or a
+            constructor of such environments.
         policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
             ``get_actions``; see `mtwrappers.samplers.policies.PolicyCaller`.
-        rollouts_per_meta_task: How many trajectories per task.
-        meta_batch_size: How many tasks.
-        max_path_length: Truncate trajectories after this many steps.
-        envs_per_task: How many environments per task; one per trajectory by default.
+        rollouts_per_meta_task: The number of trajectories per task.
+        meta_batch_size: The number of tasks.
+        max_path_length: The number of steps after which trajectories are truncated.
+        envs_per_task: The number of environments per task; by default one per trajectory.
         parallel: ProMP's word for ``execution="parallel"``.
         execution: ``"iterative"`` (in this process), ``"parallel"`` (in worker processes) or
-            ``"ray"``, as in `make_vec`; by default parallel if ``workers`` is above 1.
-        policy_in: ``"parent"`` calls the policy in this process, in every step, for all
+            ``"ray"`` (on a Ray cluster); by default parallel if ``workers`` is above 1.
+        policy_in: ``"parent"`` calls the policy in this process, at every step, for all
             environments. ``"workers"`` sends it to the workers once per `obtain_samples`; each
             calls it for its own environments and returns whole trajectories. They are the same if
-            the policy is deterministic or draws from the ``rng`` that it is given, and each action
-            depends on its own observation alone, not on the rest of the batch; only the wall-clock
-            time in ``info["episode"]["t"]`` differs, as between any two runs. Changes to the policy
-            in a worker are lost, and a torch policy has one thread there.
-        action_chunk: For a policy that returns chunks of actions: how many of each are executed
-            before it is asked again; see `mtwrappers.samplers.policies.PolicyCaller`.
+            the policy is deterministic or draws from its argument ``rng``, and each action depends
+            only on its own observation, not on the rest of the batch; only the wall-clock time in
+            ``info["episode"]["t"]`` differs, as between any two runs. Changes to the policy in a
+            worker are lost, and a torch policy uses one thread there.
+        action_chunk: The number of actions of each chunk that are executed before the next call,
+            for a policy that returns chunks; see `mtwrappers.samplers.policies.PolicyCaller`.
         seed: Seeds the tasks that `update_tasks` draws, the environments' first reset, and the
-            generators that policies are given.
-        progress: Whether to display a progress bar. With ``policy_in="workers"`` it counts nothing,
-            since all trajectories are returned at once.
+            policy's argument ``rng``.
+        progress: Whether to display a progress bar. With ``policy_in="workers"`` it only displays
+            activity, because all trajectories are returned at once.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
             ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
-        **executor: Passed to the executor, such as ``workers``.
+        **executor: ``workers``, ``on_worker_failure``, ``max_recoveries``, ``journal``,
+            ``journal_warn_bytes``, ``timeout``, ``context``, ``ray_options``, ``observation_mode``
+            and ``unify``, which `mtwrappers.vector.executors.Executor` describes.
 
     Raises:
         ValueError: If an argument is out of range, ``envs_per_task`` is more than
             ``rollouts_per_meta_task``, ``parallel`` contradicts ``execution``, or
             ``autoreset_mode`` is not ``"SameStep"``.
-        TypeError: If the environment, the policy, the seed or the log sink is of another kind, or
-            observations or actions are not arrays.
-        DependencyNotInstalled: If there is to be a progress bar and rich is not installed.
+        TypeError: If an argument has the wrong type, or observations or actions are not arrays.
+        DependencyNotInstalled: If ``progress`` is set and rich is not installed.
 
     >>> import numpy as np
     >>> from mtwrappers import MetaSampler, PointGoalEnv
@@ -149,14 +151,14 @@ class MetaSampler:
         self.total_timesteps_sampled = 0
 
     def update_tasks(self, tasks: Sequence[Any] | None = None) -> list[Any]:
-        """Sets tasks, and returns them.
+        """Sets the tasks, and returns them.
 
         Args:
-            tasks: ``meta_batch_size`` tasks; drawn with the environment's ``sample_tasks`` by
-                default.
+            tasks: ``meta_batch_size`` tasks; by default drawn with the environment's
+                ``sample_tasks``.
 
         Raises:
-            ValueError: If there are not exactly ``meta_batch_size``.
+            ValueError: If the number of tasks is not ``meta_batch_size``.
             TypeError: If tasks are to be drawn and the environment has no ``sample_tasks``.
         """
         if tasks is None:
@@ -170,7 +172,12 @@ class MetaSampler:
 
         Args:
             log: Whether to log steps, times (seconds) and returns.
-            log_prefix: Put before every key.
+            log_prefix: A prefix of every logged key.
+
+        Raises:
+            TypeError: If ``log`` is not a bool, the policy returns something of another form, or
+                it is to go to workers and cannot be pickled.
+            ValueError: If the policy returns arrays of another shape.
         """
         log = check_flag(log, "log")
         m, k = self.meta_batch_size, self.envs_per_task
@@ -202,7 +209,7 @@ class MetaSampler:
         steps = sum(map(len, rewards))
         self.total_timesteps_sampled += steps
         if log:
-            # Of workers, the one that took longest.
+            # The times of the slowest worker.
             policy_seconds, env_seconds = np.max([seconds for _, seconds in blocks], axis=0)
             returns = [float(one.sum()) for one in rewards]
             figures = {
@@ -232,14 +239,15 @@ class MetaSampler:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Continues from a state that `get_state` returned.
+        """Restores the state that `get_state` returned.
 
         Args:
-            state: The state of a sampler with as many tasks and environments, on any executor.
-                Call `update_tasks` again if the environments' states do not hold their tasks.
+            state: The state of a sampler with the same numbers of tasks and environments, on any
+                executor. Call `update_tasks` again if the environments' states do not contain
+                their tasks.
 
         Raises:
-            ValueError: If it is of other environments.
+            ValueError: If ``state`` belongs to other environments.
         """
         self.envs.set_state(state["envs"])
         layers.set_state(self.env, state["env"])
@@ -257,7 +265,7 @@ class MetaSampler:
 def _executor_class(
     execution: Execution | None, parallel: bool, executor: dict[str, Any]
 ) -> Callable[..., MetaVectorEnv]:
-    """The executor's class; ``workers=1`` is taken out of its arguments if it has no workers."""
+    """The executor's class; removes ``workers`` from its arguments if it has no workers."""
     check_choice(execution, (*EXECUTORS, None), "execution")
     if check_flag(parallel, "parallel") and execution not in (None, "parallel"):
         raise ValueError(f"parallel=True means execution='parallel', got {execution=}")
@@ -272,17 +280,17 @@ def _executor_class(
 
 @dataclass(frozen=True)
 class _Collection:
-    """One collection of trajectories, for all environments here or for those of a worker.
+    """One collection of trajectories, for all environments or the ones of a worker.
 
     Attributes:
         policy: The policy, pickled if it goes to workers.
         meta_batch_size: ``M``.
         envs_per_task: ``K``.
-        action_chunk: How many actions of a chunk are executed, or ``None``.
+        action_chunk: The number of actions of a chunk that are executed, or ``None``.
         seed: Seeds the policy's generators.
-        quotas: How many trajectories each environment gives, ``(M * K,)``.
+        quotas: The number of trajectories per environment, ``(M * K,)``.
         obs: The observations of the last reset, ``(M * K, O)``.
-        names: The names of the tasks after it, ``M * K``, if the policy takes them.
+        names: The task names after this reset, ``M * K``, if the policy takes them.
     """
 
     policy: Any
@@ -300,7 +308,7 @@ class _Collection:
         """Collects from ``envs``, the environments ``rows``.
 
         Returns:
-            The trajectories of each environment; and the seconds spent in the policy, and in the
+            The trajectories of each environment, and the seconds spent in the policy and in the
             environments.
         """
         recorder = Recorder()

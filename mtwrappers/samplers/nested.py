@@ -1,4 +1,4 @@
-"""Arrays in dicts and tuples, nested or not; texts are arrays of strings."""
+"""Functions on nested dicts and tuples of arrays; texts are arrays of strings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
-    """The same structure, with ``function(array)`` for each array.
+    """Applies ``function`` to each array of a nested structure.
 
     >>> from mtwrappers.samplers.nested import map_arrays
     >>> map_arrays(abs, {"a": -1, "b": (-2, 3)})
@@ -27,13 +27,13 @@ def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def with_text_arrays(space: Space[Any], batch: Any) -> Any:
-    """A batch of observations in which texts are arrays ``(N,)`` of strings, dtype object.
+    """Converts texts in a batch of observations to arrays ``(N,)`` of strings, dtype object.
 
-    Vector environments batch the strings of a Text as a tuple.
+    Vector environments batch the strings of a Text space as a tuple.
 
     Args:
-        space: Of one observation.
-        batch: Of ``N`` observations, as a vector environment returns them, or this function.
+        space: The space of one observation.
+        batch: ``N`` observations from a vector environment, or from this function.
 
     >>> from gymnasium.spaces import Text
     >>> from mtwrappers.samplers.nested import with_text_arrays
@@ -58,10 +58,10 @@ def join(
     lengths: Sequence[int] | None = None,
     axis: int = 0,
 ) -> Any:
-    """Several arrays, or dicts or tuples of them, as one: stacked, or with ``lengths`` joined.
+    """Stacks arrays, or dicts or tuples of arrays; with ``lengths``, concatenates them.
 
-    ``lengths`` are how many rows each has. `ValueError` names the first that is not of the form of
-    the others: ``name`` is what they are called, ``each(i)`` to what one belongs.
+    ``lengths`` are the numbers of rows. A `ValueError` names the first array that does not match
+    the others: ``name`` is the word for the arrays, ``each(i)`` names the owner of array ``i``.
 
     >>> from mtwrappers.samplers.nested import join
     >>> join([{"a": 1}, {"a": 2}], "infos", "step {}".format)
@@ -73,7 +73,7 @@ def join(
             if not isinstance(tree, dict) or tree.keys() != first.keys():
                 got = sorted(tree) if isinstance(tree, dict) else repr(tree)
                 raise ValueError(
-                    f"{name} of {each(i)} must be a dict with the keys {sorted(first)} as that of "
+                    f"{name} of {each(i)} must be a dict with the keys {sorted(first)} as in "
                     f"{each(0)}, got {got}"
                 )
         return {
@@ -84,7 +84,7 @@ def join(
         parts = enumerate(zip(*trees, strict=True))
         return tuple(join(part, f"{name}[{i}]", each, lengths, axis) for i, part in parts)
     merge = functools.partial(np.stack, axis=axis) if lengths is None else np.concatenate
-    with contextlib.suppress(TypeError, ValueError):  # which is faster than a look at each shape
+    with contextlib.suppress(TypeError, ValueError):  # faster than checking each shape
         if lengths is None or list(map(len, trees)) == lengths:
             return merge(trees)
     for i, tree in enumerate(trees):
@@ -94,4 +94,4 @@ def join(
             raise ValueError(
                 f"{name} of {each(i)} must have shape {expected}, got {np.shape(tree)}"
             )
-    return merge(trees)  # with NumPy's word for what else is wrong
+    return merge(trees)  # raises NumPy's error for other faults

@@ -18,9 +18,9 @@ key                    shape, dtype        meaning
 =====================  ==================  ====================================================
 
 Infos may be nested: dicts of dicts of arrays. The observations of a ``Dict`` or ``Tuple`` space are
-a dict or tuple of arrays, which samplers give and processors refuse. Processors need the first
-three keys, finite observations, actions and rewards, infos with the same keys in all trajectories
-of a task, and arrays that differ in ``T`` alone.
+a dict or tuple of arrays, which samplers return but processors do not accept. Processors need the
+first three keys, finite observations, actions and rewards, infos with the same keys in all
+trajectories of a task, and arrays whose shapes differ only in ``T``.
 """
 
 from __future__ import annotations

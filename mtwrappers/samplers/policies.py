@@ -1,7 +1,7 @@
-"""How a policy is called: by ``get_actions``, or as a plain callable.
+"""Calls policies, either their method ``get_actions`` or a plain callable.
 
-Beside observations a policy may take more, by the names of its arguments: ``rng``, ``task_names``,
-``descriptions`` and ``due``. It may return one action per row, or a chunk of them.
+Besides observations, a policy may take arguments named ``rng``, ``task_names``, ``descriptions``
+and ``due``. It may return one action per row, or a chunk of actions.
 """
 
 from __future__ import annotations
@@ -21,64 +21,73 @@ from mtwrappers.samplers.nested import join, map_arrays
 
 PolicyIn: TypeAlias = Literal["parent", "workers"]
 Flags: TypeAlias = NDArray[np.bool_]
-# Arguments of a policy that are texts, one for each row.
+# Arguments of a policy with one text for each row.
 TEXTS = ("task_names", "descriptions")
 
-# Keeps the generators of policies apart from those of the environments with the same seed.
+# Keeps the generators of policies independent of the environments' with the same seed.
 _STREAM = 1_000_081
 
 
 class PolicyCaller:
-    """Calls a policy for the actions of environments among ``M`` tasks times ``K``.
+    """Calls a policy for the actions of ``M`` tasks with ``K`` environments each.
 
     Args:
         policy: Has ``get_actions(observations) -> actions, agent_infos``, or is a callable from
-            observations ``(M * K, O)`` to actions. ``get_actions`` is given observations
-            ``(M, K, O)`` (a dict or tuple of such arrays where the environments observe one) and
-            returns actions ``(M, K, A)``, as nested lists or arrays. Its ``agent_infos`` are kept
-            beside each action: a dict of arrays ``(M, K, ...)``, a list with a
-            dict of arrays ``(K, ...)`` per task, a list per task with a dict per environment, or
-            ``None``; dicts may be nested. The policy may have ``reset(mask)``, which is called
-            with the environments whose episodes begin, ``(M * K,)`` bool, before their first
-            action. A ``reset()`` that takes nothing cannot distinguish environments, and is
-            called only where all begin together. Where ``get_actions``, or the callable, takes an
-            argument of one of these names, it is given it by name, with an entry for each row of
-            the observations, in the shape ``(M, K)``, or ``(M * K,)``:
+            observations ``(M * K, O)`` to actions. ``get_actions`` receives observations
+            ``(M, K, O)``, or a dict or tuple of such arrays, and returns actions ``(M, K, A)`` as
+            nested lists or arrays. Its ``agent_infos`` are recorded with each action: a dict of
+            arrays ``(M, K, ...)``, a list with a dict of arrays ``(K, ...)`` per task, a list per
+            task with a dict per environment, or ``None``; dicts may be nested. The policy may have
+            ``reset(mask)``, which is called with a mask of the environments whose episodes begin,
+            ``(M * K,)`` bool, before their first action. A ``reset()`` without a parameter cannot
+            distinguish environments, and is called only if all begin together. If ``get_actions``
+            or the callable has a parameter with one of the following names, it receives an array
+            ``(M, K)`` or ``(M * K,)``, with an entry for each row of the observations:
 
             - ``rng``: a `numpy.random.Generator` of each environment, an array of objects. Actions
-              that draw from it are the same wherever the policy is called.
-            - ``task_names``: the name of each row's task in its present episode, an array of
-              objects that are `str`; ``""`` where an environment runs no episode.
-            - ``descriptions``: likewise the sentence that says what the task is, which the
-              attribute ``task_description`` of each environment has when an episode begins.
-            - ``due``: the rows whose actions are needed, bool. With ``action_chunk`` that is not
-              all of them.
-        meta_batch_size: ``M``, how many tasks.
-        envs_per_task: ``K``, how many environments per task.
-        rows: The environments to act for, if not all: those of one worker. A callable then sees
-            ``(n, O)``, and ``get_actions`` ``(m, K, O)``, or ``(n, 1, O)`` where these are not
-            whole tasks. ``for_tasks(indices)``, if the policy has it, returns the policy for the
-            tasks on the first axis.
+              that draw from it do not depend on where the policy is called.
+            - ``task_names``: the name of the task in each row's current episode, an array of
+              `str` objects; ``""`` for rows that run no episode.
+            - ``descriptions``: likewise the sentence that describes the task, read from each
+              environment's attribute ``task_description`` when an episode begins.
+            - ``due``: a bool mask of the rows whose actions are needed; all of them, except with
+              ``action_chunk``.
+        meta_batch_size: ``M``, the number of tasks.
+        envs_per_task: ``K``, the number of environments per task.
+        rows: The environments to act for, such as one worker's; by default all. A callable then
+            receives ``(n, O)``, and ``get_actions`` ``(m, K, O)``, or ``(n, 1, O)`` if tasks are
+            split across workers. ``for_tasks(indices)``, if the policy has it, returns the policy
+            for the tasks on the first axis.
         seed: Seeds the generators; a tuple of integers.
-        action_chunk: How many actions of a chunk are executed before the policy is asked again. It
-            then returns chunks ``(M * K, H, A)`` (``get_actions``: ``(M, K, H, A)``) with ``H`` of
-            at least as many. A row whose episode begins is due at once, whatever is left of its
-            chunk, so that rows may be due at different times. Nothing is asked in steps where no
-            row is due. A callable is given the rows that are due, and no others: ``(n, O)`` for
-            ``n`` of them, and as many entries of what it takes by name, but for ``due``, which is
-            the mask ``(M * K,)`` of these rows. ``get_actions`` is given all rows, and what it
-            returns for those that are not due is dropped; their ``rng`` are copies. Its
-            ``agent_infos`` stand beside every action of their chunk: those of step ``t`` of an
-            episode were computed in step ``t - t % action_chunk``. ``None`` asks in every step,
-            for a single action of each row.
-        action_shape: The shape of an action of one environment, for errors that say what to do.
+        action_chunk: The number of actions of a chunk that are executed before the policy is called
+            again. The policy then returns chunks ``(M * K, H, A)`` (``get_actions``:
+            ``(M, K, H, A)``) with ``H >= action_chunk``. A row is due when its chunk is used up or
+            its episode begins, so that rows may be due at different times. The policy is not called
+            in steps in which no row is due. A callable receives only the rows that are due, in its
+            observations ``(n, O)`` and in arguments by name, except for ``due``, the mask
+            ``(M * K,)``. ``get_actions`` receives all rows, with copies of ``rng`` for rows that
+            are not due, whose results are dropped. Its ``agent_infos`` are repeated for every
+            action of a chunk: the ones of step ``t`` of an episode were computed in step
+            ``t - t % action_chunk``. ``None`` calls the policy at every step, for a single action
+            per row.
+        action_shape: The shape of one environment's action, for error messages.
 
     Attributes:
-        texts: Which of `TEXTS` the policy takes; `describe` has to say them of each episode.
+        texts: The members of `TEXTS` that the policy takes; `describe` sets them per episode.
+        first: The index of the first environment of ``rows``.
+        envs_per_task: ``K``.
 
     Raises:
         TypeError: If the policy has no ``get_actions`` and is not callable.
         ValueError: If ``action_chunk`` is not a positive integer.
+
+    >>> import gymnasium, numpy as np, mtwrappers
+    >>> def policy(observations, rng, task_names):
+    ...     return np.stack([own.uniform(-0.1, 0.1, 2) for own in rng])
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)
+    >>> result = mtwrappers.evaluate(policy, envs, episodes_per_task=3)
+    >>> result == mtwrappers.evaluate(policy, envs, episodes_per_task=3, policy_in="workers")
+    True
     """
 
     def __init__(
@@ -99,7 +108,7 @@ class PolicyCaller:
         m, k = meta_batch_size, envs_per_task
         rows = slice(0, m * k) if rows is None else rows
         places = range(rows.start, rows.stop)
-        # If one task's environments are split across workers, each is given alone.
+        # If one task's environments are split across workers, each row is a task of its own.
         together = 1 if rows.start % k or rows.stop % k else k
         tasks = [i // k for i in places[::together]]
         if len(places) < m * k and hasattr(policy, "for_tasks"):
@@ -116,7 +125,7 @@ class PolicyCaller:
         n, names = len(places), _parameters(self._act)
         self.texts = tuple(name for name in TEXTS if name in names)
         self.first, self.envs_per_task = rows.start, k
-        # What is given by name, (n,) each.
+        # The arguments by name, (n,) each.
         self._given: dict[str, NDArray[Any]] = {name: np.full(n, "", object) for name in self.texts}
         if "rng" in names:
             rngs = np.empty(n, dtype=object)
@@ -125,7 +134,7 @@ class PolicyCaller:
         self._takes_due = "due" in names
         self._chunk, self._action_shape = action_chunk, action_shape
         self._everyone, self._all = np.ones(n, dtype=np.bool_), np.arange(n)
-        # The last chunks, which action of it is the next in each row, and what came beside them.
+        # The last chunks with their agent infos, and the index of the next action in each row.
         self._kept: dict[str, Any] | None = None
         self._next = np.full(n, action_chunk or 0)
         reset = getattr(policy, "reset", None)
@@ -144,33 +153,33 @@ class PolicyCaller:
             self._reset()
 
     def seed(self, rows: Sequence[int], seeds: Sequence[int]) -> None:
-        """Begins the generators of some rows anew, if the policy takes ``rng``."""
+        """Replaces the generators of some rows, if the policy takes ``rng``."""
         if (rngs := self._given.get("rng")) is not None:
             for i, seed in zip(rows, seeds, strict=True):
                 rngs[i] = Generator(PCG64(SeedSequence(seed, spawn_key=(_STREAM,))))
 
     def describe(self, rows: Sequence[int], texts: Mapping[str, Sequence[str]]) -> None:
-        """Says of the episodes that begin in some rows what ``texts`` the policy is given."""
+        """Sets the ``texts`` that the policy receives for episodes that begin in some rows."""
         for name in self.texts:
             self._given[name][rows] = texts[name]
 
     def __call__(
         self, observations: Any, live: Flags | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Actions ``(n, A)`` and agent infos ``(n, ...)`` for observations ``(n, O)``.
+        """Returns actions ``(n, A)`` and agent infos ``(n, ...)`` for observations ``(n, O)``.
 
-        All are new arrays: a policy may use its arrays again.
+        All are new arrays, because a policy may reuse its own.
 
         Args:
-            observations: Of all rows.
-            live: The rows whose actions count, ``(n,)`` bool; all by default. With
-                ``action_chunk`` the others are never due.
+            observations: The observations of all rows.
+            live: A mask of the rows whose actions count, ``(n,)`` bool; by default all. With
+                ``action_chunk`` the other rows are never due.
 
         Raises:
-            TypeError: If ``get_actions`` returns no pair, a callable a tuple (actions, state), or
-                agent infos are of another form.
+            TypeError: If ``get_actions`` does not return a pair, a callable returns a tuple
+                (actions, state), or agent infos have another form.
             ValueError: If the policy returns another number of actions or agent infos, chunks that
-                are too short, a chunk where an action is expected, or the other way round.
+                are too short, a chunk instead of an action, or an action instead of a chunk.
         """
         if self._chunk is None:
             actions, infos = self._ask(observations, self._everyone)
@@ -191,13 +200,13 @@ class PolicyCaller:
         return actions, kept["agent_infos"]
 
     def _ask(self, observations: Any, due: Flags) -> tuple[NDArray[Any], dict[str, Any]]:
-        """The policy's answer for the rows that are due; that of ``get_actions`` for all."""
+        """Calls a callable for the rows that are due, or ``get_actions`` for all rows."""
         every = due is self._everyone or bool(due.all())
         shape, given = self._shape, self._given
         if len(shape) == 1 and not every:
             observations = map_arrays(lambda a: a[due], observations)
             shape, given = (int(due.sum()),), {name: a[due] for name, a in given.items()}
-        # Copies: what a policy changes in place is not what is recorded.
+        # Copies, so that a policy cannot change recorded arrays in place.
         obs = map_arrays(lambda a: a.copy().reshape(*shape, *a.shape[1:]), observations)
         by_name = {name: a.copy().reshape(shape) for name, a in given.items()}
         if len(shape) > 1 and not every and "rng" in by_name:
@@ -235,19 +244,19 @@ class PolicyCaller:
         return _joined(actions, "actions", shape), _joined(infos or {}, "agent_infos", shape)
 
     def _single(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Actions ``(n, A)``, which are not chunks of them."""
+        """Returns actions ``(n, A)``, or raises `ValueError` if they are chunks."""
         expected, shape = self._action_shape, actions.shape[1:]
         if expected is not None and len(shape) == 1 + len(expected) and shape[1:] == expected:
             raise ValueError(
                 f"expected actions of shape {self._said(expected)} from the policy, got "
                 f"{self._said(shape)}: if these are chunks of {shape[0]} actions, pass "
-                f"action_chunk=K (at the command line --action-chunk K; 1 to {shape[0]}): how many "
-                "of each are executed before the policy is asked again"
+                f"action_chunk=K (at the command line --action-chunk K; 1 to {shape[0]}), the "
+                "number of actions to execute before the policy is called again"
             )
         return actions
 
     def _first_of(self, chunks: NDArray[Any]) -> NDArray[Any]:
-        """The actions of chunks ``(n, H, A)`` that are executed, ``(n, action_chunk, A)``."""
+        """The executed actions ``(n, action_chunk, A)`` of chunks ``(n, H, A)``."""
         k, expected, shape = self._chunk, self._action_shape, chunks.shape[1:]
         assert k is not None  # or there are no chunks
         wrong = not shape if expected is None else shape[1:] != expected
@@ -263,19 +272,19 @@ class PolicyCaller:
             )
         if shape[0] < k:
             raise ValueError(
-                f"action_chunk={k} executes {k} actions of each chunk, and the policy returned "
+                f"action_chunk={k} executes {k} actions of each chunk, but the policy returned "
                 f"chunks of {shape[0]}, shape {self._said(shape, len(chunks))}: pass "
                 f"action_chunk={shape[0]} or less, or let the policy return more"
             )
         return chunks[:, :k]
 
     def _said(self, shape: tuple[int, ...], n: int | None = None) -> tuple[int, ...]:
-        """The shape of what the policy returns, of so many rows of this shape each."""
+        """The shape of the policy's result with ``n`` rows of this shape, for messages."""
         return (*(self._shape if n is None or len(self._shape) > 1 else (n,)), *shape)
 
 
 def _is_with_state(answer: Any, shape: tuple[int, ...]) -> bool:
-    """Whether these are the actions of all environments, and something else."""
+    """Whether the answer is a pair of the actions of all environments and something else."""
     if not isinstance(answer, tuple) or len(answer) != 2:
         return False
     found = getattr(answer[0], "shape", ())
@@ -283,7 +292,7 @@ def _is_with_state(answer: Any, shape: tuple[int, ...]) -> bool:
 
 
 def _joined(values: Any, name: str, shape: tuple[int, ...]) -> Any:
-    """The values that the policy returned, in dicts or not, as arrays ``(n, ...)``."""
+    """Converts a policy's values, possibly nested in dicts, to arrays ``(n, ...)``."""
     if isinstance(values, dict):
         return {k: _joined(value, f"{name}[{k!r}]", shape) for k, value in values.items()}
     try:
@@ -295,13 +304,13 @@ def _joined(values: Any, name: str, shape: tuple[int, ...]) -> Any:
     axes = len(shape)
     if array.shape[:axes] != shape:
         raise ValueError(
-            f"expected {name} of shape {shape} and more from the policy, got {array.shape}"
+            f"expected {name} whose shape begins with {shape} from the policy, got {array.shape}"
         )
     return array.reshape(-1, *array.shape[axes:])
 
 
 def _with_rows(old: Any, new: Any, rows: Flags, name: str) -> Any:
-    """Arrays ``(n, ...)``, in dicts or not, with new values in the rows of the mask ``(n,)``."""
+    """Arrays ``(n, ...)``, possibly in dicts, with new values in the rows of a mask ``(n,)``."""
     if isinstance(new, dict):
         if old is not None and (not isinstance(old, dict) or old.keys() != new.keys()):
             before = sorted(old) if isinstance(old, dict) else "an array"
@@ -319,26 +328,26 @@ def _with_rows(old: Any, new: Any, rows: Flags, name: str) -> Any:
         raise ValueError(
             f"{name} must keep the shape {before} of each row in every call, got {new.shape[1:]}"
         )
-    values = old.astype(np.result_type(old, new))  # a copy, as earlier steps have the old ones
+    values = old.astype(np.result_type(old, new))  # a copy, because earlier steps hold the old ones
     values[rows] = new
     return values
 
 
 class PickledPolicy(bytes):
-    """A policy on its way to workers, where `PolicyCaller` takes it."""
+    """A pickled policy, which `PolicyCaller` unpickles in a worker."""
 
 
 def pickled(policy: Any) -> PickledPolicy:
-    """A policy that goes to workers.
+    """Pickles a policy for workers.
 
     Raises:
-        TypeError: If it does not pickle.
+        TypeError: If the policy cannot be pickled.
     """
     try:
         return PickledPolicy(cloudpickle.dumps(policy))
     except Exception as exc:  # any class may refuse to be pickled in any way
         raise TypeError(
-            f"a policy must pickle to go to workers, {_short(policy)} does not ({exc}); "
+            f"a policy must be picklable to run in workers, {_short(policy)} is not ({exc}); "
             "policy_in='parent' calls it in this process"
         ) from exc
 

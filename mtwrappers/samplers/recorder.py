@@ -12,7 +12,7 @@ from mtwrappers.samplers.nested import join, map_arrays
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.rollout import Step
 
-# Beside these, keys with an underscore say which environments reported the key without it.
+# Keys of infos that are not the values of a step; keys with an underscore are masks.
 _NOT_OF_A_STEP = frozenset({"final_obs", "final_info", "episode"})
 _COLUMNS = ("observations", "actions", "rewards", "terminated", "truncated", "agent_infos")
 
@@ -20,10 +20,10 @@ _COLUMNS = ("observations", "actions", "rewards", "terminated", "truncated", "ag
 class Recorder:
     """Records the steps of ``N`` environments. Trajectories are views of arrays ``(N, T, ...)``.
 
-    The vector environment is in SAME_STEP mode, so that every environment takes a step at every
-    time, and an episode's last observation and info are in ``infos``.
+    The vector environment must be in SAME_STEP mode, in which every environment takes a step at
+    every time, and an episode's last observation and info are in ``infos``.
 
-    A trajectory's ``env_infos`` are those that every counted step of its environment reported.
+    A trajectory's ``env_infos`` are the infos that all counted steps of its environment reported.
     Nested infos are left out.
     """
 
@@ -40,7 +40,7 @@ class Recorder:
                 f"observations must keep the shape and dtype {self._form} of the first step, got "
                 f"{form} in step {len(self._steps)}"
             )
-        copied = map_arrays(np.array, step.observations)  # a wrapper may use its arrays again
+        copied = map_arrays(np.array, step.observations)  # a wrapper may reuse its arrays
         self._steps.append(step._replace(observations=copied, next_observations=None))
 
     def paths(self) -> list[list[Path]]:
@@ -64,9 +64,9 @@ class Recorder:
         return paths
 
     def _infos(self) -> dict[str, tuple[NDArray[Any], NDArray[np.bool_]]]:
-        """The infos ``(N, T, ...)``, and who reported them in every counted step, ``(N,)``.
+        """The infos ``(N, T, ...)``, and a mask of the environments that always reported them.
 
-        A key that the first step lacks is missing in a trajectory.
+        Keys that the first step lacks are left out.
         """
         first = self._steps[0].infos
         keys = {*first, *first.get("final_info", ())} - _NOT_OF_A_STEP
@@ -74,7 +74,7 @@ class Recorder:
         infos = {}
         for key in sorted(key for key in keys if not key.startswith("_")):
             columns, reported = zip(*(step.info(key) for step in self._steps), strict=True)
-            # Nested ones, and those that nobody reported, have no shape.
+            # Nested infos, and infos that no environment reported, have no shape.
             shapes = {getattr(column, "shape", None) for column in columns}
             if len(shapes) == 1 and None not in shapes:
                 always: NDArray[np.bool_] = np.all(np.stack(reported) | ~counted, axis=0)

@@ -1,6 +1,6 @@
-"""The one loop that calls a policy and steps environments, for samplers and evaluation alike.
+"""The loop that calls a policy and steps environments, for samplers and evaluation.
 
-The loop knows nothing of processes: it runs on any vector environment, whole or a block of it.
+It runs on any vector environment, or on the block of it that one worker has.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
 from mtwrappers.vector.contract import MetaVectorEnv
 
 Flags = NDArray[np.bool_]
-# An episode of this many steps is taken for one that never ends, unless a limit was given.
+# An episode of this many steps is assumed to be endless, unless a limit is given.
 ENDLESS = 100_000
 
 
@@ -27,20 +27,32 @@ class Step(NamedTuple):
     """One step of all ``N`` environments.
 
     Attributes:
-        began: Which environments began an episode with this step, ``(N,)`` bool.
-        counted: Which have episodes left to give, ``(N,)`` bool. The others are paused, and their
-            values mean nothing.
-        finished: Which ended their episode with this step, ``(N,)`` bool: terminated, truncated, or
-            cut by ``max_episode_steps``.
+        began: A mask of environments that began an episode with this step, ``(N,)`` bool.
+        counted: A mask of environments with episodes left to run, ``(N,)`` bool. The others are
+            paused, and their values are meaningless.
+        finished: A mask of environments whose episode ended with this step, ``(N,)`` bool:
+            terminated, truncated, or cut by ``max_episode_steps``.
         observations: The policy's observations, ``(N, O)``, or a dict or tuple of such arrays.
             Texts are an array ``(N,)`` of strings, dtype object.
-        actions: Its actions, ``(N, A)``.
-        agent_infos: Its other values, a nested dict of arrays ``(N, ...)``.
+        actions: The policy's actions, ``(N, A)``.
+        agent_infos: The policy's agent infos, a nested dict of arrays ``(N, ...)``.
         next_observations: The observations that the step returned, ``(N, O)``.
         rewards: ``(N,)`` float64.
         terminated: ``(N,)`` bool.
         truncated: ``(N,)`` bool.
-        infos: As the vector environment returned them; `info` reads them.
+        infos: The infos of the vector environment; `info` reads them.
+
+    >>> import gymnasium, numpy as np, mtwrappers
+    >>> from mtwrappers.evaluation import Observer
+    >>> class Printer(Observer):
+    ...     def step(self, step):
+    ...         distances, reported = step.info("distance")
+    ...         print(step.began, step.finished, distances.round(1))
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=2)
+    >>> policy = lambda observations: np.full((2, 2), 0.1)
+    >>> result = mtwrappers.evaluate(policy, envs, 1, observers=[Printer()])
+    [ True  True] [False False] [0.9 0.9]
+    [False False] [ True  True] [0.8 0.8]
     """
 
     began: Flags
@@ -58,12 +70,12 @@ class Step(NamedTuple):
     def info(self, key: str) -> tuple[Any, Flags]:
         """The values that the environments reported in this step under ``key``.
 
-        Where an episode ended in SAME_STEP mode, ``infos`` are of the next episode's reset and
-        ``final_info`` is of the step.
+        If an episode ended in SAME_STEP mode, ``infos`` come from the next episode's reset, and
+        ``final_info`` comes from the step.
 
         Returns:
-            Values ``(N, ...)``, or a dict of them; and which environments reported one, ``(N,)``
-            bool. Values of the others mean nothing.
+            Values ``(N, ...)``, or a dict of them; and a mask of the environments that reported
+            one, ``(N,)`` bool. Values of the others are meaningless.
         """
         nobody = np.zeros_like(self.finished)
         now, reported = self.infos.get(key), self.infos.get(f"_{key}", nobody)
@@ -95,38 +107,40 @@ def rollout(
     max_episode_steps: int | None = None,
     ends: bool = False,
 ) -> tuple[float, float]:
-    """Steps the environments until each has ended as many episodes as it is to give.
+    """Steps the environments until each has completed its quota of episodes.
 
-    How many is decided before, so that short episodes are not preferred: an environment that has
-    finished early is paused until the others have.
+    Quotas are fixed in advance, so that short episodes are not over-represented: an environment
+    that finishes early is paused until the others have finished.
 
     Args:
         envs: One of our vector environments, or a wrapper of one.
-        policy: Gives the actions; its ``reset`` is called with the environments that begin an
+        policy: Computes the actions; its ``reset`` is called with the environments that begin an
             episode.
-        quotas: How many episodes each environment is to give, ``(N,)``.
+        quotas: The number of episodes per environment, ``(N,)``.
         obs: The observations of the first reset, ``(N, O)``.
-        infos: Those of the first reset.
-        names: Returns the names of tasks for a policy that takes ``task_names``: of the
-            environments (their indices) that begin an episode, given the last infos. By default
-            they are taken from these.
-        seeds: Returns the seeds from which the generators of a policy that takes ``rng`` begin anew
-            with each episode, of the environments that begin one. By default they go on.
-        begin: Called with the environments that are to begin an episode, ``(N,)`` bool, the first
-            included. It resets them and returns all observations. By default the environments
-            reset themselves (SAME_STEP).
-        observe: Called with each step at once, while the environments stand still.
-        max_episode_steps: End episodes after this many steps; needs ``begin``.
-        ends: Whether the environments are known to end their episodes, however long they are.
+        infos: The infos of the first reset.
+        names: Maps the indices of environments that begin an episode, and the last infos, to task
+            names, for a policy that takes ``task_names``. By default names come from the infos.
+        seeds: Maps the indices of environments that begin an episode to seeds for the generators of
+            a policy that takes ``rng``. By default generators are not seeded again.
+        begin: Called with a mask of the environments that begin an episode, ``(N,)`` bool, from the
+            first episode on. It resets them and returns all observations. By default the
+            environments reset themselves (SAME_STEP).
+        observe: Called with each step at once, while the environments are idle.
+        max_episode_steps: The number of steps after which episodes are cut; needs ``begin``.
+        ends: Whether all episodes are known to end, so that `ENDLESS` does not apply.
 
     Returns:
         The seconds spent in the policy, and in the environments.
 
     Raises:
-        RuntimeError: If an episode has no end after `ENDLESS` steps, and nothing says that it will.
+        RuntimeError: If an episode has not ended after `ENDLESS` steps, without a limit or
+            ``ends``.
+        TypeError, ValueError: If the policy's actions or agent infos have another form, or the
+            texts that it takes cannot be read; see `PolicyCaller` and `read_texts`.
     """
     left, counted = quotas.copy(), quotas > 0
-    begun = np.zeros_like(left)  # at which step each environment's episode began
+    begun = np.zeros_like(left)  # the step at which each environment's episode began
     finished = np.ones(len(left), dtype=np.bool_)
     executor: MetaVectorEnv = envs.unwrapped
     space = envs.single_observation_space
@@ -166,7 +180,7 @@ def rollout(
             if stuck:
                 raise RuntimeError(
                     f"episodes of environments {stuck} have not ended after {ENDLESS:,} steps: "
-                    "give max_episode_steps, here or to the environments"
+                    "pass max_episode_steps, here or to the environments"
                 )
         step = Step(began, counted, finished, obs, actions, agent_infos, *result)
         for observer in observe:
@@ -201,7 +215,7 @@ def _describe(
 
 
 def check_array_spaces(envs: Any) -> None:
-    """Raises `TypeError` unless actions are arrays, and observations arrays or texts, nested."""
+    """Raises `TypeError` unless actions are arrays, and observations nested arrays or texts."""
     if not isinstance(envs.single_action_space, ARRAY_SPACES):
         raise TypeError(f"actions must be arrays, got {envs.single_action_space}")
     if not ObsLayout(envs.single_observation_space, 1).fixed:

@@ -20,7 +20,7 @@ from mtwrappers.vector.executors import MetaIterativeEnvExecutor
 
 
 class _Borrowed(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment that its user closes."""
+    """An environment that the caller closes."""
 
     def close(self) -> None: ...
 
@@ -35,18 +35,17 @@ class Sampler:
         env: The environment. It is stepped, and not closed.
         policy: A callable from observations ``(1, O)`` to actions ``(1, A)``, or an object with
             ``get_actions`` for ``M = K = 1``; see `mtwrappers.samplers.policies.PolicyCaller`.
-        batch_size: How many trajectories.
-        max_path_length: Truncate trajectories after this many steps.
-        action_chunk: For a policy that returns chunks of actions ``(1, H, A)``: how many of each
-            are executed before it is asked again.
+        batch_size: The number of trajectories.
+        max_path_length: The number of steps after which trajectories are truncated.
+        action_chunk: The number of actions of each chunk that are executed before the next call,
+            for a policy that returns chunks ``(1, H, A)``.
         seed: Seeds the environment's first reset.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
             ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
 
     Raises:
         ValueError: If a size is not positive or the seed is negative.
-        TypeError: If the environment, the policy, the seed or the log sink is of another kind, or
-            observations or actions are not arrays.
+        TypeError: If an argument has the wrong type, or observations or actions are not arrays.
 
     >>> import numpy as np
     >>> from mtwrappers import PointGoalEnv, Sampler
@@ -86,7 +85,7 @@ class Sampler:
 
         Args:
             log: Whether to log the number of steps and the seconds they took.
-            log_prefix: Put before every key.
+            log_prefix: A prefix of every logged key.
         """
         log = check_flag(log, "log")
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The texts that policies may ask for: the name of each row's task, and its sentence."""
+"""The texts that policies can take: the name and the description of each row's task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import MetaVectorEnv
 
-# The names of the tasks of some rows in their present episodes.
+# Returns the task names of some rows' current episodes, given their indices and the last infos.
 NamesOf: TypeAlias = Callable[[Sequence[int], Mapping[str, Any]], list[str]]
 
 
@@ -23,13 +23,13 @@ def task_names(
     rows: Sequence[int] | None = None,
     group: Callable[[int], int] | None = None,
 ) -> list[str]:
-    """The name of each environment's present task, from infos of its reset, or of its group.
+    """The name of each environment's current task, from the infos of its reset or its group.
 
     Args:
         inner: The environments.
-        infos: Of their reset.
-        rows: The environments to name; all by default.
-        group: The index of an environment's group, by ``envs_per_task`` by default.
+        infos: The infos of their reset.
+        rows: The environments to name; by default all.
+        group: Returns the index of an environment's group; by default from ``envs_per_task``.
     """
     rows = range(inner.num_envs) if rows is None else rows
     for key, form in (("task_name", "{}"), ("task_id", "task {}")):
@@ -48,22 +48,22 @@ def read_texts(
     names: Callable[[], list[str]],
     first: int,
 ) -> dict[str, list[str]]:
-    """The texts of the episodes that begin in some rows, from their environments.
+    """Reads the texts of episodes that begin in some rows from their environments.
 
     Args:
-        inner: The environments, which stand at the start of these episodes.
-        texts: Those that the policy takes, of `mtwrappers.samplers.policies.TEXTS`.
+        inner: The environments, at the start of these episodes.
+        texts: The members of `mtwrappers.samplers.policies.TEXTS` that the policy takes.
         rows: The environments that begin an episode.
         names: Returns the names of their tasks.
         first: The index of the first environment among all.
 
     Returns:
-        An entry for each row, by the name of the text.
+        A list with an entry for each row, by the name of the text.
 
     Raises:
         TypeError: If a ``task_description`` is not a string.
         ValueError: If the environments hide their tasks, or have no ``task_description``; the
-            message says which.
+            message names them.
     """
     found: dict[str, list[str]] = {}
     looked = inner.call_some(rows, _look, "descriptions" in texts)
@@ -84,14 +84,15 @@ def read_texts(
 
 @read_only
 def _look(env: Any, described: bool) -> tuple[str, str, Any]:
-    """Looks at one environment at an episode's start; runs where the environment is.
+    """Reads one environment at an episode's start; runs in the environment's process.
 
     Returns:
-        Why it hides its task, or nothing; why it has no description, or nothing; and this.
+        The reason why it hides its task, or ``""``; the reason why it has no description, or
+        ``""``; and the description.
     """
     bottom = env.unwrapped
     hidden, lacking, text = "", "", None
-    # Environments that hide their task have these attributes, and refuse them.
+    # Environments that hide their task raise AttributeError on access to these attributes.
     if hasattr(type(bottom), "task") and hasattr(type(bottom), "task_description"):
         try:
             bottom.task  # noqa: B018
@@ -119,11 +120,10 @@ def _refuse(reasons: Mapping[int, str], what: str, texts: Sequence[str]) -> None
     which = ", ".join(map(str, of[:10])) + ", ..." * (len(of) > 10)
     if what == "task_names":
         raise ValueError(
-            f"the policy asks for {asked}, and environments {which} hide their tasks: "
-            f"{reasons[of[0]]}"
+            f"the policy takes {asked}, but environments {which} hide their tasks: {reasons[of[0]]}"
         )
     raise ValueError(
-        f"the policy asks for descriptions, and there are none of environments {which}: "
+        f"the policy takes descriptions, but environments {which} have none: "
         f"{reasons[of[0]]}. Give each environment an attribute task_description, a string that is "
         "read when an episode begins, or let the policy take task_names instead"
     )

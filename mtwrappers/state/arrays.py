@@ -1,7 +1,7 @@
 """Arrays in a zip file, each a ``.npy`` member, as `numpy.savez` writes them.
 
-Any file is safe to read: nothing in it is run, sizes are checked before anything is allocated, and
-what is not a plain array raises an exception.
+Untrusted files are safe to read: nothing in them is run, sizes are checked before allocation, and
+anything but a plain array raises an exception.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HEADER = re.compile(
     rb"'fortran_order': (False|True), 'shape': \(((?:\d{1,19},? ?){0,64})\), \} *\n",
     re.DOTALL,
 )
-_PER_CHARACTER = 64  # bytes of memory that a character of JSON can come to
+_PER_CHARACTER = 64  # bytes of memory that a character of JSON can take
 _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal arrays make equal files
 # The header of each member of a zip file: how it is compressed, its CRC, its size compressed and
 # not, and the lengths of its name and of a further field.
@@ -36,7 +36,7 @@ _LOCAL = struct.Struct("<4x4xH4x3I2H")
 def add_member(archive: zipfile.ZipFile, name: str, data: bytes, *, compress: bool) -> None:
     """Writes bytes into a zip file under a name."""
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    # Numbers of a policy are hardly compressed better by more than the least effort.
+    # Higher levels hardly compress the numbers of a policy any better.
     archive.writestr(zipfile.ZipInfo(name, _DATE), data, method, compresslevel=1)
 
 
@@ -47,14 +47,14 @@ def read_members(
 
     Args:
         file: The file.
-        max_bytes: How much memory all of them may take: the arrays, and 64 bytes for each character
+        max_bytes: The memory that all of them may take: the arrays, and 64 bytes for each character
             of JSON.
         text: The name of the member that is JSON; all others are arrays.
-        cut_off: Whether a file without a directory, as a kill leaves it, gives the members that are
-            whole.
+        cut_off: Whether to read the complete members of a file without a directory, which a killed
+            process leaves.
 
     Raises:
-        Exception: If it is no such file, or a larger one.
+        Exception: If ``file`` is not such a file, or is too large.
     """
     try:
         archive = zipfile.ZipFile(file)
@@ -72,7 +72,7 @@ def read_members(
 
 
 def _whole_members(file: BinaryIO, max_bytes: int, text: str | None) -> Iterator[tuple[str, bytes]]:
-    """The members of a file without a directory that are whole."""
+    """The complete members of a file without a directory."""
     found: list[tuple[zipfile.ZipInfo, bytes]] = []
     file.seek(0)
     while len(head := file.read(_LOCAL.size)) == _LOCAL.size and head[:4] == b"PK\3\4":
@@ -92,31 +92,31 @@ def _whole_members(file: BinaryIO, max_bytes: int, text: str | None) -> Iterator
 
 
 def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int, text: str | None) -> None:
-    """Checks what a file says of its members, before they are read."""
+    """Checks the names, compression and sizes that a file declares, before it is read."""
     names = Counter(one.filename for one in members)
     needed = 0
     for one in members:
         if names[one.filename] > 1 or not (one.filename == text or one.filename.endswith(_NPY)):
-            raise ValueError(f"{one.filename!r} is not an array, or is there twice")
+            raise ValueError(f"{one.filename!r} is not an array, or occurs twice")
         if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{one.filename!r} is compressed with another method than deflate")
+            raise ValueError(f"{one.filename!r} is compressed by another method than deflate")
         needed += one.file_size * (_PER_CHARACTER if one.filename == text else 1)
     if needed > max_bytes:
         raise ValueError(
-            f"it takes up to {needed:,} bytes of memory, and max_bytes is {max_bytes:,}"
+            f"it takes up to {needed:,} bytes of memory, but max_bytes is {max_bytes:,}"
         )
 
 
 def is_plain(array: NDArray[Any] | np.generic) -> bool:
-    """Whether an array, or a scalar, has no objects, fields or masks, so that a file holds it."""
+    """Whether an array or scalar can be stored: it has no objects, fields or masks."""
     if type(array) is not np.ndarray and not isinstance(array, np.generic):
         return False
     return _is_plain(array.dtype, array.dtype.str, array.size)
 
 
 def _is_plain(dtype: np.dtype[Any], name: str, count: int) -> bool:
-    """Whether the name says all of a dtype."""
-    # There is no end to how many elements of no size an array could have.
+    """Whether ``name`` describes ``dtype`` completely."""
+    # An array could have any number of elements of size zero.
     return (
         dtype.str == name
         and np.dtype(name) == dtype
@@ -126,17 +126,17 @@ def _is_plain(dtype: np.dtype[Any], name: str, count: int) -> bool:
 
 
 def to_npy(array: NDArray[Any]) -> bytes:
-    """A plain array as the bytes of an ``.npy`` file, in its order in memory."""
+    """Returns a plain array as the bytes of an ``.npy`` file, in its memory order."""
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, array, (1, 0), allow_pickle=False)
     return buffer.getvalue()
 
 
 def from_npy(name: str, data: bytes) -> NDArray[Any]:
-    """The array of which `to_npy` returned the bytes, as a view that cannot be written.
+    """Returns a read-only view of the array that `to_npy` converted to ``data``.
 
     Raises:
-        ValueError, TypeError: If it returned them of none; ``name`` is what a message says.
+        ValueError, TypeError: If ``data`` is not from `to_npy`; messages begin with ``name``.
     """
     header = _HEADER.match(data)
     if header is None:
@@ -147,7 +147,7 @@ def from_npy(name: str, data: bytes) -> NDArray[Any]:
     if not _is_plain(dtype, dtype_name, count):
         raise ValueError(f"{name!r} must be a plain array, got {count} of {dtype_name!r}")
     if len(data) - header.end() != count * dtype.itemsize:
-        raise ValueError(f"{name!r} has another size than its shape {shape} says")
+        raise ValueError(f"the size of {name!r} does not match its shape {shape}")
     order: Any = "F" if turned else "C"
     array: NDArray[Any] = np.ndarray(shape, dtype, data, header.end(), None, order)
     if dtype.kind == "b" and (array.view(np.uint8) > 1).any():

@@ -1,7 +1,7 @@
 """Checkpoints: the states of the objects of a run, in one file of JSON and arrays.
 
-After a line with the version and a checksum, the file is a zip file: ``states.json`` says what the
-states are, and refers to the arrays, which are its other members, by their numbers.
+After a line with the version and a checksum, the file is a zip file: ``states.json`` holds the
+states, and refers by number to the arrays, which are the other members.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ _STATES = "states.json"
 
 
 class CheckpointError(ValueError):
-    """A file is no checkpoint, is damaged, or is of other objects."""
+    """A file is not a checkpoint, is damaged, or belongs to other objects."""
 
 
 def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
-    """Writes the states of objects into one file, or leaves the file that is there as it was.
+    """Writes the states of objects into one file; if that fails, an existing file is unchanged.
 
-    The file holds JSON and arrays alone, with a checksum. What is written goes to a temporary file
-    beside it first. The file gets the mode that `open` would give it, or keeps that of the file
-    that it replaces, and a symbolic link stays one. What a kill in the middle of a save leaves is
-    removed by the next save to the same path.
+    The file holds only JSON and arrays, with a checksum. The data is first written to a temporary
+    file in the same directory. The file gets the mode that `open` would give it, or keeps the mode
+    of the file that it replaces, and a symbolic link stays one. If a save is killed, the next save
+    to the same path removes its temporary file.
 
     Args:
         path: The file.
-        **objects: What the run is made of, by names of your choice: anything with ``get_state()``
+        **objects: The objects of the run, under names of your choice: anything with ``get_state()``
             and ``set_state(state)``, environments and vector environments in any wrappers
             (vector environments need a journal, and are saved in mid-episode; single environments
-            go on with a reset), `numpy.random.Generator`, and dicts of JSON values and arrays.
+            continue with a reset), `numpy.random.Generator`, and dicts of JSON values and arrays.
 
     Raises:
-        TypeError: If an object has no state or the name of an argument of `load_checkpoint`, or a
-            state holds anything else than JSON values, tuples, plain arrays (of numbers, texts or
-            times, without masks or fields) and Meta-World tasks; the message says where.
+        TypeError: If an object has no state, is named like an argument of `load_checkpoint`, or its
+            state holds anything but JSON values, tuples, plain arrays (of numbers, texts or times,
+            without masks or fields) and Meta-World tasks; the message says where.
         OSError: If the file cannot be written.
 
     >>> import gymnasium, mtwrappers
@@ -81,24 +81,24 @@ def load_checkpoint(
     max_steps: int = layers.MAX_STEPS,
     **objects: Any,
 ) -> None:
-    """Gives objects the states that `save_checkpoint` wrote; nothing in the file is run.
+    """Restores the states that `save_checkpoint` wrote; nothing in the file is run.
 
     Args:
         path: The file.
-        max_bytes: How much memory its content may take: its arrays, and 64 bytes for each
-            character of its JSON. A larger one is refused before it is read.
-        max_steps: How many steps of environments may be replayed to bring a vector environment to
-            where it was in its episodes; see `MetaVectorEnv.set_state`. They are counted before
-            the first is taken. An object of another class gets it if its ``set_state`` takes an
-            argument ``max_steps``.
-        **objects: Objects like those that were saved, by the same names. Vector environments may
-            have another number of workers, or another executor. A dict is emptied and filled.
+        max_bytes: The memory that its content may take: its arrays, and 64 bytes for each character
+            of its JSON. This is checked before the content is read.
+        max_steps: The largest number of steps that may be replayed to restore a vector environment
+            in mid-episode; see `MetaVectorEnv.set_state`. This is checked before the first step.
+            Other objects receive it if their ``set_state`` takes an argument ``max_steps``.
+        **objects: Objects like the saved ones, under the same names. Vector environments may have
+            another number of workers, or another executor. A dict is emptied and filled.
 
     Raises:
-        CheckpointError: If the file is no checkpoint, of another version, cut, damaged or too
-            large, or if the names or an object do not go with it. No object is changed then, nor
-            after any other error.
+        CheckpointError: If the file is not a checkpoint, has another version, is truncated, damaged
+            or too large, or does not match the names or an object. After this and any other error,
+            all objects are as before.
         TypeError: If an object has no state.
+        ValueError: If ``max_bytes`` or ``max_steps`` is not a positive integer.
         OSError: If the file cannot be read.
 
     >>> import gymnasium, mtwrappers
@@ -109,7 +109,7 @@ def load_checkpoint(
     >>> mtwrappers.save_checkpoint("run.ckpt", envs=envs, progress=progress)
     >>> envs.close()
 
-    In a later session, of objects like these:
+    In a later session, with objects like these:
 
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, journal=True)
     >>> progress = {}
@@ -126,7 +126,7 @@ def load_checkpoint(
     before = {name: _before(name, obj) for name, obj in objects.items()}
     changed: list[str] = []
     try:
-        # Vector environments come last: to put them back takes all steps of their episodes.
+        # Vector environments come last, because restoring them replays all steps of their episodes.
         for name in sorted(objects, key=lambda name: isinstance(objects[name], VectorEnv)):
             changed.append(name)
             _set(objects[name], states[name], max_steps)
@@ -156,7 +156,7 @@ def _get(name: str, obj: Any) -> Any:
 
 
 def _before(name: str, obj: Any) -> Any:
-    """A state that stays what it is when the object changes."""
+    """The state of an object, which does not change when the object does."""
     if isinstance(obj, dict):
         return dict(obj)
     state = _get(name, obj)
@@ -181,7 +181,7 @@ def _set(obj: Any, state: Any, max_steps: int) -> None:
 
 
 def _put_back(objects: Mapping[str, Any], before: Mapping[str, Any]) -> str:
-    """Gives objects the states that they had; returns what to say of those that it cannot."""
+    """Restores objects to the states ``before``; returns a message about failures."""
     lost = ""
     for name, obj in objects.items():
         try:
@@ -196,7 +196,7 @@ def _same(state: Any, other: Any) -> bool:
     try:
         return to_bytes({"": state}) == to_bytes({"": other})
     except TypeError:
-        return False  # of what no checkpoint holds nobody knows
+        return False  # unknown, because a checkpoint cannot hold it
 
 
 def _read(path: str | os.PathLike[str], max_bytes: int) -> dict[str, Any]:
@@ -206,7 +206,7 @@ def _read(path: str | os.PathLike[str], max_bytes: int) -> dict[str, Any]:
         data = _checked(file, str(path), max_bytes)
     try:
         return from_bytes(data, max_bytes)
-    except Exception as exc:  # whoever wrote the checksum wrote something else than we do
+    except Exception as exc:  # the checksum is right, but this package did not write the file
         raise CheckpointError(f"{path}: its content cannot be read: {exc}") from exc
 
 
@@ -227,11 +227,11 @@ def _checked(file: BinaryIO, path: str, max_bytes: int) -> bytes:
             f"{when} mtwrappers reads it"
         )
     if (size := os.fstat(file.fileno()).st_size) > max_bytes:
-        raise CheckpointError(f"{path}: it has {size:,} bytes, and max_bytes is {max_bytes:,}")
+        raise CheckpointError(f"{path}: it has {size:,} bytes, but max_bytes is {max_bytes:,}")
     data = file.read(size)
     if (found := _fingerprint(data)) != expected:
         raise CheckpointError(
-            f"{path}: cut or damaged, expected the checksum and size {expected!r}, got {found!r}"
+            f"{path}: truncated or damaged, expected checksum and size {expected!r}, got {found!r}"
         )
     return data
 
@@ -242,7 +242,7 @@ def _fingerprint(data: bytes) -> bytes:
 
 
 def to_bytes(states: Mapping[str, Any]) -> bytes:
-    """States by name as bytes; a `TypeError` names what cannot be."""
+    """Encodes states by name as bytes; a `TypeError` names a value that cannot be encoded."""
     arrays: list[NDArray[Any]] = []
     encoded = {name: _encode(state, name, arrays) for name, state in states.items()}
     buffer = io.BytesIO()
@@ -254,9 +254,9 @@ def to_bytes(states: Mapping[str, Any]) -> bytes:
 
 
 def from_bytes(data: bytes, max_bytes: int) -> dict[str, Any]:
-    """The states that `to_bytes` made bytes of, in arrays that nobody shares; nothing in it is run.
+    """Decodes the states that `to_bytes` encoded; arrays are new copies.
 
-    Any bytes are safe to read: others raise an exception, before much is allocated.
+    Untrusted bytes are safe: nothing in them is run, and invalid ones raise an exception early.
     """
     members = dict(npz.read_members(io.BytesIO(data), max_bytes, text=_STATES))
     states = json.loads(members.pop(_STATES, b"").decode("ascii"))
@@ -273,7 +273,7 @@ def _member(number: Any) -> str:
 
 
 def _encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
-    """Turns a state into what JSON knows, and collects its arrays."""
+    """Turns a state into JSON values, and collects its arrays."""
     if value is None or type(value) in (bool, int, float, str):
         return value
     if npz.is_plain(value):
@@ -300,7 +300,7 @@ def _encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
 
 
 def _decode(value: Any, members: dict[str, bytes]) -> Any:
-    """The state of which `_encode` returned ``value``; takes its arrays out of ``members``."""
+    """Reverses `_encode`, and takes the arrays out of ``members``."""
     if isinstance(value, list):
         return [_decode(item, members) for item in value]
     if not isinstance(value, dict):

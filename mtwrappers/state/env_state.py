@@ -1,19 +1,19 @@
-"""The state that an environment has between two episodes, layer by layer.
+"""The state of an environment between two episodes, layer by layer.
 
-A layer (a wrapper, or the environment at the bottom) may say itself what its state is: by the
-methods ``get_state() -> dict`` and ``set_state(dict)``, of what JSON knows, tuples and arrays. Of
-any other layer,
+A layer (a wrapper, or the environment at the bottom) can define its state by the methods
+``get_state() -> dict`` and ``set_state(dict)``, with JSON values, tuples and arrays. Otherwise, the
+state of
 
-- an environment has its random generator ``np_random``, which is all that Gymnasium's own
+- an environment is its random generator ``np_random``, which is all that Gymnasium's own
   environments keep from one episode to the next;
-- a wrapper of Gymnasium, or of a package in `mtwrappers.state.packages`, has what it keeps from one
-  episode to the next: statistics, counts and tasks, but not the frames that it has recorded;
-- any other wrapper has those of its attributes that are plain data: ``None``, bools, numbers,
-  texts, arrays, `numpy.random.Generator`, `RunningMeanStd`, and lists, tuples, deques and dicts of
-  these. Functions, classes, modules and spaces do not change. Anything else is refused.
+- a wrapper of Gymnasium, or of a package in `mtwrappers.state.packages`, is what it keeps from one
+  episode to the next: statistics, counts and tasks, but not recorded frames;
+- any other wrapper is its attributes of plain data: ``None``, bools, numbers, texts, arrays,
+  `numpy.random.Generator`, `RunningMeanStd`, and lists, tuples, deques and dicts of these.
+  Functions, classes, modules and spaces are taken as constant. Anything else is an error.
 
-What is returned here, and what is handed to ``set_state``, is a copy. It may come from a file that
-somebody has crafted: see `guard`.
+States are copied when they are returned and when they are set. A state may come from an untrusted
+file: see `guard`.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from gymnasium.wrappers import vector as vector_wrappers
 from mtwrappers.state import packages
 from mtwrappers.state.plain_data import copied, pack, unpack
 
-MAX_STEPS = 300_000  # how many steps of environments are replayed unless an argument says more
+MAX_STEPS = 300_000  # the default limit of replayed environment steps
 
 # The class of a layer, and its state.
 Layers = list[tuple[str, Any]]
 
 _STATISTICS = ("episode_count", "time_queue", "return_queue", "length_queue")
-# What the wrappers of Gymnasium keep from one episode to the next. Vector environments are saved in
-# mid-episode, so theirs are whole.
+# The attributes that wrappers of Gymnasium keep from one episode to the next. Vector environments
+# are saved in mid-episode, so all of their wrappers' attributes are listed.
 _OF_GYMNASIUM: dict[type[Any], tuple[str, ...]] = {
     wrappers.MaxAndSkipObservation: ("_obs_buffer",),  # which a short first step does not fill
     wrappers.NormalizeObservation: ("obs_rms", "_update_running_mean"),
@@ -68,8 +68,8 @@ _COMMON = {
     *vars(VectorWrapper(VectorEnv())),
     "_saved_kwargs",
 }
-_CLOCKS = {"episode_start_times"}  # of which other processes know how long ago
-# Where a recorder writes is what it was constructed with: no file decides it.
+_CLOCKS = {"episode_start_times"}  # stored as time elapsed, because clocks differ by process
+# Paths that a recorder writes to come from its constructor, never from a state.
 _RECORDERS = (wrappers.RecordVideo, getattr(vector_wrappers, "RecordVideo", wrappers.RecordVideo))
 _PATHS = ("video_folder", "name_prefix", "_video_name")
 
@@ -103,24 +103,35 @@ def get_state(env: Any) -> Layers:
 
 
 def set_state(env: Any, state: Layers, max_steps: int | None = None) -> None:
-    """Goes on from what `get_state` returned, with the next reset.
+    """Restores the state that `get_state` returned; the next reset continues from it.
 
     Args:
         env: An environment or a vector environment of the same layers.
-        state: What `get_state` returned, or what stood in a file: nothing in it is run.
-        max_steps: How many steps of environments may be replayed, for a layer whose ``set_state``
-            takes this argument; ``None`` leaves it out.
+        state: The result of `get_state`, possibly from a file: nothing in it is run.
+        max_steps: The limit of replayed steps, for a layer whose ``set_state`` takes this argument;
+            ``None`` leaves it out.
 
     Raises:
         TypeError: If a vector environment has no ``set_state`` of its own.
-        ValueError: If it is the state of other layers.
+        ValueError: If ``state`` belongs to other layers.
+
+    >>> import gymnasium
+    >>> from mtwrappers.state.env_state import get_state, set_state
+    >>> env = gymnasium.make("Pendulum-v1")
+    >>> obs, info = env.reset(seed=0)
+    >>> state = get_state(env)
+    >>> first, _ = env.reset()
+    >>> set_state(env, state)
+    >>> again, _ = env.reset()
+    >>> (first == again).tolist()
+    [True, True, True]
     """
     guard(env)
     layers = list(_layers(_chain(env)))
     expected, found = [name for name, _, _ in layers], [name for name, _ in state]
     if found != expected:
         raise ValueError(f"expected the state of {expected}, got one of {found}")
-    # The environment at the bottom first: a wrapper may ask it what it is.
+    # The environment at the bottom comes first, because wrappers may read from it.
     for (_, layer, keeps), (_, kept) in reversed(list(zip(layers, state, strict=True))):
         if keeps is None:
             layer.set_state(copied(kept, copy.deepcopy), **limit(layer, max_steps))
@@ -129,30 +140,38 @@ def set_state(env: Any, state: Layers, max_steps: int | None = None) -> None:
 
 
 def limit(obj: Any, max_steps: int | None) -> dict[str, int]:
-    """The keyword ``max_steps``, if it is given and the method ``set_state`` takes it."""
+    """The keyword argument ``max_steps``, if it is given and ``obj.set_state`` takes it."""
     if max_steps is not None:
-        with contextlib.suppress(ValueError):  # of a method without a signature, in C
+        with contextlib.suppress(ValueError):  # a method in C has no signature
             if "max_steps" in inspect.signature(obj.set_state).parameters:
                 return {"max_steps": max_steps}
     return {}
 
 
 def guard(env: Any) -> None:
-    """Lets an environment run nothing that it is given from now on, such as a pickle.
+    """Keeps an environment from running data that it is given, such as a pickle.
 
-    Where a package does that with what its environments are given, they take only what this package
-    has built from plain values.
+    Environments of a package that unpickles its tasks then accept only tasks that this package has
+    built from plain values.
     """
     for package in packages.imported():
         package.guard(env)
 
 
 def set_statistics_updates(env: Any, switches: bool | Sequence[bool]) -> None:
-    """Sets whether normalizing wrappers (whatever has ``update_running_mean``) update statistics.
+    """Sets whether normalizing wrappers (with ``update_running_mean``) update their statistics.
 
     Args:
         env: An environment or a vector environment, in any wrappers.
         switches: For each of those wrappers, the outermost first, or one for all.
+
+    >>> import gymnasium
+    >>> from mtwrappers.state.env_state import set_statistics_updates
+    >>> env = gymnasium.wrappers.NormalizeObservation(gymnasium.make("Pendulum-v1"))
+    >>> set_statistics_updates(env, False)
+    >>> obs, info = env.reset(seed=0)
+    >>> env.obs_rms.mean
+    array([0., 0., 0.], dtype=float32)
     """
     found = list(normalizers(env))
     each = [switches] * len(found) if isinstance(switches, bool) else switches
@@ -169,7 +188,7 @@ def normalizers(env: Any) -> Iterator[Any]:
 
 
 class _Keeps:
-    """The attributes that are the state of a layer of a class that does not say it itself."""
+    """The attributes that make up the state of a layer without methods of its own."""
 
     def __init__(self, cls: type[Any], bottom: bool) -> None:
         self._label = cls.__name__
@@ -180,7 +199,7 @@ class _Keeps:
                 names += packages.known_by(package).attributes(base)
         self._names = tuple(dict.fromkeys(names))
         self._paths = _PATHS if issubclass(cls, _RECORDERS) else ()
-        # Whether the plain data among its other attributes is too.
+        # Whether all other attributes of plain data belong to the state too.
         self._open = not bottom and cls.__module__.split(".")[0] not in _KNOWN
         self.anything = bool(self._names) or self._open
 
@@ -207,7 +226,7 @@ class _Keeps:
         return state
 
     def write(self, layer: Any, state: Any) -> None:
-        """Gives a layer what `read` returned of another one."""
+        """Gives a layer the state that `read` returned."""
         expected = set(self._present(layer))
         found = set(state) if isinstance(state, dict) else set()
         if not expected <= found or (found > expected and not self._open):
@@ -230,7 +249,7 @@ class _Keeps:
                 setattr(layer, name, value)
 
     def _present(self, layer: Any) -> list[str]:
-        """The names that this version of a package has."""
+        """The attributes that exist in the installed version of the package."""
         return [name for name in self._names if hasattr(layer, name)]
 
 
@@ -248,15 +267,15 @@ def _chain(env: Any) -> list[Any]:
 
 
 def _layers(chain: Sequence[Any]) -> Iterator[tuple[str, Any, _Keeps | None]]:
-    """The class of each layer that has a state, the layer, and what it keeps.
+    """The class name of each layer that has a state, the layer, and its `_Keeps`.
 
-    That is ``None`` where methods of its own say it.
+    `_Keeps` is ``None`` for a layer with ``get_state`` and ``set_state``.
     """
     for layer in chain:
         cls: Any = type(layer)
         bottom = layer is chain[-1]
         if hasattr(cls, "get_state") and hasattr(cls, "set_state"):
-            # The environment itself says whose state it takes.
+            # The environment itself checks whether a state fits.
             yield "environment" if bottom else cls.__name__, layer, None
         elif isinstance(layer, VectorEnv) and bottom:
             raise TypeError(

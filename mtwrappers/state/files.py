@@ -1,4 +1,4 @@
-"""Files that are whole or not there: what a kill or a full disk leaves is the file of before."""
+"""Files that are written whole or not at all, even after a kill or on a full disk."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _MAX_TEXT = 10_000
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a file, or leaves the one that is there as it was; see `write_together`."""
+    """Writes a file; if that fails, an existing one is unchanged. See `write_together`."""
     write_together({path: data})
 
 
 def write_together(files: Mapping[str | os.PathLike[str], bytes]) -> None:
-    """Writes files, or leaves those that are there as they were.
+    """Writes files; if that fails, existing ones are unchanged.
 
-    The data goes to temporary files beside them, which are moved when all of them are complete. A
-    symbolic link stays one: its target is written. A file keeps the mode of the one that it
-    replaces; a new one gets what `open` would give it. What a killed write to the same file has
-    left is removed.
+    The data goes to temporary files in the same directory, which are moved when all of them are
+    complete. A symbolic link stays one: its target is written. A file keeps the mode of the one
+    that it replaces; a new one gets the mode that `open` would give it. Temporary files of a killed
+    write are removed.
 
     Args:
-        files: All that each file shall hold, by its path.
+        files: The content of each file, by its path.
 
     Raises:
-        OSError: If one cannot be written, or is there and not a regular file.
+        OSError: If a file cannot be written, or exists and is not a regular file.
     """
     with contextlib.ExitStack() as undo:
         unfinished = []
@@ -53,13 +53,13 @@ def write_together(files: Mapping[str | os.PathLike[str], bytes]) -> None:
 
 
 class Unfinished:
-    """A file that is not there before it is whole, as a context manager.
+    """A context manager for a file that appears only once it is complete.
 
-    What is written to ``file`` is in a temporary file beside ``path`` until `complete` and `move`
-    are called, one after the other; without them nothing is left. See `write_together`.
+    Data written to ``file`` goes to a temporary file beside ``path``, until `complete` and then
+    `move` are called; without them nothing is left. See `write_together`.
 
     Raises:
-        OSError: If it cannot be written, or is there and not a regular file.
+        OSError: If it cannot be written, or exists and is not a regular file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -72,7 +72,7 @@ class Unfinished:
         self._temporary, self.file = _open_beside(target.parent, prefix)
 
     def complete(self) -> None:
-        """Brings all that was written to the disk, where a full one is found out."""
+        """Flushes all data to the disk, so that a full disk raises here."""
         self.file.flush()
         with contextlib.suppress(FileNotFoundError):
             os.chmod(self._temporary, stat.S_IMODE(self._target.stat().st_mode) & 0o777)
@@ -81,40 +81,40 @@ class Unfinished:
     def move(self) -> None:
         """Gives the file its name."""
         if sys.platform == "win32":
-            self.file.close()  # it moves no open file
+            self.file.close()  # Windows moves no open file
         os.replace(self._temporary, self._target)
 
     def __enter__(self) -> Unfinished:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        # Open, and so locked, until it is moved.
+        # The file stays open, and so locked, until it is moved.
         with self.file:
-            self._temporary.unlink(missing_ok=True)  # which a move leaves nothing to do
+            self._temporary.unlink(missing_ok=True)  # it is missing after `move`
 
 
 @contextlib.contextmanager
 def opened(path: str | os.PathLike[str], max_size: int) -> Iterator[BinaryIO]:
-    """A file that is to be read, or `OSError` if it is no regular file or too large."""
-    # Without waiting for a pipe.
+    """Opens a file to read, or raises `OSError` if it is not a regular file or too large."""
+    # Does not wait for the writer of a pipe.
     opener = lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))  # noqa: E731
     with open(path, "rb", opener=opener) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
         if status.st_size > max_size:
-            text = f"larger than the {max_size:,} bytes that are read"
+            text = f"larger than the limit of {max_size:,} bytes"
             raise OSError(errno.EFBIG, text, os.fspath(path))
         yield file
 
 
 def load_json(path: str | os.PathLike[str], max_size: int) -> Any:
-    """Reads a JSON file from anywhere.
+    """Reads an untrusted JSON file.
 
     Raises:
-        OSError: If it cannot be read, or is larger than ``max_size``.
-        ValueError: If it is no JSON, an object in it has a key twice, or a text in it cannot be
-            printed as it is (see `printable`) or is longer than 10,000 characters.
+        OSError: If it cannot be read, or is larger than ``max_size`` bytes.
+        ValueError: If it is not JSON, an object in it has a key twice, or a text in it has
+            unprintable characters (see `printable`) or more than 10,000 characters.
     """
     with opened(path, max_size) as file:
         try:
@@ -142,12 +142,12 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def remove_unfinished(directory: Path) -> None:
-    """Removes what killed writes into a directory have left."""
+    """Removes the temporary files of killed writes into a directory."""
     _remove_stale(directory, ".", _MARK)
 
 
 def _open_beside(directory: Path, prefix: str) -> tuple[Path, BinaryIO]:
-    """A new file that is locked for as long as it is open."""
+    """Opens a new file that is locked while it is open."""
     while True:
         path = directory / f"{prefix}{secrets.token_hex(4)}"
         file = open(path, "xb")  # noqa: SIM115 (the caller closes it)
@@ -157,17 +157,17 @@ def _open_beside(directory: Path, prefix: str) -> tuple[Path, BinaryIO]:
 
 
 def _remove_stale(directory: Path, prefix: str, within: str = "") -> None:
-    """Removes what killed writes have left: files that nobody has locked."""
+    """Removes temporary files that are not locked, left by killed writes."""
     for name in os.listdir(directory):
         if name.startswith(prefix) and within in name:
-            # One of another user stays, and one that another write has just moved or removed.
+            # Ignores files of other users, and files that another write just moved or removed.
             with contextlib.suppress(OSError), open(directory / name, "rb") as file:
                 if _lock(file, wait=False):
                     os.unlink(directory / name)
 
 
 def _lock(file: BinaryIO, wait: bool) -> bool:
-    """Whether this file is now locked; not every file system has locks."""
+    """Locks a file, and returns whether it is locked; not every file system has locks."""
     if sys.platform == "win32":
         return False
     try:

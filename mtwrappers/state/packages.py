@@ -1,7 +1,7 @@
-"""Other packages whose objects a state may have, and which module of ours knows these.
+"""Other packages whose objects a state may contain, and our modules that handle these objects.
 
-The module is imported when an object of the package is met, or when a file names the package: a
-name in a file only selects among the entries of `KNOWN_BY`. See `KnowsObjects` for what it has.
+The module is imported when an object of the package is found, or when a file names the package: a
+name in a file only selects among the entries of `KNOWN_BY`. `KnowsObjects` lists its functions.
 """
 
 from __future__ import annotations
@@ -13,37 +13,37 @@ from typing import Any, Protocol, cast
 
 from mtwrappers.common.extras import import_extra
 
-# By the name of a package, which is that of our extra as well.
+# The module for each package; our extra has the same name as the package.
 KNOWN_BY = {"metaworld": "mtwrappers.metaworld.kept"}
 
 
 class KnowsObjects(Protocol):
-    """The functions of a module that knows the objects of a package."""
+    """The functions of a module that handles the objects of a package."""
 
     def is_plain(self, value: Any) -> bool:
-        """Whether a value is plain data, which nobody can change."""
+        """Whether a value is immutable plain data."""
 
     def to_plain(self, value: Any) -> Any:
-        """Plain data as what JSON knows and arrays, or a `TypeError`."""
+        """Returns plain data as JSON values and arrays, or raises `TypeError`."""
 
     def from_plain(self, plain: Any) -> Any:
-        """The value of which `to_plain` returned this; a `ValueError` if it returned it of none.
+        """Reverses `to_plain`, or raises `ValueError`.
 
-        ``plain`` comes from a file, and nothing in it is run.
+        ``plain`` may come from an untrusted file; nothing in it is run.
         """
 
     def attributes(self, cls: type[Any]) -> tuple[str, ...]:
-        """The attributes that a class of the package, bases aside, keeps between episodes."""
+        """The attributes that a class of the package, without its bases, keeps between episodes."""
 
     def guard(self, env: Any) -> None:
-        """Lets the environments inside ``env`` run nothing that they are given from now on."""
+        """Keeps the environments inside ``env`` from running data that they are given."""
 
     def check(self, layer: Any, values: Mapping[str, Any]) -> None:
         """Raises `ValueError` unless a layer may take these attributes from a file."""
 
 
 def known_by(package: str) -> KnowsObjects:
-    """The module that knows the objects of a package of `KNOWN_BY`.
+    """The module that handles the objects of a package in `KNOWN_BY`.
 
     Raises:
         DependencyNotInstalled: If the package is not installed.
@@ -53,7 +53,7 @@ def known_by(package: str) -> KnowsObjects:
 
 
 def package_of(cls: type[Any]) -> str | None:
-    """The package of `KNOWN_BY` that a class is of, if any."""
+    """The package in `KNOWN_BY` that defines a class, if any."""
     package = cls.__module__.partition(".")[0]
     return package if package in KNOWN_BY else None
 
@@ -65,7 +65,7 @@ def is_plain(value: Any) -> bool:
 
 
 def to_plain(value: Any) -> tuple[str, Any] | None:
-    """The package of a value and what its `to_plain` returns, or None if there is no such."""
+    """The package of a value and the result of its `to_plain`, or ``None`` for other values."""
     package = package_of(type(value))
     if package is None or not (module := known_by(package)).is_plain(value):
         return None
@@ -73,5 +73,5 @@ def to_plain(value: Any) -> tuple[str, Any] | None:
 
 
 def imported() -> Iterator[KnowsObjects]:
-    """Those of the packages of which this process can have objects."""
+    """The modules of packages that this process has imported."""
     return (known_by(package) for package in KNOWN_BY if sys.modules.get(package) is not None)

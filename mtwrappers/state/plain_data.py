@@ -1,4 +1,4 @@
-"""Plain data as a state: what JSON knows, tuples, arrays, and what `packages` has of others."""
+"""Plain data as a state: JSON values, tuples, arrays, and objects of `packages`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _BIT_GENERATORS = {
 
 
 def pack(value: Any) -> Any:
-    """Plain data as a state: every container becomes a list that begins with what it is.
+    """Packs plain data: every container becomes a list that begins with its type.
 
-    A `TypeError` has what is not plain data as its message.
+    For other data, the message of the `TypeError` is the offending value.
     """
     kind = type(value)
     if kind in _SCALARS:
@@ -52,10 +52,10 @@ def pack(value: Any) -> Any:
 
 
 def unpack(packed: Any, present: Any = None) -> Any:
-    """The plain data that `pack` packed.
+    """Unpacks the result of `pack`.
 
-    Where ``present`` is a generator or statistics of the same kind, it takes the state instead of a
-    new one, because others may share it.
+    If ``present`` is a generator or statistics of the same type, it is updated in place, because
+    other objects may share it.
     """
     if not isinstance(packed, list):
         return packed.copy() if isinstance(packed, np.ndarray) else packed
@@ -83,7 +83,7 @@ def unpack(packed: Any, present: Any = None) -> Any:
 
 
 def dict_of(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    """The dict of pairs from anywhere: a `ValueError` if it was made so that it takes hours."""
+    """Builds a dict of untrusted pairs; raises `ValueError` if too many hashes collide."""
     hashes = Counter(hash(key) for key, _ in pairs)
     if max(hashes.values(), default=0) > 100:
         raise ValueError("expected the keys of a dict to have different hashes")
@@ -91,20 +91,20 @@ def dict_of(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def set_generator(generator: np.random.Generator, state: Any) -> None:
-    """Gives a generator the state of another one of its kind.
+    """Gives a generator the state of another generator of the same type.
 
     Raises:
-        TypeError, ValueError: If it is no state of this kind of generator.
+        TypeError, ValueError: If ``state`` is not a state of this type of generator.
     """
     check_generator(state)
     generator.bit_generator.state = state
 
 
 def check_generator(state: Any) -> None:
-    """Raises unless NumPy may read at the places that the state of a generator names."""
+    """Raises an error if a generator's state contains an index out of range."""
     if not isinstance(state, dict):
         raise TypeError(f"expected the state of a generator, got {state!r}")
-    # NumPy reads there, be they outside of its arrays or not.
+    # NumPy does not check these indices into its arrays.
     inner = state.get("state")
     places = {
         "pos": (inner.get("pos", 0) if isinstance(inner, dict) else 0, 624),
@@ -120,7 +120,7 @@ def copied(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
 
     Args:
         value: Anything.
-        other: Copies all else that is in it; by default, that stays the same object.
+        other: Copies all other objects in it; by default, they are not copied.
     """
     kind: Any = type(value)
     if kind in _SCALARS:

@@ -1,7 +1,7 @@
 """Task samplers: batches of environment updates, drawn from a distribution of tasks.
 
-The classes are garage's (https://github.com/rlworkgroup/garage). Each draws from a
-random stream that its ``seed=`` begins, so one seed always gives the same tasks.
+The classes are garage's (https://github.com/rlworkgroup/garage). Each has its own random stream, so
+the same ``seed`` always gives the same tasks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from mtwrappers.tasks.updates import (
 
 
 def _draw(n: int, available: int, with_replacement: bool, rng: Generator) -> list[int]:
-    """``n`` of ``available`` indices; without replacement none comes again before all have come."""
+    """Draws ``n`` of ``available`` indices; without replacement, in sweeps over all of them."""
     if check_flag(with_replacement, "with_replacement"):
         drawn = rng.integers(available, size=n)
     else:
@@ -50,7 +50,7 @@ class TaskSampler(abc.ABC):
     """Draws batches of tasks, as environment updates.
 
     Attributes:
-        n_tasks: How many tasks there are, or ``None`` if that is unknown or unbounded.
+        n_tasks: The number of tasks, or ``None`` if it is unknown or unbounded.
     """
 
     n_tasks: int | None = None
@@ -63,7 +63,7 @@ class TaskSampler(abc.ABC):
         return {"rng": dict(self._rng.bit_generator.state)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Continues from a state that `get_state` of such a sampler returned."""
+        """Restores the state that `get_state` returned."""
         self._rng.bit_generator.state = state["rng"]
 
     @abc.abstractmethod
@@ -71,8 +71,8 @@ class TaskSampler(abc.ABC):
         """Draws ``n_tasks`` updates.
 
         Args:
-            n_tasks: How many.
-            with_replacement: Whether a task may come twice before all have come once.
+            n_tasks: The number of updates.
+            with_replacement: Whether a task may repeat before all others were drawn.
 
         Raises:
             TypeError: If ``with_replacement`` is not a bool.
@@ -81,15 +81,15 @@ class TaskSampler(abc.ABC):
 
 
 class ConstructEnvsSampler(TaskSampler):
-    """Each task has its constructor.
+    """Draws from environments with one constructor per task.
 
     Args:
-        env_constructors: A constructor per task; no task repeats before all have come.
+        env_constructors: One constructor per task.
         seed: Determines the tasks.
 
     Raises:
-        TypeError: If one is not callable.
-        ValueError: If there are none.
+        TypeError: If a constructor is not callable.
+        ValueError: If there are no constructors.
 
     >>> import gymnasium
     >>> from functools import partial
@@ -118,14 +118,14 @@ class ConstructEnvsSampler(TaskSampler):
 
 
 class EnvPoolSampler(TaskSampler):
-    """Draws from a pool of environments that exist.
+    """Draws from a pool of existing environments.
 
     Args:
         envs: The pool.
         seed: Determines the tasks.
 
     Raises:
-        TypeError: If a member is no environment.
+        TypeError: If a member is not an environment.
         ValueError: If the pool is empty.
 
     >>> import gymnasium
@@ -147,8 +147,8 @@ class EnvPoolSampler(TaskSampler):
         """Draws updates that return members of the pool.
 
         Raises:
-            ValueError: If more are asked for than the pool holds, or ``with_replacement`` is set:
-                one environment cannot be in two places.
+            ValueError: If ``n_tasks`` is larger than the pool, or ``with_replacement`` is set,
+                because one environment cannot be in two places.
         """
         n = positive(n_tasks, "n_tasks")
         if check_flag(with_replacement, "with_replacement"):
@@ -164,7 +164,7 @@ class EnvPoolSampler(TaskSampler):
     def grow_pool(self, new_size: int) -> None:
         """Copies random members until the pool holds ``new_size``; a smaller size does nothing.
 
-        A bare Sawyer environment, which `copy.deepcopy` does not copy, is built anew on its task.
+        A bare Sawyer environment, which `copy.deepcopy` cannot copy, is rebuilt on its task.
 
         Raises:
             TypeError: If a member cannot be copied.
@@ -181,13 +181,13 @@ class SetTaskSampler(TaskSampler):
     """Draws tasks from an environment that has ``sample_tasks`` and ``set_task``.
 
     Args:
-        env_constructor: Makes such an environment; sent along with every update.
+        env_constructor: Makes such an environment; it is part of every update.
         env: The environment to draw from; one is constructed by default.
         wrapper: ``wrapper(env, task) -> env`` is applied to new environments.
         seed: Determines the tasks.
 
     Raises:
-        TypeError: If an argument is of another kind, or the environment has no ``sample_tasks``.
+        TypeError: If an argument has the wrong type, or the environment has no ``sample_tasks``.
 
     >>> from mtwrappers import PointGoalEnv, SetTaskSampler
     >>> sampler = SetTaskSampler(PointGoalEnv, seed=0)
@@ -241,22 +241,22 @@ class SetTaskSampler(TaskSampler):
 class MetaWorldTaskSampler(SetTaskSampler):
     """Draws the tasks of a Meta-World benchmark.
 
-    Classes come round in their order, so each has the same share; of a class's tasks none comes
-    again before all have come, unless they are drawn with replacement. The updates set tasks on
+    It cycles through the classes in order, so that each has the same share. The tasks of a class
+    are drawn without replacement, unless ``with_replacement`` is set. The updates set tasks on
     `MetaWorldSetTaskEnv`.
 
     Args:
         benchmark: A `metaworld.Benchmark`, or the name of one.
         kind: ``"train"`` or ``"test"``.
-        wrapper: ``wrapper(env, task) -> env`` is applied to new environments, and anew wherever a
-            task is of another class than the one before; ``env`` is a `MetaWorldSetTaskEnv` on
-            ``task``, which is its dict, and ``task["inner"]`` the `metaworld.Task`.
-        add_env_onehot: Append a one-hot of the class, in `MetaWorldSetTaskEnv`'s order.
+        wrapper: ``wrapper(env, task) -> env`` is applied to new environments, and again whenever
+            the class changes; ``env`` is a `MetaWorldSetTaskEnv` on the dict ``task``, and
+            ``task["inner"]`` is the `metaworld.Task`.
+        add_env_onehot: Whether to append a one-hot of the class, in `MetaWorldSetTaskEnv`'s order.
         seed: Determines the tasks.
 
     Raises:
         TypeError: If there is no benchmark, or the wrapper is not callable.
-        ValueError: If ``kind`` is neither, or `MetaWorldSetTaskEnv` refuses the arguments.
+        ValueError: If ``kind`` is something else, or `MetaWorldSetTaskEnv` raises it.
 
     >>> from mtwrappers import MetaWorldTaskSampler
     >>> sampler = MetaWorldTaskSampler("ML10", "train", seed=0)
@@ -277,7 +277,7 @@ class MetaWorldTaskSampler(SetTaskSampler):
         check_choice(kind, ("train", "test"), "kind")
         if benchmark is None:
             raise TypeError("benchmark must be a metaworld.Benchmark or its name, got None")
-        # Never stepped, so it builds no simulation.
+        # It is never stepped, so it builds no simulation.
         env = MetaWorldSetTaskEnv(benchmark, kind, None, add_env_onehot)  # type: ignore[arg-type]
         env.seed_tasks(seed)
         super().__init__(MetaWorldSetTaskEnv, env=env, wrapper=wrapper)

@@ -1,7 +1,7 @@
 """Environment updates: small, picklable callables ``update(old_env=None) -> env``.
 
-A sampler sends one to wherever an environment lives, and there it makes, turns or replaces it. The
-four classes are garage's (https://github.com/rlworkgroup/garage).
+A sampler sends an update to the process of an environment, where it makes, changes or replaces the
+environment. The four classes are garage's (https://github.com/rlworkgroup/garage).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Env: TypeAlias = gymnasium.Env[Any, Any]
 
 
 class EnvUpdate(abc.ABC):
-    """Turns the environment that there is into the one that is wanted."""
+    """Turns an existing environment into the wanted one, or makes it."""
 
     @abc.abstractmethod
     def __call__(self, old_env: Env | None = None) -> Env:
         """Returns the wanted environment.
 
         Args:
-            old_env: The environment in use so far, not to be used after the call.
+            old_env: The environment in use so far; do not use it after the call.
         """
 
 
@@ -36,10 +36,10 @@ class NewEnvUpdate(EnvUpdate):
     """Constructs a new environment and closes the old one.
 
     Args:
-        env_constructor: Makes the environment. It must pickle if the update is to.
+        env_constructor: Makes the environment. It must be picklable if the update is to be.
 
     Raises:
-        TypeError: If it is not callable.
+        TypeError: If ``env_constructor`` is not callable.
 
     >>> import gymnasium
     >>> from functools import partial
@@ -61,18 +61,18 @@ class NewEnvUpdate(EnvUpdate):
 
 
 class SetTaskUpdate(EnvUpdate):
-    """Sets a task, on the old environment if it is of the right kind.
+    """Sets a task, on the old environment if it has the right type.
 
-    An old environment is of the right kind when it, or what it wraps, is an instance of
-    ``env_type``, or was made by an update with the same ``env_type``. Any other is closed, with a
-    warning, and a new one made.
+    This is the case if it, or an environment that it wraps, is an instance of ``env_type``, or was
+    made by an update with the same ``env_type``. Any other old environment is closed, with a
+    warning, and replaced.
 
     Args:
         env_type: Makes an environment that has ``set_task``: a class, or another constructor.
-        task: What ``set_task`` is given.
+        task: The argument of ``set_task``.
         wrapper_constructor: ``wrapper(env, task) -> env`` is applied to an environment that the
-            update makes, and applied anew, in place of the wrapper before it, when an update
-            turns that environment to another class of Meta-World.
+            update makes. When an update sets a task of another Meta-World class, it is applied
+            again, and replaces the previous wrapper.
 
     Raises:
         TypeError: If a constructor is not callable.
@@ -109,7 +109,7 @@ class SetTaskUpdate(EnvUpdate):
                 )
                 old_env.close()
             base = check_env(self.env_type(), "what env_type makes", "set_task(task)")
-            # By which the next update knows that this environment is of its kind.
+            # The next update recognizes the environment by it.
             base.made_by = self.env_type
             base.get_wrapper_attr("set_task")(self.task)
             return self._wrap(base)
@@ -120,7 +120,7 @@ class SetTaskUpdate(EnvUpdate):
         wrapped = self._wrap(base)
         if top == 0:
             return wrapped
-        # The wrappers that were put around it since stay.
+        # Wrappers that were put around it since are kept.
         layers[top - 1].env = wrapped  # type: ignore[attr-defined]
         return old_env
 
@@ -139,13 +139,13 @@ class SetTaskUpdate(EnvUpdate):
 class ExistingEnvUpdate(EnvUpdate):
     """Returns an environment that already exists, and leaves the old one as it is.
 
-    It pickles with its environment, which should therefore pickle small.
+    It is pickled together with its environment, which should therefore be small.
 
     Args:
         env: The environment.
 
     Raises:
-        TypeError: If it is none.
+        TypeError: If ``env`` is not an environment.
 
     >>> from mtwrappers import ExistingEnvUpdate, PointGoalEnv
     >>> env = PointGoalEnv()
@@ -164,15 +164,22 @@ class ExistingEnvUpdate(EnvUpdate):
         return type(self)(copy_env(self.env))
 
 
-# How a Sawyer environment of Meta-World 3.1.1 renders, and what setting a task sets.
+# The attributes of Meta-World 3.1.1's Sawyer environments for rendering, and for the task.
 _RENDERING = ("render_mode", "camera_name", "camera_id", "width", "height")
 _TASK = ("_set_task_called", "_freeze_rand_vec", "_last_rand_vec", "seeded_rand_vec")
 
 
 def copy_env(env: Env) -> Env:
-    """A copy of an environment, to be reset.
+    """Copies an environment; the copy needs a reset.
 
-    A bare Sawyer environment is built anew on its task: upstream's own deep copies are broken.
+    A bare Sawyer environment is rebuilt on its task, because upstream's own deep copies are broken.
+
+    >>> from mtwrappers import PointGoalEnv
+    >>> from mtwrappers.tasks.updates import copy_env
+    >>> env = PointGoalEnv()
+    >>> env.set_task({"goal": (0.0, 1.0)})
+    >>> copy_env(env).get_task()
+    {'goal': (0.0, 1.0)}
     """
     sawyer: Any = env.unwrapped
     if not hasattr(sawyer, "sawyer_observation_space"):
@@ -189,13 +196,13 @@ def copy_env(env: Env) -> Env:
     other: Env = type(sawyer)(**given)
     for name in (*_TASK, "_partially_observable"):
         setattr(other, name, copy.copy(getattr(sawyer, name)))
-    # Upstream computes the space once, and from whether the goal is visible.
+    # Upstream caches the space, which depends on whether the goal is visible.
     other.__dict__.pop("sawyer_observation_space", None)
     return other
 
 
 def _layers(env: Env | None) -> Iterator[Env]:
-    """An environment and what it wraps, from the outside to the inside."""
+    """An environment and all that it wraps, from the outermost to the innermost."""
     while env is not None:
         yield env
         env = env.env if isinstance(env, gymnasium.Wrapper) else None
@@ -208,7 +215,7 @@ def _class(task: Any) -> str | None:
 
 
 def _same_maker(one: Any, other: Any) -> bool:
-    """Whether two constructors are the same, also after they were pickled."""
+    """Whether two constructors are the same, even after pickling."""
     if isinstance(one, functools.partial) and isinstance(other, functools.partial):
         return (one.func, one.args, one.keywords) == (other.func, other.args, other.keywords)
     return bool(one == other)

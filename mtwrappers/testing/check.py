@@ -323,6 +323,12 @@ def check_meta_vector_env(
             and what came.
         TypeError: If ``make_vector`` is not callable.
         ValueError: If ``steps`` is not positive.
+
+    >>> import gymnasium
+    >>> from functools import partial
+    >>> from mtwrappers import as_vector
+    >>> from mtwrappers.testing import check_meta_vector_env
+    >>> check_meta_vector_env(as_vector, [partial(gymnasium.make, "CartPole-v1")] * 2)
     """
     positive(steps, "steps")
     check_callable(make_vector, "make_vector")

@@ -27,6 +27,10 @@ class Difference:
         key: Which value, such as ``"observation[2]"`` or ``"info['goal'][0]"``.
         expected: What was expected there.
         actual: What came.
+
+    >>> from mtwrappers.testing.difference import Difference
+    >>> print(Difference(1, "step 4", "observation[2]", "0.5", "0.25"))
+    environment 1, step 4, observation[2]: expected 0.5, got 0.25
     """
 
     env: int | None

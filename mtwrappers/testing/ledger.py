@@ -140,7 +140,7 @@ class Ledger(gymnasium.Env[Any, Any]):
         return {"episode": self._episode}
 
     def set_state(self, state: Mapping[str, int]) -> None:
-        """Goes on from what `get_state` returned, with the next `reset`."""
+        """Restores the state that `get_state` returned, with the next `reset`."""
         self._episode = check_index(state["episode"] + 1, SIZE + 1, "episode + 1") - 1
         self._step = None
 

@@ -108,7 +108,7 @@ def task_options(subject: Subject) -> str:
 
 
 def _draw(env: MTEnv) -> list[Any]:
-    """Another task state than the present one, if one is drawn, and some more."""
+    """Another task state than the current one, if one is drawn, and some more."""
     present, drawn = copied(env.get_task_state()), []
     for _ in range(_DRAWS):
         drawn.append(copied(env.sample_task_state()))

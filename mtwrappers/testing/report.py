@@ -28,6 +28,12 @@ class CheckResult:
         outcome: ``"passed"``, ``"failed"`` or ``"skipped"``.
         says: What was seen, or what is wrong, or why the check was skipped.
         difference: The first difference, if that is what is wrong.
+
+    >>> from mtwrappers.testing.difference import Difference
+    >>> from mtwrappers.testing.report import CheckResult
+    >>> first = Difference(1, "step 4", "observation[2]", "0.5", "0.25")
+    >>> print(CheckResult("seed repeats", "failed", "other episodes", first))
+    seed repeats: other episodes: environment 1, step 4, observation[2]: expected 0.5, got 0.25
     """
 
     name: str
@@ -99,6 +105,14 @@ class CheckReport:
         num_envs: How many sub-environments there were.
         results: The result of each check.
         seconds: How long the checks took.
+
+    >>> from mtwrappers.testing import CheckReport
+    >>> from mtwrappers.testing.report import CheckResult
+    >>> runs = CheckResult("runs", "passed", "60 steps")
+    >>> close = CheckResult("close", "failed", "a file is left open")
+    >>> report = CheckReport("CartPole-v1", "environment", 0, 3, (runs, close), 0.5)
+    >>> report.ok, report.failed, report["runs"].outcome
+    (False, ('close',), 'passed')
     """
 
     subject: str

@@ -119,7 +119,7 @@ def copies(subject: Subject) -> str:
 
 
 def refusal(subject: Subject) -> str:
-    """An object that is not a task is refused, and the present task stays."""
+    """An object that is not a task is refused, and the current task stays."""
     env = subject.given
     present = copy.deepcopy(env.get_task())
     with must_raise(ValueError, "set_task of something that is not a task"):
@@ -127,6 +127,6 @@ def refusal(subject: Subject) -> str:
     actual = env.get_task()
     require(
         same(present, actual),
-        f"a task that is refused must leave the present one, {present}, got {actual}",
+        f"a task that is refused must leave the current one, {present}, got {actual}",
     )
     return "an object that is not a task is refused"

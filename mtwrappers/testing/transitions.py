@@ -38,6 +38,15 @@ class TransitionReport:
         missing: Transitions that are not there, between the first and the last of each environment,
             as ``(environment, episode, step)``. In a part of a buffer that is no fault.
         repeated: Transitions that are there more than once. In a sampled batch that is no fault.
+
+    >>> import numpy as np
+    >>> from mtwrappers.testing import check_transitions
+    >>> from mtwrappers.testing.ledger import entry_reward
+    >>> first, last = np.array([[0, 1, 0], [0, 1, 1]]), np.array([[0, 1, 1], [0, 2, 0]])
+    >>> rewards, ends = entry_reward(0, 1, np.array([1, 2])), np.array([False, True])
+    >>> report = check_transitions(first, None, rewards, last, ~ends & ends, ends, strict=False)
+    >>> report.ok, report.real, report.wrong
+    (False, array([ True, False]), array([False,  True]))
     """
 
     real: Mask

@@ -77,6 +77,15 @@ def read_only(function: Function) -> Function:
 
     An executor that keeps a journal need not call it again to bring a new environment to where
     another one was.
+
+    >>> from mtwrappers import as_vector
+    >>> from mtwrappers.vector.calls import read_only
+    >>> angle = read_only(lambda env: float(env.unwrapped.state[0]))
+    >>> envs = as_vector("Pendulum-v1", 2, journal=True)
+    >>> obs, infos = envs.reset(seed=0)
+    >>> [round(one, 2) for one in envs.call(angle)]
+    [0.86, 0.07]
+    >>> envs.close()
     """
     function.read_only = True  # type: ignore[attr-defined]
     return function

@@ -80,7 +80,7 @@ def exclusive(method: Method) -> Method:
 
 
 class Present(NamedTuple):
-    """The present of some environments, with which a `MetaVectorEnv` of them goes on elsewhere.
+    """The current state of some environments, from which another `MetaVectorEnv` can continue.
 
     Attributes:
         due: Which are due for a reset.
@@ -122,6 +122,17 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         settings: How many there are, and how they are stepped.
         first_seeds: For copies of an environment: a seed for the first reset of each.
         logs: What was done with the environments before, if they were built by somebody else.
+
+    >>> import gymnasium, numpy as np, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, meta_batch_size=2)
+    >>> envs.set_tasks([{"goal": (1.0, 0.0)}, {"goal": (0.0, 1.0)}])
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs, rewards, terminated, truncated, infos = envs.step([[0.1, 0.0]] * 4)
+    >>> rewards.round(2)
+    array([-0.9, -0.9, -1. , -1. ])
+    >>> envs.call("get_task")[2]
+    {'goal': (0.0, 1.0)}
+    >>> envs.close()
     """
 
     meta_batch_size: int
@@ -610,7 +621,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         episode to the next, and no episode may be under way.
 
         Args:
-            between_episodes: Leave out the present episodes, whether there is a journal or not; a
+            between_episodes: Leave out the current episodes, whether there is a journal or not; a
                 `reset` is due after `set_state`.
 
         Raises:
@@ -632,7 +643,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     @exclusive
     def set_state(self, state: Mapping[str, Any], *, max_steps: int | None = MAX_STEPS) -> None:
-        """Goes on from what `get_state` returned.
+        """Restores the state that `get_state` returned.
 
         A state in mid-episode is replayed in environments that are built anew. After one between
         episodes, a `reset` of all environments is due.

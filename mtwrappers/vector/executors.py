@@ -129,9 +129,12 @@ class MetaIterativeEnvExecutor(Executor):
     """``M * K`` environments in this process.
 
     The name and the layout are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784), the interface is
-    Gymnasium's; see `MetaVectorEnv`. The arguments are those of `Executor`; of those about workers
-    ``on_worker_failure="recover"`` is the same as ``journal=True``, and ``max_recoveries``,
-    ``timeout`` and ``context`` have nothing to do.
+    Gymnasium's; see `MetaVectorEnv`.
+
+    `Executor` describes the arguments: ``env``, ``meta_batch_size``, ``envs_per_task``,
+    ``max_path_length``, ``autoreset_mode``, ``observation_mode``, ``unify``, ``journal`` and
+    ``journal_warn_bytes``. Of those about workers, ``on_worker_failure="recover"`` is the same as
+    ``journal=True``, and ``max_recoveries``, ``timeout`` and ``context`` have nothing to do.
 
     Raises:
         ValueError: If ``workers`` is above 1, and as in `Executor`.
@@ -182,7 +185,12 @@ class MetaParallelEnvExecutor(WorkersExecutor):
     Each worker builds a contiguous block of the environments from their constructors, which are
     sent with cloudpickle, all workers at once, and steps its block for one message. Numbers go
     through shared memory. The results are those of `MetaIterativeEnvExecutor`, whatever the number
-    of workers. The arguments are those of `Executor`.
+    of workers.
+
+    `Executor` describes the arguments: ``env``, ``meta_batch_size``, ``envs_per_task``,
+    ``max_path_length``, ``autoreset_mode``, ``observation_mode``, ``unify``, ``workers``,
+    ``on_worker_failure``, ``max_recoveries``, ``journal``, ``journal_warn_bytes``, ``timeout`` and
+    ``context``.
 
     A worker that dies or hangs is noticed at once. With ``on_worker_failure="raise"`` the executor
     closes and the error names the worker. With ``"recover"`` the call returns the same values as
@@ -190,7 +198,7 @@ class MetaParallelEnvExecutor(WorkersExecutor):
     had at its last reset, replays the steps since then, and checks that their observations and
     rewards are the same. So environments must be deterministic, and all that they keep from one
     episode to the next must be in their ``np_random``, or in ``get_state()`` and
-    ``set_state(state)``. The actions of the present episodes are kept in memory.
+    ``set_state(state)``. The actions of the current episodes are kept in memory.
 
     Workers end with their parent, and have global random states (``random``, ``np.random``) of
     their own. A process that is forked from the parent cannot use its executor. Needs POSIX (Linux,
@@ -201,7 +209,7 @@ class MetaParallelEnvExecutor(WorkersExecutor):
             imports a main module without a guard.
         WorkerDiedError: If a worker dies while it builds its environments; from any other method if
             one is lost and is not, or cannot be, recovered.
-        Exception: As in `Executor`.
+        Exception: Whatever a constructor raises, with the environment named.
 
     >>> import functools, gymnasium
     >>> from mtwrappers import MetaParallelEnvExecutor
@@ -233,8 +241,12 @@ class MetaRayEnvExecutor(WorkersExecutor):
     The results are those of `MetaIterativeEnvExecutor`, whatever the number of actors and wherever
     they are, and so is what happens when one is lost, which another replaces on any node; see
     `MetaParallelEnvExecutor`. Every command is a call of an actor, which costs about as much as a
-    step: whole paths (``policy_in="workers"``) take one call. The arguments are those of
-    `Executor`.
+    step: whole paths (``policy_in="workers"``) take one call.
+
+    `Executor` describes the arguments: ``env``, ``meta_batch_size``, ``envs_per_task``,
+    ``max_path_length``, ``autoreset_mode``, ``observation_mode``, ``unify``, ``workers``,
+    ``on_worker_failure``, ``max_recoveries``, ``journal``, ``journal_warn_bytes``, ``timeout`` and
+    ``ray_options``.
 
     Uses the Ray that is initialized, or else the cluster that ``RAY_ADDRESS`` names, or starts one
     on this machine; what it has begun itself it ends with the last executor. Closing ends all
@@ -247,7 +259,7 @@ class MetaRayEnvExecutor(WorkersExecutor):
         ValueError: If the cluster has too few CPUs, and as in `Executor`.
         WorkerDiedError: If an actor does not start within 25 s, or dies; from any other method if
             one is lost and is not, or cannot be, recovered.
-        Exception: As in `Executor`.
+        Exception: Whatever a constructor raises, with the environment named.
     """
 
     execution = "ray"

@@ -54,12 +54,25 @@ def make_executor(
         execution: ``"parallel"``, ``"iterative"`` or ``"ray"``; by default parallel when
             ``workers`` is above 1, else iterative.
         renders: Whether environments draw with OpenGL, which does not survive a fork.
-        **options: Those of `mtwrappers.vector.executors.Executor`; ``None`` stands for a default,
-            but as ``timeout``.
+        **options: ``max_path_length``, ``autoreset_mode``, ``observation_mode``, ``unify``,
+            ``workers``, ``on_worker_failure``, ``max_recoveries``, ``journal``,
+            ``journal_warn_bytes``, ``timeout``, ``context`` and ``ray_options``, which
+            `mtwrappers.vector.executors.Executor` describes; ``None`` stands for a default, but as
+            ``timeout``.
 
     Raises:
         TypeError: If there is no such option; the message names what comes close.
         ValueError: If an argument is none of those, or does not go with the execution.
+
+    >>> import gymnasium
+    >>> from functools import partial
+    >>> from mtwrappers.vector.make import make_executor
+    >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 8.0, 10.0, 10.0)]
+    >>> envs = make_executor(makers, 2, 2, autoreset_mode="NextStep")
+    >>> obs, infos = envs.reset(seed=0)
+    >>> type(envs).__name__, obs.shape
+    ('MetaIterativeEnvExecutor', (4, 3))
+    >>> envs.close()
     """
     check_choice(execution, (*EXECUTORS, None), "execution")
     check_keywords(options, EXECUTOR_OPTIONS, "make_vec")
@@ -111,11 +124,12 @@ def as_vector(
             these. Ids need not be registered in workers.
         num_envs: How many environments in all, a multiple of the length of the list, so that as
             many of each stand side by side; 1 means one of each.
-        **executor: The arguments of `mtwrappers.vector.make.make_executor`, as in `make_vec` of
-            our ids: ``workers``, ``autoreset_mode`` (``"SameStep"`` by default, where Gymnasium
-            has ``"NextStep"``), ``observation_mode``, ``journal``, ``on_worker_failure``,
-            ``timeout``, ``context`` and others. Environments that draw with OpenGL in workers need
-            ``context="forkserver"``.
+        **executor: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
+            `mtwrappers.vector.executors.Executor` does: ``workers``, ``autoreset_mode``
+            (``"SameStep"`` by default, where Gymnasium has ``"NextStep"``), ``observation_mode``,
+            ``unify``, ``on_worker_failure``, ``max_recoveries``, ``journal``,
+            ``journal_warn_bytes``, ``timeout``, ``context`` and ``ray_options``. Environments that
+            draw with OpenGL in workers need ``context="forkserver"``.
 
     Returns:
         The vector environment. ``reset(seed=s)`` seeds environment ``i`` with ``s + i``. To

@@ -44,8 +44,8 @@ class DifferentSpacesError(ValueError, RuntimeError):
 class Settings:
     """How the environments of an executor are stepped, and where.
 
-    Made by keyword, and checked when it is made; the arguments are those of
-    `mtwrappers.MetaIterativeEnvExecutor` and its siblings, where each is described.
+    Made by keyword, and checked when it is made; `mtwrappers.vector.executors.Executor`
+    describes each argument.
 
     Raises:
         ValueError, TypeError: If one is none of those.

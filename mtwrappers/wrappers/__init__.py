@@ -1,1 +1,1 @@
-"""Wrappers: many environments as one, and the task in the observation or in the info."""
+"""Wrappers: many environments as one, and the task in observations or infos."""

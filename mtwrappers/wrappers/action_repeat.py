@@ -1,4 +1,4 @@
-"""One action of the agent for several steps of the environment."""
+"""Repeats each action for several steps of the environment."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mtwrappers.common.checks import positive
 class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Repeats each action ``n`` times, or until the episode ends, as one step.
 
-    The reward is the sum of the rewards in between; observation, flags and infos are those of the
-    last of these steps. A limit of steps around this wrapper counts the agent's, one within it the
+    The reward is the sum over the repeated steps; observation, flags and info come from the last
+    one. A ``TimeLimit`` outside of this wrapper counts the agent's steps, one inside counts the
     environment's. For a vector environment, wrap each sub-environment.
 
     Args:
-        env: An environment with rewards that are numbers.
-        n: How many of the environment's steps an action is for.
+        env: An environment whose rewards are numbers.
+        n: The number of environment steps per action.
 
     Raises:
         ValueError: If ``n`` is not a positive integer.
@@ -41,9 +41,9 @@ class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
 
     @property
     def _max_episode_steps(self) -> int | None:
-        """When episodes are truncated within, in steps of the agent.
+        """The environment's time limit in steps of the agent.
 
-        An `AttributeError` if the environment does not say.
+        An `AttributeError` if the environment has none.
         """
         steps: int | None = self.env.get_wrapper_attr("_max_episode_steps")
         return None if steps is None else -(-steps // self.action_repeat)

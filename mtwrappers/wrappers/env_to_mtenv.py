@@ -1,4 +1,4 @@
-"""A single environment with a parameter, as a multi-task environment."""
+"""A single environment with a task parameter, as a multi-task environment."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ from mtwrappers.core.task_list import TaskList, TaskSetMTEnv, TaskSpace
 
 
 class EnvToMTEnv(TaskSetMTEnv):
-    """An environment, and the values that turn it into one task after another.
+    """A multi-task environment whose tasks are values of a parameter of one environment.
 
     Use it for tasks that differ in a parameter, such as a goal or a gravity; for environments of
     different classes use `MultiEnvWrapper`.
 
-    The values come as a list, and then the task state is the index into it, or as a Gymnasium
-    space, such as a Box of goals: then the task state is an element of it, `sample_task_state`
-    draws one, ``task_obs`` is it, and there are no task ids and no ``num_tasks``.
+    With a list of values, the task state is the index into it. With a Gymnasium space, such as a
+    Box of goals, the task state and ``task_obs`` are an element of it, `sample_task_state` draws
+    one, and there are no task ids and no ``num_tasks``.
 
     Args:
         env: The environment of every task.
-        tasks: The values, one per task, that ``set_task`` takes: a list, or a space of them.
-        set_task: ``set_task(env, task)`` turns ``env`` to a task. By default the environment's
-            method ``set_task(task)`` does.
-        task_obs: ``task_obs(task)`` is what the agent sees of a task; by default its index, or the
-            element of the space.
+        tasks: The values that ``set_task`` takes, one per task: a list or a space.
+        set_task: ``set_task(env, task)`` sets a task. By default, it calls the environment's method
+            ``set_task(task)``.
+        task_obs: ``task_obs(task)`` returns what the agent observes of a task; by default its
+            index, or the element of the space.
         task_observation_space: The space of ``task_obs``; needed when ``task_obs`` is given.
-        initial_task_state: The task at the start; by default the first of a list, and drawn from
-            entropy from a space.
+        initial_task_state: The task at the start; by default the first of a list, or an element of
+            the space drawn from entropy.
         task_names: A name for each task of a list.
         select: How `sample_task_state` draws from a list; see `mtwrappers.core.selection`.
         sample_tasks_on_reset: Whether every reset draws the next task, unless one was set since
-            the last. Such an environment seeds itself at its first reset if nobody did.
+            the last reset. Such an environment seeds itself at its first reset if necessary.
 
     Raises:
-        TypeError: If ``set_task`` is left out and the environment has none.
-        ValueError: If there are no tasks, ``initial_task_state`` is none of them, only one of
+        TypeError: If an argument has the wrong type, or ``set_task`` is left out and the
+            environment has none.
+        ValueError: If there are no tasks, ``initial_task_state`` is not one of them, only one of
             ``task_obs`` and ``task_observation_space`` is given, or ``task_names`` or ``select``
             is given with a space.
 
@@ -77,7 +78,7 @@ class EnvToMTEnv(TaskSetMTEnv):
     ) -> None:
         needed = None
         if set_task is None:
-            needed = "set_task(task); pass set_task= to say how to set one"
+            needed = "set_task(task); pass a function as set_task="
             set_task = _call_set_task
         self.env = self._env = check_env(env, "env", needed)
         self._envs = {0: env}
@@ -110,15 +111,15 @@ class EnvToMTEnv(TaskSetMTEnv):
         self._activate(self._task_state)
 
     def get_task_obs(self) -> Any:
-        """The index of the present task, the element of the space, or what ``task_obs`` makes."""
+        """The index of the current task, the element of the space, or ``task_obs(task)``."""
         if self._observe_task is None and self.tasks:
-            return self._task_obs  # a number, which nobody can change
+            return self._task_obs  # a number, which needs no copy
         if self._observe_task is None:
             return copy.deepcopy(self._task_obs)
         return copy.deepcopy(self._observe_task(self._task(self._task_state)))
 
     def get_task_state(self) -> Any:
-        """The index of the present task, or the element of the space."""
+        """The index of the current task, or the element of the space."""
         return copy.deepcopy(self._task_state)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The flat view of a multi-task environment, for agents that know no protocol of tasks."""
+"""Flat observations of a multi-task environment, for agents that expect single-task ones."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from mtwrappers.common.spaces import append_box, append_onehot, as_row, require_
 
 
 class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
-    """An `MTEnv` whose observation is one array, or one Dict: ``env_obs``, then ``task_obs``.
+    """Flattens observations of an `MTEnv` to one array: ``env_obs``, then ``task_obs``.
 
-    A `Discrete` ``task_obs`` becomes a one-hot, a 1-D Box is appended as it is. Between them is the
-    ``task_embedding`` if there is one, whatever the encoding. The numbers are those of Gymnasium's
-    ``FlattenObservation``; the dtype stays that of ``env_obs``. The `MTEnv` itself is
+    A `Discrete` ``task_obs`` becomes a one-hot, a 1-D Box is appended unchanged. A
+    ``task_embedding``, if there is one, comes between the two, in either encoding. The values equal
+    those of Gymnasium's ``FlattenObservation``, in the dtype of ``env_obs``. The `MTEnv` itself is
     ``env.unwrapped``.
 
-    Where ``env_obs`` is a Dict, its entries stay as they are, and the task has keys beside them:
-    ``task_embedding``, and ``task_onehot``, float64, or, of a Box, ``task_obs``.
+    If ``env_obs`` is a Dict, the observation is a Dict with the same entries and the task's:
+    ``task_embedding``, and ``task_onehot`` (float64) or, for a Box, ``task_obs``.
 
     Args:
         env: An environment with the observations of an `MTEnv`.
         task_encoding: ``"onehot"`` appends ``task_obs``, ``"none"`` leaves it out.
 
     Raises:
-        TypeError: If the spaces are of another kind.
+        TypeError: If a space has another type.
         ValueError: If ``task_encoding`` is something else, or a Dict has one of these keys; on a
-            step, if an observation is not one of the environment's space.
+            step, if an observation does not fit the environment's space.
 
     >>> import gymnasium
     >>> from functools import partial
@@ -44,7 +44,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
     ((5,), array([0., 1.], dtype=float32))
     """
 
-    # The key of task_obs, where observations are a Dict that has it.
+    # The key of the task in observations that are a Dict.
     _key: str | None = None
     # Where the entry of task 0 is in a one-hot; None where task_obs is appended as it is.
     _first: int | None = None
@@ -65,7 +65,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         )
         task: Any = space["task_obs"]
         entries = space["env_obs"]
-        # An MTEnv of MTEnvs would have one observation of a task beside the other.
+        # An MTEnv of MTEnvs would have two task observations side by side.
         self._in_dict = isinstance(entries, Dict) and "env_obs" not in entries.spaces
         if self._in_dict:
             self._begin_dict(space, entries, task)
@@ -126,7 +126,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         if not self._shows_task and self._embedding is None:
             return row
         flat: NDArray[Any] = self._zeros.copy()
-        # Nearly all observations are arrays of the space, which this finds fastest.
+        # The fast path for nearly all observations.
         known = type(row) is np.ndarray and row.shape == self._shape and row.dtype is self._dtype
         flat[: self._size] = row if known else as_row(row, self._env_obs)
         if self._embedding is not None:
@@ -140,7 +140,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         return flat
 
     def _entry(self, task_obs: Any, array: NDArray[Any]) -> Any:
-        """Where the one of a task is in an array that ends with its one-hot."""
+        """The index to set to one in an array that ends with a one-hot."""
         entry = self._first + task_obs
         if not self._task_at <= entry < len(array):
             raise ValueError(f"expected task_obs in {self._task}, got {task_obs!r}")
@@ -148,7 +148,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
 
 
 def _appended(box: Box, space: Space[Any], name: str) -> Box:
-    """A Box followed by another one that is to be appended to its observations."""
+    """``box`` with the entries of another 1-D Box appended."""
     if not isinstance(space, Box) or len(space.shape) != 1:
         raise TypeError(f"the space of {name} must be Discrete or a 1-D Box, got {space}")
     if np.issubdtype(space.dtype, np.floating) and not np.issubdtype(box.dtype, np.floating):

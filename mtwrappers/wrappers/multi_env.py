@@ -1,4 +1,4 @@
-"""Many environments as one multi-task environment, built when they are first needed."""
+"""Many environments as one multi-task environment, built lazily."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 class MultiEnvWrapper(TaskSetMTEnv):
     """One environment that switches between the environments of a list.
 
-    The task state is the index of the active environment. Only the initial one is built at once,
-    every other one on first use, and each keeps its random stream, so results do not depend
-    on when it was built. ``info`` carries ``task_id`` (int), and ``task_name`` when names were
-    given. It counts as the innermost environment: ``unwrapped is self``.
+    The task state is the index of the active environment. The initial environment is built at once,
+    every other one on first use. Each has its own random stream, so results do not depend on when
+    it was built. ``info`` contains ``task_id`` (int), and ``task_name`` if names were given. It
+    counts as the innermost environment: ``unwrapped is self``.
 
     Args:
         funcs_to_make_envs: A constructor for each task.
@@ -48,31 +48,30 @@ class MultiEnvWrapper(TaskSetMTEnv):
             ``(num_tasks, last_task, rng) -> int``, which may also take a ``history``; see
             `mtwrappers.core.selection`.
         env_observation_space: The space of ``env_obs``, which must contain the space of every
-            environment. By default that of the initial environment.
-        unify: ``"pad"`` wraps each environment in `PadSpaces`, so that all have the length of the
-            longest; a dict has arguments for it, such as
+            environment. By default, the space of the initial environment.
+        unify: ``"pad"`` wraps each environment in `PadSpaces`, which pads all to the longest; a
+            dict has arguments for it, such as
             ``{"observation_size": 128, "action_size": 16, "rescale": True}``. With ``image_size``,
-            an integer or ``(height, width)``, ``env_obs`` is a Dict: the padded numbers in
-            ``state``, a frame of that size in ``pixels``; see
-            `mtwrappers.core.state_pixels.StateAndPixels`, whose ``render`` it takes too. To know
-            the longest,
-            every environment is built at once, unless both lengths are given; actions are float64
-            then. Where the length of observations is given, they are float64 without bounds,
-            unless ``env_observation_space`` says more.
-        max_episode_steps: Truncates episodes after this many of the environment's steps: a number,
-            or a list of one (or ``None``) for each task. By default as the environment does itself,
-            whose episodes it cannot lengthen.
-        action_repeat: How many of the environment's steps each action is for: a number, or a
-            list of one for each task; see `ActionRepeat`.
-        task_embedding: Numbers to observe of each task, ``(num_tasks, E)``. Observations then
+            an integer or ``(height, width)``, ``env_obs`` is a Dict with the padded numbers in
+            ``state`` and a frame of that size in ``pixels``; see
+            `mtwrappers.core.state_pixels.StateAndPixels`, whose ``render`` is accepted too. Every
+            environment is built at once to find the longest, unless both sizes are given; actions
+            are then float64. With ``observation_size``, observations are float64 without bounds,
+            unless ``env_observation_space`` is given.
+        max_episode_steps: The number of environment steps after which episodes are truncated, or a
+            list with one number (or ``None``) for each task. It cannot lengthen episodes that the
+            environment itself truncates.
+        action_repeat: The number of environment steps per action, or a list with one number for
+            each task; see `ActionRepeat`.
+        task_embedding: A vector to observe for each task, ``(num_tasks, E)``. Observations then
             have a third key, ``task_embedding``, ``(E,)``.
         sample_tasks_on_reset: Whether every reset draws the next task, unless one was set since
-            the last. Such an environment seeds itself at its first reset if nobody did.
+            the last reset. Such an environment seeds itself at its first reset if necessary.
 
     Raises:
-        TypeError: If an argument is of another kind, or a constructor returns no `gymnasium.Env`.
-        ValueError: If there are no constructors, a task state is out of range, there are not as
-            many names as tasks, or spaces do not fit together.
+        TypeError: If an argument has the wrong type, or a constructor returns no `gymnasium.Env`.
+        ValueError: If there are no constructors, a task state is out of range, the numbers of
+            names and tasks differ, or spaces do not fit together.
 
     >>> import gymnasium
     >>> from functools import partial
@@ -144,46 +143,46 @@ class MultiEnvWrapper(TaskSetMTEnv):
 
     @property
     def envs_built(self) -> int:
-        """How many environments have been built so far."""
+        """The number of environments built so far."""
         return len(self._envs)
 
     @property
     def active_env(self) -> gymnasium.Env[Any, Any]:
-        """The environment of the present task."""
+        """The environment of the current task."""
         env: gymnasium.Env[Any, Any] = self._env
         return env
 
     @property
     def _max_episode_steps(self) -> Any:
-        """That of the active environment's ``TimeLimit``; an ``AttributeError`` if it has none."""
+        """The limit of the active environment's ``TimeLimit``; `AttributeError` if it has none."""
         return self._env.get_wrapper_attr("_max_episode_steps")
 
     @property
     def observation_mask(self) -> NDArray[np.bool_]:
-        """Which padded numbers are the active environment's, ``(O,)``; see `PadSpaces`."""
+        """A mask of the active environment's own observation entries, ``(O,)``; see `PadSpaces`."""
         mask: NDArray[np.bool_] = self._env.get_wrapper_attr("observation_mask")
         return mask
 
     @property
     def action_mask(self) -> NDArray[np.bool_] | None:
-        """Which entries of an action the active environment takes, ``(A,)``; see `PadSpaces`."""
+        """A mask of the active environment's own action entries, ``(A,)``; see `PadSpaces`."""
         mask: NDArray[np.bool_] | None = self._env.get_wrapper_attr("action_mask")
         return mask
 
     @property
     def pixels_mask(self) -> bool:
-        """Whether ``pixels`` are a frame of the active environment; see `StateAndPixels`."""
+        """Whether the active environment has a frame in ``pixels``; see `StateAndPixels`."""
         return bool(self._env.get_wrapper_attr("pixels_mask"))
 
     def observe(self, env_obs: Any) -> Observation:
-        """The observation of the protocol, with ``task_embedding`` if there is one."""
+        """Returns the multi-task observation, with ``task_embedding`` if there is one."""
         obs = {"env_obs": env_obs, "task_obs": self._task_obs}
         if self._embeddings is not None:
             obs["task_embedding"] = self._embeddings[self._task_state].copy()
         return obs
 
     def close(self) -> None:
-        with contextlib.ExitStack() as stack:  # all of them, whatever one of them does
+        with contextlib.ExitStack() as stack:  # closes all of them, even if one raises
             for env in self._envs.values():
                 stack.callback(env.close)
 
@@ -213,7 +212,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
             if has is not None and has < limit:
                 env.close()
                 raise ValueError(
-                    f"{self._name(index)} ends its episodes after {has} steps, which "
+                    f"{self._name(index)} truncates its episodes after {has} steps, which "
                     f"max_episode_steps={limit} cannot lengthen: pass it to gymnasium.make"
                 )
             env = TimeLimit(env, limit)
@@ -222,7 +221,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
         return env
 
     def _pad_all(self, initial: int, unify: Unify, space: Space[Any] | None) -> Padding:
-        """The spaces that all are padded to; builds all environments if these depend on all."""
+        """Computes the common padding; builds all environments if it depends on them."""
         given = unify if isinstance(unify, Mapping) else {}
         first = self._envs[initial]
         observed = space is not None or "observation_size" in given
@@ -231,7 +230,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
             if space is None:
                 space = unbounded(given["observation_size"], given.get("image_size"))
             built = [initial]
-            # The environments that are built later may have finer numbers.
+            # Environments that are built later may have a more precise dtype.
             dtype: Any = np.float64
         else:
             dtype = None
@@ -243,7 +242,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
         return padding if space is None else padding._replace(observation_space=space)
 
     def _fit(self, index: int, env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-        """An environment with the spaces that all have, or an error that names its task."""
+        """Pads an environment or checks its spaces; errors name its task."""
         if self.padding is not None:
             return self.padding.wrap(env, self._name(index))
         if env.action_space != self.action_space:

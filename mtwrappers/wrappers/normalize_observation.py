@@ -1,4 +1,4 @@
-"""Observations of mean zero and variance one in every task."""
+"""Observations with mean zero and variance one in every task."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
 class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
     """Shifts and scales each task's observations to mean zero and variance one.
 
-    Gymnasium's ``NormalizeObservation`` with statistics per task, ``info["task_id"]``, in float64.
-    A one-hot (or anything else) that a wrapper appended to the observation stays as it is, and so
-    does the dtype. The statistics are updated once with each observation, of resets too, before it
-    is normalized; while ``update_running_mean`` is false, and after the end of a `TaskStream`, they
-    stay as they are.
+    It is Gymnasium's ``NormalizeObservation`` with float64 statistics per ``info["task_id"]``. A
+    one-hot (or anything else) that a wrapper appended to the observation is not normalized, and the
+    dtype is kept. Each observation, including those of resets, updates the statistics once before
+    it is normalized, except while ``update_running_mean`` is false and after the end of a
+    `TaskStream`.
 
     Args:
         env: An environment with a floating-point 1-D Box observation, shape ``(O,)``, or a Dict.
-        num_tasks: How many values ``task_id`` has; by default what the environment says, or 1.
-        num_leading: How many entries to normalize, from the first on. By default those of the
-            environment below a `TaskOnehotWrapper` or `FlattenMTEnv`, else all.
-        epsilon: Added to the variance, so that nothing is divided by zero.
-        key: Of a Dict, which entry to normalize, such as ``"state"``; others stay as they are.
+        num_tasks: The number of values of ``task_id``; by default the environment's number, or 1.
+        num_leading: The number of leading entries to normalize. By default all, or the entries
+            before those that a `TaskOnehotWrapper` or `FlattenMTEnv` appends.
+        epsilon: Added to the variance to avoid division by zero.
+        key: The entry of a Dict to normalize, such as ``"state"``; others are not changed.
 
     Raises:
-        TypeError: If observations are of another kind.
+        TypeError: If the observation space has another type.
         ValueError: If a number is out of range, or a Dict has no such key; on a step, if
-            ``info["task_id"]`` is no task, or an observation is not one of the environment's space.
+            ``info["task_id"]`` is out of range, or an observation does not fit its space.
 
     >>> import gymnasium
     >>> from mtwrappers import NormalizeObservationPerTask
@@ -59,7 +59,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         epsilon: float = 1e-8,
         key: str | None = None,
     ) -> None:
-        # Plain numbers, so that specs go through JSON.
+        # Python's own numbers, so that JSON can hold the spec.
         num_tasks = None if num_tasks is None else positive(num_tasks, "num_tasks")
         num_leading = None if num_leading is None else positive(num_leading, "num_leading")
         epsilon = above_zero(epsilon, "epsilon")
@@ -91,7 +91,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         return {**obs, self._key: self._normalize_row(obs[self._key], info)}
 
     def _normalize_row(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
-        try:  # nearly all observations are arrays of the space, which this finds fastest
+        try:  # the fast path for nearly all observations
             if obs.dtype is not self._dtype or obs.shape != self._shape:
                 raise TypeError
         except (AttributeError, TypeError):
@@ -115,17 +115,28 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
 class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     """`NormalizeObservationPerTask` for vector environments, in every autoreset mode.
 
-    The environments of a task share its statistics: all their observations of a step are counted,
-    once, before any of them is normalized. With one environment per task the numbers are those of
-    the single form. In SAME_STEP an episode's last observation, ``infos["final_obs"]``, is counted
-    and normalized for the task of that episode, and after it the first one of the next episode.
-    The task of an episode is its ``infos["task_id"]``, or the index of the task group where infos
-    do not have it; a warning names task groups that report one id.
+    The environments of a task share its statistics: each step's observations are all counted once
+    before any of them is normalized. With one environment per task, results equal those of the
+    single form. In SAME_STEP mode, an episode's last observation, ``infos["final_obs"]``, is
+    counted and normalized for the task of that episode, and then the first of the next episode.
 
-    The arguments are those of the single form, except that ``env`` is one of our vector
-    environments, or a `MetaVectorWrapper` of one, with observations ``(N, O)``, and that
-    ``num_tasks`` is by default the number of task groups where the environments do not say it. A
-    ``task_id`` that is not a task is refused by the reset.
+    The task of an episode is its ``infos["task_id"]``, or the index of its task group if infos do
+    not have it; a warning names task groups that report the same id.
+
+    Args:
+        env: One of our vector environments, or a `MetaVectorWrapper` of one, with floating-point
+            observations ``(N, O)``, or a Dict.
+        num_tasks: How many values ``task_id`` has; by default what the environments say, or the
+            number of task groups.
+        num_leading: How many entries to normalize, from the first on. By default those of the
+            environments below a `TaskOnehotWrapper` or `FlattenMTEnv`, else all.
+        epsilon: Added to the variance, so that nothing is divided by zero.
+        key: Of a Dict, which entry to normalize, such as ``"state"``; others stay as they are.
+
+    Raises:
+        TypeError: If observations are of another kind, or ``env`` is none of ours.
+        ValueError: If a number is out of range, or a Dict has no such key; on a reset, if a
+            ``task_id`` is no task.
 
     >>> import gymnasium
     >>> from mtwrappers import VectorNormalizeObservationPerTask
@@ -191,7 +202,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         return self._with(whole, normalized), rewards, terminated, truncated, infos
 
     def _normalize(self, obs: NDArray[Any], counted: Any) -> NDArray[Any]:
-        """The normalized observations of all, after those of some were counted."""
+        """Normalizes all observations after counting those of the rows ``counted``."""
         leading, out = obs[:, : self._size], obs.copy()
         self._count(leading, counted)
         [all_tasks] = self._statistics.moments
@@ -202,27 +213,27 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
 
 
 def _entry(space: Space[Any], key: str | None) -> Any:
-    """The space that is normalized: all of it, or an entry of a Dict."""
+    """The space to normalize: all of it, or an entry of a Dict."""
     if key is None:
         if isinstance(space, Dict):
             raise TypeError(
-                f"key must be one of {list(space.keys())} where observations are a Dict, got None"
+                f"key must be one of {list(space.keys())} for observations of a Dict, got None"
             )
         return space
     if not isinstance(space, Dict) or key not in space.spaces:
-        raise ValueError(f"key must be one of a Dict of observations, got {key!r} and {space}")
+        raise ValueError(f"key must be an entry of a Dict of observations, got {key!r} for {space}")
     return space[key]
 
 
 def _with_entry(space: Space[Any], key: str | None, box: Box) -> Any:
-    """A space with that of the normalized entry in its place."""
+    """``space`` with its normalized entry replaced by ``box``."""
     return box if key is None or not isinstance(space, Dict) else Dict({**space.spaces, key: box})
 
 
 def _normalized_space(
     space: Space[Any], below: Space[Any] | None, num_leading: int | None
 ) -> tuple[Box, int]:
-    """A space without bounds on its leading entries, and how many: by default as many as below."""
+    """A space without bounds on its leading entries, and how many these are (by default all)."""
     box = require_floating_box(space, "normalized")
     size = box.shape[0]
     if num_leading is not None:

@@ -1,4 +1,4 @@
-"""Rewards of one scale in every task."""
+"""Rewards on the same scale in every task."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
 class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
     r"""Divides each task's rewards by the standard deviation of its discounted return.
 
-    Gymnasium's ``NormalizeReward`` with statistics per task, so that a task with large rewards
-    does not drown the others. With :math:`R_t = \gamma R_{t-1} + r_t` from each episode's start, a
-    reward becomes :math:`r_t / \sqrt{\mathrm{Var}[R] + \epsilon}`; the variance is updated with
-    :math:`R_t` first, once per step, and stays as it is while ``update_running_mean`` is
-    false and after the end of a `TaskStream`. (Gymnasium's single form carries :math:`R` over a
-    truncation and drops it before a terminal reward; here, as in its SAME_STEP vector form and in
+    It is Gymnasium's ``NormalizeReward`` with statistics per task, so that a task with large
+    rewards does not dominate the others. With :math:`R_t = \gamma R_{t-1} + r_t` from each
+    episode's start, a reward becomes :math:`r_t / \sqrt{\mathrm{Var}[R] + \epsilon}`. Each step
+    first updates the variance with :math:`R_t`, except while ``update_running_mean`` is false and
+    after the end of a `TaskStream`. (Gymnasium's single form continues :math:`R` after a truncation
+    and drops it before a terminal reward; here, as in its SAME_STEP vector form and in
     Stable-Baselines3, :math:`R` covers exactly one episode.)
 
-    The task of a step is ``info["task_id"]``. ``info["raw_reward"]`` is the reward before that, 0.0
-    on reset.
+    The task of a step is ``info["task_id"]``. ``info["raw_reward"]`` is the unscaled reward, 0.0 on
+    reset.
 
     Args:
         env: Any environment.
-        num_tasks: How many values ``task_id`` has; by default what the environment says, or 1.
+        num_tasks: The number of values of ``task_id``; by default the environment's number, or 1.
         gamma: The discount.
-        epsilon: Added to the variance, so that nothing is divided by zero.
+        epsilon: Added to the variance to avoid division by zero.
 
     Raises:
-        ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is no task.
+        ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is.
 
     >>> import gymnasium
     >>> from mtwrappers import NormalizeRewardPerTask
@@ -55,7 +55,7 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         gamma: float = 0.99,
         epsilon: float = 1e-8,
     ) -> None:
-        # Plain numbers, so that specs go through JSON.
+        # Python's own numbers, so that JSON can hold the spec.
         num_tasks = None if num_tasks is None else positive(num_tasks, "num_tasks")
         gamma, epsilon = check_fraction(gamma, "gamma"), above_zero(epsilon, "epsilon")
         RecordConstructorArgs.__init__(self, num_tasks=num_tasks, gamma=gamma, epsilon=epsilon)
@@ -88,17 +88,23 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
 class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
     """`NormalizeRewardPerTask` for vector environments, in every autoreset mode.
 
-    The environments of a task share its statistics: all their returns of a step are counted, once,
-    before any reward of the step is scaled. With one environment per task the numbers are those of
-    the single form. The steps in which NEXT_STEP resets an environment are not counted. The task
-    of an episode is its ``infos["task_id"]``, or the index of the task group where infos do not
-    have it; a warning names task groups that report one id. ``infos["raw_reward"]``, shape
-    ``(N,)`` float64, is the reward before that, and SAME_STEP's ``final_info`` has it too.
+    The environments of a task share its statistics: each step's returns are all counted once before
+    any reward of the step is scaled. With one environment per task, results equal those of the
+    single form. The steps in which NEXT_STEP mode resets an environment are not counted. The task
+    of an episode is its ``infos["task_id"]``, or the index of its task group if infos do not have
+    it; a warning names task groups that report the same id. ``infos["raw_reward"]``, shape ``(N,)``
+    float64, is the unscaled reward; in SAME_STEP mode, ``final_info`` has it too.
 
-    The arguments are those of the single form, except that ``env`` is one of our vector
-    environments, or a `MetaVectorWrapper` of one, and that ``num_tasks`` is by default the
-    number of task groups where the environments do not say it. A ``task_id`` that is not a task is
-    refused by the reset.
+    Args:
+        env: One of our vector environments, or a `MetaVectorWrapper` of one.
+        num_tasks: How many values ``task_id`` has; by default what the environments say, or the
+            number of task groups.
+        gamma: The discount.
+        epsilon: Added to the variance, so that nothing is divided by zero.
+
+    Raises:
+        TypeError: If ``env`` is none of ours.
+        ValueError: If a number is out of range; on a reset, if a ``task_id`` is no task.
 
     >>> import gymnasium
     >>> from mtwrappers import VectorNormalizeRewardPerTask

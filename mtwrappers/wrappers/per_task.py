@@ -1,4 +1,4 @@
-"""Running means and variances per task, and which task a step belongs to."""
+"""Running means and variances per task."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import above_zero, check_flag, check_mapping, positive
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 
-# As in Gymnasium's RunningMeanStd: a variance of one that counts as a ten-thousandth of a sample.
+# As in Gymnasium's RunningMeanStd: a prior variance of one, with the weight of 1e-4 samples.
 PRIOR_COUNT = 1e-4
 
 
 class Moments:
-    """The count, the mean, the sum of squared deviations and the deviation of samples of a shape.
+    """The count, mean, sum of squared deviations and standard deviation of samples.
 
-    All are arrays of that shape, which are computed fastest, or floats if it is ``()``.
+    All are arrays of the shape of a sample, which is fastest, or floats if it is ``()``.
     """
 
     __slots__ = ("count", "deviation", "m2", "mean")
@@ -35,16 +35,16 @@ class Moments:
 class TaskStatistics:
     """The running mean and standard deviation of each task's samples.
 
-    ``moments`` has those of each task, or, with ``together``, those of all tasks in one.
+    ``moments`` has an entry for each task or, with ``together``, one entry for all tasks.
 
     Args:
-        kind: What the samples are.
-        num_tasks: How many tasks there are.
-        task_names: Their names, if they have any.
+        kind: The word for the samples, such as ``"reward"``.
+        num_tasks: The number of tasks.
+        task_names: The names of the tasks, if they have any.
         shape: The shape of a sample.
         epsilon: Added to the variance.
-        together: Whether the tasks are kept in arrays ``(num_tasks, *shape)``: all are updated at
-            once much faster then, and one alone slower.
+        together: Whether to store all tasks in arrays ``(num_tasks, *shape)``: updating all tasks
+            is then much faster, and updating a single one slower.
     """
 
     moments: list[Moments]
@@ -68,14 +68,14 @@ class TaskStatistics:
         self._keep(prior, np.zeros(self._shape), prior.copy())
 
     def _keep(self, *arrays: NDArray[np.float64]) -> None:
-        """Takes the count, the mean and ``m2`` of each task, and computes its deviation."""
+        """Stores the count, mean and ``m2`` of each task, and computes the deviations."""
         count, _, m2 = arrays
         rows = [a.reshape(-1, *self._row) for a in (*arrays, np.sqrt(m2 / count + self._epsilon))]
         columns = rows if self._row else [row.tolist() for row in rows]
         self.moments = [Moments(*each) for each in zip(*columns, strict=True)]
 
     def update(self, moments: Moments, x: Any) -> Any:
-        """Counts a sample and returns it less the new mean (Welford 1962).
+        """Counts a sample and returns it minus the new mean (Welford 1962).
 
         Args:
             moments: One of ``self.moments``.
@@ -108,7 +108,7 @@ class TaskStatistics:
         n = n if x.ndim == 1 else n[:, None]
         mean: NDArray[Any] = sums(x) / np.maximum(n, 1.0)
         deviation = x - mean.take(tasks, axis=0)
-        # Where n is zero nothing changes.
+        # Tasks with n = 0 do not change.
         delta = (mean - all_tasks.mean) * n
         all_tasks.count += n
         all_tasks.mean += delta / all_tasks.count
@@ -125,7 +125,7 @@ class TaskStatistics:
         return copy.deepcopy(self._of) | {name: array.tolist() for name, array in arrays.items()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes what `get_state` returned, or raises and changes nothing."""
+        """Restores the state that `get_state` returned, or raises and changes nothing."""
         for key, expected in self._of.items():
             found = state.get(key)
             unnamed = key == "task_names" and None in (found, expected)
@@ -143,16 +143,16 @@ class TaskStatistics:
 
 
 class _PerTask:
-    """Statistics of each task, and the switch that stops them: the base of both forms."""
+    """Statistics of each task, and the switch that freezes them: the base of both forms."""
 
     _read: Callable[[str], Any]  # reads an attribute of the environment, None if it has none
-    _num_groups: int | None = None  # of a vector environment, how many task groups it has
-    update_running_mean: bool = True  # where it is false, the statistics stay as they are
+    _num_groups: int | None = None  # the number of task groups of a vector environment
+    update_running_mean: bool = True  # if false, the statistics are frozen
 
     def _begin_statistics(
         self, kind: str, num_tasks: int | None, epsilon: float, shape: tuple[int, ...] = ()
     ) -> None:
-        """Begins statistics of samples of a shape; the caller's ``num_tasks`` wins."""
+        """Creates the statistics; ``num_tasks`` overrides the environment's number."""
         names = self._read("task_names")
         if num_tasks is None:
             ids = self._read("task_ids")
@@ -169,10 +169,10 @@ class _PerTask:
         return {**self._statistics.get_state(), **switch}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes what `get_state` returned, here or in the other form of this wrapper.
+        """Restores the state that `get_state` of either form of this wrapper returned.
 
         Raises:
-            TypeError, ValueError: If it is of something else; nothing is changed then.
+            TypeError, ValueError: If ``state`` does not fit; nothing is changed then.
         """
         switch = check_mapping(state, "a state").get("update_running_mean")
         switch = check_flag(switch, "state['update_running_mean']")
@@ -181,13 +181,13 @@ class _PerTask:
 
 
 class _TaskIds(dict[Any, int]):
-    """The index of each ``info["task_id"]``; a look into a dict is faster than a comparison."""
+    """The index of each ``info["task_id"]``; a dict lookup is faster than a comparison."""
 
     def __missing__(self, task: Any) -> int:
         raise ValueError(
             f"expected info['task_id'] in [0, {len(self) - 1}], got an info with task_id {task!r}; "
-            "pass num_tasks= for more tasks, and add a TaskNameWrapper where an environment does "
-            "not say which task it is on"
+            "pass num_tasks= for more tasks, and add a TaskNameWrapper if an environment does not "
+            "report its task"
         )
 
 
@@ -204,11 +204,11 @@ class PerTaskWrapper(_PerTask, gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
-    """Keeps statistics of each task that the environments are on.
+    """Keeps statistics of each task of a vector environment.
 
-    The task of an episode is its ``infos["task_id"]``; where infos do not have it, it is the index
-    of the environment's task group. Task groups that report one id share its statistics; a warning
-    says so, unless they report one ``task_name`` too. Episodes after the end of a stream,
+    The task of an episode is its ``infos["task_id"]``, or the index of the environment's task group
+    if infos do not have it. Task groups that report the same id share its statistics, with a
+    warning unless they also report the same ``task_name``. Episodes after the end of a stream,
     ``infos["stream_finished"]``, are not counted.
     """
 
@@ -216,9 +216,9 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
         super().__init__(env)
         self._num_groups = self.meta_batch_size
         self._tasks = np.arange(self.num_envs) // self.envs_per_task
-        self._one_each = False  # environment i is on task i, which is faster to compute
-        self._uncounted: NDArray[np.bool_] | None = None  # of finished streams, None if none is
-        self._warned = False  # of task groups that share statistics
+        self._one_each = False  # whether environment i is on task i, which is faster
+        self._uncounted: NDArray[np.bool_] | None = None  # environments with finished streams
+        self._warned = False  # about task groups that share statistics
 
     def _read(self, name: str) -> Any:
         return self._inner.call(name)[0] if self._envs_have(name) else None
@@ -247,7 +247,7 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
         self._set_tasks(self._tasks)
 
     def _warn_of_shared(self, infos: dict[str, Any]) -> None:
-        """Warns where task groups share a task id, unless its name says that it is one task."""
+        """Warns if task groups share a task id, unless they report the same task name."""
         names = infos.get("task_name", [None] * self.num_envs)
         groups: dict[int, dict[int, Any]] = {}
         for i, task in enumerate(self._tasks.tolist()):
@@ -258,8 +258,8 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
                 warnings.warn(
                     f"task groups {list(named)} all report task_id {task} and share its statistics "
                     f"in {type(self).__name__}; if these are different tasks, wrap each group's "
-                    "environments in TaskNameWrapper(env, task_id=<the group's index>), and if it "
-                    "is one task, give it a name with TaskNameWrapper(env, task_name=...)",
+                    "environments in TaskNameWrapper(env, task_id=<the group's index>); if they "
+                    "are the same task, name it with TaskNameWrapper(env, task_name=...)",
                     stacklevel=4,
                 )
 
@@ -271,7 +271,7 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
         self._one_each = np.array_equal(tasks, np.arange(self._num_tasks))
 
     def get_state(self) -> dict[str, Any]:
-        """The statistics, whether they are updated, and the present episodes, ready for JSON."""
+        """The statistics, whether they are updated, and the current episodes, ready for JSON."""
         return {**super().get_state(), "episodes": self._episodes()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:

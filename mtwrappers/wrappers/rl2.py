@@ -1,4 +1,4 @@
-"""The input of RL^2: the last action, reward and end of an episode, after the observation."""
+"""The observations of RL^2, with the previous action, reward and done flag appended."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from mtwrappers.common.spaces import append_box, as_row, require_floating_box
 from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 
-# Where a task can be read, in the order of preference; ``info["task_id"]`` otherwise.
+# Methods that return the task, in the order of preference; otherwise it is ``info["task_id"]``.
 _TASK_READERS = ("get_task_state", "get_task")
 
 
 class RL2Observation(
     gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordConstructorArgs
 ):
-    """Appends the previous action, reward and end of an episode to the observation.
+    """Appends the previous action, reward and done flag to the observation.
 
-    A recurrent policy then learns to learn (Duan et al. 2016, "RL^2", arXiv:1611.02779). A *trial*
-    is all episodes on one task: its first observation has zeros appended; after a reset on the
-    same task the appended numbers stay, with ``done`` one, so that the policy can use what it
-    found out. A trial begins where the task differs from that of the last reset, and wherever a
-    reset has a seed or asks for a task. The task is what ``get_task_state()`` or ``get_task()`` of
-    the environment says, else ``info["task_id"]``.
+    A recurrent policy can then learn to adapt (Duan et al. 2016, "RL^2", arXiv:1611.02779). A
+    *trial* is all consecutive episodes on one task. Its first observation has zeros appended; a
+    reset on the same task keeps the appended values, with ``done`` one, so that the policy can use
+    earlier episodes. A new trial begins when the task differs from the last reset's, and when a
+    reset has a seed or asks for a task. The task is the result of the environment's
+    ``get_task_state()`` or ``get_task()``, otherwise ``info["task_id"]``.
 
-    A Box action is clipped to its bounds, any discrete one becomes a one-hot (a `MultiDiscrete`
-    one per entry). ``done`` is one after termination, truncation, or a reset in mid-episode.
+    A Box action is clipped to its bounds; a discrete one becomes a one-hot (a `MultiDiscrete` one
+    per entry). ``done`` is one after termination, truncation, or a reset in mid-episode.
 
     ``RL2Observation(env, reward_divisor=10, across_episodes=False)`` appends what
     ``metaworld.wrappers.RNNBasedMetaRLWrapper`` appends to actions within their bounds.
 
     Args:
         env: An environment with a floating-point 1-D Box observation, shape ``(O,)``.
-        reward_divisor: The appended reward is the environment's divided by this.
-        across_episodes: Whether the appended numbers stay after a reset on the same task. If not,
-            every episode begins with zeros.
+        reward_divisor: The divisor of the appended reward.
+        across_episodes: Whether a reset on the same task keeps the appended values. If not, every
+            episode begins with zeros.
 
     Raises:
-        TypeError: If observations or actions are of another kind.
-        ValueError: If ``reward_divisor`` is not above zero; on a step, if an observation is not one
-            of the environment's space.
+        TypeError: If a space has another type, or ``across_episodes`` is not a bool.
+        ValueError: If ``reward_divisor`` is not above zero; on a step, if an observation does not
+            fit the environment's space.
 
     >>> from mtwrappers import PointGoalEnv, RL2Observation
     >>> env = RL2Observation(PointGoalEnv())
@@ -71,7 +71,7 @@ class RL2Observation(
         reward_divisor: float = 1.0,
         across_episodes: bool = True,
     ) -> None:
-        # Plain values, so that specs go through JSON.
+        # Python's own values, so that JSON can hold the spec.
         reward_divisor = above_zero(reward_divisor, "reward_divisor")
         across_episodes = check_flag(across_episodes, "across_episodes")
         RecordConstructorArgs.__init__(
@@ -99,7 +99,7 @@ class RL2Observation(
         obs, reward, terminated, truncated, info = self.env.step(action)
         memory = self._memory
         memory.record(0, memory.encode(action), reward, terminated or truncated)
-        try:  # nearly all observations are arrays of the space, which this finds fastest
+        try:  # the fast path for nearly all observations
             if obs.dtype is not self._dtype or obs.shape != self._shape:
                 raise TypeError
         except (AttributeError, TypeError):
@@ -107,7 +107,7 @@ class RL2Observation(
         return memory.append(obs, 0), reward, terminated, truncated, info
 
     def get_state(self) -> dict[str, Any]:
-        """The numbers that the next observation gets, and which trial goes on."""
+        """The values to append to the next observation, and the task of the trial."""
         return self._memory.get_state()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -120,12 +120,20 @@ class VectorRL2Observation(EpisodeVectorWrapper):
 
     In each environment a trial begins as in the single form, and also with the first reset after
     `set_tasks`.
-    In SAME_STEP ``infos["final_obs"]`` has the action, the reward and ``done`` of the step that
-    ended the episode; the observation that begins the next one has the same numbers if the trial
-    goes on, and zeros if not.
+    In SAME_STEP mode, ``infos["final_obs"]`` has the action, the reward and ``done`` of the step
+    that ended the episode; the first observation of the next episode has the same values if the
+    trial continues, and zeros if not.
 
-    The arguments are those of the single form, except that ``env`` is one of our vector
-    environments, or a `MetaVectorWrapper` of one, with observations ``(N, O)``.
+    Args:
+        env: One of our vector environments, or a `MetaVectorWrapper` of one, with floating-point
+            observations ``(N, O)``.
+        reward_divisor: The appended reward is the environment's divided by this.
+        across_episodes: Whether the appended numbers stay after a reset on the same task. If not,
+            every episode begins with zeros.
+
+    Raises:
+        TypeError: If observations or actions are of another kind, or ``env`` is none of ours.
+        ValueError: If ``reward_divisor`` is not above zero.
 
     >>> import gymnasium, numpy as np
     >>> from mtwrappers import VectorRL2Observation
@@ -152,7 +160,7 @@ class VectorRL2Observation(EpisodeVectorWrapper):
         self._set = np.ones(self.num_envs, dtype=np.bool_)
 
     def set_tasks(self, tasks: Any) -> None:
-        """Turns each group's environments to a task, whose trial the next reset begins."""
+        """Sets the task of each group's environments; the next reset begins new trials."""
         super().set_tasks(tasks)
         self._set[:] = True
 
@@ -169,7 +177,7 @@ class VectorRL2Observation(EpisodeVectorWrapper):
 
     def step_async(self, actions: Any) -> None:
         self._inner.step_async(actions)
-        # Now: the caller may change the array before the step ends.
+        # Encoded at once, because the caller may change the array before the step ends.
         self._encoded = self._memory.encode(actions)
 
     def step_wait(self) -> StepResult:
@@ -189,7 +197,7 @@ class VectorRL2Observation(EpisodeVectorWrapper):
         return self._memory.append(obs), rewards, terminated, truncated, infos
 
     def get_state(self) -> dict[str, Any]:
-        """The numbers that each next observation gets, and which trials go on."""
+        """The values to append to the next observations, and the tasks of the trials."""
         episodes = {"set": self._set.tolist(), "due": self._due_rows()}
         return {**self._memory.get_state(), **episodes}
 
@@ -200,7 +208,7 @@ class VectorRL2Observation(EpisodeVectorWrapper):
         self._set_due(state["due"])
 
     def _begin(self, infos: dict[str, Any], rows: NDArray[Any], new: NDArray[Any]) -> None:
-        """Begins episodes in ``rows``: trials where ``new`` or where the task is another."""
+        """Begins episodes in ``rows``, and new trials where ``new`` or if the task changed."""
         tasks: Any = infos.get("task_id", [None] * self.num_envs)
         if self._reader is not None:
             tasks = self._inner.call(self._reader)
@@ -209,10 +217,9 @@ class VectorRL2Observation(EpisodeVectorWrapper):
 
 
 class _Memory:
-    """The numbers that RL^2 appends to observations of ``n`` environments: (action, reward, done).
+    """The values (action, reward, done) that RL^2 appends to observations of ``n`` environments.
 
-    Actions are written as numbers: those of a Box as they are, clipped to its bounds; anything
-    discrete as one-hots.
+    Actions of a Box are clipped to its bounds; discrete ones are encoded as one-hots.
     """
 
     def __init__(
@@ -231,7 +238,7 @@ class _Memory:
         self._ndim = len(action_space.shape or ())
         flat: Any = flatten_space(action_space)
         self._bounds = flat.low, flat.high
-        # Of one-hots: the entry of the action that a number stands for, and what makes it a one.
+        # For one-hots: the action entry of each column, and the value that sets the column to one.
         self._columns: NDArray[Any] | None = None
         if isinstance(action_space, (Discrete, MultiDiscrete)):
             discrete = isinstance(action_space, Discrete)
@@ -246,7 +253,7 @@ class _Memory:
         self._divisor = above_zero(reward_divisor, "reward_divisor")
         self._across = check_flag(across_episodes, "across_episodes")
         dtype: Any = self.space.dtype
-        # Copying it and writing the observations into its head is the fastest way to append.
+        # Copying this and writing the observations into it is the fastest way to append.
         self._template = np.zeros((n, *self.space.shape), dtype)
         self._size = self.space.shape[0] - len(low)
         self._tasks: list[Any] = [None] * n
@@ -265,7 +272,7 @@ class _Memory:
         self._stepped_once = np.array(state["stepped"])
 
     def begin(self, i: int, task: Any, new: bool) -> None:
-        """Begins an episode of environment ``i``; a trial if ``new`` or if the task is another."""
+        """Begins an episode of environment ``i``, and a trial if ``new`` or the task changed."""
         stays = self._across and not new and data_equivalence(task, self._tasks[i], exact=True)
         if not stays:
             self._template[i, self._size :] = 0
@@ -276,7 +283,7 @@ class _Memory:
             self._template[i, -1] = 1
 
     def encode(self, actions: Any) -> NDArray[Any]:
-        """A new array of one action, shape ``(A,)``, or of ``N`` actions, shape ``(N, A)``."""
+        """Encodes one action as a new array ``(A,)``, or ``N`` actions as ``(N, A)``."""
         given = np.asarray(actions)
         if self._ndim != 1:
             given = given.reshape((*given.shape[: given.ndim - self._ndim], -1))
@@ -287,14 +294,14 @@ class _Memory:
         return encoded
 
     def record(self, rows: Any, encoded: NDArray[Any], rewards: Any, done: Any) -> None:
-        """Takes a step of some environments; ``rows`` is an index, a mask ``(n,)`` or a slice."""
+        """Records a step of some environments; ``rows`` is an index, a mask ``(n,)`` or a slice."""
         self._template[rows, self._size : -2] = encoded
         self._template[rows, -2] = rewards / self._divisor
         self._template[rows, -1] = done
         self._stepped_once[rows] = True
 
     def append(self, obs: NDArray[Any], rows: Any = slice(None)) -> NDArray[Any]:
-        """A new array of the observations ``obs`` of some environments, and what is appended."""
+        """A new array of the observations ``obs`` of some environments with values appended."""
         out: NDArray[Any] = self._template[rows].copy()
         out[..., : self._size] = obs
         return out

@@ -1,4 +1,4 @@
-"""Numbers to observe in each task beside its id, such as an embedding of its description."""
+"""Vectors to observe in addition to the task id, such as embeddings of task descriptions."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from mtwrappers.common.errors import with_place
 
 
 def check_embeddings(given: ArrayLike | None, n: int, of: str) -> NDArray[Any] | None:
-    """One row of floating-point numbers for each of ``n`` tasks or phases, a copy.
+    """Returns a copy of the embeddings of ``n`` tasks or phases, in a floating-point dtype.
 
     Args:
         given: ``(n, E)`` numbers, or ``None``.
-        n: How many rows are expected.
-        of: What a row is of, ``"task"`` or ``"phase"``.
+        n: The expected number of rows.
+        of: ``"task"`` or ``"phase"``, for messages.
 
     Raises:
-        ValueError: If it is something else.
+        ValueError: If ``given`` is something else.
     """
     if given is None:
         return None

@@ -1,4 +1,4 @@
-"""The name of a task, in the info."""
+"""The name and id of a task in infos."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TaskNameWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorAr
 
     Raises:
         ValueError: If neither is given.
-        TypeError: If one is of another type.
+        TypeError: If one of them has another type.
 
     >>> import gymnasium
     >>> from mtwrappers import TaskNameWrapper
@@ -44,7 +44,7 @@ class TaskNameWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorAr
         if task_id is not None:
             if isinstance(task_id, bool) or not isinstance(task_id, (int, np.integer)):
                 raise TypeError(f"task_id must be an int, got {task_id!r}")
-            task_id = int(task_id)  # so that specs go through JSON
+            task_id = int(task_id)  # so that JSON can hold the spec
         RecordConstructorArgs.__init__(self, task_name=task_name, task_id=task_id)
         super().__init__(env)
         given = {"task_name": task_name, "task_id": task_id}

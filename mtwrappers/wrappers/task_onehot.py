@@ -22,17 +22,17 @@ class TaskOnehotWrapper(
 ):
     """Appends a one-hot task id to a 1-D Box observation, keeping its dtype.
 
-    ``info`` carries ``task_id`` (int).
+    ``info`` contains ``task_id`` (int).
 
     Args:
         env: An environment whose observations have shape ``(O,)``.
-        task_index: Which entry is one, in ``[0, n_total_tasks - 1]``.
+        task_index: The entry that is one, in ``[0, n_total_tasks - 1]``.
         n_total_tasks: The length of the one-hot. Observations become ``(O + n_total_tasks,)``.
 
     Raises:
         TypeError: If the observation space is not a 1-D Box.
-        ValueError: If ``task_index`` is out of range; on a step, if an observation is not one of
-            the environment's space.
+        ValueError: If ``task_index`` is out of range, or ``n_total_tasks`` is not positive; on a
+            step, if an observation does not fit the environment's space.
 
     >>> import gymnasium
     >>> from mtwrappers import TaskOnehotWrapper
@@ -47,20 +47,20 @@ class TaskOnehotWrapper(
     ) -> None:
         n_total_tasks = positive(n_total_tasks, "n_total_tasks")
         index = check_index(task_index, n_total_tasks, "task_index")
-        # Plain integers, so that specs go through JSON.
+        # Python's own integers, so that JSON can hold the spec.
         RecordConstructorArgs.__init__(self, task_index=index, n_total_tasks=n_total_tasks)
         super().__init__(env)
         box = require_flat_box(
             env.observation_space, "the observation space to append a one-hot to"
         )
         self.observation_space = append_onehot(box, n_total_tasks)
-        # As an MTEnv names the space of the observation before the one-hot.
+        # An MTEnv has the space without the one-hot under the same name.
         self.env_observation_space = box
         self.n_total_tasks = n_total_tasks
         self._task_id = index
         self._size, self._dtype = box.shape[0], box.dtype
         self._head = slice(0, box.shape[0])
-        # Copying it and writing the observation into its head is the fastest way to append.
+        # Copying this and writing the observation into it is the fastest way to append.
         self._template = np.zeros_like(self.observation_space.low)
         self._template[box.shape[0] + index] = 1
 
@@ -74,7 +74,7 @@ class TaskOnehotWrapper(
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        try:  # of a row of this dtype and length NumPy casts and broadcasts nothing
+        try:  # NumPy neither casts nor broadcasts an array of this dtype and length
             if obs.dtype is not self._dtype or len(obs) != self._size:
                 raise TypeError
         except (AttributeError, TypeError):
@@ -97,11 +97,11 @@ class TaskOnehotWrapper(
     def wrap_env_cons_list(
         cls, env_cons: Sequence[Callable[[], gymnasium.Env[Any, Any]]]
     ) -> list[Callable[[], TaskOnehotWrapper]]:
-        """Wraps each constructor likewise; the results pickle if the constructors do.
+        """Wraps each constructor likewise; the results can be pickled if the constructors can.
 
-        An executor needs environments of one observation space. Where their observations differ in
-        length, ``make_vec("mtwrappers/MultiEnv-v0", env_ids=[...], unify="pad")`` appends zeros
-        before the one-hot, and so does `MultiEnvWrapper` with ``unify="pad"``.
+        An executor needs environments with the same observation space. If their observations differ
+        in length, ``make_vec("mtwrappers/MultiEnv-v0", env_ids=[...], unify="pad")`` and
+        `MultiEnvWrapper` with ``unify="pad"`` append zeros before the one-hot.
         """
         makers = check_makers(env_cons, "env_cons")
         return [
@@ -110,5 +110,5 @@ class TaskOnehotWrapper(
 
 
 def construct(cls: Callable[..., W], env_cons: Callable[[], Any], *args: Any) -> W:
-    """Wraps a new environment in ``cls``; a partial of this pickles as a lambda does not."""
+    """Wraps a new environment in ``cls``; a partial of it can be pickled, unlike a lambda."""
     return cls(env_cons(), *args)

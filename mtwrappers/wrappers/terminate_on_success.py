@@ -1,4 +1,4 @@
-"""Episodes that end when the task is done."""
+"""Termination of episodes on success."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mtwrappers.wrappers.task_onehot import construct
 class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Terminates an episode at the first step whose ``info["success"]`` is true.
 
-    Infos, observations and rewards stay as they are. For a vector environment, wrap each
+    Infos, observations and rewards are not changed. For a vector environment, wrap each
     sub-environment with `wrap_env_cons_list`, before any wrapper that counts episodes.
 
     Args:
-        env: An environment that says ``info["success"]`` at every step.
-        key: Another key that says it, such as ``"is_success"``.
+        env: An environment that reports ``info["success"]`` at every step.
+        key: The key of the success in infos, such as ``"is_success"``.
 
     Raises:
         TypeError: If the key is not a string.
@@ -60,9 +60,10 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
     def wrap_env_cons_list(
         cls, env_cons: Sequence[Callable[[], gymnasium.Env[Any, Any]]], key: str = "success"
     ) -> list[Callable[[], TerminateOnSuccess]]:
-        """Wraps what each constructor makes; the results pickle if the constructors do.
+        """Wraps each constructor; the results can be pickled if the constructors can.
 
-        It is the vectorised form: ``MetaParallelEnvExecutor(wrap_env_cons_list(makers), M, K)``.
+        Use it for vector environments: ``MetaParallelEnvExecutor(wrap_env_cons_list(makers), M,
+        K)``.
         """
         check_string(key, "key")
         makers = check_makers(env_cons, "env_cons")

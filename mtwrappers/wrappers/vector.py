@@ -19,17 +19,17 @@ _NEEDED = ("step_async", "step_wait", "call", "set_tasks", "meta_batch_size", "e
 
 
 class MetaVectorWrapper(_Base):
-    """A `gymnasium.vector.VectorWrapper` that forwards all that our vector environments have.
+    """A `gymnasium.vector.VectorWrapper` that forwards all methods of our vector environments.
 
-    Those of Gymnasium do not forward ``call``, ``get_attr``, ``set_attr``, ``set_tasks``,
-    ``step_async``, ``autoreset_mode`` and the sizes. A subclass overrides `reset` and `step_wait`,
-    and `step_async` only if it changes actions.
+    Gymnasium's own do not forward ``call``, ``get_attr``, ``set_attr``, ``set_tasks``,
+    ``step_async``, ``autoreset_mode``, ``meta_batch_size`` and ``envs_per_task``. A subclass
+    overrides `reset` and `step_wait`, and `step_async` only if it changes actions.
 
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one.
 
     Raises:
-        TypeError: If it is another environment.
+        TypeError: If ``env`` is another environment.
 
     >>> import functools, gymnasium
     >>> from mtwrappers import MetaIterativeEnvExecutor
@@ -61,27 +61,27 @@ class MetaVectorWrapper(_Base):
 
     @property
     def autoreset_mode(self) -> AutoresetMode:
-        """How episodes begin after others end."""
+        """The autoreset mode of the vector environment."""
         mode: AutoresetMode = self._inner.metadata["autoreset_mode"]
         return mode
 
     @property
     def meta_batch_size(self) -> int:
-        """``M``, how many task groups."""
+        """``M``, the number of task groups."""
         return self._inner.meta_batch_size
 
     @property
     def envs_per_task(self) -> int:
-        """``K``, how many environments per task group."""
+        """``K``, the number of environments per task group."""
         return self._inner.envs_per_task
 
     def step(self, actions: Any) -> StepResult:
-        # False for an environment that has the methods of ours, but is none of them.
+        # False for an environment that has the same methods, but is not one of ours.
         pending = getattr(self._executor, "_pending", False)
         try:
             self.step_async(actions)
             return self.step_wait()
-        except BaseException:  # nobody is to wait for a step that was interrupted in between
+        except BaseException:  # do not leave an interrupted step pending
             self._executor._pending = pending
             raise
 
@@ -92,7 +92,7 @@ class MetaVectorWrapper(_Base):
         return self._inner.step_wait()
 
     def set_tasks(self, tasks: Any) -> None:
-        """Turns the environments of each task group to a task."""
+        """Sets the task of each task group's environments."""
         self._inner.set_tasks(tasks)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -106,18 +106,18 @@ class MetaVectorWrapper(_Base):
 
 
 class EpisodeVectorWrapper(MetaVectorWrapper):
-    """Knows in which environments a step begins an episode, in every autoreset mode."""
+    """Tracks in which environments a step begins an episode, in every autoreset mode."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
         super().__init__(env)
         self._same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
         self._next_step = self.autoreset_mode is AutoresetMode.NEXT_STEP
         # The environments that the next step resets instead of stepping, shape (N,) bool; None if
-        # there are none, as always outside of NEXT_STEP.
+        # there are none, as always in other modes than NEXT_STEP.
         self._due: NDArray[np.bool_] | None = None
 
     def _reset_rows(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
-        """Which environments a reset with these options resets, shape ``(N,)``."""
+        """A mask of the environments that a reset with these options resets, shape ``(N,)``."""
         mask = (options or {}).get("reset_mask")
         rows = np.ones(self.num_envs, np.bool_) if mask is None else np.array(mask, np.bool_)
         if self._due is not None:
@@ -125,11 +125,11 @@ class EpisodeVectorWrapper(MetaVectorWrapper):
         return rows
 
     def _stepped(self) -> Any:
-        """Which environments the present step steps: a mask of shape ``(N,)``, or a slice."""
+        """The environments that take a step now: a mask of shape ``(N,)``, or a slice."""
         return slice(None) if self._due is None else ~self._due
 
     def _note_ends(self, ended: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
-        """Returns which episodes the present step ended, shape ``(N,)``, or ``None`` for none."""
+        """Records the ends of episodes; returns their mask, ``(N,)``, or ``None`` for none."""
         some = _some(ended)
         self._due = some if self._next_step else None
         return some

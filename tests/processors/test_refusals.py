@@ -100,9 +100,9 @@ def test_a_task_may_have_any_name(processor_type, changes):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({}, "paths of at least one task, or a list with those of each, got none"),
-        ([], "paths of at least one task, or a list with those of each, got none"),
-        (3, "paths of at least one task, or a list with those of each, got int"),
+        ({}, "paths of at least one task, or a list with an entry for each task, got none"),
+        ([], "paths of at least one task, or a list with an entry for each task, got none"),
+        (3, "paths of at least one task, or a list with an entry for each task, got int"),
         ([two()], "got a list of paths: SampleProcessor and DiceSampleProcessor take those of one"),
         ([[two()], [3]], "path 0 of paths of task 1 must be a dict, got 3"),
     ],
@@ -154,8 +154,8 @@ def test_baselines_that_cannot_value_what_follows_a_cut_are_refused(processor_ty
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"truncated": None}, "path . of .* does not say whether it is truncated"),
-        ({"next_observation": None}, "path 1 is truncated and has no next_observation"),
+        ({"truncated": None}, "path . of .* must have the key .truncated."),
+        ({"next_observation": None}, "path 1 of .* is truncated, but has no next_observation"),
         ({"next_observation": THREE}, r"next_observation of path 1 .* shape \(2,\) and"),
         ({"next_observation": np.array([1, INF])}, r"path 1 .* finite numbers, got \[ 1. inf\]"),
     ],

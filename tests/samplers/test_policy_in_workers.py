@@ -196,7 +196,7 @@ def test_a_policy_that_does_not_pickle_is_named():
         with lock:
             return zeros(observations)
 
-    said = r"a policy must pickle to go to workers, function <"
+    said = r"a policy must be picklable to run in workers, function <"
     with closing(slow(locked)) as sampler, pytest.raises(TypeError, match=said):
         sampler.obtain_samples()
 

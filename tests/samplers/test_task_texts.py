@@ -150,7 +150,7 @@ def test_nothing_is_read_for_a_policy_that_does_not_ask():
 def test_environments_without_a_sentence_are_named(way):
     makers = [partial(ReadEnv, [3], name="a"), partial(ScriptedEnv, [3], name="b")]
     message = (
-        r"the policy asks for descriptions, and there are none of environments [23].*: they have "
+        r"the policy takes descriptions, but environments [23].* have none: they have "
         r"no attribute task_description\. Give each environment an attribute task_description, a "
         r"string that is read when an episode begins, or let the policy take task_names instead"
     )

@@ -128,7 +128,7 @@ BROKEN = {
     ),
     "refusal changes the task": (
         breaks(set_task=refuses_but_changes),
-        "a task that is refused must leave the present one",
+        "a task that is refused must leave the current one",
     ),
 }
 

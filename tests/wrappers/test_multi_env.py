@@ -361,7 +361,9 @@ def test_each_task_repeats_its_actions():
 def test_a_horizon_cannot_lengthen_that_of_an_environment():
     make = partial(gymnasium.make, "Pendulum-v1")
     assert MultiEnvWrapper([make], max_episode_steps=200)._max_episode_steps == 200
-    with pytest.raises(ValueError, match=r"task 0 ends its episodes after 200 steps, .*=201 can"):
+    with pytest.raises(
+        ValueError, match=r"task 0 truncates its episodes after 200 steps, .*=201 can"
+    ):
         MultiEnvWrapper([make], max_episode_steps=201)
 
 
