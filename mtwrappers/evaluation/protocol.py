@@ -401,6 +401,11 @@ class Protocol:
 
         Raises:
             ValueError: If there is no such benchmark of its kind.
+
+        >>> from mtwrappers import protocols
+        >>> lerobot = protocols["lerobot-0.6"].on("MT10")
+        >>> lerobot.name, lerobot.env_id, lerobot.means
+        ('lerobot-0.6 on MT10', 'mtwrappers/MT10-v0', ('tasks', 'groups'))
         """
         name, _, kind = check_string(benchmark, "benchmark").partition("-")
         if kind not in ("", self.kind):
@@ -466,6 +471,15 @@ class Protocol:
         Raises:
             TypeError, ValueError: If there is no such task, an argument contradicts the protocol,
                 or is none of those.
+
+        >>> import numpy as np
+        >>> from mtwrappers import protocols
+        >>> protocol = protocols["metaworld-3.1"].on("MT1", "reach-v3")
+        >>> env, one = protocol.make("reach-v3"), protocol.plan(seed=0)[0]
+        >>> obs, info = env.reset(seed=one.seed, options={"task_state": one.task_state})
+        >>> obs, reward, terminated, truncated, info = env.step(np.zeros(4))
+        >>> info["task_name"], env.unwrapped.get_task_state() == one.task_state
+        ('reach-v3', True)
         """
         names = class_names(self.benchmark, self.kind, self.env_name)
         if isinstance(task, str):

@@ -181,7 +181,7 @@ protocols = Protocols(
         ),
     )
 )
-"""Those of the literature, by name: ``protocols["metaworld-3.1"]``.
+"""The published protocols by name: ``protocols["metaworld-3.1"]``.
 
 >>> from mtwrappers import protocols
 >>> list(protocols)

@@ -301,6 +301,13 @@ class StoredResult(abc.ABC):
         Raises:
             OSError: If it cannot be read.
             ValueError: If it is something else.
+
+        >>> from mtwrappers import EvaluationResult
+        >>> from mtwrappers.evaluation import Episode
+        >>> result = EvaluationResult([Episode("reach", 0, 1.0, 5, True, True)])
+        >>> result.save("result.json")
+        >>> EvaluationResult.load("result.json") == result
+        True
         """
         try:
             data = load_json(path, MAX_SIZE)

@@ -16,7 +16,7 @@ import reprlib
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,6 @@ from mtwrappers.evaluation.result import (
     EvaluationResult,
     FewShotResult,
     Provenance,
-    chunk_text,
     headline_lines,
     versions,
 )
@@ -57,6 +56,8 @@ ROUNDING = 1e-9
 # What takes time by its size before anything is replayed: resamples, their product with episodes,
 # and rows of tables.
 _MAX_RESAMPLES, _MAX_DRAWS, _MAX_ROWS = 100_000, 10**8, 5000
+# What Gymnasium writes into each spec of environments that are made by `make_vec`.
+_UNSAID = {"vectorization_mode": "vector_entry_point"}
 # What `mtwrappers rollout` notes beside its result. Nothing of it is verified.
 _NOTED = {"benchmark", "policy", "episodes", "seed", "protocol", "name", "privileged_goal"}
 _NOTED |= {"interrupted", "seconds", "steps", "steps_per_second"}
@@ -77,6 +78,8 @@ class Verification:
             among those that count as the same: 0.0 if all are equal to the last bit.
         versions: Of packages (and Python) that had another version when the result was made than
             is installed here: both, by the name.
+        noted: The settings and the duration that `mtwrappers rollout` wrote beside the result, if
+            it did. Nothing of it is verified.
 
     >>> import gymnasium, numpy as np, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)
@@ -94,6 +97,7 @@ class Verification:
     difference: str | None
     rounding: float
     versions: Mapping[str, tuple[str | None, str | None]]
+    noted: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -162,7 +166,7 @@ def verify(
     True
     """
     sample = check_fraction(sample, "sample")
-    claim = read_claim(result)
+    claim, noted = _read(result)
     provenance = _scored(claim).provenance
     if provenance is None or provenance.evidence is None:
         raise VerificationError("it was saved without evidence, so there is nothing to replay")
@@ -191,6 +195,7 @@ def verify(
         else:
             chosen, replayed = _replay_tasks(claim, source)
     found = _compared(claim, replayed, chosen, other_versions(provenance.versions))
+    found = replace(found, noted=noted)
     if found.ok and digest(actions) != provenance.evidence:
         said = printable(f"the actions in {path} are not those that the result was saved with")
         return replace(found, difference=said)
@@ -442,21 +447,22 @@ def _about(found: Verification) -> list[str]:
     provenance = score.provenance
     assert provenance is not None  # or nothing could be replayed
     rows = []
+    claimed: dict[str, Any] = {}
     if provenance.spec is not None:
         env_id, kwargs = determining(provenance.spec, isinstance(result, FewShotResult))
-        unseen = without_frames(kwargs)
-        claimed = {name: kwargs[name] for name in kwargs if name not in unseen}
+        replayed_too = without_frames(kwargs)
         for name in TASK_IN_OBSERVATION:
-            if name in unseen:
-                claimed[name] = unseen.pop(name)
-        rows.append(("environments", {"id": env_id, **unseen}))
-        if claimed:  # of what the policy observed, an action does not say
-            rows.append(("not replayed", claimed))
+            replayed_too.pop(name, None)
+        rows.append(("environments", {"id": env_id, **replayed_too}))
+        given = provenance.spec["kwargs"].items()
+        left = {name: value for name, value in given if name not in replayed_too}
+        claimed = {k: v for k, v in left.items() if v is not None and v != _UNSAID.get(k)}
+    rows.append(("not replayed", {**claimed, **_claims(found)}))
     rows.append(("chosen", _chosen_of(result, provenance)))
     if found.versions:
         changed = {name: f"{there}, here {here}" for name, (there, here) in found.versions.items()}
         rows.append(("versions", changed))
-    lines = [f"policy        {_claimed(provenance)}"]
+    lines = [f"policy        {provenance.policy or '(without a name)'}"]
     lines.append(f"protocol      {score.protocol.label if score.protocol else 'none'}")
     for head, values in rows:
         text = ", ".join(
@@ -477,11 +483,20 @@ def _chosen_of(result: AnyResult, provenance: Provenance) -> dict[str, Any]:
     return {"seed": result.seed, **{name: getattr(provenance, name) for name in names}}
 
 
-def _claimed(provenance: Provenance) -> str:
-    """The policy as the result names it, with what no replay can verify of it."""
-    name = provenance.policy or "(without a name)"
-    chunk = provenance.action_chunk
-    return name if chunk is None else f"{name} (says: {chunk_text(chunk)})"
+def _claims(found: Verification) -> dict[str, Any]:
+    """Claims that no action depends on: the training, chunks, notes, and what `rollout` noted."""
+    score = found.score
+    provenance = score.provenance
+    assert provenance is not None  # or nothing could be replayed
+    names = ("training_seed", "training_steps", "action_chunk")
+    claims: dict[str, Any] = {name: getattr(provenance, name) for name in names}
+    others = {
+        "note": score.note,
+        "authors": list(score.authors),
+        "normalization": score.normalization and score.normalization.to_dict(),
+        "rollout": dict(found.noted),
+    }
+    return claims | {name: value for name, value in others.items() if value}
 
 
 def _found(found: Verification) -> list[str]:
@@ -528,12 +543,18 @@ def read_claim(path: str | os.PathLike[str]) -> AnyResult:
         OSError: If it cannot be read.
         VerificationError: If it is not a result, or contradicts itself.
     """
+    return _read(path)[0]
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[AnyResult, Mapping[str, Any]]:
+    """A result, and what `mtwrappers rollout` noted beside it."""
     try:
         data = load_json(path, MAX_SIZE)
         few_shot = isinstance(data, dict) and data.get("format") == FewShotResult.FORMAT
         kind: Any = FewShotResult if few_shot else EvaluationResult
         claim: AnyResult = kind.from_dict(data)
-        _check_noted(data.pop("rollout", {}))
+        noted = data.pop("rollout", {})
+        _check_noted(noted)
         _check_cost(claim)
         found = next(_contradictions(claim.to_dict(), data, ""), None)
     except VerificationError:
@@ -543,7 +564,7 @@ def read_claim(path: str | os.PathLike[str]) -> AnyResult:
     if found:
         raise VerificationError(f"its numbers do not follow from its episodes: {found}")
     _check_made(_scored(claim).provenance)
-    return claim
+    return claim, noted
 
 
 def _scored(result: AnyResult) -> EvaluationResult:
@@ -636,6 +657,8 @@ def check_trials(claim: FewShotResult, m: int, k: int) -> None:
     given = made and (made.episodes_per_task, made.tasks, made.max_episode_steps)
     if given != (design.evaluation_episodes, None, None) or before.provenance is not None:
         raise VerificationError("its provenance and its trials do not go together")
+    if before.note or before.authors or before.normalization:
+        raise VerificationError("its adaptation has a note, authors or a normalization of its own")
     if (due := design.length(m, k)) > 2 * len(episodes) + 1000:
         raise VerificationError(f"it has {len(episodes)} of {due:,} episodes")
     of_trial = {one.trial: one for one in episodes}

@@ -48,7 +48,8 @@ class VariedScene:
         materials: dict[str, dict[str, None]] = {"table": {}, "objects": {}}
         for word, material in self._surfaces.values():
             materials[word][material] = None
-        lights = [HEADLIGHT, *(f"light {k}" for k in range(model.nlight))]
+        # A scene has the lights that are on, in the model's order.
+        lights = [HEADLIGHT, *(f"light {k}" for k in np.flatnonzero(model.light_active))]
         self._names = {"light": lights, "camera": list(cameras), **materials}
         self._means = _mean_colours(model)
         self.parameters: dict[str, dict[str, dict[str, Any]]] = {}
@@ -203,13 +204,14 @@ def _mean_colours(model: Any) -> dict[int, list[float]]:
             channels, start = int(model.tex_nchannel[texture]), model.tex_adr[texture]
             size = model.tex_height[texture] * model.tex_width[texture] * channels
             pixels = model.tex_data[start : start + size].reshape(-1, channels)
-            found[material] = (pixels[:, :3].sum(axis=0) / len(pixels) / 255).tolist()
+            colours = pixels[:, :3] if channels > 2 else pixels[:, [0, 0, 0]]  # or grey
+            found[material] = (colours.sum(axis=0) / len(pixels) / 255).tolist()
     return found
 
 
 def _light(scene: Any, drawn: dict[str, dict[str, Any]]) -> None:
     """Turns the lights around the middle of the table, and changes their colours."""
-    own = (f"light {k}" for k in range(len(drawn) - 1))
+    own = (name for name in drawn if name != HEADLIGHT)
     for light in scene.lights[: scene.nlight]:
         look = drawn[HEADLIGHT if light.headlight else next(own)]
         colour = np.array(look["colour"])

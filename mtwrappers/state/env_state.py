@@ -13,7 +13,7 @@ state of
   Functions, classes, modules and spaces are taken as constant. Anything else is an error.
 
 States are copied when they are returned and when they are set. A state may come from an untrusted
-file: see `guard`.
+file, of which nothing is run.
 """
 
 from __future__ import annotations

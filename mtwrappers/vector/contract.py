@@ -258,6 +258,17 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 nothing is to be reset.
             TypeError: If a seed is not an integer, options not a dict or the mask not a bool array.
             ResetNeeded: If some are to be reset before all of them were.
+
+        >>> import gymnasium, numpy as np, mtwrappers
+        >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=3)
+        >>> obs, infos = envs.reset(seed=0)
+        >>> obs, *_ = envs.step(np.full((3, 2), 0.1))
+        >>> obs, infos = envs.reset(options={"reset_mask": np.array([True, False, False])})
+        >>> obs
+        array([[0. , 0. ],
+               [0.1, 0.1],
+               [0.1, 0.1]])
+        >>> envs.close()
         """
         buffers = self._buffers
         seeds = spread_seeds(seed, self.num_envs)
@@ -596,6 +607,17 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             WorkerDiedError: If a worker is lost and not recovered. A replacement calls the function
                 again.
             Exception: Whatever the function raises; a `reset` of all environments is then due.
+
+        >>> import gymnasium, mtwrappers
+        >>> def steps(envs, rows):  # runs in each worker
+        ...     for _ in range(10):
+        ...         envs.step(envs.action_space.sample())
+        ...     return f"{rows.start} to {rows.stop - 1}: {10 * envs.num_envs} steps"
+        >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, workers=2)
+        >>> obs, infos = envs.reset(seed=0)
+        >>> envs.map_blocks(steps)
+        ['0 to 1: 20 steps', '2 to 3: 20 steps']
+        >>> envs.close()
         """
         carried = self._blocks.carry(check_callable(function, "function"))
         present = self._present()  # a worker that is lost on the way may change it
@@ -627,6 +649,16 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             RuntimeError: If episodes are under way and there is no journal.
             TypeError: If an environment was called with what a file may not hold.
+
+        >>> import gymnasium, numpy as np, mtwrappers
+        >>> make = lambda: gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, journal=True)
+        >>> envs, other = make(), make()
+        >>> obs, infos = envs.reset(seed=0)
+        >>> obs, *_ = envs.step(np.full((2, 2), 0.1))
+        >>> other.set_state(envs.get_state())
+        >>> other.step(np.full((2, 2), 0.1))[0]  # goes on in mid-episode
+        array([[0.2, 0.2],
+               [0.2, 0.2]])
         """
         state: dict[str, Any] = {**self._identity(), "first_seeds": self._first_seeds}
         journal, buffers = self._journal, self._buffers

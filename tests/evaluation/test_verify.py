@@ -8,6 +8,7 @@ import platform
 import re
 import subprocess
 import sys
+from contextlib import closing
 
 import gymnasium
 import numpy as np
@@ -159,6 +160,52 @@ def test_without_a_protocol_the_mean_success_or_return_is_printed(played, tmp_pa
     text = str(verify(tmp_path / "r.json", envs=make()))
     mean = result.per_task["a"]["return"].value
     assert re.search(rf"\nreturn, mean over tasks   {mean:.3f}  .* to .* \(95%\)$", text)
+
+
+CLAIMED = {
+    "note": lambda data: data.update(note="on a laptop"),
+    "authors": lambda data: data.update(authors=["me"]),
+    "training_seed": lambda data: data["provenance"].update(training_seed=1),
+    "training_steps": lambda data: data["provenance"].update(training_steps=0),
+    "action_chunk": lambda data: data["provenance"].update(action_chunk=None),
+    "policy": lambda data: data["provenance"].update(policy="theirs"),
+    "task_encoding": lambda data: data["provenance"]["spec"]["kwargs"].update(task_encoding="none"),
+    "workers": lambda data: data["provenance"]["spec"]["kwargs"].update(workers=3),
+    "vectorization_mode": lambda data: data["provenance"]["spec"]["kwargs"].update(
+        vectorization_mode="sync"
+    ),
+    "low": lambda data: data["normalization"]["low"].update(policy="weak"),
+    "seconds": lambda data: data["rollout"].update(seconds=2.5),
+}
+
+
+def test_all_that_a_replay_cannot_verify_is_printed(played, tmp_path):
+    kwargs = {**SETTINGS, "task_encoding": "onehot", "execution": "iterative"}
+    with closing(gymnasium.make_vec(ID, **kwargs)) as envs:
+        result = evaluate(act, envs, 1, seed=5, evidence=tmp_path / "r.npz", policy_name="random")
+    low = EvaluationResult.load(played / "r.json")
+    high = dataclasses.replace(
+        low, episodes=[dataclasses.replace(e, episode_return=99.0) for e in low.episodes]
+    )
+    result = result.normalized(low=low, high=high)
+    made = dataclasses.replace(result.provenance, action_chunk=5)
+    dataclasses.replace(result, provenance=made).save(tmp_path / "r.json")
+    data = json.loads((tmp_path / "r.json").read_text())
+    data["rollout"] = {"seconds": 1.5}
+    said = {}
+    for name, change in {"nothing": lambda data: None, **CLAIMED}.items():
+        other = json.loads(json.dumps(data))
+        change(other)
+        (tmp_path / "r.json").write_text(json.dumps(other))
+        found = verify(tmp_path / "r.json", sample=0)
+        assert found.ok
+        said[name] = str(found)
+    printed = said.pop("nothing")
+    claimed = " ".join(printed.partition("\nnot replayed  ")[2].partition("\nchosen")[0].split())
+    assert claimed.startswith('task_encoding="onehot", execution="iterative", training_seed=null,')
+    assert 'training_steps=null, action_chunk=5, normalization={"ranges": {' in claimed
+    assert claimed.endswith('rollout={"seconds": 1.5}')
+    assert len({printed, *said.values()}) == 1 + len(CLAIMED)
 
 
 def test_what_is_not_true_has_no_score(played, tmp_path):

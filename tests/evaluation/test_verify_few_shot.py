@@ -187,6 +187,10 @@ def goal(data):
             lambda data: data["adaptation"].update(seed=6),
             "its adaptation and its evaluation have another seed",
         ),
+        (
+            lambda data: data["adaptation"].update(note="a note that nothing would print"),
+            "its adaptation has a note, authors or a normalization of its own",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(change, message, played, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -249,7 +250,10 @@ def test_shards_from_the_command_line_with_a_server_that_answers_in_batches(tmp_
         command = [sys.executable, "-m", "vla_eval.cli.main", "run", "-c", "config.yaml"]
         command += ["--server-url", handle.url, "--output-dir", ".", "--eval-id", "run"]
         command += ["--num-shards", "2", "--shard-id"]
-        shards = [subprocess.Popen([*command, str(i)], cwd=tmp_path) for i in range(2)]
+        # Where this package is not installed, it is imported from here, as the tests do.
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
+        given = {"cwd": tmp_path, "env": env}
+        shards = [subprocess.Popen([*command, str(i)], **given) for i in range(2)]
         assert [shard.wait(300) for shard in shards] == [0, 0]
     assert set(server.sizes) == {1, 2}
     command = [sys.executable, "-m", "vla_eval.cli.main", "export", "recording-run.sqlite"]

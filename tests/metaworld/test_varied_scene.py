@@ -3,6 +3,7 @@
 import colorsys
 import copy
 import hashlib
+import io
 import math
 import os
 import pickle
@@ -12,6 +13,7 @@ import gymnasium
 import mujoco
 import numpy as np
 import pytest
+from PIL import Image
 
 from mtwrappers import MetaWorldSetTaskEnv, evaluate, load_checkpoint, save_checkpoint, verify
 from mtwrappers.metaworld import camera_parameters, opengl
@@ -19,7 +21,7 @@ from mtwrappers.metaworld.benchmarks import class_names
 from mtwrappers.metaworld.fast.equality import integration_state
 from mtwrappers.metaworld.fast.watch import names
 from mtwrappers.metaworld.variation import RANGES, WORDS
-from mtwrappers.metaworld.varied_scene import patterns, surfaces, varied_colour
+from mtwrappers.metaworld.varied_scene import VariedScene, patterns, surfaces, varied_colour
 from tests.fakes import equal
 from tests.metaworld.fakes import actions, episode, make, make_vec
 
@@ -169,6 +171,7 @@ def test_an_evaluation_in_between_leaves_the_stream_of_training_alone():
         if evaluates:
             env.unwrapped.keeps_selection = True
             env.reset(seed=77)
+            env.reset()  # the next episode of the evaluation
             env.unwrapped.keeps_selection = False
         env.reset()
         looks.append(drawn(env))
@@ -314,6 +317,49 @@ def test_the_robot_and_the_goal_stay_and_so_does_how_transparent_things_are():
         *("window_glass", "window_red", "window_white"),
     }
     env.close()
+
+
+MODEL = """
+<mujoco>
+  <asset>
+    <texture name="grey" type="2d" file="grey.png" nchannel="1"/>
+    <texture name="red" type="2d" builtin="flat" rgb1="1 .2 0" width="8" height="8"/>
+    <material name="dull" texture="grey"/>
+    <material name="bright" texture="red"/>
+  </asset>
+  <worldbody>
+    <light pos="0 0 3" active="false"/>
+    <light pos="1 0 3" diffuse=".5 .5 .5"/>
+    <geom size=".1" material="dull"/>
+    <body><geom size=".1" material="bright" pos="1 0 0"/></body>
+  </worldbody>
+</mujoco>
+"""
+
+
+def test_a_light_goes_by_its_number_in_the_model_and_a_grey_texture_has_a_mean():
+    with io.BytesIO() as file:
+        Image.new("L", (8, 8), 102).save(file, "png")
+        model = mujoco.MjModel.from_xml_string(MODEL, {"grey.png": file.getvalue()})
+    assert model.tex_nchannel.tolist() == [1, 3]
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    varied = VariedScene(model, "light,table,objects", ["free"])
+    assert varied._means == {0: [0.4, 0.4, 0.4], 1: [1.0, 0.2, 0.0]}
+    scene = mujoco.MjvScene(model, 10)
+    painted = set()
+    for number in range(20):
+        varied.begin(number)
+        mujoco.mjv_updateScene(model, data, mujoco.MjvOption(), None, mujoco.MjvCamera(), 7, scene)
+        varied.apply(scene, "free", 100)
+        painted |= {geom.matid for geom in scene.geoms[: scene.ngeom]}
+        assert list(varied.parameters["light"]) == ["headlight", "light 1"]
+        look = varied.parameters["light"]["light 1"]
+        [light] = [one for one in scene.lights[: scene.nlight] if not one.headlight]
+        expected = np.minimum(0.5 * look["diffuse"] * np.array(look["colour"]), 1)
+        np.testing.assert_allclose(light.diffuse, expected, rtol=1e-6)
+    assert {0, 1} < painted
+    assert max(painted) >= 100
 
 
 def geoms(scene):

@@ -324,9 +324,8 @@ def test_an_open_loop_expert_of_meta_world_is_verified_and_keeps_its_chunks(tmp_
     verified = verify(tmp_path / "r.json")
     assert verified.ok
     assert verified.result.provenance.action_chunk == 40
-    assert "policy        (without a name) (says: 40 actions of each chunk executed)" in str(
-        verified
-    )
+    assert "policy        (without a name)\n" in str(verified)
+    assert "training_steps=null, action_chunk=40\n" in str(verified)
     loaded = EvaluationResult.load(tmp_path / "r.json")
     assert loaded == found[40]
     assert "\naction_chunk: 40 actions of each chunk executed\n" in f"{loaded}\n"
