@@ -215,6 +215,7 @@ def test_the_readme_has_its_parts_in_order():
         "Install",
         "Quickstart",
         "Train PPO on MT10",
+        "Next steps",
         "Beside Meta-World and EnvPool",
         "Libraries",
         "Speed",

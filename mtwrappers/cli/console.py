@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Collection
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
@@ -69,9 +71,27 @@ def refuse(text: str) -> None:
 
 
 def _marked(word: str, style: str, text: str) -> None:
-    line = printable(" ".join(text.split()))
-    marked = Text.assemble((f"mtwrappers: {word}: ", style), line)
-    Terminal(stderr=True).print(marked, soft_wrap=True)
+    """Prints a line on stderr; on a terminal, one that is too long goes on at a word.
+
+    A command at its end is then a line of its own, so that it can be copied.
+    """
+    terminal = Terminal(stderr=True)
+    mark = f"mtwrappers: {word}: "
+    lines = [mark + printable(" ".join(text.split()))]
+    if terminal.file.isatty() and cell_len(lines[0]) > terminal.width:
+        reason, colon, command = lines[0].rpartition(": mtwrappers ")
+        commands = [f"  mtwrappers {command}"] if colon else []
+        lines = textwrap.wrap(
+            f"{reason}:" if colon else command,
+            terminal.width,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        lines += commands
+    for number, line in enumerate(lines):
+        marked = Text(line)
+        marked.stylize(style, 0, 0 if number else len(mark))
+        terminal.print(marked, soft_wrap=True)
 
 
 def progress_bar() -> Any:

@@ -58,7 +58,8 @@ def reference(name: str, like: AnyResult | None = None) -> dict[str, AnyResult]:
                     f"by {protocol.label} on {protocol.benchmark} {protocol.env_name or ''}".strip()
                 )
             raise ValueError(
-                f"no reference result of {name!r} was measured {by}; there are {of_name}"
+                f"no reference result of {name!r} was measured {by}; evaluate by the protocol of "
+                f"one of these: {', '.join(of_name)}"
             )
         of_name = alike
     return {label: read_claim(files[label]) for label in of_name}

@@ -84,6 +84,29 @@ def test_a_pipe_has_none_unless_they_are_forced(capsys, monkeypatch):
     assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
 
 
+def test_a_long_error_goes_on_at_a_word_on_a_terminal_and_is_one_line_in_a_pipe(
+    terminal, monkeypatch, capsys
+):
+    monkeypatch.setenv("NO_COLOR", "1")
+    said = (
+        "mtwrappers: error: unknown class 'raech-v3' of MT10; did you mean 'reach-v3' or",
+        "'drawer-close-v3'?",
+    )
+    arguments = ("rollout", "MT10", "--task", "raech-v3")
+    assert [line.rstrip() for line in terminal(*arguments)[1].splitlines()] == [*said]
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert capsys.readouterr().err == f"{' '.join(said)}\n"
+
+
+def test_a_command_in_a_long_error_is_a_line_of_its_own(terminal, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert [line.rstrip() for line in terminal("record", "MT10")[1].splitlines()] == [
+        "mtwrappers: error: --out is required, or --resume; such as:",
+        "  mtwrappers record MT10 --out minari:metaworld/mt10-expert-v0",
+    ]
+
+
 def test_a_progress_bar_is_drawn_on_a_terminal_alone(capsys):
     with console.progress_bar() as bar:
         bar.add_task("episodes", total=3, rate="")

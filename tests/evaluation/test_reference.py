@@ -92,14 +92,14 @@ def test_an_unknown_name_is_refused_with_those_that_there_are(name, message):
 
 
 def test_no_result_of_a_protocol_is_said_with_those_that_there_are():
-    there = r"; there are \['experts/lerobot-0.6-states-MT50', "
+    there = "; evaluate by the protocol of one of these: experts/lerobot-0.6-states-MT50, "
     by = r"'experts' was measured by metaworld-3.1 \(\w{10}\) on "
     with pytest.raises(ValueError, match=f"{by}MT25{there}"):
         reference("experts", measured(MT10.on("MT25")))
     with pytest.raises(ValueError, match=f"{by}MT1 push-v3{there}"):
         reference("experts", measured(MT10.on("MT1", "push-v3")))
     with pytest.raises(
-        ValueError, match=r"by tdmpc2 on MT10 \(\w{10}, not .* protocol\) on MT10; th"
+        ValueError, match=r"by tdmpc2 on MT10 \(\w{10}, not .* protocol\) on MT10; ev"
     ):
         reference("experts", measured(protocols["tdmpc2"].on("MT10")))
     alone = EvaluationResult([Episode("reach-v3", 0, 1.0, 5, True, True)])
