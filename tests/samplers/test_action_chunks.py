@@ -121,6 +121,7 @@ class Noise:
 
 @all_modes
 @pytest.mark.parametrize("way", WAYS_TO_ASK, ids=str)
+@pytest.mark.slow_but("SameStep", "{}", "{'policy_in': 'workers'}")
 def test_results_are_the_same_wherever_the_policy_is_asked(mode, way):
     """Rows are out of phase, as episodes have 2, 3 and 5 steps; chunks have 3."""
     expected = evaluated(noise, action_chunk=3)
