@@ -391,11 +391,17 @@ def train(args: argparse.Namespace) -> Learner:
     checkpoint = args.out / "run.ckpt"
     if checkpoint.exists():
         mtwrappers.load_checkpoint(checkpoint, **run)
+        if progress["seed"] != args.seed:
+            raise SystemExit(
+                f"{args.out} has a run with --seed {progress['seed']}, got --seed {args.seed}: "
+                "choose --out"
+            )
         print(f"continues after {progress['iteration'] * n} steps", flush=True)
     else:
         obs, infos = envs.reset(seed=args.seed)
         statistics.update(obs[:, :OBS])
         progress |= {
+            "seed": args.seed,
             "iteration": 0,
             "obs": obs,
             "task_names": list(infos["task_name"]),

@@ -82,14 +82,20 @@ def train(out: Path, steps: int, seed: int, save_every: int, workers: int) -> No
     Args:
         out: The folder of the run; a point is a folder in it, named after its steps.
         steps: Of all environments.
-        seed: Of the networks, the environments and their goals.
+        seed: Of the networks, the environments and their goals; that of the run which goes on.
         save_every: Steps from a point to the next, a multiple of 5,000.
         workers: Processes that step the environments; with 0 this one does. The numbers are the
             same.
     """
     before = points(out)
-    if before and int(before[-1].name) >= steps:
-        return
+    if before:
+        begun = PPO.load(before[-1] / "model", device="cpu").seed
+        if begun != seed:
+            raise SystemExit(
+                f"{out} has a run with --seed {begun}, got --seed {seed}: choose --out"
+            )
+        if int(before[-1].name) >= steps:
+            return
     start = time.perf_counter()
     envs, model, run = make(before[-1] if before else None, seed, workers)
     while model.num_timesteps < steps:

@@ -40,6 +40,9 @@ def run(given: Mapping[str, Any], out: str | None, resume: str | None) -> int:
         if resume is None:
             settings = _new_settings(given, store, unfinished)
         elif store.path.exists():
+            settings = _recorded(store)
+            policy = dataclasses.replace(settings, **given).marker["policy"]
+            _require_same({**given, "policy": policy}, settings.marker, store)
             unfinished.remove()  # a kill has left it
             say(f"The recording of {resume} is complete: see {store.path}.")
             return 0
@@ -107,18 +110,38 @@ def _resumed(given: Mapping[str, Any], store: Store, unfinished: Unfinished) -> 
             "install the versions it was started with"
         )
     settings = Settings.from_dict(begun)
-    for name, value in dataclasses.asdict(settings).items():
-        if (got := given.get(name)) not in (None, value):
-            raise UsageError(
-                f"{store.address} was started with {name} {reprlib.repr(value)}, got "
-                f"{reprlib.repr(got)}"
-            )
+    _require_same(given, dataclasses.asdict(settings), store)
     if settings.policy not in ("expert", given.get("policy")):
         # What code to run comes from the command alone, not from a file that is read.
         raise UsageError(
             f"{store.address} was started with a policy of your own: pass --policy again"
         )
     return settings
+
+
+def _recorded(store: Store) -> Settings:
+    """The settings that a complete dataset was recorded with."""
+    try:
+        found = store.marker()
+    except (OSError, ValueError) as exc:  # another command has written something else there
+        found, why = None, f": {exc}"
+    else:
+        why = ""
+    if found is None:
+        raise UsageError(
+            f"{store.path} exists, and was not made by mtwrappers record{why}; choose another --out"
+        )
+    return Settings.from_dict(found)
+
+
+def _require_same(given: Mapping[str, Any], begun: Mapping[str, Any], store: Store) -> None:
+    """Refuses settings that are given and not those of what is there."""
+    for name, value in begun.items():
+        if (got := given.get(name)) not in (None, value):
+            raise UsageError(
+                f"{store.address} was started with {name} {reprlib.repr(value)}, got "
+                f"{reprlib.repr(got)}"
+            )
 
 
 def _record(store: Store, unfinished: Unfinished, settings: Settings, own: Own | None) -> int:

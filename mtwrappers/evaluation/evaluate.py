@@ -95,7 +95,8 @@ def evaluate(
 
     **Training goes on afterwards** with a `reset`. The choice of its tasks is as it was: the
     strategy, the history that a curriculum looks at, and the task stream. So are the statistics of
-    wrappers that normalize. The environments' other random streams are left where the last
+    wrappers that normalize, and, in the environments of Meta-World's ids, the goals, sentences and
+    looks that training draws next. The environments' other random streams are left where the last
     episodes ended; ``reset(seed=...)`` begins them anew, and the choice of tasks with them.
 
     **Rewards** are the environments' own. Normalization of rewards (by whatever has
@@ -193,7 +194,7 @@ def evaluate(
         if evidence is not None:
             writer = stack.enter_context(EvidenceWriter(evidence, agenda.finished))
         sizes = inner.meta_batch_size, inner.envs_per_task
-        run = _Run(policy, sizes, action_chunk, seed, agenda.left, max_episode_steps, scale, raw)
+        run = _Run(policy, sizes, action_chunk, agenda.left, max_episode_steps, scale, raw)
         with bar.of("episodes", len(agenda.planned), counts=not remote) as advance:
             if remote:
                 ended = _run_in_workers(run, inner, observers, writer)
@@ -269,7 +270,6 @@ class _Run:
         policy: The policy, pickled where it is sent.
         sizes: ``M`` and ``K`` of all environments.
         action_chunk: How many actions of a chunk are executed, or ``None``.
-        seed: Of the evaluation.
         plan: The episodes of each environment, ``N`` lists.
         max_episode_steps: When episodes are cut, or ``None``.
         scale: What `frozen` yields of all environments, like ``raw``.
@@ -279,7 +279,6 @@ class _Run:
     policy: Any
     sizes: tuple[int, int]
     action_chunk: int | None
-    seed: int
     plan: Sequence[Sequence[PlannedEpisode]]
     max_episode_steps: int | None
     scale: NDArray[np.float64]
@@ -297,7 +296,6 @@ class _Run:
             self.policy,
             *self.sizes,
             rows,
-            (self.seed,),
             action_chunk=self.action_chunk,
             action_shape=envs.single_action_space.shape,
         )
@@ -312,6 +310,10 @@ class _Run:
                     observer.begin(i, one)
             return obs
 
+        def seeds(which: Sequence[int]) -> list[int]:
+            planned = (tally.present(i).seed for i in which)
+            return [seed for seed in planned if seed is not None]  # which none is here
+
         quotas, limit = np.array([len(own) for own in plan], dtype=np.int64), self.max_episode_steps
         # Wrappers of vector environments count on the autoreset.
         alone = envs is envs.unwrapped
@@ -322,7 +324,7 @@ class _Run:
                 quotas,
                 None,
                 names=tally.names,
-                seeds=lambda rows: [tally.present(i).seed or 0 for i in rows],
+                seeds=seeds,
                 begin=begin,
                 observe=[tally],
                 max_episode_steps=limit,

@@ -166,6 +166,8 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         self._paraphrase = 0
         self._has_paraphrases = has_paraphrases(described)
         self._sentence_stream: Generator | None = None
+        # Where the streams of an evaluation are, beside those of training.
+        self._of_evaluation: dict[str, Any] | None = None
         self.terminate_on_success = check_flag(terminate_on_success, "terminate_on_success")
 
     @property
@@ -328,21 +330,21 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Begins an episode as `TaskSetMTEnv.reset` does."""
-        if seed is None or not self.keeps_selection:
+        if not self.keeps_selection:
             return super().reset(seed=seed, options=options)
-        # In an evaluation goals, sentences and how episodes look follow from its seeds; training
-        # continues with its own.
-        before = [(stream, stream.get_state()) for stream in self._streams().values()]
-        sentences = self._sentence_stream
-        if self._continuous is not None:
+        # In an evaluation goals, sentences and how episodes look follow from its seeds, also in
+        # the resets after a seeded one; training continues with streams of its own.
+        self._seed_itself()
+        of_training = self._get_streams()
+        if self._of_evaluation is not None:
+            self._set_streams(self._of_evaluation)
+        if seed is not None and self._continuous is not None:
             self._continuous.goals.seed(seed)
         try:
             return super().reset(seed=seed, options=options)
         finally:
-            for stream, state in before:
-                stream.set_state(state)
-            if sentences is not None:  # a seed has replaced it
-                self._sentence_stream = sentences
+            self._of_evaluation = self._get_streams()
+            self._set_streams(of_training)
 
     def close(self) -> None:
         """Closes every class that was built, and lets go of it. A later `reset` builds it anew."""
@@ -352,9 +354,9 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def get_state(self) -> dict[str, Any]:
         """The state between two episodes, ready for JSON: the task, streams and settings."""
         state = {**super().get_state(), "terminate_on_success": self.terminate_on_success}
-        state |= {name: stream.get_state() for name, stream in self._streams().items()}
-        if self._sentence_stream is not None:
-            state["sentence_stream"] = dict(self._sentence_stream.bit_generator.state)
+        state |= self._get_streams()
+        if self.keeps_selection and self._of_evaluation is not None:
+            state["evaluation_streams"] = dict(self._of_evaluation)
         return state
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -365,6 +367,21 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             raise ValueError(f"expected a state of an environment {expected} variation")
         super().set_state(state)
         self.terminate_on_success = state["terminate_on_success"]
+        if (found := state.get("evaluation_streams")) is not None:
+            self._set_streams(found)  # which checks them
+            found = self._get_streams()
+        self._of_evaluation = found
+        self._set_streams(state)
+
+    def _get_streams(self) -> dict[str, Any]:
+        """The states of the streams of goals, of variation and of sentences, ready for JSON."""
+        state = {name: stream.get_state() for name, stream in self._streams().items()}
+        if self._sentence_stream is not None:
+            state["sentence_stream"] = dict(self._sentence_stream.bit_generator.state)
+        return state
+
+    def _set_streams(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `_get_streams` returned, which may come from a file."""
         if self._sentence_stream is not None:
             set_generator(self._sentence_stream, state["sentence_stream"])
         for name, stream in self._streams().items():

@@ -50,7 +50,8 @@ class LeRobotStore:
     )
 
     def __init__(self, name: str) -> None:
-        self._dataset = import_extra("lerobot.datasets.lerobot_dataset", "lerobot").LeRobotDataset
+        datasets = import_extra("lerobot.datasets.lerobot_dataset", "lerobot")
+        self._dataset, self._metadata = datasets.LeRobotDataset, datasets.LeRobotDatasetMetadata
         home: Path = import_extra("lerobot.utils.constants", "lerobot").HF_LEROBOT_HOME
         hub: Any = import_extra("huggingface_hub.utils", "lerobot")
         try:
@@ -106,6 +107,7 @@ class LeRobotStore:
         described = {
             "env_spec": json.loads(env.spec.to_json()),
             "algorithm": settings.algorithm,
+            "settings": settings.marker,
             "requirements": requirements(self.packages),
             "video": settings.video,
             "episodes": about,
@@ -120,7 +122,9 @@ class LeRobotStore:
     def read(self, path: Path) -> Iterator[Stored]:
         """The episodes of the dataset that is at a path."""
         about = _described(path)
-        dataset = self._dataset(self._name, root=path, video_backend=_BACKEND)
+        with _offline():
+            self._require_files(path, len(about["episodes"]))
+            dataset = self._dataset(self._name, root=path, video_backend=_BACKEND)
         lossy = set(dataset.meta.video_keys)
         rows = dataset.hf_dataset.with_format("numpy")
         ends = np.cumsum([one["length"] for one in dataset.meta.episodes])
@@ -134,6 +138,23 @@ class LeRobotStore:
             own = {**own, "rand_vec": np.array(own["rand_vec"])}
             yield Stored(own.pop("seed"), own, columns["action"], columns)
 
+    def _require_files(self, path: Path, episodes: int) -> None:
+        """Raises `RecordingError` if a file is missing, which LeRobot would try to download."""
+        for pattern in ("meta/info.json", "meta/tasks.parquet", "meta/episodes/*/*.parquet"):
+            if not any(path.glob(pattern)):
+                raise RecordingError(f"there is no {path / pattern}, and nothing is downloaded")
+        meta = self._metadata(self._name, root=path)
+        if meta.total_episodes != episodes:
+            raise RecordingError(
+                f"{path / _ABOUT} has {episodes} episodes, and {path / 'meta' / 'info.json'} "
+                f"{meta.total_episodes}"
+            )
+        for i in range(episodes):
+            videos = [meta.get_video_file_path(i, key) for key in meta.video_keys]
+            for file in (meta.get_data_file_path(i), *videos):
+                if not (path / file).is_file():
+                    raise RecordingError(f"there is no {path / file}, and nothing is downloaded")
+
     def spec(self) -> Mapping[str, Any]:
         """The spec of its environment."""
         found: Mapping[str, Any] = _described(self.path)["env_spec"]
@@ -143,6 +164,28 @@ class LeRobotStore:
         """The packages that it was recorded with."""
         found: list[str] = _described(self.path)["requirements"]
         return found
+
+    def marker(self) -> Any:
+        """The settings that it was recorded with, or ``None``."""
+        return _described(self.path).get("settings")
+
+
+@contextlib.contextmanager
+def _offline() -> Iterator[None]:
+    """Refuses what would go to the network, as ``HF_HUB_OFFLINE=1`` does."""
+    constants = import_extra("huggingface_hub.constants", "lerobot")
+    errors = import_extra("huggingface_hub.errors", "lerobot")
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as exc:
+        raise RecordingError(
+            "LeRobot would download what its files lack, and nothing is downloaded: "
+            f"{str(exc).splitlines()[0]}"
+        ) from None
+    finally:
+        constants.HF_HUB_OFFLINE = before
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from mtwrappers.recording.record import Env, Settings, requirements
 from mtwrappers.state.files import opened
 
 _ROOT = "MINARI_DATASETS_PATH"
+_MARKER = "mtwrappers_settings"  # among the metadata
 # Of a chunk in the file, which is compressed and read at once.
 _CHUNK_BYTES = 2**20
 _MAX_METADATA = 2**28  # the bounds of each pixel are in it
@@ -87,7 +88,8 @@ class MinariStore:
             dataset.storage.update_episode_metadata(about)
         path = place / self._name
         self._compress(path / "data" / "main_data.hdf5")
-        dataset.storage.update_metadata({"dataset_size": dataset.storage.get_size()})
+        size = dataset.storage.get_size()
+        dataset.storage.update_metadata({"dataset_size": size, _MARKER: settings.marker})
         namespaces = import_extra("minari.namespace", "minari")
         if self._namespace and self._namespace not in namespaces.list_local_namespaces():
             namespaces.create_namespace(self._namespace)
@@ -121,6 +123,10 @@ class MinariStore:
         """The packages that it was recorded with."""
         found: list[str] = self._metadata(self.path)["requirements"]
         return found
+
+    def marker(self) -> Any:
+        """The settings that it was recorded with, or ``None``."""
+        return self._metadata(self.path).get(_MARKER)
 
     def _metadata(self, path: Path) -> Any:
         with opened(path / "data" / "metadata.json", _MAX_METADATA) as file:

@@ -73,8 +73,17 @@ class Settings:
 
     @property
     def algorithm(self) -> str:
-        """The name of who acts."""
-        return "Meta-World's scripted experts" if self.policy == "expert" else self.policy
+        """The name of who acts, without the folder of a file."""
+        if self.policy == "expert":
+            return "Meta-World's scripted experts"
+        source, colon, name = self.policy.rpartition(":")
+        return f"{Path(source).name}{colon}{name}"
+
+    @property
+    def marker(self) -> dict[str, Any]:
+        """All settings as a dataset has them, which names no folder of this machine."""
+        policy = self.policy if self.policy == "expert" else self.algorithm
+        return {**asdict(self), "policy": policy}
 
     def make(self) -> Env:
         """The environment that is recorded. An episode ends at its first success."""
@@ -127,6 +136,9 @@ class Store(Protocol):
 
     def requirements(self) -> list[str]:
         """The packages that it was recorded with, such as ``"numpy==2.3.1"``."""
+
+    def marker(self) -> Any:
+        """The `Settings.marker` that it was recorded with, or ``None``."""
 
 
 def record(

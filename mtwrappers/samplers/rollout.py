@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.samplers.nested import with_text_arrays
+from mtwrappers.samplers.nested import has_texts, with_text_arrays
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.task_texts import NamesOf, read_texts, task_names
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
@@ -36,7 +36,7 @@ class Step(NamedTuple):
             Texts are an array ``(N,)`` of strings, dtype object.
         actions: The policy's actions, ``(N, A)``.
         agent_infos: The policy's agent infos, a nested dict of arrays ``(N, ...)``.
-        next_observations: The observations that the step returned, ``(N, O)``.
+        next_observations: The observations that the step returned, in the same form.
         rewards: ``(N,)`` float64.
         terminated: ``(N,)`` bool.
         truncated: ``(N,)`` bool.
@@ -144,6 +144,8 @@ def rollout(
     finished = np.ones(len(left), dtype=np.bool_)
     executor: MetaVectorEnv = envs.unwrapped
     space = envs.single_observation_space
+    texts = has_texts(space)
+    obs = with_text_arrays(space, obs) if texts and begin is None else obs
     if not counted.all():
         executor.pause(~counted)
     infos = infos or {}
@@ -157,12 +159,12 @@ def rollout(
             begun[began] = steps
             if begin is not None:
                 obs = begin(began)
+                obs = with_text_arrays(space, obs) if texts else obs
             if seeds is not None:
                 rows = np.flatnonzero(began).tolist()
                 policy.seed(rows, seeds(rows))
             if policy.texts:
                 _describe(policy, executor, began, infos, names)
-        obs = with_text_arrays(space, obs)
         start = clock()
         if any_began:
             policy.reset(began)
@@ -182,7 +184,10 @@ def rollout(
                     f"episodes of environments {stuck} have not ended after {ENDLESS:,} steps: "
                     "pass max_episode_steps, here or to the environments"
                 )
-        step = Step(began, counted, finished, obs, actions, agent_infos, *result)
+        next_obs, *rest = result
+        if texts:
+            next_obs = with_text_arrays(space, next_obs)
+        step = Step(began, counted, finished, obs, actions, agent_infos, next_obs, *rest)
         for observer in observe:
             observer(step)
         obs, infos = step.next_observations, step.infos

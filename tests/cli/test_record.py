@@ -212,7 +212,13 @@ def test_a_policy_of_ones_own_is_recorded_within_the_bounds_and_again_the_same(o
         assert main([*command, "--policy", f"{own}:reach"]) == 0
         dataset = minari.load_dataset(f"tests/{name}-v0")
         data.append([(one.actions.tolist(), one.observations.tolist()) for one in dataset])
-        assert dataset.storage.metadata["algorithm_name"] == f"{own}:reach"
+        assert dataset.storage.metadata["algorithm_name"] == "own.py:reach"
+        about = own.parent / f"tests/{name}-v0/data/metadata.json"
+        assert str(own.parent) not in about.read_text()
+        resume = ["record", "--resume", out, "--policy"]
+        assert main([*resume, f"{own}:reach"]) == 0
+        line = f"{out} was started with policy 'own.py:reach', got 'own.py:act'"
+        assert refused(capsys, *resume, f"{own}:act") == line
         assert max(np.abs(one.actions).max() for one in dataset) <= 1
     assert data[0] == data[1]
     assert data[0][0] != data[0][1]
@@ -255,6 +261,32 @@ def test_a_name_that_is_taken_is_refused_before_an_episode_is_run(monkeypatch, c
     assert main(["record", "--resume", DATASET]) == 0
     path = tmp_path / NAME
     assert capsys.readouterr().out == f"The recording of {DATASET} is complete: see {path}.\n"
+    resume = ["record", "MT1", "--goals", "3", "--episodes", "1", "--resume", DATASET]
+    assert main(resume) == 0
+    for option, given, said in (
+        ("--seed", "1", "seed 0, got 1"),
+        ("--episodes", "2", "episodes 1, got 2"),
+        ("--policy", "mine.py:act", "policy 'expert', got 'mine.py:act'"),
+        ("--task", "push-v3", "task [], got ['push-v3']"),
+    ):
+        line = f"{DATASET} was started with {said}"
+        assert refused(capsys, *resume, option, given) == line
+    line = f"{DATASET} was started with benchmark 'MT1', got 'MT10'"
+    assert refused(capsys, "record", "MT10", "--resume", DATASET) == line
+
+
+def test_a_dataset_that_another_program_made_is_not_taken_for_complete(capsys, tmp_path):
+    main(ONE)
+    about = tmp_path / NAME / "data" / "metadata.json"
+    data = json.loads(about.read_text())
+    assert data.pop("mtwrappers_settings")["benchmark"] == "MT1"
+    about.write_text(json.dumps(data))
+    line = f"{tmp_path / NAME} exists, and was not made by mtwrappers record"
+    assert refused(capsys, "record", "--resume", DATASET).startswith(line)
+    about.write_text(json.dumps({**data, "mtwrappers_settings": {"seed": 3}}))
+    assert refused(capsys, "record", "--resume", DATASET).startswith("expected settings ['benc")
+    about.unlink()
+    assert refused(capsys, "record", "--resume", DATASET).startswith(line)
 
 
 @pytest.mark.usefixtures("_never_run")

@@ -7,8 +7,9 @@ from contextlib import closing
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode, VectorWrapper
 
-from mtwrappers import evaluate, protocols
+from mtwrappers import evaluate, few_shot_evaluate, protocols
 from mtwrappers.cli.protocols import FIELDS
 from mtwrappers.evaluation import Episode, EvaluationResult, VerificationError, verify
 from mtwrappers.evaluation.protocol import Protocol
@@ -181,3 +182,65 @@ def test_nothing_is_added_where_no_class_has_paraphrases():
     assert Episode.from_dict({**episode.to_dict(), "paraphrase": 3}).to_dict()["paraphrase"] == 3
     with pytest.raises(ValueError, match="paraphrase of an episode must be"):
         Episode.from_dict({**episode.to_dict(), "paraphrase": "one"})
+
+
+# Training and evaluation on the same environments.
+
+TWENTY = {"reach-v3": [f"Reach {i}" for i in range(20)]}
+REACH = {"env_name": "reach-v3", "descriptions": TWENTY, "max_episode_steps": 2, "num_goals": 2}
+TWO = {"num_envs": 2, "envs_per_task": 2}
+
+
+class Wrapped(VectorWrapper):
+    """Environments whose autoreset an evaluation cannot switch off."""
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+@pytest.mark.parametrize("wrap", [lambda envs: envs, Wrapped], ids=["bare", "wrapped"])
+def test_training_draws_the_same_sentences_after_an_evaluation(mode, wrap):
+    found = []
+    for evaluates in (False, True):
+        envs = wrap(gymnasium.make_vec("mtwrappers/MT1-v0", autoreset_mode=mode, **REACH, **TWO))
+        with closing(envs):
+            envs.reset(seed=5)
+            if evaluates:
+                evaluate(lambda obs: np.zeros((2, 4)), envs, 4)
+            found.append([envs.reset()[1]["paraphrase"].tolist() for _ in range(3)])
+    assert found == [[[3, 2], [6, 15], [3, 5]]] * 2
+
+
+def test_training_that_nobody_seeded_draws_the_same_sentences_after_an_evaluation():
+    found = []
+    for evaluates in (False, True):
+        with closing(gymnasium.make_vec("mtwrappers/MT1-v0", seed=1, **REACH, **TWO)) as envs:
+            if evaluates:
+                evaluate(lambda obs: np.zeros((2, 4)), envs, 2, seed=7)
+            found.append([envs.reset()[1]["paraphrase"].tolist() for _ in range(3)])
+    assert found == [[[15, 7], [12, 0], [15, 4]]] * 2
+
+
+class Remembers:
+    """A policy that could remember the episodes of a trial."""
+
+    def begin_trial(self):
+        pass
+
+    def __call__(self, observations):
+        return np.zeros((len(observations), 4), np.float32)
+
+
+def test_sentences_of_few_shot_trials_follow_from_their_seed_and_leave_those_of_training():
+    kwargs = {**REACH, **TWO, "sample_tasks_on_reset": False}
+    sentences, later = [], []
+    for before in (None, 5, 6):
+        with closing(gymnasium.make_vec("mtwrappers/ML1-train-v0", **kwargs)) as envs:
+            if before is not None:
+                envs.reset(seed=before)
+            result = few_shot_evaluate(
+                Remembers(), envs, trials=2, adaptation_episodes=1, evaluation_episodes=1, seed=3
+            )
+            sentences.append([one.paraphrase for one in result.episodes])
+            if before is not None:
+                later.append(envs.reset()[1]["paraphrase"].tolist())
+    assert sentences == [[9, 17, 18, 1, 18, 3, 14, 11]] * 3
+    assert later == [[3, 2], [2, 17]]

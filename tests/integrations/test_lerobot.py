@@ -28,6 +28,7 @@ from tests.fakes import ROOT, run_python
 pytest.importorskip("lerobot")
 
 import torch
+from huggingface_hub import constants
 from lerobot.configs import PreTrainedConfig
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.envs import close_envs, env_to_policy_features, make_env
@@ -42,6 +43,7 @@ from pyarrow.parquet import read_table
 import mtwrappers.adapters.lerobot  # noqa: F401 # which registers the environment
 from mtwrappers.adapters.lerobot_envs import LeRobotEnv
 from mtwrappers.metaworld.camera import Camera
+from mtwrappers.recording import lerobot as recording
 
 # LeRobot's libraries have many.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -371,6 +373,31 @@ def test_a_dataset_with_video_is_verified_but_for_its_frames(home, capsys):
     assert main(["record", *one, "--out", "lerobot:me/video"]) == 0
     assert [path.suffix for path in (home / "me/video/videos").rglob("*.mp4")] == [".mp4"]
     assert main(["verify", "lerobot:me/video"]) == 0
+    # What was recorded by another command is not taken for this one's.
+    capsys.readouterr()
+    assert main(["record", *one, "--resume", "lerobot:me/video"]) == 0
+    with pytest.raises(SystemExit, match="2"):
+        main(["record", *one, "--seed", "3", "--resume", "lerobot:me/video"])
+    assert "lerobot:me/video was started with seed 0, got 3" in capsys.readouterr().err
+    # Nothing that is missing is looked for on the network.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("socket.socket.connect", lambda *args: pytest.fail("went to the network"))
+        patch.setattr("socket.getaddrinfo", lambda *args, **kw: pytest.fail("went to the network"))
+        for pattern in ("*.mp4", "data/*/*.parquet", "tasks.parquet", "episodes/*/*.parquet"):
+            [file] = (home / "me/video").rglob(pattern)
+            file.rename(kept := home / "kept")
+            assert main(["verify", "lerobot:me/video"]) == 1
+            said = capsys.readouterr()
+            assert "there is no" in said.out + said.err
+            assert "nothing is downloaded" in said.out + said.err
+            kept.rename(file)
+        assert main(["verify", "lerobot:me/video"]) == 0
+        with (
+            pytest.raises(recording.RecordingError, match="LeRobot would download"),
+            recording._offline(),
+        ):
+            LeRobotDataset("me/nothing", root=home / "me/nothing", video_backend="pyav")
+        assert not constants.HF_HUB_OFFLINE
 
 
 def test_a_dataset_has_an_image_for_each_camera(home, capsys):

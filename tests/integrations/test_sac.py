@@ -1,6 +1,7 @@
 """Multi-task SAC in a single file: its parts, and a run that is killed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -194,6 +195,12 @@ def test_a_run_that_is_killed_goes_on_to_the_same_weights(script, whole, tmp_pat
     for point in ("300.npz", "600.npz"):
         with np.load(out / "points" / point) as a, np.load(tmp_path / "points" / point) as b:
             assert all((a[name] == b[name]).all() for name in a.files)
+
+
+def test_a_run_does_not_go_on_with_another_seed(script, whole):
+    line = re.escape(f"{whole[0]} has a run with --seed 1, got --seed 2: choose --out")
+    with pytest.raises(SystemExit, match=line):
+        script.main([*TINY, "--out", str(whole[0]), "--seed", "2"])
 
 
 def test_the_points_in_the_repository_are_of_one_run_under_one_protocol():

@@ -1,5 +1,6 @@
 """Stable-Baselines3 trains on our ids, one environment and many."""
 
+import re
 from functools import partial
 
 import gymnasium
@@ -119,6 +120,18 @@ def test_the_example_learns_and_continues_with_the_same_numbers(tmp_path):
     assert results[0].per_task["button-press-topdown-v3"]["return"].value > 200
     assert results[0].per_task["door-open-v3"]["return"].value > 400
     assert [path.name for path in example.points(tmp_path / "parts")] == ["00010000", "00020000"]
+
+
+def test_the_example_does_not_go_on_with_another_seed(tmp_path):
+    example = load_example("sb3_ppo.py")
+    envs, model, run = example.make(None, 1, 0)
+    example.save(tmp_path / "00010000", model, run)
+    envs.close()
+    line = f"{tmp_path} has a run with --seed 1, got --seed 2: choose --out"
+    for steps in ("10000", "20000"):
+        with pytest.raises(SystemExit, match=re.escape(line)):
+            example.main(["--seed", "2", "--steps", steps, "--out", str(tmp_path)])
+    assert [path.name for path in tmp_path.iterdir()] == ["00010000"]
 
 
 @needs_proc

@@ -183,6 +183,14 @@ def test_the_state_carries_the_stream_of_paraphrases():
     other = MetaWorldMTEnv("CustomMT", **{**OWN, "descriptions": {**TABLE, "push-v3": "x"}})
     with pytest.raises(ValueError, match="expected the state of an environment on the tasks"):
         other.set_state(env.get_state())
+    env.keeps_selection = again.keeps_selection = True  # in an evaluation, whose worker is killed
+    env.reset(seed=2)
+    assert json.dumps(env.get_state()).count("PCG64") == 4
+    again.set_state(json.loads(json.dumps(env.get_state())))
+    for one in (env, again):
+        assert [one.reset()[1]["paraphrase"] for _ in range(5)] == drawn(2, 6)[1:]
+        one.keeps_selection = False
+        assert [one.reset()[1]["paraphrase"] for _ in range(4)] == drawn(2, 10)[6:]
     state = env.get_state()
     state["sentence_stream"] = 3
     with pytest.raises(TypeError, match="expected the state of a generator, got 3"):

@@ -169,6 +169,7 @@ def test_an_evaluation_in_between_leaves_the_stream_of_training_alone():
         if evaluates:
             env.unwrapped.keeps_selection = True
             env.reset(seed=77)
+            env.reset()  # the next episode of the evaluation
             env.unwrapped.keeps_selection = False
         env.reset()
         looks.append(drawn(env))

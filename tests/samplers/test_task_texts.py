@@ -9,6 +9,8 @@ import pytest
 from gymnasium.wrappers.vector import TransformReward
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaSampler, Sampler, evaluate, few_shot_evaluate
+from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.samplers.rollout import rollout
 from mtwrappers.vector.make import make_executor
 from tests.evaluation.fakes import ScriptedEnv, drawn, ones
 from tests.fakes import equal
@@ -274,3 +276,20 @@ def test_meta_learning_hides_names_and_sentences_unless_they_are_asked_for():
         policy = Asks()
         few_shot_evaluate(policy, envs, 1, 1, 1)
         assert policy.seen == {"reach-v3"}
+
+
+def test_texts_are_arrays_in_the_observations_before_and_after_a_step():
+    kwargs = {"env_name": "reach-v3", "max_episode_steps": 3, "num_goals": 1, "envs_per_task": 2}
+    seen = []
+    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", instruction=True, **kwargs)) as envs:
+        rollout(
+            envs,
+            PolicyCaller(lambda observations: np.zeros((2, 4)), 1, 2),
+            np.array([2, 1]),
+            envs.reset(seed=0)[0],
+            observe=[lambda step: seen.extend([step.observations, step.next_observations])],
+        )
+    assert len(seen) == 12
+    for obs in seen:
+        assert obs["instruction"].dtype == object
+        assert obs["instruction"].tolist() == ["Reach a goal position"] * 2
