@@ -63,7 +63,8 @@ def test_all_files_together_are_small_and_none_is_of_anything_else():
 
 
 @pytest.mark.skipif(not WITH_EVIDENCE, reason="a source distribution, without the evidence")
-def test_the_readme_has_the_table_of_the_files():
+def test_the_readme_has_the_table_of_the_files(monkeypatch):
+    monkeypatch.setattr(script, "shipped", lambda: [*SHIPPED.values()])  # which are read already
     assert script.readme() == script.README.read_text(), "python -m benchmarks.reference --table"
 
 

@@ -121,6 +121,7 @@ class Noise:
 
 @all_modes
 @pytest.mark.parametrize("way", WAYS_TO_ASK, ids=str)
+@pytest.mark.slow_but("SameStep", "{}", "{'policy_in': 'workers'}")
 def test_results_are_the_same_wherever_the_policy_is_asked(mode, way):
     """Rows are out of phase, as episodes have 2, 3 and 5 steps; chunks have 3."""
     expected = evaluated(noise, action_chunk=3)
@@ -274,7 +275,7 @@ ask(ZEROS((1, 4, 2))) -> ValueError: expected actions of shape (6,) and more fro
 ask(ZEROS((4, 2))) -> ValueError: expected actions of shape (6,) and more from the policy, got (4, 2)
 ask(ZEROS((2, 3, 2)), get_actions=True) -> ValueError: ...of shape (M, K, H, 2) with H >= 3 from the policy, got (2, 3, 2): it returns one action for each row
 ask(ZEROS((2, 3, 1, 2)), get_actions=True) -> ValueError: ...chunks of 1, shape (2, 3, 1, 2): pass action_chunk=1 or less
-ask(ZEROS((6, 8, 2)), None) -> ValueError: expected actions of shape (6, 2) from the policy, got (6, 8, 2): if these are chunks of 8 actions, pass action_chunk=K (at the command line --action-chunk K; 1 to 8), the number of actions to execute
+ask(ZEROS((6, 8, 2)), None) -> ValueError: expected actions of shape (6, 2) from the policy, got (6, 8, 2): if these are chunks of 8 actions, pass action_chunk=K (at the command line --action-chunk K; 1 to 8), the number of actions to execute before the policy is called again
 ask(ZEROS((2, 3, 8, 2)), None, get_actions=True) -> ValueError: expected actions of shape (2, 3, 2) from the policy, got (2, 3, 8, 2): if these are chunks
 ask(ZEROS((6, 3, 2)), 0) -> ValueError: action_chunk must be
 ask(ZEROS((6, 3, 2)), True) -> ...Error: action_chunk must be

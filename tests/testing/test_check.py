@@ -579,7 +579,7 @@ def test_a_vector_environment_that_hangs_when_a_worker_is_killed_is_found(monkey
     resource_tracker.ensure_running()  # of Python, which stays
     before = children()
     report = check(lambda: Hanging([faults.WalkEnv] * 2))
-    assert wait_until(lambda: children() <= before, 2)
+    assert wait_until(lambda: children() <= before)
     assert report.failed == ("killed worker",), str(report)
     assert "hangs" in report["killed worker"].says
 
@@ -592,10 +592,10 @@ def test_an_answer_does_not_wait_for_what_was_left_behind():
         return "an answer"
 
     start = time.monotonic()
-    assert guarded(leave_a_process, 5) == "an answer"
-    assert time.monotonic() - start < 5
+    assert guarded(leave_a_process, 60) == "an answer"
+    assert time.monotonic() - start < 9
     with pytest.raises(RuntimeError, match="ended without an answer"):
-        guarded(lambda: os._exit(0), 5)
+        guarded(lambda: os._exit(0), 60)
 
 
 @pytest.mark.usefixtures("alone")

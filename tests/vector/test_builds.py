@@ -109,7 +109,7 @@ def test_a_kill_at_any_moment_from_the_start_on_changes_nothing(after):
     before = workers()
 
     def strike():
-        if wait_until(lambda: workers() - before, 5):
+        if wait_until(lambda: workers() - before):
             time.sleep(after)
             with suppress(ProcessLookupError):
                 os.kill(max(workers() - before), signal.SIGKILL)

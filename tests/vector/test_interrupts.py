@@ -16,14 +16,14 @@ import mtwrappers.vector
 from mtwrappers import MetaIterativeEnvExecutor
 from tests.fakes import equal
 from tests.vector.faults import BulkyEnv, fragile_makers, kill, parallel
-from tests.vector.processes import needs_proc
+from tests.vector.processes import PATIENCE, needs_proc
 
 pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind")]
 
 ROOM = os.path.dirname(mtwrappers.vector.__file__)
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 # One that counts as hung costs this and is seen by it.
-make = partial(parallel, fragile_makers(), on_worker_failure="recover", timeout=1)
+make = partial(parallel, fragile_makers(), on_worker_failure="recover", timeout=10)
 
 
 class Interrupt:
@@ -76,7 +76,7 @@ def what_is_wrong(envs, pids, expected):
     if not equal(results, expected):
         return "other results"
     seconds = time.monotonic() - begin
-    return f"{seconds:.1f} s" if seconds > 0.9 else ""
+    return f"{seconds:.1f} s" if seconds > 9 else ""
 
 
 @pytest.mark.filterwarnings("ignore:.*starting a replacement")
@@ -132,7 +132,7 @@ def test_an_interrupt_anywhere_in_this_process_leaves_the_journal_right(use):
 
 @pytest.mark.filterwarnings("ignore:.*starting a replacement")
 def test_an_interrupt_in_the_middle_of_a_message_costs_the_worker_that_has_half_of_it():
-    with closing(parallel([BulkyEnv] * 4, on_worker_failure="recover", timeout=10)) as envs:
+    with closing(parallel([BulkyEnv] * 4, on_worker_failure="recover", timeout=100)) as envs:
         expected, (pid, other) = envs.reset(seed=0), envs.worker_pids
         os.kill(pid, signal.SIGSTOP)
         Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -142,6 +142,6 @@ def test_an_interrupt_in_the_middle_of_a_message_costs_the_worker_that_has_half_
             os.kill(pid, signal.SIGCONT)
         begin = time.monotonic()
         assert equal(envs.reset(seed=0), expected)
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < PATIENCE
         assert envs.recoveries == 1
         assert envs.worker_pids[1] == other

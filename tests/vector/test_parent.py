@@ -122,7 +122,7 @@ def test_a_call_during_another_thread_s_is_refused_and_disturbs_nothing():
 
 def test_a_signal_handler_may_close_in_the_middle_of_a_step(monkeypatch):
     monkeypatch.setattr("mtwrappers.vector.pool.CLOSE_TIMEOUT", 0.3)
-    envs = parallel(fragile_makers(fault=partial(time.sleep, 5)))
+    envs = parallel(fragile_makers(fault=partial(time.sleep, 100)))
     envs.reset(seed=0)
     pids = envs.worker_pids
 

@@ -72,7 +72,7 @@ def script(tmp_path, code, lines=1):
             assert all(map(is_alive, pids))
             yield process
             process.wait()
-            assert all_gone(pids, 3)
+            assert all_gone(pids, 12)
         finally:
             for pid in (process.pid, *pids):
                 if is_alive(pid):
@@ -81,7 +81,7 @@ def script(tmp_path, code, lines=1):
 
 HANGS = "envs.step_async([1, 0, 1]); time.sleep(0.2)"
 STOPS = "for pid in envs.worker_pids: os.kill(pid, signal.SIGSTOP)"
-FORKS = "if os.fork() == 0: time.sleep(4); os._exit(0)"
+FORKS = "if os.fork() == 0: time.sleep(15); os._exit(0)"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def interrupt(process):
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.2)
     os.killpg(process.pid, signal.SIGINT)
-    return process.communicate(timeout=10)
+    return process.communicate(timeout=60)
 
 
 def test_ctrl_c_in_a_step_leaves_an_executor_that_can_be_closed(tmp_path):
@@ -230,14 +230,14 @@ def test_ctrl_c_while_workers_begin_is_heard_by_their_parent_alone(tmp_path):
         for _ in range(2):
             process.stdout.readline()
         os.killpg(process.pid, signal.SIGINT)
-        assert process.communicate(timeout=10) == ("heard\n0 0\n", "")
+        assert process.communicate(timeout=60) == ("heard\n0 0\n", "")
 
 
 @pytest.mark.parametrize("leave", ["pass", "sys.exit(0)", "envs.step_async([0, 0, 0])", "del envs"])
 @pytest.mark.slow_but("del envs")
 def test_a_process_that_ends_without_closing_ends_quietly(leave, tmp_path):
     with script(tmp_path, f"envs = main([FragileEnv] * 3)\ninput()\n{leave}") as process:
-        assert process.communicate("\n", timeout=10) == ("", "")
+        assert process.communicate("\n", timeout=60) == ("", "")
         assert process.returncode == 0
 
 
@@ -264,7 +264,7 @@ others.close()
 @pytest.mark.slow
 def test_workers_do_not_close_a_dropped_executor_that_they_inherit(tmp_path):
     with script(tmp_path, DROPPED) as process:
-        assert process.communicate("\n", timeout=10) == ("True True True True\n", "")
+        assert process.communicate("\n", timeout=60) == ("True True True True\n", "")
         assert process.returncode == 0
 
 

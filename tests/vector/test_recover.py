@@ -26,7 +26,7 @@ from tests.vector.faults import (
     parallel,
     play_along,
 )
-from tests.vector.processes import needs_proc
+from tests.vector.processes import PATIENCE, needs_proc
 
 pytestmark = [
     needs_proc,
@@ -73,7 +73,7 @@ def test_a_worker_that_hangs_is_replaced_after_the_timeout(tmp_path):
         envs.reset(seed=0)
         begin = time.monotonic()
         assert envs.step(FAULT)[1].tolist() == [1.0] * 4
-        assert 1 <= time.monotonic() - begin < 5
+        assert 1 <= time.monotonic() - begin < PATIENCE
         assert envs.recoveries == 1
 
 
