@@ -138,5 +138,5 @@ def test_what_has_no_cameras_is_refused():
     env.reset(seed=0)
     with pytest.raises(ValueError, match=r"reach-v3 has no camera: .* got render_mode=None"):
         camera_parameters(env)
-    with pytest.raises(TypeError, match="expected one environment of mtwrappers on Meta-World"):
+    with pytest.raises(TypeError, match="expected a single environment of mtwrappers on Meta"):
         camera_parameters(gymnasium.make("CartPole-v1"))
