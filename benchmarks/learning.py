@@ -9,8 +9,9 @@ the faster of its two on two cores). They take turns. Every class has 50 goals, 
 sees; an episode is a success if it is one at any of its steps. With the defaults it runs for 27
 minutes. Nothing else should run.
 
-Writes a row per episode into ``learning.csv``, and draws the success rate against time and against
-steps, as the mean over classes of each one's last ten episodes. With ``--redraw`` it trains nothing
+Writes a row per episode into ``results/learning.csv``, and draws the success rate against time and
+against steps into ``results/learning.png``, as the mean over classes of each one's last ten
+episodes. With ``--redraw`` it trains nothing
 and draws the episodes of that file; ``--note`` puts a sentence below the chart.
 """
 
@@ -22,6 +23,7 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from types import ModuleType
 from typing import Any
 
@@ -31,7 +33,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import mtwrappers  # noqa: F401 (registers its ids)
-from benchmarks.common import HERE, table
+from benchmarks.common import HERE, RESULTS, table
 
 OURS, THEIRS = "mtwrappers", "Meta-World"
 SIDES = {OURS: "#2a6fb0", THEIRS: "#8a97a5"}
@@ -81,9 +83,9 @@ def curve(episodes: Episodes, axis: str, at: np.ndarray) -> np.ndarray:
 
 def plot(path: Path, runs: Runs, note: str = "") -> None:
     """Success against time and against steps: the mean over seeds, and their range."""
-    figure = Figure(figsize=(8, 3.6), layout="constrained", dpi=120)
+    figure = Figure(figsize=(4.8, 5.6), layout="constrained", dpi=200)
     for axes, (axis, unit, label) in zip(
-        figure.subplots(1, 2, sharey=True),
+        figure.subplots(2, 1, sharey=True),
         [("seconds", 60, "minutes of training"), ("steps", 1000, "thousand environment steps")],
         strict=True,
     ):
@@ -99,16 +101,16 @@ def plot(path: Path, runs: Runs, note: str = "") -> None:
         axes.yaxis.set_major_formatter(lambda rate, _: f"{rate:.0%}")
         axes.grid(color="#e3e7eb")
         axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].set_ylabel("episodes with success")
+        axes.set_ylabel("episodes with success")
     figure.axes[0].legend(frameon=False, loc="upper left")
     figure.suptitle(
-        f"PPO on {len(CLASSES)} Meta-World classes, two cores: mean and range of {len(own)} seeds",
+        f"PPO on {len(CLASSES)} Meta-World classes, two cores:\nmean and range of {len(own)} seeds",
         fontsize=11,
         x=0.01,
         ha="left",
     )
     if note:
-        figure.supxlabel(note, fontsize=9, x=0.01, ha="left")
+        figure.supxlabel(fill(note, 72), fontsize=9, x=0.01, ha="left")
     figure.savefig(path)
 
 
@@ -170,8 +172,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=4.5, help="per run (%(default)s)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--csv", type=Path, default=HERE / "learning.csv")
-    parser.add_argument("--plot", type=Path, default=HERE.parent / "docs/assets/learning.png")
+    parser.add_argument("--csv", type=Path, default=RESULTS / "learning.csv")
+    parser.add_argument("--plot", type=Path, default=RESULTS / "learning.png")
     parser.add_argument("--redraw", action="store_true", help="draw the file, without training")
     parser.add_argument("--note", default="", help="a sentence below the chart")
     args = parser.parse_args(argv)
@@ -179,7 +181,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         runs = read(args.csv)
     else:
         runs = train(args.seeds, args.minutes)
+        args.csv.parent.mkdir(exist_ok=True)
         write(args.csv, runs)
+    args.plot.parent.mkdir(exist_ok=True)
     plot(args.plot, runs, args.note)
     print(table(summary(runs)))
 

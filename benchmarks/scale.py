@@ -146,6 +146,7 @@ def ideal(costs: Costs, cluster: Cluster, nodes: int) -> dict[str, float]:
 
 
 MODELS = {"ideal": ideal, "path-wise": path_wise, "step-wise": step_wise}
+LABELS = {"ideal": "ideal", "path-wise": "whole trajectories", "step-wise": "step by step"}
 
 
 def rate(model: str, costs: Costs, cluster: Cluster, nodes: int) -> float:
@@ -163,21 +164,22 @@ def fitted(costs: Costs, cluster: Cluster, rates: Mapping[str, float]) -> Costs:
 
 def plot(path: Path, costs: Costs, cluster: Cluster) -> None:
     """Draws the rates, and says which term is the largest on the most nodes."""
-    axes = (figure := Figure(figsize=(8, 4.4), layout="constrained", dpi=120)).subplots()
+    axes = (figure := Figure(figsize=(4.8, 4.2), layout="constrained", dpi=200)).subplots()
     for model, style in zip(MODELS, ("#8a97a5 --", "#2a6fb0 -", "#c8553d -"), strict=True):
         rates = [rate(model, costs, cluster, nodes) for nodes in NODES]
         color, line = style.split()
-        axes.loglog(NODES, rates, color=color, lw=2, ls=line)
         terms = MODELS[model](costs, cluster, NODES[-1])
-        limit = f"\nlimit: {max(terms, key=lambda name: terms[name])}" if len(terms) > 1 else ""
-        axes.text(NODES[-1] * 1.08, rates[-1], model + limit, color=color, va="center")
+        limit = max(terms, key=lambda name: terms[name])
+        label = LABELS[model] + f"; limit: {limit}" * (len(terms) > 1)
+        axes.loglog(NODES, rates, color=color, lw=2, ls=line, label=label)
     axes.set_xlim(1, NODES[-1])
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel(f"nodes of {cluster.cores} cores, {cluster.envs} environments per core")
     axes.set_ylabel("environment steps per second")
     network = f"{cluster.latency * 1e6:g} µs, {cluster.bandwidth * 8e-9:g} Gbit/s between machines"
-    axes.set_title(f"MT10 on a cluster, modelled: {network}", fontsize=11, loc="left")
+    axes.set_title(f"MT10 on a cluster, modelled:\n{network}", fontsize=11, loc="left")
+    axes.legend(frameon=False, loc="upper left")
     axes.grid(color="#e3e7eb")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path)

@@ -19,10 +19,19 @@ import mtwrappers  # noqa: F401 (registers the ids)
 from mtwrappers.metaworld.experts import expert
 
 # Frames are drawn larger than a tile, which smooths their edges, and cut to where the hand moves.
-TILE, DRAWN, LABEL, FONT = 200, 500, 28, 18
+TILE, DRAWN, LABEL, FONT = 200, 500, 64, 26
 CUT = (100, 50, 500, 450)
 EVERY, LAST_STEP, PAUSE = 4, 240, 14  # steps per frame, steps at most, frames at the end
 MILLISECONDS = 60
+# Names that do not fit into a line at a size that a phone shows.
+LABELS = {
+    "button-press-topdown-v3": "button-press-\ntopdown",
+    "peg-insert-side-v3": "peg-insert-\nside",
+    "window-close-v3": "window-\nclose",
+    "window-open-v3": "window-\nopen",
+    "drawer-close-v3": "drawer-\nclose",
+    "drawer-open-v3": "drawer-\nopen",
+}
 # Colours of the table and the robot, and those of small things such as a goal.
 COMMON, RARE = 192, 63
 INK, PAPER, DONE = (38, 50, 56), (250, 250, 250), (46, 125, 50)
@@ -62,8 +71,9 @@ def tile(frame: Image.Image, name: str, solved: bool) -> Image.Image:
     image = Image.new("RGB", (TILE, TILE + LABEL), PAPER)
     image.paste(frame)
     draw = ImageDraw.Draw(image)
-    text, font = name.removesuffix("-v3"), ImageFont.load_default(FONT)
-    draw.text((TILE / 2, TILE + LABEL / 2), text, INK, font, anchor="mm")
+    text, font = LABELS.get(name, name.removesuffix("-v3")), ImageFont.load_default(FONT)
+    middle = (TILE / 2, TILE + LABEL / 2)
+    draw.multiline_text(middle, text, INK, font, anchor="mm", align="center")
     if solved:
         draw.rectangle((0, 0, TILE - 1, TILE - 1), outline=DONE, width=5)
     return image

@@ -27,7 +27,7 @@ MAKERS = {
     "MountainCar": partial(gymnasium.make, "MountainCar-v0"),
     "Acrobot": partial(gymnasium.make, "Acrobot-v1"),
 }
-# By the task's index, what to do for an observation: to hold up, or to push the way it swings.
+# The action for an observation, by task index: hold the pole up, or push along the swing.
 POLICIES = [
     lambda obs: int(obs[2] + obs[3] > 0),
     lambda obs: 2 if obs[1] >= 0 else 0,
@@ -36,7 +36,7 @@ POLICIES = [
 
 
 def main() -> None:
-    """Runs three episodes of each task, with a rule of thumb for each."""
+    """Runs three episodes of each task with a simple rule."""
     env = MultiEnvWrapper(
         list(MAKERS.values()),
         task_names=list(MAKERS),

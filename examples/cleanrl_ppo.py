@@ -50,7 +50,7 @@ class Agent(nn.Module):
         return nn.Sequential(layers[0], nn.Tanh(), layers[1], nn.Tanh(), layers[2])
 
     def normalized(self, obs: torch.Tensor) -> torch.Tensor:
-        """Observations, ``(..., O)``, by the mean and variance of those seen."""
+        """Normalizes observations, ``(..., O)``, by the mean and variance so far."""
         return ((obs - tensor(self.seen.mean)) / tensor(self.seen.var + 1e-6).sqrt()).clamp(-5, 5)
 
     def policy(self, obs: torch.Tensor) -> Normal:
@@ -103,7 +103,7 @@ def train(
         A dict per finished episode: ``task`` (its name), ``return``, ``success`` (whether at any
         step), ``seconds`` since training began and ``steps`` of all environments until then.
     """
-    # Threads gain nothing on small networks, and would keep the workers from their cores.
+    # Threads do not speed up small networks, and would compete with the workers for cores.
     torch.set_num_threads(1)
     torch.manual_seed(args.seed)
     rng = np.random.default_rng(args.seed)
@@ -140,7 +140,7 @@ def train(
             success = np.array(infos.get("success", np.zeros(n)), dtype=float)
             if done.any():
                 success[done] = infos["final_info"]["success"][done]
-                # A cut episode would have gone on: its last observation's value is still to come.
+                # A truncated episode would have continued: bootstrap from its last observation.
                 cut = np.flatnonzero(truncated & ~terminated)
                 if len(cut):
                     last = tensor(np.stack(infos["final_obs"][cut]))
@@ -171,7 +171,7 @@ def train(
             advantages[t] = advantage
         flat = {key: batch[key].flatten(0, 1) for key in ("obs", "actions", "log_probs")}
         flat["returns"] = (advantages + values[:-1]).flatten()
-        # Of one scale in every task; otherwise those with the largest rewards alone are learnt.
+        # The same scale in every task; otherwise only tasks with large rewards are learnt.
         advantages = (advantages - advantages.mean(0)) / (advantages.std(0) + 1e-8)
         flat["advantages"] = advantages.flatten()
 

@@ -33,7 +33,7 @@ BATCH, STEPS_PER_UPDATE = 128, 2
 
 
 class Imitator:
-    """Learns what the expert of the current task would do; an instance is a ``learn(steps)``.
+    """Imitates the expert of the current task; an instance is a ``learn(steps)``.
 
     Args:
         env: Observations ``(O,)``; infos name the task and the phase.
@@ -54,14 +54,14 @@ class Imitator:
         self.phase = self.info["phase"]
 
     def __call__(self, steps: int) -> Callable[[np.ndarray], np.ndarray]:
-        """Trains for so many steps and returns the policy."""
+        """Trains for ``steps`` steps and returns the policy."""
         for step in range(steps):
             if self.info["phase"] != self.phase:
                 self.phase, self.seen = self.info["phase"], []
             act = expert_of(self.info["task_name"])
             wanted = np.clip(act(self.obs, self.obs[36:39]), -1, 1)
             self.seen.append((self.obs.astype(np.float32), wanted.astype(np.float32)))
-            # The expert and the network act in turns.
+            # The expert and the network take turns.
             action = wanted if self.episodes % 2 == 0 else self.policy(self.obs[None])[0]
             noisy = action + self.rng.normal(scale=0.1, size=action.shape)
             noisy = np.clip(noisy, -1, 1).astype(np.float32)
@@ -83,7 +83,7 @@ class Imitator:
         self.optimizer.step()
 
     def policy(self, obs: np.ndarray) -> np.ndarray:
-        """Observations ``(N, O)`` to actions ``(N, 4)``."""
+        """Returns actions ``(N, 4)`` for observations ``(N, O)``."""
         with torch.no_grad():
             return self.network(4 * torch.from_numpy(obs.astype(np.float32))).numpy()
 

@@ -50,7 +50,7 @@ def practise(select):
             success = success or bool(info["success"])
         tried[info["task_id"]] += 1
         solved[info["task_id"]] += success
-        # Only what was hard and went well teaches anything.
+        # Only a success on a hard goal teaches anything.
         skill += 0.02 * success * (info["task_id"] / len(GOALS)) * (1 - skill)
     env.close()
     return tried, solved, skill

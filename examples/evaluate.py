@@ -41,7 +41,7 @@ def many_tasks(episodes_per_task=10):
 
 
 class Trilateration:
-    """Walks at random until it adapts, and then to where the rewards say the hidden goal is.
+    """Walks at random until it adapts, then to the hidden goal that the rewards indicate.
 
     A reward is the negative distance ``d`` to the goal ``g``, and ``|p - g|^2 = d^2`` is linear in
     ``(g, |g|^2)``.

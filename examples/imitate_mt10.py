@@ -81,12 +81,12 @@ class Learner:
     """
 
     def __init__(self, observations: np.ndarray, args: argparse.Namespace) -> None:
-        import torch  # here, as only training needs it
+        import torch  # here, since only training needs it
 
         torch.set_num_threads(1)
         torch.manual_seed(args.seed)
         self.args, self.rng = args, np.random.default_rng(args.seed)
-        # What lies between hand, object and goal tells experts what to do next.
+        # The differences between hand, object and goal determine an expert's next action.
         every = np.eye(observations.shape[1])
         hand, thing, goal = every[:, 0:3], every[:, 4:7], every[:, 36:39]
         self.features = np.hstack([every, thing - hand, goal - thing, goal - hand])
@@ -121,7 +121,7 @@ class Learner:
         return float(np.mean(errors[-max(1, len(errors) // 10) :]))
 
     def policy(self) -> Policy:
-        """The network now, with all that is done to its inputs in its first layer."""
+        """Returns the current network, with the normalization of inputs in its first layer."""
         parameters = [p for layer in self.linear for p in (layer.weight, layer.bias)]
         weight, bias, *others = [p.detach().numpy().astype(np.float64) for p in parameters]
         weight = weight / self.std
@@ -171,10 +171,12 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=6, help="of DAgger; 0 clones only")
     parser.add_argument("--steps", type=int, default=1500, help="per class and round")
-    parser.add_argument("--episode-steps", type=int, default=250, help="in these rounds")
+    parser.add_argument("--episode-steps", type=int, default=250, help="in DAgger's rounds")
     parser.add_argument("--updates", type=int, default=2500, help="after each collection of labels")
     parser.add_argument("--batch-size", type=int, default=256)
-    parser.add_argument("--learning-rate", type=float, default=3e-3, help="which falls to 0")
+    parser.add_argument(
+        "--learning-rate", type=float, default=3e-3, help="at the start; falls to 0"
+    )
     parser.add_argument("--hidden", type=int, nargs="+", default=[128, 128])
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("weights.npz"))

@@ -1,4 +1,4 @@
-"""A half cheetah that has to run at a given velocity: multi-task MuJoCo.
+"""A half cheetah that must run at a given velocity: multi-task MuJoCo.
 
     pip install '.[mujoco]'
     python examples/locomotion_goal_velocity.py
@@ -22,15 +22,15 @@ class GoalVelocity(gymnasium.Wrapper):
         self.goal = 1.0
 
     def sample_tasks(self, n_tasks: int) -> list[dict[str, float]]:
-        """Draws velocities, from the environment's own stream."""
+        """Draws velocities from the environment's own random stream."""
         return [{"velocity": v} for v in self.np_random.uniform(0, 2, n_tasks).tolist()]
 
     def set_task(self, task: dict[str, float]) -> None:
-        """Takes a velocity."""
+        """Sets the target velocity."""
         self.goal = task["velocity"]
 
     def reset(self, *, seed=None, options=None):
-        """Begins at rest, with the same infos that a step has."""
+        """Begins at rest, with the same infos as a step."""
         obs, _ = self.env.reset(seed=seed, options=options)
         return obs, {"goal": self.goal, "velocity": 0.0}
 
@@ -43,12 +43,12 @@ class GoalVelocity(gymnasium.Wrapper):
 
 
 def make() -> gymnasium.Env:
-    """A cheetah for a process of its own to build."""
+    """Makes a cheetah, in a worker process."""
     return GoalVelocity(gymnasium.make("HalfCheetah-v5"))
 
 
 def main() -> None:
-    """Runs random actions on four velocities, and prints how far off each was."""
+    """Runs random actions on four velocities, and prints the error of each."""
     single = make()
     single.reset(seed=0)
     tasks = single.sample_tasks(4)

@@ -47,7 +47,7 @@ class MAML(nn.Module):
         super().__init__()
         self.register_buffer("horizon", torch.tensor(horizon))
         self.register_buffer("step_size", torch.tensor(step_size))
-        self.meta = nn.ParameterList()  # what is meta-learnt
+        self.meta = nn.ParameterList()  # the meta-learnt weights
         for *sizes, gain in (
             (OBS, HIDDEN, 2**0.5),
             (HIDDEN, HIDDEN, 2**0.5),
@@ -94,10 +94,10 @@ class MAML(nn.Module):
         """The log-probabilities of a batch's actions, ``(M, S)``."""
         return self.policy(weights, batch["observations"]).log_prob(batch["actions"]).sum(-1)
 
-    # What `few_shot_evaluate` calls, and training too.
+    # `few_shot_evaluate` and training call these methods.
 
     def begin_trial(self) -> None:
-        """Forgets what was learnt about tasks."""
+        """Discards the adaptation to tasks."""
         self.weights = [one.detach()[None] for one in self.meta]
 
     def adapt(self, paths: Any) -> None:
@@ -128,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--learning-rate", type=float, default=3e-3, help="of the outer steps")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--clip", type=float, default=0.2)
-    parser.add_argument("--snapshots", type=int, default=1, help="how often weights are saved")
+    parser.add_argument("--snapshots", type=int, default=1, help="number of times to save weights")
     parser.add_argument("--out", type=Path, default=Path("maml"))
     parser.add_argument("--evaluate", type=Path, help="only evaluate these weights")
     return parser

@@ -31,7 +31,7 @@ from metaworld_algorithms.run import Run
 
 @dataclass(frozen=True)
 class OursConfig(MetaworldConfig):
-    """Their configuration, with our id and worker processes."""
+    """The configuration of metaworld-algorithms, with our id and worker processes."""
 
     workers: int = 2
 
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--max-episode-steps", type=int, default=500)
     parser.add_argument("--data-dir", type=Path, default=Path("run_results"))
     parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--cpu", action="store_true", help="run although there is no accelerator")
+    parser.add_argument("--cpu", action="store_true", help="run without an accelerator")
     args = parser.parse_args()
 
     env: dict[str, Any] = {

@@ -19,10 +19,10 @@ GOALS = 5
 
 
 def main() -> None:
-    """Records two episodes of each class, reads them back, and makes their environment again."""
+    """Records two episodes of each class, reads them back, and rebuilds their environment."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["MINARI_DATASETS_PATH"] = folder
-        import minari  # after the folder was set
+        import minari  # after the folder is set
 
         env = gymnasium.make(
             "mtwrappers:mtwrappers/MT10-v0",

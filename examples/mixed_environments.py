@@ -29,7 +29,7 @@ from mtwrappers import VectorNormalizeObservationPerTask, VectorNormalizeRewardP
 
 
 def make_cart_pole(render_mode: str | None = None) -> gymnasium.Env:
-    """CartPole with a number for each of its two actions, the larger of which counts."""
+    """CartPole with one number per action; the larger one selects the action."""
     env = gymnasium.make("CartPole-v1", render_mode=render_mode)
     return TransformAction(env, np.argmax, Box(-1, 1, (2,)))
 
@@ -45,7 +45,7 @@ def make_dm_control(task: str, render_mode: str | None = None) -> gymnasium.Env:
 
 gymnasium.register("BoxCartPole-v1", entry_point=make_cart_pole)
 gymnasium.register("FlatControl-v0", entry_point=make_dm_control)
-# By the task's name: its suite, its id, and the arguments of that.
+# By task name: the suite, the id, and the id's arguments.
 TASKS = {
     "reach": ("Meta-World", "mtwrappers/MT1-v0", {"env_name": "reach-v3"}),
     "drawer-close": ("Meta-World", "mtwrappers/MT1-v0", {"env_name": "drawer-close-v3"}),
@@ -89,7 +89,7 @@ def network(size_in: int, size_out: int, gain: float) -> nn.Sequential:
 
 
 def make_envs(tasks: dict, envs_per_task: int, workers: int) -> gymnasium.vector.VectorEnv:
-    """All tasks side by side, with observations and rewards of one scale."""
+    """Makes all tasks side by side, with observations and rewards of the same scale."""
     suites, ids, env_kwargs = zip(*tasks.values(), strict=True)
     envs = gymnasium.make_vec(
         "mtwrappers:mtwrappers/MultiEnv-v0",
@@ -131,7 +131,7 @@ def collect(agent, envs, obs, mask, steps, returns):
         for i in np.flatnonzero(terminated | truncated):
             task = infos["final_info"]["task_name"][i]
             returns[task].append(infos["final_info"]["episode"]["r"][i])
-            if not terminated[i]:  # what would have come after the horizon
+            if not terminated[i]:  # bootstrap beyond the horizon
                 rewards[i] += GAMMA * agent.value(as_tensor(infos["final_obs"][i]))
         seen["obs"].append(obs)
         seen["actions"].append(actions)
@@ -173,7 +173,7 @@ def update(agent, optimizer, batch, mask, epochs: int, minibatches: int) -> None
 
 
 def plot(tasks: dict, curves: dict[str, list[tuple[int, float]]], path: str) -> None:
-    """A picture with a curve per task, ``(environment steps, mean return)``."""
+    """Writes an image with a curve per task, ``(environment steps, mean return)``."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -200,7 +200,7 @@ def main() -> None:
     parser.add_argument("--dm-control", action="store_true", help="with tasks of DeepMind Control")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
-    torch.set_num_threads(1)  # networks this small are no faster on more
+    torch.set_num_threads(1)  # more do not speed up small networks
     tasks = TASKS | (DM_CONTROL if args.dm_control else {})
     envs = make_envs(tasks, args.envs_per_task, args.workers)
     obs, infos = envs.reset(seed=args.seed)

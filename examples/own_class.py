@@ -1,4 +1,4 @@
-"""A class of your own, as a multi-task environment and as a batch of tasks.
+"""A custom class, as a multi-task environment and as a batch of tasks.
 
     pip install .
     python examples/own_class.py
@@ -21,7 +21,7 @@ class House(gymnasium.Env):
     target = 20.0
 
     def set_task(self, task):
-        """Takes the temperature that is wanted."""
+        """Sets the target temperature."""
         self.target = task
 
     def reset(self, *, seed=None, options=None):
@@ -41,7 +41,7 @@ TEMPERATURES = [16.0, 18.0, 20.0, 22.0]
 
 
 def main() -> None:
-    """Heats to each temperature, one after another and side by side."""
+    """Heats to each temperature, first in sequence, then side by side."""
     # One environment that switches tasks, and returns the task in its observation.
     env = EnvToMTEnv(
         House(),

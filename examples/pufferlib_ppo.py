@@ -69,7 +69,7 @@ def main(steps: int = 40_000, episodes_per_task: int = 5) -> None:
         max_episode_steps=EPISODE_STEPS,
         workers=2,
     )
-    # Rewards of one scale in every task, which the trainer does not cut: it keeps -1 to 1.
+    # Rewards of the same scale in every task; the trainer clips them to -1 to 1.
     env = mtwrappers.as_pufferlib_env(mtwrappers.VectorNormalizeRewardPerTask(envs))
     policy = Policy(envs.single_observation_space.shape[0], envs.single_action_space.shape[0])
     batch_size = ROLLOUT_STEPS * envs.num_envs
@@ -78,13 +78,13 @@ def main(steps: int = 40_000, episodes_per_task: int = 5) -> None:
         with torch.no_grad():
             return policy.mean(torch.as_tensor(observations).float()).clamp(-1, 1).numpy()
 
-    # The evaluation sees the environments' own rewards.
+    # The evaluation uses the environments' own rewards.
     before = mtwrappers.evaluate(act, envs, episodes_per_task)
     with tempfile.TemporaryDirectory() as folder:
         sizes = {"batch_size": batch_size, "bptt_horizon": ROLLOUT_STEPS}
         sizes |= {"minibatch_size": ROLLOUT_STEPS, "total_timesteps": steps}
         trainer = PuffeRL(CONFIG | sizes | {"data_dir": folder}, env, policy)
-        env.trainer = trainer  # so that it learns that these episodes are cut, not over
+        env.trainer = trainer  # to tell truncation from termination
         while trainer.global_step < steps:
             trainer.evaluate()
             trainer.train()

@@ -73,14 +73,14 @@ class RL2(nn.Module):
         found, memory = self.gru(self.encoder(seen), memory)
         return Normal(self.action(found), self.noise, validate_args=False), memory
 
-    # The rest is what `few_shot_evaluate` calls.
+    # `few_shot_evaluate` calls the following methods.
 
     def begin_trial(self) -> None:
         """Empties the memory."""
         self.memory: torch.Tensor | None = None
 
     def reset(self, mask: np.ndarray) -> None:
-        """Chooses an action at once where an episode begins, ``(N,)`` bool."""
+        """Makes the policy choose a new action where an episode begins, ``(N,)`` bool."""
         if self.memory is not None:
             self.age[mask] = 0
 
@@ -124,7 +124,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--minibatches", type=int, default=3)
     parser.add_argument("--clip", type=float, default=0.2)
-    parser.add_argument("--snapshots", type=int, default=3, help="how often weights are saved")
+    parser.add_argument("--snapshots", type=int, default=3, help="number of times to save weights")
     parser.add_argument("--out", type=Path, default=Path("rl2"))
     parser.add_argument("--evaluate", type=Path, help="only evaluate these weights")
     parser.add_argument("--unadapted", action="store_true", help="evaluate without its rewards")
@@ -143,7 +143,7 @@ def train(args: argparse.Namespace) -> None:
             envs_per_task=args.trials,
             max_episode_steps=args.horizon,
         ),
-        reward_divisor=10,  # the largest reward
+        reward_divisor=10,  # the maximum reward
     )
     n, t_max = envs.num_envs, args.episodes * args.horizon // REPEAT
     goals = envs.unwrapped.get_attr("task_states")[:: args.trials]  # each group has its own
@@ -161,7 +161,7 @@ def train(args: argparse.Namespace) -> None:
         obs = np.zeros((n, t_max, OBS), np.float32)
         actions = np.zeros((n, t_max, ACTION), np.float32)
         log_probs, rewards = torch.zeros(n, t_max), np.zeros((n, t_max))
-        # The tasks that begin a trial, with a new goal.
+        # The tasks that begin a trial with a new goal.
         new = rng.random(args.tasks) < (1 / args.parts if iteration else 1)
         for i in np.flatnonzero(new):
             tasks[i] = int(rng.choice(goals[i]))
@@ -182,7 +182,7 @@ def train(args: argparse.Namespace) -> None:
                 now, reward, *_ = envs.step(actions[:, t].clip(-1, 1))
                 rewards[:, t] += reward / REPEAT
 
-        # A trajectory has several episodes: what is found in one is worth something in the next.
+        # A trajectory has several episodes, since information from one is useful in the next.
         # The baseline is fitted to the trials of each goal, to where the hand is and when: it knows
         # of each goal what the policy has to find out.
         paths = [

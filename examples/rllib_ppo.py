@@ -28,7 +28,7 @@ def log_return(episode, metrics_logger, **_):
 
 
 def main() -> None:
-    """Trains, and prints what RLlib reports of each iteration and of each class."""
+    """Trains, and prints RLlib's results of each iteration and class."""
     # Scale: ray.init(address="auto") joins a running cluster.
     ray.init(num_cpus=2, include_dashboard=False, logging_level="error")
     config = (

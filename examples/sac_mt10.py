@@ -54,7 +54,7 @@ class Network(nn.Module):
         """Outputs ``(B, size_out)`` float32 for inputs ``(B, size_in)`` float32."""
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
             features = self.hidden(x)
-        return self.last(features.float())  # a value of several hundred needs all its digits
+        return self.last(features.float())  # values of several hundred need float32
 
 
 class Actor(Network):
@@ -128,7 +128,7 @@ class Learner(nn.Module):
         rewards: torch.Tensor,
         terminated: torch.Tensor,
     ) -> dict[str, Any]:
-        """One step of each optimizer, with as many rows of every task, task after task.
+        """Takes one step of each optimizer on equally many rows per task, ordered by task.
 
         Args:
             obs: normalized, with the one-hot, ``(B, O)`` float32.
@@ -162,7 +162,7 @@ class Learner(nn.Module):
 
         self.updates += 1
         if self.updates % args.policy_delay == 0:
-            self.critics.requires_grad_(False)  # the policy's gradient goes through them only
+            self.critics.requires_grad_(False)  # the policy's gradient only passes through them
             new_actions, log_probs = self.actor.sample(obs)
             values = torch.min(*(critic.value(obs, new_actions) for critic in self.critics))
             losses["actor_loss"] = (alpha * log_probs - values).mean()
@@ -184,7 +184,7 @@ class Learner(nn.Module):
         self.optimizers[index].step()
 
     def get_state(self) -> dict[str, Any]:
-        """The weights, what the optimizers keep, and the state of PyTorch's generator."""
+        """Returns the weights, the optimizers' states, and the state of PyTorch's generator."""
         return {
             "weights": {name: value.numpy().copy() for name, value in self.state_dict().items()},
             "optimizers": [
@@ -209,7 +209,7 @@ class Learner(nn.Module):
 
 
 class Statistics:
-    """The mean and deviation of each task's observations, over all that were seen.
+    """The mean and standard deviation of each task's observations so far.
 
     The wrapper `VectorNormalizeObservationPerTask` does the same for learners that use an
     observation once. Here the memory keeps observations as they came and normalizes them when they
@@ -261,7 +261,7 @@ class Memory:
 
     def __init__(self, path: Path, steps: int, num_tasks: int, rng: np.random.Generator) -> None:
         shape = (steps, num_tasks, 2 * OBS + ACTIONS + 2)
-        mode: Any = "r+" if path.exists() else "w+"  # which both make it as large as is needed
+        mode: Any = "r+" if path.exists() else "w+"  # both extend the file to its full size
         self.rows = np.memmap(path, np.float32, mode, shape=shape)
         self.rng, self.tasks = rng, np.arange(num_tasks)[:, None]
         self.one_hot = torch.eye(num_tasks)
@@ -323,7 +323,7 @@ def save_policy(path: Path, actor: Actor, statistics: Statistics) -> None:
 
 
 class Laps:
-    """CPU seconds of this process, by what they were spent on."""
+    """The CPU seconds of this process, by activity."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(("networks", "environments", "memory", "checkpoints"), 0.0)
@@ -342,7 +342,7 @@ def tensor(array: np.ndarray) -> torch.Tensor:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The hyperparameters: those of metaworld-algorithms' MTSAC, but for a smaller batch."""
+    """The hyperparameters of metaworld-algorithms' MTSAC, with a smaller batch."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--id", default="mtwrappers/MT10-v0")
     parser.add_argument("--seed", type=int, default=1)
@@ -372,7 +372,7 @@ def parser() -> argparse.ArgumentParser:
 
 def train(args: argparse.Namespace) -> Learner:
     """Trains, or continues the run in ``args.out``, up to ``args.steps``."""
-    torch.set_num_threads(1)  # more gain little on networks of this size
+    torch.set_num_threads(1)  # more hardly speed up networks of this size
     torch.manual_seed(args.seed)
     rng = np.random.default_rng(args.seed)
     envs = gymnasium.make_vec(args.id, max_episode_steps=args.episode_steps, journal=True)
@@ -426,7 +426,7 @@ def train(args: argparse.Namespace) -> Learner:
         next_obs, rewards, terminated, truncated, infos = envs.step(actions)
         done = terminated | truncated
         last, success = next_obs, infos["success"]
-        if done.any():  # an environment that begins a new episode returns its first observation
+        if done.any():  # a new episode's first observation is returned
             last, success = next_obs.copy(), np.where(done, infos["final_info"]["success"], success)
             last[done] = np.stack(infos["final_obs"][done])
             statistics.update(last[:, :OBS])
@@ -481,7 +481,7 @@ def train(args: argparse.Namespace) -> Learner:
 
 
 def evaluate(args: argparse.Namespace) -> None:
-    """Evaluates the policies of points that were not yet, under the protocol ``metaworld-3.1``."""
+    """Evaluates the points not evaluated yet, under the protocol ``metaworld-3.1``."""
     protocol = mtwrappers.protocols["metaworld-3.1"].on("MT10")
     for weights in sorted(args.out.glob("points/*.npz"), key=lambda path: int(path.stem)):
         folder = args.out / "results" / f"steps{int(weights.stem):08}"

@@ -24,24 +24,24 @@ from stable_baselines3.common.vec_env import VecNormalize
 import mtwrappers
 
 TASKS, EPISODE = 10, 500
-ITERATION = TASKS * EPISODE  # steps that PPO collects before it learns from them: whole episodes
+ITERATION = TASKS * EPISODE  # steps per update of PPO: complete episodes
 
 
 def make(folder: Path | None, seed: int, workers: int) -> tuple[Any, PPO, dict[str, Any]]:
-    """The environments and the model, new or as they were saved in a folder.
+    """Returns the environments and the model, new or restored from a folder.
 
     Returns:
         The vector environment, the model, and what a checkpoint needs besides the model.
     """
-    torch.set_num_threads(1)  # more gain nothing on small networks, and the workers need the cores
+    torch.set_num_threads(1)  # small networks need no more, and workers need the cores
     envs = gymnasium.make_vec("mtwrappers/MT10-v0", workers=workers or None, journal=True)
-    # Rewards of one scale in every task: otherwise the largest ones alone are learnt.
+    # Rewards of the same scale in every task: otherwise only large ones are learnt.
     scaled = mtwrappers.VectorNormalizeRewardPerTask(envs)
     venv: Any = mtwrappers.as_sb3_vec_env(scaled)
     generators: dict[str, Any] = {}
     run = {"envs": scaled, "generators": generators}
     if folder is None:
-        # Observations of one scale: goals differ by centimetres.
+        # Observations of the same scale: goals differ by centimetres.
         venv = VecNormalize(venv, norm_reward=False)
         options = {
             "n_steps": EPISODE,
@@ -60,7 +60,7 @@ def make(folder: Path | None, seed: int, workers: int) -> tuple[Any, PPO, dict[s
 
 
 def save(folder: Path, model: PPO, run: dict[str, Any]) -> None:
-    """Writes the model, the statistics of observations and, last, the environments."""
+    """Writes the model, the observation statistics and, last, the environments."""
     folder.mkdir(parents=True, exist_ok=True)
     model.save(folder / "model")
     model.get_vec_normalize_env().save(str(folder / "normalize.pkl"))
@@ -72,12 +72,12 @@ def save(folder: Path, model: PPO, run: dict[str, Any]) -> None:
 
 
 def points(out: Path) -> list[Path]:
-    """The folders of points that are complete, by their steps."""
+    """Returns the folders of complete points, by step."""
     return sorted(path.parent for path in out.glob("*/run.ckpt"))
 
 
 def train(out: Path, steps: int, seed: int, save_every: int, workers: int) -> None:
-    """Trains, or goes on after the last point, and saves a point whenever so many steps are over.
+    """Trains, or continues after the last point, and saves points at regular steps.
 
     Args:
         out: The folder of the run; a point is a folder in it, named after its steps.
@@ -106,7 +106,7 @@ def train(out: Path, steps: int, seed: int, save_every: int, workers: int) -> No
             f"{model.num_timesteps} steps; success in the last 100 episodes: {rate:.2f}", flush=True
         )
     envs.close()
-    used = os.times()  # of this process and, once they have ended, of the workers
+    used = os.times()  # of this process, and of workers that have ended
     seconds = used.user + used.system + used.children_user + used.children_system
     clock = time.perf_counter() - start
     print(f"{seconds:.0f} s of CPU time, {clock:.0f} s by the clock", flush=True)
@@ -135,7 +135,7 @@ def load() -> Policy:
 
 
 def evaluate(folder: Path, seed: int, episodes: int, workers: int) -> None:
-    """Evaluates a point, unless it was, and writes its result and the actions that verify it.
+    """Evaluates a point unless already done; writes its result and evidence.
 
     Args:
         folder: The point.
@@ -163,7 +163,7 @@ def evaluate(folder: Path, seed: int, episodes: int, workers: int) -> None:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Trains, then evaluates points of the run, the last one among them."""
+    """Trains, then evaluates points of the run, including the last."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=1_000_000, help="of all environments")
     parser.add_argument("--seed", type=int, default=1)

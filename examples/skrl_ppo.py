@@ -67,7 +67,7 @@ def main(steps: int = 40_000, episodes_per_task: int = 5) -> None:
         workers=2,
         autoreset_mode="Disabled",
     )
-    # Rewards of one scale in every task: otherwise the largest ones alone are learnt.
+    # Rewards of the same scale in every task: otherwise only large ones are learnt.
     env = mtwrappers.as_skrl_env(mtwrappers.VectorNormalizeRewardPerTask(envs))
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
     cfg = PPO_CFG(
@@ -88,7 +88,7 @@ def main(steps: int = 40_000, episodes_per_task: int = 5) -> None:
             inputs = {"observations": torch.as_tensor(observations, dtype=torch.float32)}
             return agent.policy.compute(inputs, "policy")[0].clamp(-1, 1).numpy()
 
-    # The evaluation sees the environments' own rewards.
+    # The evaluation uses the environments' own rewards.
     before = mtwrappers.evaluate(policy, envs, episodes_per_task)
     settings = {
         "timesteps": steps // envs.num_envs,

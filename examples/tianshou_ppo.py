@@ -41,7 +41,7 @@ def main(steps: int = 40_000, episodes_per_task: int = 5) -> None:
         workers=2,
         autoreset_mode="Disabled",
     )
-    # Rewards of one scale in every task: otherwise the largest ones alone are learnt.
+    # Rewards of the same scale in every task: otherwise only large ones are learnt.
     env = mtwrappers.as_tianshou_env(mtwrappers.VectorNormalizeRewardPerTask(envs))
     env.seed(0)
     obs_shape, action_space = envs.single_observation_space.shape, envs.single_action_space
@@ -65,7 +65,7 @@ def main(steps: int = 40_000, episodes_per_task: int = 5) -> None:
         with torch.no_grad():
             return actor(observations)[0][0].clamp(-1, 1).numpy()
 
-    # The evaluation sees the environments' own rewards.
+    # The evaluation uses the environments' own rewards.
     before = mtwrappers.evaluate(policy, envs, episodes_per_task)
     per_update = ROLLOUT_STEPS * envs.num_envs
     algorithm.run_training(

@@ -92,8 +92,8 @@ ENVIRONMENTS = """
 PointGoalEnv(radius=NAN) -> ValueError: radius must be in (0, 4], got nan
 PointGoalEnv(render_mode="human") -> ValueError: ...render_mode must be None, got 'human'
 PointGoalEnv().sample_tasks(-1) -> ValueError: n_tasks must be zero or a positive integer, got -1
-PointGoalEnv().reset(options={"tasks": 1}) -> ValueError: PointGoalEnv has none as ...got ['tasks']
-PointGoalEnv().reset(options={"Task": 1}) -> ValueError: PointGoalEnv has none as ...got ['Task']
+PointGoalEnv().reset(options={"tasks": 1}) -> ValueError: PointGoalEnv takes no ...got ['tasks']
+PointGoalEnv().reset(options={"Task": 1}) -> ValueError: PointGoalEnv takes no ...got ['Task']
 PointGoalEnv().step([0, 0]) -> ResetNeeded: call reset() before step()
 do(PointGoalEnv(), "reset()", "step([0, INF])") -> ValueError: expected a finite ...got [0, inf]
 make("PointGoal", max_episode_steps=0) -> ValueError: Expect the `max_episode_steps` to be positive,
@@ -163,7 +163,7 @@ SampleProcessor(ZeroBaseline()).process_samples([PATH], log="al") -> ValueError:
 processed({"observations": np.full(3, None)}) -> ValueError: each observation of ...got dtype object
 MetaSampleProcessor(ZeroBaseline()).process_samples({}) -> ValueError: expected a dict ...got none
 MetaSampleProcessor(ZeroBaseline()).process_samples({0: []}) -> ValueError: paths of ...got none
-DiceMetaSampleProcessor(ZeroBaseline(), 5).process_samples(None) -> ValueError: expected a dict of t
+DiceMetaSampleProcessor(ZeroBaseline(), 5).process_samples(None) -> ValueError: expected a dict
 LinearFeatureBaseline(-1) -> ValueError: reg_coeff must be zero or greater, got -1
 LinearTimeBaseline().predict({}) -> ValueError: path 0 of those to predict lacks ['observations']; i
 ZeroBaseline().predict(None) -> ValueError: path 0 of those to predict must be a dict, got None

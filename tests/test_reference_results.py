@@ -3,8 +3,10 @@
 import dataclasses
 import json
 import re
+import runpy
 import shutil
 from contextlib import closing
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -13,8 +15,9 @@ import pytest
 import benchmarks.reference as script
 import mtwrappers
 from benchmarks.reference import COMMANDS, MAX_BYTES, WITHOUT_EVIDENCE, Shipped, shipped
-from mtwrappers.evaluation import EvaluationResult
+from mtwrappers.evaluation import EvaluationResult, scores
 
+ROOT = Path(__file__).parents[1]
 SHIPPED = {one.name: one for one in shipped()}
 WITH_EVIDENCE = {name for name, one in SHIPPED.items() if one.evidence.exists()}
 
@@ -62,6 +65,21 @@ def test_all_files_together_are_small_and_none_is_of_anything_else():
 @pytest.mark.skipif(not WITH_EVIDENCE, reason="a source distribution, without the evidence")
 def test_the_readme_has_the_table_of_the_files():
     assert script.readme() == script.README.read_text(), "python -m benchmarks.reference --table"
+
+
+def test_the_guide_and_the_picture_of_ppo_have_the_scores_of_its_results():
+    found = mtwrappers.evaluation.reference("ppo")
+    runs = sorted(found.values(), key=lambda one: one.provenance.training_seed)
+    solved = tuple(sum(e.success_once for e in one.episodes) for one in runs)
+    picture = runpy.run_path(str(ROOT / "docs/ppo_picture.py"))
+    assert picture["PPO"][1_000_000] == solved
+    mean = scores({"ppo": found}).methods["ppo"].overall["mean over tasks"]
+    cells = [f"{mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f})"]
+    cells += [f"{n / 500:.3f}" for n in solved]
+    guide = (ROOT / "docs/guides/mt10-sb3.md").read_text()
+    assert f"| mean over tasks | {' | '.join(cells)} |" in guide
+    readme = (ROOT / "README.md").read_text()
+    assert f"{mean.value:.2f} (95% interval over runs: {mean.low:.2f} to {mean.high:.2f})" in readme
 
 
 # The script.

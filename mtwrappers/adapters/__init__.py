@@ -1,4 +1,4 @@
-"""Our vector environments as other libraries take them: a file per library, imported on use."""
+"""Adapters of our vector environments for other libraries: one file each, imported on use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 
 def check_vec_env(vec_env: Any, library: str, *modes: AutoresetMode) -> None:
-    """Refuses a vector environment that ``library`` cannot use, which knows autoreset ``modes``.
+    """Requires a vector environment that ``library`` can use, in one of the autoreset ``modes``.
 
     Raises:
         TypeError: If it is none of ours.
@@ -35,7 +35,7 @@ def check_vec_env(vec_env: Any, library: str, *modes: AutoresetMode) -> None:
 
 
 def refuse_text(space: Space[Any], library: str) -> None:
-    """Raises `ValueError` if a space is a Text or has one in it, of which no tensor is made."""
+    """Raises `ValueError` if a space is or contains a Text, which cannot become a tensor."""
     if (found := _text_in(space)) is not None:
         raise ValueError(
             f"{library} takes no observations in a Text space, got {found}: make the environments "
@@ -45,7 +45,7 @@ def refuse_text(space: Space[Any], library: str) -> None:
 
 
 def _text_in(space: Space[Any]) -> Space[Any] | None:
-    """The first Text in a space."""
+    """Returns the first Text in a space."""
     if isinstance(space, (Dict, Tuple)):
         parts = space.values() if isinstance(space, Dict) else space.spaces
         return next((one for one in map(_text_in, parts) if one is not None), None)
@@ -54,7 +54,7 @@ def _text_in(space: Space[Any]) -> Space[Any] | None:
 
 @functools.cache
 def mixed_with(base: type, ours: type) -> Any:
-    """The class ``ours`` as a subclass of a library's ``base``, which is imported on use."""
+    """Returns ``ours`` as a subclass of a library's ``base``, which is imported on use."""
     return type(
         ours.__name__, (ours, base), {"__doc__": ours.__doc__, "__module__": ours.__module__}
     )

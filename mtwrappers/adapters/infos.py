@@ -1,4 +1,4 @@
-"""Batched infos, split into one info per environment."""
+"""Splits batched infos into one info per environment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def split_infos(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:
-    """The info of each of ``n`` environments, from batched infos.
+    """Returns the info of each of ``n`` environments from batched infos.
 
     The ``n`` new dicts hold Python numbers, and rows of arrays.
 
@@ -24,13 +24,13 @@ def split_infos(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:
     for key, values in infos.items():
         mask = infos.get("_" + key)
         if mask is None:
-            continue  # it is itself the mask of a key
+            continue  # the mask of a key
         column: Iterable[Any]
         if isinstance(values, dict):
             column = split_infos(values, n)
         else:
             column = values.tolist() if values.ndim == 1 else values
-        # Most keys are reported by every environment: zipping those by columns is fastest.
+        # Every environment reports most keys: zipping their columns is fastest.
         if np.count_nonzero(mask) == n:
             full[key] = column
         else:

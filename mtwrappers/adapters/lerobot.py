@@ -23,7 +23,7 @@ _configs: Any = import_extra("lerobot.envs.configs", "lerobot")
 _utils: Any = import_extra("lerobot.envs.utils", "lerobot")
 _names: Any = import_extra("lerobot.utils.constants", "lerobot")
 
-# The entry of each observation beside the frame: its key, its kind and its size.
+# For each observation beside the frame: its key, its kind and its size.
 _BESIDE: dict[str, list[tuple[str, str, int]]] = {
     "pixels": [],
     "pixels_agent_pos": [("agent_pos", "STATE", 4)],
@@ -34,7 +34,7 @@ _BESIDE: dict[str, list[tuple[str, str, int]]] = {
 @_configs.EnvConfig.register_subclass("mtwrappers")
 @dataclass
 class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRobot's
-    """How LeRobot makes Meta-World's environments.
+    """LeRobot's configuration of Meta-World's environments.
 
     The seed of an episode determines its goal: the one that LeRobot's ``metaworld`` draws from it.
     A success ends the episode.
@@ -102,7 +102,7 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
 
     @property
     def gym_kwargs(self) -> dict[str, Any]:
-        """The arguments of `gymnasium.make` for ``mtwrappers/MT1-v0`` that this stands for.
+        """Returns the arguments of `gymnasium.make` for ``mtwrappers/MT1-v0``.
 
         A file of descriptions is read.
         """
@@ -148,7 +148,7 @@ def _vector(makers: list[Any], use_async: bool) -> Any:
 
 
 class OneProcess(SyncVectorEnv):
-    """Gymnasium's vector in one process, built at first use, and again after `close`.
+    """Gymnasium's vector environment in one process, built at first use and after `close`.
 
     LeRobot makes the vectors of all classes at once and keeps them to the end, and at 480 x 480 the
     spaces and buffers of a vector take 5 MB per environment.
@@ -158,7 +158,7 @@ class OneProcess(SyncVectorEnv):
         self._makers = makers
 
     def __getattr__(self, name: str) -> Any:
-        # What Gymnasium's constructor sets.
+        # The attributes that Gymnasium's constructor sets.
         if "envs" in vars(self) or name.startswith("_"):
             raise AttributeError(name)
         super().__init__(self._makers, autoreset_mode=AutoresetMode.NEXT_STEP)

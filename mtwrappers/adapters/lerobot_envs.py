@@ -1,4 +1,4 @@
-"""Meta-World for LeRobot: its classes by groups, and an environment of one class."""
+"""Meta-World for LeRobot: groups of classes, and an environment of one class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BENCHMARKS = ("MT10", "MT25", "MT50")
 
 
 def classes_of(task: str) -> dict[str, list[str]]:
-    """The classes of each part of LeRobot's ``task``, in order.
+    """Returns the classes of each part of LeRobot's ``task``, in order.
 
     Args:
         task: Parts with commas between: a class such as ``"reach-v3"``; LeRobot's groups
@@ -79,7 +79,7 @@ def _with_success(info: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_class_env(name: str, **kwargs: Any) -> LeRobotEnv:
-    """The environment of one class: goals are continuous, and a success ends the episode.
+    """Makes the environment of one class: goals are continuous, a success ends the episode.
 
     Its model is compiled at the first `reset`.
 

@@ -52,7 +52,7 @@ def as_pufferlib_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
 
 
 class ExecutorPufferEnv:
-    """A PufferLib ``PufferEnv``, once it is mixed with it; see `as_pufferlib_env`."""
+    """The mixin that makes a PufferLib ``PufferEnv``; see `as_pufferlib_env`."""
 
     trainer: Any = None
     observations: Any
@@ -95,7 +95,7 @@ class ExecutorPufferEnv:
         self.terminals[:], self.truncations[:] = terminals, truncations
 
     def _bootstrap(self) -> None:
-        """Adds values to the rewards of the row that the trainer has stored just now."""
+        """Adds values to the rewards of the row that the trainer stored last."""
         torch, trainer = import_extra("torch", "pufferlib"), self.trainer
         if trainer.config["use_rnn"]:
             raise ValueError("expected a trainer with use_rnn=False, got one with use_rnn=True")

@@ -1,4 +1,4 @@
-"""The requirements of RLlib's env runners for a vector environment that they make by its id.
+"""Requirements of RLlib's env runners for vector environments that they make by id.
 
 An env runner takes the step after the end of an episode for a reset, whatever the environment's
 metadata says, and passes nothing by which `make_vec` could recognise it. So the stack is searched
@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 
 
 def check_env_runner(num_envs: int, autoreset_mode: AutoresetMode) -> None:
-    """Refuses a vector environment that the env runner which makes it would misread.
+    """Raises an error if the calling env runner would misread a vector environment.
 
     `mtwrappers.vector.make.make_executor` calls this in a process that has imported ``ray.rllib``;
     outside an env runner it does nothing.
@@ -41,12 +41,12 @@ def check_env_runner(num_envs: int, autoreset_mode: AutoresetMode) -> None:
 
 
 def _env_runner_frame() -> FrameType | None:
-    """The env runner's frame that makes its environment, if that is what is going on."""
+    """Returns the frame of an env runner that is making its environment, or ``None``."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.startswith("ray.rllib."):
-            # A callback that makes environments is called from elsewhere.
+            # Callbacks that make environments are called from another function.
             if not module.startswith("ray.rllib.env."):
                 return None
             if frame.f_code.co_name == "make_env" and "self" in frame.f_locals:

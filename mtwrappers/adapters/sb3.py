@@ -80,7 +80,7 @@ def _refuse_nested(space: Space[Any]) -> None:
 
 
 class ExecutorVecEnv:
-    """A Stable-Baselines3 `VecEnv`, once it is mixed with it; see `as_sb3_vec_env`."""
+    """The mixin that makes a Stable-Baselines3 `VecEnv`; see `as_sb3_vec_env`."""
 
     num_envs: int
     action_space: Space[Any]
@@ -121,7 +121,7 @@ class ExecutorVecEnv:
         return obs
 
     def step(self, actions: Any) -> Step:
-        # In one call, so that Ctrl-C leaves no step that was begun and is not awaited.
+        # In one call, so that Ctrl-C leaves no pending step.
         return self._taken(*self.vec_env.step(self._batch(actions)))
 
     def step_async(self, actions: Any) -> None:
@@ -140,7 +140,7 @@ class ExecutorVecEnv:
     def _taken(
         self, obs: Any, rewards: Any, terminated: Any, truncated: Any, infos: dict[str, Any]
     ) -> Step:
-        """The step in SB3's form."""
+        """Returns the step in SB3's form."""
         dones = terminated | truncated
         self._returns += rewards
         self._lengths += 1
@@ -150,9 +150,9 @@ class ExecutorVecEnv:
         return obs, rewards.astype(np.float32), dones, each
 
     def _split_ends(self, infos: dict[str, Any], dones: NDArray[np.bool_]) -> list[dict[str, Any]]:
-        """One info per environment where some episodes have ended."""
+        """Returns one info per environment when some episodes have ended."""
         n = self.num_envs
-        # Where an episode has ended, this is what the reset after it reported.
+        # Where an episode has ended, these are the infos of the reset after it.
         each = split_infos({key: infos[key] for key in infos if key not in _FINAL}, n)
         finals = split_infos(infos["final_info"], n)
         for i in np.flatnonzero(dones).tolist():
@@ -173,7 +173,7 @@ class ExecutorVecEnv:
     def close(self) -> None:
         self.vec_env.close()
 
-    # Attributes and methods of the environments, looked up through their wrappers.
+    # Attributes and methods of the environments, found through their wrappers.
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
         return self._call("get_wrapper_attr", indices, attr_name)
@@ -190,11 +190,11 @@ class ExecutorVecEnv:
     def env_is_wrapped(
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: Indices = None
     ) -> list[bool]:
-        """Whether environments have a wrapper of this class."""
+        """Returns whether environments have a wrapper of a class."""
         return self._call(_is_wrapped, indices, wrapper_class)
 
     def get_images(self) -> list[Any]:
-        """A frame, ``(height, width, 3)`` uint8, of each environment."""
+        """Returns a frame, ``(height, width, 3)`` uint8, of each environment."""
         if self.render_mode != "rgb_array":
             warnings.warn(
                 f"images need render_mode='rgb_array', got {self.render_mode!r}", stacklevel=2
@@ -222,7 +222,7 @@ def _is_wrapped(env: Any, wrapper_class: type) -> bool:
 
 def _counts_episodes(env: Any) -> bool:
     """Whether a wrapper reports ``info["episode"]``."""
-    # An environment can only be in a Monitor where its module is imported: a worker need not be.
+    # Without an imported Monitor module, as in a worker, no environment can be in a Monitor.
     monitor = getattr(sys.modules.get("stable_baselines3.common.monitor"), "Monitor", ())
     while isinstance(env, gymnasium.Wrapper):
         if isinstance(env, monitor):
@@ -233,6 +233,6 @@ def _counts_episodes(env: Any) -> bool:
     return False
 
 
-# Looks that leave the environments as they are, and so need no entry in a journal.
+# These only read the environments, so a journal needs no entry for them.
 _is_wrapped.read_only = True  # type: ignore[attr-defined]
 _counts_episodes.read_only = True  # type: ignore[attr-defined]

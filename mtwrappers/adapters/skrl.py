@@ -44,7 +44,7 @@ def as_skrl_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
 
 
 class ExecutorEnv:
-    """skrl's ``GymnasiumWrapper``, once it is mixed with it; see `as_skrl_env`."""
+    """The mixin that makes skrl's ``GymnasiumWrapper``; see `as_skrl_env`."""
 
     _env: Any
     _seed: Any
@@ -65,7 +65,7 @@ class ExecutorEnv:
         return result
 
     def reset(self) -> Any:
-        """Resets all environments at first, and then those whose episode has ended."""
+        """Resets all environments at first, then those whose episodes have ended."""
         if self._finished is None or not self._finished.any():
             return super().reset()  # type: ignore[misc]
         seed, self._seed = self._seed, None
@@ -82,7 +82,7 @@ class ExecutorEnv:
 
 
 class _NumEnvs(int):
-    """The number of environments, which says that it is not above 1.
+    """The number of environments, which compares as not above 1.
 
     At the end of an episode skrl's trainers call `reset` only where not ``num_envs > 1``. They
     size memories by the same number, so it cannot be 1. Between storing a step and choosing the

@@ -43,7 +43,7 @@ def as_tianshou_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
 
 
 class ExecutorVectorEnv:
-    """A Tianshou ``BaseVectorEnv``, once it is mixed with it; see `as_tianshou_env`.
+    """The mixin that makes a Tianshou ``BaseVectorEnv``; see `as_tianshou_env`.
 
     Tianshou's own constructor makes workers, and is not called.
     """
@@ -81,7 +81,7 @@ class ExecutorVectorEnv:
 
     def get_env_attr(self, key: str, id: Any = None) -> list[Any]:
         ids = self._chosen(id)[0]
-        if key in ("action_space", "observation_space"):  # which a vector wrapper may change
+        if key in ("action_space", "observation_space"):  # a vector wrapper may change them
             return [getattr(self.vec_env, f"single_{key}")] * len(ids)
         return list(self.vec_env.unwrapped.call_some(ids, "get_wrapper_attr", key))
 
@@ -100,7 +100,7 @@ class ExecutorVectorEnv:
         return ids.tolist(), np.isin(np.arange(self.env_num), ids)
 
     def _rows(self, ids: list[int], obs: Any, infos: dict[str, Any]) -> tuple[Any, Any]:
-        """The observations and infos of some environments, in Tianshou's form: dicts one by one."""
+        """Converts observations and infos to Tianshou's form: one dict per environment."""
         if isinstance(obs, dict):
             obs = np.array(list(iterate(self.vec_env.observation_space, obs)), dtype=object)
         return obs[ids], np.array(split_infos(infos, self.env_num), dtype=object)[ids]

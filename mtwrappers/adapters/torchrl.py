@@ -46,7 +46,7 @@ def as_torchrl_env(vec_env: VectorEnv[Any, Any, Any], **kwargs: Any) -> Any:
 
 
 class NumericInfos(MetaVectorWrapper):
-    """Keeps the infos that are arrays of numbers or bools, and ``final_obs``.
+    """Keeps infos that are arrays of numbers or bools, and ``final_obs``.
 
     TorchRL turns infos into tensors, and fails on names, lists and dicts. In the mode SAME_STEP it
     also writes zeros where an environment has no last observation, so there the bounds of the
@@ -75,7 +75,7 @@ def _numeric(infos: dict[str, Any]) -> dict[str, Any]:
             kept[key] = value
         elif key == "final_info":
             kept[key] = _numeric(value)
-        # A mask stays if what it masks does.
+        # A mask is kept if its key is.
         elif _is_numeric(value) and (key[:1] != "_" or _is_numeric(infos.get(key[1:]))):
             kept[key] = value
     return kept

@@ -25,8 +25,8 @@ _base: Any = import_extra("vla_eval.benchmarks.base", "vla-eval")
 _render: Any = import_extra("vla_eval.render", "vla-eval")
 _specs: Any = import_extra("vla_eval.specs", "vla-eval")
 
-# How many leading numbers of the 39 a policy may see: the hand's position and the gripper's
-# opening, or all.
+# The number of leading values of the 39 that a policy may observe: the hand's position and the
+# gripper's opening, or all.
 _STATE = {"pixels": 0, "pixels_agent_pos": 4, "pixels_state": OBS_SIZE, "state": OBS_SIZE}
 _FORMATS = {4: "eef_pos3_gripper1", OBS_SIZE: "metaworld_state39"}
 _GRIPPER = _specs.DimSpec(
@@ -39,7 +39,7 @@ _GRIPPER = _specs.DimSpec(
 
 
 class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class of the harness
-    """Episodes of a protocol: those that `Protocol.evaluate` runs, one at a time.
+    """The episodes that `Protocol.evaluate` runs for a protocol, one at a time.
 
     A policy that acts the same has the same success, length and return in each episode as there.
     A task is a class, and its suite the group that the protocol has it in, or the benchmark. Of an
@@ -73,7 +73,7 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
 
     @classmethod
     def configure_render(cls, mode: str) -> dict[str, str]:
-        """OSMesa for ``"cpu"``; else what ``MUJOCO_GL`` says, EGL by default."""
+        """OSMesa for ``"cpu"``; otherwise the value of ``MUJOCO_GL``, by default EGL."""
         applied: dict[str, str] = _render.configure_mujoco_render(mode)
         return applied
 
@@ -103,7 +103,7 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         self._tasks = self._named(tasks)
         self._state = slice(_STATE[chosen.observation] if send_state else 0)
         self._all_state = send_environment_state
-        # Where frames are observed, all numbers come with them, and `make_obs` chooses.
+        # Observations with frames contain all numbers; `make_obs` chooses among them.
         self._seen = chosen
         if chosen.observation != "state":
             self._seen = dataclasses.replace(chosen, name="all", observation="pixels_state")
@@ -120,7 +120,7 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         return [name for name in names if wanted & {name, self._suites[name]}]
 
     def get_tasks(self) -> list[dict[str, Any]]:
-        digest = self.protocol.digest  # which comes with the record of each episode
+        digest = self.protocol.digest  # part of each episode's record
         return [
             {"name": name, "suite": self._suites[name], "protocol": digest} for name in self._tasks
         ]
@@ -203,7 +203,7 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         return obs
 
     def _frames(self, raw_obs: Any) -> dict[str, NDArray[np.uint8]]:
-        """The frames by camera, as far as the protocol has any."""
+        """Returns the frames by camera, if the protocol has any."""
         if not isinstance(raw_obs, dict):
             return {}
         frames = raw_obs["pixels"]

@@ -1,4 +1,4 @@
-"""A recording of vla-evaluation-harness as a result with its actions, which `verify` replays."""
+"""Converts a recording of vla-evaluation-harness to a result with actions, for `verify`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def result_of_recording(
     *,
     policy_name: str | None = None,
 ) -> EvaluationResult:
-    """The result of a run of `MetaWorldBenchmark`, as `Protocol.evaluate` would return it.
+    """Returns the result of a `MetaWorldBenchmark` run, as `Protocol.evaluate` would.
 
     Args:
         recording: The ``recording-....sqlite`` of the run, with one entry in ``benchmarks`` and its
@@ -48,7 +48,7 @@ def result_of_recording(
         params = json.loads(metadata)["config"]["params"]
         benchmark = MetaWorldBenchmark(**params)
         protocol = benchmark.protocol
-        # Of episodes that were run again, the last counts.
+        # If an episode was run several times, the last run counts.
         found = {(row[2], row[3]): row for row in file.execute(_EPISODES, (eval_id,))}
         tasks = {task for task, _ in found}
         names = [task["name"] for task in benchmark.get_tasks() if task["name"] in tasks]
@@ -80,7 +80,7 @@ def result_of_recording(
 
 
 def _opened(path: str | os.PathLike[str]) -> sqlite3.Connection:
-    """For reading alone: a path that does not exist must not become a database."""
+    """Opens a database read-only, so that a missing path does not become a database."""
     if not os.path.isfile(path):
         raise FileNotFoundError(f"there is no recording {os.fspath(path)}")
     return sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)
@@ -94,7 +94,7 @@ def _entries(file: sqlite3.Connection, path: str | os.PathLike[str]) -> list[Any
 
 
 def _exact(actions: list[Any]) -> Any:
-    """Actions in the type of the server's, float32, or as they are if that would change them."""
+    """Returns actions in the server's dtype, float32, or unchanged if that would alter them."""
     values = np.array(actions)
     narrow = values.astype(np.float32)
     return narrow if (narrow == values).all() else values

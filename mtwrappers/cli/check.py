@@ -1,4 +1,4 @@
-"""``mtwrappers check``: the contract of vector environments, run on anyone's environment."""
+"""``mtwrappers check``: checks the vector environment contract on any environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mtwrappers.common.registration import TABLE
 from mtwrappers.testing import check_vector_env
 from mtwrappers.testing.report import CheckReport
 
-# What Gymnasium takes for an id: with a version, or with a namespace.
+# An id of Gymnasium: with a version, or with a namespace.
 _ID = re.compile(r"(?:[\w.]+:)?(?:[\w-]+/[\w.-]+|[\w.-]+-v\d+)")
 
 
@@ -60,7 +60,7 @@ def _say(report: CheckReport, verbose: bool) -> None:
     *rows, counts = report.format(passed=verbose).split("\n")
     style = ""
     for row in rows:
-        if not row.startswith(" "):  # else it goes on with the row above
+        if not row.startswith(" "):  # else the row continues the one above
             style = "red" if row.startswith("FAILED ") else ""
         say(row, style)
     hidden = "" if verbose else "; -v prints those that passed"
@@ -68,7 +68,7 @@ def _say(report: CheckReport, verbose: bool) -> None:
 
 
 def _hint(given: str) -> str:
-    """The question which registered id was meant, if a name comes close to one."""
+    """Suggests a registered id, if a name is similar to one."""
     bare = _bare(given)
     alike = [env_id for env_id in gymnasium.registry if _bare(env_id) == bare]
     if alike:  # one of ours, or the newest without a namespace
@@ -92,7 +92,7 @@ def _subject(given: str) -> Any:
         raise UsageError(f"expected {forms}, got {given!r}{f'; {hint}' if hint else ''}")
     made, _ = own_object(given, given)
     if source.endswith(".py"):
-        # Workers that are not forks cannot import it by its name.
+        # Workers that are not forked cannot import the file by name.
         cloudpickle.register_pickle_by_value(sys.modules[OWN_FILE])
     return made
 
@@ -103,5 +103,5 @@ def _kwargs(text: str | None) -> Mapping[str, Any]:
     except ValueError as exc:
         raise UsageError(f"--kwargs must be JSON, such as '{{\"g\": 9.0}}': {exc}") from None
     if not isinstance(found, dict):
-        raise UsageError(f"--kwargs must be an object of JSON, got {text}")
+        raise UsageError(f"--kwargs must be a JSON object, got {text}")
     return found

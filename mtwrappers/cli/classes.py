@@ -1,4 +1,4 @@
-"""The benchmark and the classes that a command names."""
+"""The benchmark and the classes given to a command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mtwrappers.metaworld.upstream import all_classes
 
 
 def full_name(benchmark: str) -> str:
-    """A benchmark as the ids have it: ML10 is ML10-train.
+    """Returns the name of a benchmark as in its id: ML10 becomes ML10-train.
 
     Raises:
         UsageError: If there is no such benchmark.
@@ -23,15 +23,15 @@ def full_name(benchmark: str) -> str:
 
 
 def has_one_class(full: str) -> bool:
-    """Whether a benchmark is of the class that its user chooses."""
+    """Whether a benchmark has a single class, which the user chooses."""
     return full.partition("-")[0] in ("MT1", "ML1")
 
 
 def count_classes(full: str, given: Sequence[str], seed: int) -> int:
-    """The number of classes of a benchmark; with ``given``, of these.
+    """Returns the number of ``given`` classes, or without any, of the benchmark's classes.
 
     Raises:
-        UsageError: If the benchmark does not have them.
+        UsageError: If the benchmark lacks a given class.
     """
     name, _, kind = full.partition("-")
     if has_one_class(full):

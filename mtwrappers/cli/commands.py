@@ -47,7 +47,7 @@ app = App(
     group_parameters=Group("Options"),
     default_parameter=Parameter(negative=(), show_default=False, allow_repeating=True),
     result_action="return_value",
-    # `main` says what is wrong, in one line.
+    # `main` prints errors in one line.
     exit_on_error=False,
     print_error=False,
     suppress_keyboard_interrupt=False,
@@ -62,7 +62,7 @@ def _command(name: str, *examples: str) -> Callable[[F], F]:
     """Registers a command, whose docstring is its help."""
 
     def register(function: F) -> F:
-        # The library would print the line breaks of an argument's text.
+        # cyclopts would print the line breaks within an argument's text.
         function.__doc__ = re.sub(r"\n {8,}", " ", inspect.cleandoc(function.__doc__ or ""))
         app.command(function, name=name, help_epilogue=_examples(*examples))
         return function
@@ -71,12 +71,12 @@ def _command(name: str, *examples: str) -> Callable[[F], F]:
 
 
 def help_of(argv: Sequence[str]) -> str:
-    """The call that prints the help of the command that arguments name."""
+    """Returns the call that prints the help of the command in ``argv``."""
     return " ".join(["mtwrappers", *app.parse_commands(argv)[0], "--help"])
 
 
 def _whole(type_: Any, tokens: Sequence[Token]) -> int:
-    """A number of digits alone: ``int`` would take 1e3, 0x10 and 1.5 for others than they are."""
+    """Converts digits only: cyclopts' ``int`` would misread 1e3, 0x10 and 1.5."""
     [token] = tokens
     if not token.value.isdecimal():
         raise ValueError(f'expected a whole number, got "{token.value}".')
@@ -171,28 +171,28 @@ def _rollout(
         task: Evaluate only this class; can be repeated.
         policy: expert (default): Meta-World's scripted expert of each class; random: random
             actions; FILE.py:NAME or package.module:NAME: your own, from observations (N, O) to
-            actions (N, 4) in [-1, 1], or a function without arguments that makes it. It is also
-            given task_names, descriptions and rng, if it takes arguments of these names.
+            actions (N, 4) in [-1, 1], or a function without arguments that returns one. It also
+            receives task_names, descriptions and rng, if it has arguments of these names.
         name: The label of the policy in tables (default: --policy).
-        training_seed: The seed of the training run that made the policy, for the result to name.
-        training_steps: Likewise, after how many agent steps over all environments.
+        training_seed: The seed of the policy's training run, kept in the result.
+        training_steps: The agent steps of this run over all environments, kept in the result.
         note: A line of text to keep in the result.
-        author: Who made the result; can be repeated.
+        author: The author of the result; can be repeated.
         protocol: Follow the rules of a published score; see mtwrappers protocols.
         episodes: Episodes per class (default: 5, or as many as the protocol has).
         seed: Determines goals, their order and random actions (default: 0); a protocol has its own
             goals.
-        action_chunk: For your own policy that returns chunks of actions (N, H, 4): how many of each
-            are executed before it is asked again.
+        action_chunk: For a policy of your own that returns chunks of actions (N, H, 4): the number
+            of actions to execute before it is called again.
         workers: Worker processes (default: all cores).
-        execution: Where the workers are: processes here (default), or actors of a Ray cluster.
-        out: Where to write (default: results); files of an earlier rollout are replaced.
-        video: Also write an mp4 of the first episode of each class; not together with --resume.
+        execution: Where the workers run: local processes (default), or actors of a Ray cluster.
+        out: The output folder (default: results); files of an earlier rollout are replaced.
+        video: Also write an mp4 of the first episode of each class; not with --resume.
         no_fast: Run Meta-World's own classes, which are slower and give the same numbers.
-        no_evidence: Do not keep the actions (about 8 kB an episode) in results.npz, from which
+        no_evidence: Do not keep the actions (about 8 kB per episode) in results.npz, from which
             anyone can verify the results.
         resume: Continue the interrupted or killed rollout in DIR with its settings; only --workers
-            and --execution may differ. The results are those of a rollout that was never stopped.
+            and --execution may differ. The results are the same as without the interruption.
     """
     from mtwrappers.cli import rollout
 
@@ -251,30 +251,30 @@ def _record(
     out: Annotated[str | None, Parameter(metavar="DATASET")] = None,
     resume: Annotated[str | None, Parameter(metavar="DATASET")] = None,
 ) -> int:
-    """Record successful episodes as a dataset of Minari or LeRobot, each replayed bit for bit.
+    """Record successful episodes as a Minari or LeRobot dataset, each replayed bit for bit.
 
     Args:
         benchmark: One of `BENCHMARKS`.
         task: Record only this class; can be repeated.
         policy: expert (default): Meta-World's scripted expert of each class; FILE.py:NAME or
-            package.module:NAME: your own, as rollout takes it.
+            package.module:NAME: your own, as in rollout.
         episodes: Episodes per class (default: 5); each ends at its first success, and failures are
             left out.
-        goals: Goals per class to choose from, in their order (default: 50, the benchmark's own).
+        goals: Goals per class to take in order (default: 50, the benchmark's own).
         seed: Determines goals and random numbers (default: 0).
-        size: Record frames of this many pixels a side beside the states (default: none; for LeRobot
+        size: Also record square frames with sides of this many pixels (default: none; for LeRobot
             480).
         camera: The camera of the frames (default: corner4); can be repeated.
         no_shadows: Draw frames without shadows and reflections, which is faster.
-        variation: Vary the scene between episodes: light, camera, table, objects, or some of these
-            with commas between.
-        descriptions: Whose sentences the tasks have (default: metaworld; for LeRobot its own), or a
+        variation: Vary the scene between episodes: light, camera, table, objects, or several of
+            these, separated by commas.
+        descriptions: The table of task sentences (default: metaworld; for LeRobot its own), or a
             JSON file with a table.
-        action_chunk: As rollout takes it.
+        action_chunk: As in rollout.
         video: Store LeRobot's frames as video, which is smaller and lossy (default: PNG, lossless).
         out: The dataset, minari:NAME or lerobot:NAME, in the library's own folder.
         resume: Continue the interrupted or killed recording of a dataset with its settings. The
-            data are those of a recording that was never stopped.
+            data are the same as without the interruption.
     """
     from mtwrappers.cli import record
 
@@ -318,11 +318,11 @@ def _verify(
     """Replay the actions of a result or a dataset, and compare every number.
 
     Args:
-        result: A file of rollout or EvaluationResult.save, or a dataset of record, minari:NAME or
-            lerobot:NAME, which takes no options.
-        evidence: The .npz file with the actions of the episodes (default: the one beside the result
-            that has its name, as rollout writes it).
-        sample: Replay only this share of each class's episodes, drawn anew every time (default: 1).
+        result: A file of rollout or EvaluationResult.save, or a dataset of record (minari:NAME or
+            lerobot:NAME, without options).
+        evidence: The .npz file with the actions of the episodes (default: the file of the same
+            name beside the result, as rollout writes it).
+        sample: Replay only this share of each class's episodes, chosen at random (default: 1).
         table: Also print the success of each class, with intervals.
         workers: Worker processes (default: all cores).
         no_fast: Run Meta-World's own classes, which are slower and give the same numbers.
@@ -331,7 +331,9 @@ def _verify(
 
     if is_dataset(result):
         if evidence or sample != 1.0 or table or workers or no_fast:
-            raise UsageError(f"{result} is a dataset: all of it is replayed, without options")
+            raise UsageError(
+                f"{result} is a dataset, which is replayed whole: leave out the options"
+            )
         return verify.run_dataset(result)
     return verify.run(Path(result), evidence, sample, table, workers, no_fast)
 
@@ -358,17 +360,17 @@ def _compare(
     """Print and compare the scores of methods over training runs.
 
     Args:
-        results: Files of rollouts or of EvaluationResult.save. Those with the same --name are
+        results: Files of rollouts or of EvaluationResult.save. Files with the same --name are
             training runs of one method. reference:NAME is a result that comes with mtwrappers, by
-            the same protocol: reference:experts of Meta-World's scripted experts, reference:random
-            of random actions.
+            the same protocol: reference:experts for Meta-World's scripted experts,
+            reference:random for random actions.
         format: table (default) also prints the differences from the first method; latex needs the
             package booktabs; csv has full precision.
-        no_tasks: Print and draw only the means, and groups of tasks, of the scores.
+        no_tasks: Print and draw only the means over all tasks and over groups of tasks.
         plot: Also draw the differences.
-        curve: Also draw success against --training-steps, and write it beside the picture as CSV.
+        curve: Also draw success against --training-steps, and write a CSV file beside the image.
         runs: Whether a training run is one network for all-tasks (default), or one per-task.
-        force: Compare results of different protocols, settings or goals all the same.
+        force: Compare results even if their protocols, settings or goals differ.
     """
     from mtwrappers.cli import compare
 
@@ -382,7 +384,7 @@ def _compare(
     "mtwrappers protocols",
 )
 def _protocols() -> int:
-    """Print how scores of the literature are measured, side by side."""
+    """Print side by side how published scores are measured."""
     from mtwrappers.cli import protocols
 
     return protocols.run()
@@ -410,13 +412,13 @@ def _check(
     """Check whether an environment can be trusted, step by step.
 
     Args:
-        environment: package.module:NAME or FILE.py:NAME, a function without arguments that makes an
-            environment or a vector environment; or a registered id.
-        kwargs: Arguments for it, as JSON.
+        environment: package.module:NAME or FILE.py:NAME, a function without arguments that returns
+            an environment or a vector environment; or a registered id.
+        kwargs: Arguments of the function or id, as JSON.
         vector: Given an id, check make_vec(id) instead of make(id).
         seed: The seed of all resets (default: 0).
         steps: Take at most this many steps (default: 600).
-        num_envs: How many sub-environments (default: 3).
+        num_envs: The number of sub-environments (default: 3).
         ignore: An info that is not compared, such as info.action; can be repeated.
         verbose: Also print the checks that passed.
         json: Print the whole report as JSON.
@@ -437,7 +439,7 @@ def _verify_fast(*, full: bool = False, workers: _Count | None = None) -> int:
     """Compare the fast classes with Meta-World's own, bit for bit.
 
     Args:
-        full: Run whole episodes of several tasks per class.
+        full: Run complete episodes of several tasks per class.
         workers: Worker processes (default: all cores).
     """
     from mtwrappers.cli import verify_fast
@@ -447,4 +449,4 @@ def _verify_fast(*, full: bool = False, workers: _Count | None = None) -> int:
 
 COMMANDS = [name for name in app if not name.startswith("-")]
 for _place, _name in enumerate(COMMANDS):
-    app[_name].sort_key = _place  # not by the alphabet
+    app[_name].sort_key = _place  # not alphabetically

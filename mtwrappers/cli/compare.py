@@ -25,9 +25,9 @@ from mtwrappers.evaluation.scores import Format
 from mtwrappers.evaluation.statistics import quantile, wilson
 from mtwrappers.evaluation.verify import read_claim
 
-# From which half-width on an interval is too wide to tell methods apart that differ by 0.2.
+# An interval with this half-width is too wide to distinguish methods that differ by 0.2.
 _WIDE = 0.1
-# Begins the name of results that come with the package.
+# The prefix of results that come with the package.
 _REFERENCE = "reference:"
 
 
@@ -65,9 +65,9 @@ def run(
             path = plot if len(compared) == 1 else plot.with_name(numbered)
             try:
                 each.plot(path)
-            except (OSError, ValueError) as exc:  # a suffix that is no image
+            except (OSError, ValueError) as exc:  # a suffix of no image format
                 raise UsageError(f"cannot write {path}: {exc}") from None
-            if format == "table":  # else the output is the table alone
+            if format == "table":  # otherwise print the table only
                 say(f"wrote {path}", "dim")
     if curve is not None and drawn is not None:
         for path in _write(drawn, curve, tasks):
@@ -79,7 +79,7 @@ def run(
 
 
 def _few(scored: Scores) -> str:
-    """The warning about methods with few episodes, and which intervals to expect; or nothing."""
+    """Returns the warning about methods with few episodes and wide intervals, or ``""``."""
     z2 = quantile(scored.confidence) ** 2
     enough = math.ceil(z2 / 4 / _WIDE**2 - z2)  # from the half-width of Wilson's interval at 0.5
     parts = []
@@ -99,7 +99,7 @@ def _few(scored: Scores) -> str:
 
 
 def _write(drawn: Curves, path: Path, tasks: bool) -> Iterator[Path]:
-    """Writes curves as a picture, unless the path is that of a table, and beside it as a table."""
+    """Writes curves as a CSV table and, unless ``path`` is the table's, as an image beside it."""
     table = path.with_suffix(".csv")
     for each in dict.fromkeys((path, table)):
         try:
@@ -107,15 +107,15 @@ def _write(drawn: Curves, path: Path, tasks: bool) -> Iterator[Path]:
                 drawn.to_csv(each, tasks=tasks)
             else:
                 drawn.plot(each, tasks=tasks)
-        except (OSError, ValueError) as exc:  # a suffix that is no image
+        except (OSError, ValueError) as exc:  # a suffix of no image format
             raise UsageError(f"cannot write {each}: {exc}") from None
         yield each
 
 
 def read_all(arguments: Sequence[str]) -> dict[str, AnyResult]:
-    """The results that arguments name, in their order, by what errors call them."""
+    """Returns the results of all arguments, in order, by their label in error messages."""
     of_argument: dict[str, dict[str, AnyResult]] = {}
-    # A method comes last: which of its results are meant depends on the others.
+    # Methods are read last: which of their results are meant depends on the others.
     for argument in sorted(arguments, key=_is_method):
         like = next((one for of in of_argument.values() for one in of.values()), None)
         of_argument[argument] = read(argument, like)
@@ -129,7 +129,7 @@ def read_all(arguments: Sequence[str]) -> dict[str, AnyResult]:
 
 
 def read(argument: str, like: AnyResult | None) -> dict[str, AnyResult]:
-    """The results that an argument names; of a method, those of the protocol of another result."""
+    """Returns the results of one argument; for a method, only those with ``like``'s protocol."""
     try:
         if not argument.startswith(_REFERENCE):
             return {argument: read_claim(argument)}
@@ -149,5 +149,5 @@ def read(argument: str, like: AnyResult | None) -> dict[str, AnyResult]:
 
 
 def _is_method(argument: str) -> bool:
-    """Whether this names a method, and none of its results."""
+    """Whether an argument names a method, not one of its results."""
     return argument.startswith(_REFERENCE) and "/" not in argument

@@ -1,4 +1,4 @@
-"""The output of the commands: lines, progress bars, warnings, and the error of bad input."""
+"""Output of the commands: lines, progress bars, warnings, and the error for bad input."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mtwrappers.common.errors import printable
 
 
 class UsageError(Exception):
-    """Bad input that parsing does not find: the command ends with this line."""
+    """Bad input that parsing does not detect: the command prints this line and exits."""
 
 
 def unknown(what: str, name: str, known: Collection[str]) -> UsageError:
-    """The error for a name that is not among those that are known."""
+    """Returns the error for a name that is not in ``known``."""
     hint = did_you_mean(name, known) or f"choose from {', '.join(known)}"
     return UsageError(f"unknown {what}; {hint}")
 
@@ -33,28 +33,28 @@ class Terminal(Console):
     """
 
     def __init__(self, *, stderr: bool = False) -> None:
-        # The library would leave bold letters without colours.
+        # With NO_COLOR, rich would still print bold letters.
         colours = None if os.environ.get("NO_COLOR") else "auto"
         super().__init__(stderr=stderr, color_system=colours)  # type: ignore[arg-type]
 
     def on_broken_pipe(self) -> None:
-        """Raises the error again that has called it."""
+        """Raises the current error again."""
         raise
 
 
 def say(text: str, style: str = "", *, stderr: bool = False) -> None:
-    """Prints lines as they are; a text from a file cannot draw anything else among them.
+    """Prints lines literally: text from a file cannot inject markup or control characters.
 
-    Long lines are not broken: a command can be copied. ``style`` is one of rich.
+    Long lines are not wrapped, so that commands can be copied. ``style`` is a style of rich.
     """
     terminal = Terminal(stderr=stderr)
     for line in text.split("\n"):
         terminal.print(Text(printable(line), style), soft_wrap=True)
-    terminal.file.flush()  # also into a pipe, while a command goes on
+    terminal.file.flush()  # into a pipe too, while the command runs
 
 
 def say_table(text: str) -> None:
-    """Prints lines, of which the first has the names of columns."""
+    """Prints lines; the first contains the column names."""
     head, _, rows = text.partition("\n")
     say(head, "bold")
     say(rows)
@@ -95,7 +95,7 @@ def _marked(word: str, style: str, text: str) -> None:
 
 
 def progress_bar() -> Any:
-    """A progress bar on a terminal, with a count, and space for a rate."""
+    """Returns a progress bar for terminals, with a count and a column for a rate."""
     terminal = Terminal(stderr=True)
     return Progress(
         *Progress.get_default_columns(),
@@ -103,5 +103,5 @@ def progress_bar() -> Any:
         TextColumn("{task.fields[rate]}"),
         console=terminal,
         disable=not terminal.is_terminal,
-        redirect_stdout=os.isatty(1),  # else prints of a policy go where they would without a bar
+        redirect_stdout=os.isatty(1),  # a pipe gets a policy's prints directly
     )

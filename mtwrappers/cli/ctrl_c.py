@@ -1,4 +1,4 @@
-"""Ctrl-C while a command starts: one line, before there is anything to write."""
+"""Ctrl-C while a command starts: it prints one line, as there is nothing to write yet."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ EXIT_CODE = 128 + signal.SIGINT
 
 
 class _EndAtOnce:
-    """Ends the process without an exception, which half-imported modules may not survive."""
+    """Ends the process without an exception, which could break half-imported modules."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
 
     def __call__(self, *signal_and_frame: object) -> None:
-        if os.getpid() == self._pid:  # a fork says nothing
+        if os.getpid() == self._pid:  # forks print nothing
             os.write(2, f"{INTERRUPTED}\n".encode())
         os._exit(EXIT_CODE)
 
 
 def end_at_once() -> Any:
-    """From now on Ctrl-C ends the process at once, until `raises` is called.
+    """Makes Ctrl-C end the process at once, until `raises` is called.
 
-    A handler that the program has set before is left alone. Returns it, for `restore`.
+    Keeps a handler that the program has set. Returns the previous handler, for `restore`.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler and _is_main_thread():
@@ -35,13 +35,13 @@ def end_at_once() -> Any:
 
 
 def restore(before: Any) -> None:
-    """Puts the handler back that was there before a command."""
-    if before is not None and _is_main_thread():  # None is one that is not Python's
+    """Restores the handler from before a command."""
+    if before is not None and _is_main_thread():  # None: a handler not set from Python
         signal.signal(signal.SIGINT, before)
 
 
 def raises() -> None:
-    """From now on Ctrl-C raises ``KeyboardInterrupt`` again: there is something to write or end."""
+    """Makes Ctrl-C raise ``KeyboardInterrupt`` again, once there is something to write or end."""
     if isinstance(signal.getsignal(signal.SIGINT), _EndAtOnce):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,4 +1,4 @@
-"""The directory of a rollout: its lock, and the files that are left in it."""
+"""The directory of a rollout: its lock and its files."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)  # of file systems
 
 @contextlib.contextmanager
 def locked(directory: Path, command: str = "rollout") -> Iterator[None]:
-    """Keeps other commands of that name out of a directory, and removes the remains of killed ones.
+    """Locks a directory against other ``command`` processes; removes remains of killed ones.
 
-    The lock ends with this process, however it ends; forks do not have it.
+    The lock ends with this process, however it ends; forks do not hold it.
 
     Raises:
-        UsageError: If another one has it.
-        OSError: If there is no such directory, or it cannot be written to.
+        UsageError: If another process holds the lock.
+        OSError: If the directory does not exist or is not writable.
     """
     lock = FileLock(directory / _LOCK, blocking=False)
     try:
@@ -53,7 +53,7 @@ def locked(directory: Path, command: str = "rollout") -> Iterator[None]:
         remove_unfinished(directory)
         yield
     finally:
-        # Before the release: another process may have the file by then.
+        # Before the release: afterwards another process may hold the file.
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 
@@ -65,10 +65,10 @@ def write_files(
     texts: tuple[str, str],
     videos: Videos | None,
 ) -> list[Path]:
-    """Writes the results, their evidence, a table, a chart and videos; returns their paths.
+    """Writes results, evidence, a table, a chart and videos; returns their paths.
 
-    All are complete before the first is moved into place, so a full disk or a kill leaves the
-    files of an earlier run as they were. ``texts`` are the chart's title and note.
+    All files are complete before the first is moved into place, so a full disk or a kill leaves
+    the files of an earlier run unchanged. ``texts`` are the chart's title and note.
     """
     directory = kept.directory
     with _beside(directory) as place:
@@ -85,13 +85,13 @@ def write_files(
         names = sorted(os.listdir(place))
         write_together({directory / name: (place / name).read_bytes() for name in names})
         if EVIDENCE not in names:
-            (directory / EVIDENCE).unlink(missing_ok=True)  # that of other results
+            (directory / EVIDENCE).unlink(missing_ok=True)  # of earlier results
     return [directory / name for name in names]
 
 
 @contextlib.contextmanager
 def _beside(directory: Path) -> Iterator[Path]:
-    """A new directory within a locked one, for files that are not complete."""
+    """Creates a directory within a locked one, for files that are not complete."""
     place = directory / _BESIDE
     place.mkdir()
     try:

@@ -12,7 +12,7 @@ from mtwrappers.cli.console import say
 from mtwrappers.common.registration import TABLE
 from mtwrappers.metaworld.agent_view import default_task_encoding
 
-# Of each column, how a cell is written, and from which width of a terminal on it is printed.
+# For each column: the format of a cell, and the least terminal width at which it is printed.
 COLUMNS = {
     "id": ("{:28}", 0),
     "classes": ("{:>7}", 0),
@@ -23,9 +23,9 @@ COLUMNS = {
     "envs": ("{:>4}", 0),
 }
 NOTES = """
-goals: how many each class has, or a new one in every episode
-encoding: how observations of make() say which class it is
-envs: how many make_vec() makes by default"""
+goals: the number per class, or a new one in every episode
+encoding: how observations of make() identify the class
+envs: the number that make_vec() makes by default"""
 
 
 def run() -> int:

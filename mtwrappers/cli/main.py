@@ -1,4 +1,4 @@
-"""The entry point: runs a command, and turns errors into one line and an exit code."""
+"""The entry point: runs a command, and converts errors to one line and an exit code."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mtwrappers.common.extras import import_extra
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; returns 0, or 1 where classes differ, a check fails or a result is false.
+    """Runs a command; returns 0, or 1 if classes differ, a check fails or a result is false.
 
-    After Ctrl-C it is 130, and 141 where nobody reads the output any more, as in
+    Returns 130 after Ctrl-C, and 141 if the reader of the output has closed the pipe, as in
     ``mtwrappers list | head -c 10``.
 
     Args:
-        argv: The arguments, without the program's name (default: those of the process).
+        argv: The arguments, without the program's name (default: the process's own).
 
     Raises:
-        SystemExit: With the code 2, after a line on stderr, if input or files are bad.
+        SystemExit: With code 2, after a line on stderr, if input or files are bad.
     """
     before, code = ctrl_c.end_at_once(), None
     try:
@@ -34,11 +34,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             if sys.stdout is not None:
                 sys.stdout.flush()  # here, where it can be caught
     except BrokenPipeError:
-        # For what is still to come.
+        # Discards the output that remains.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 128 + signal.SIGPIPE
     finally:
-        if code != ctrl_c.EXIT_CODE:  # after which the process ends without hearing it again
+        if code != ctrl_c.EXIT_CODE:  # otherwise Ctrl-C stays ignored until the process ends
             ctrl_c.restore(before)
     return code
 

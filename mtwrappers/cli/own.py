@@ -1,4 +1,4 @@
-"""``FILE.py:NAME`` and ``package.module:NAME``: policies and environments of one's own."""
+"""``FILE.py:NAME`` and ``package.module:NAME``: the user's policies and environments."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from mtwrappers.cli.console import UsageError
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import full_message
 
-# The name of the module that a file of one's own becomes.
+# The module name of an imported FILE.py.
 OWN_FILE = "own_file"
 
 
 class Own(NamedTuple):
-    """A policy of one's own."""
+    """A policy of the user."""
 
     given: str  # on the command line
-    file: str  # where it is from
+    file: str  # that defines the policy
     policy: Any
 
 
 def load_policy(given: str) -> Own:
-    """Imports ``FILE.py:NAME`` or ``package.module:NAME``: a policy, or what makes one.
+    """Imports ``FILE.py:NAME`` or ``package.module:NAME``: a policy, or a factory of one.
 
-    What makes one is a function or class that needs no argument.
+    A factory is a function or class that needs no argument.
 
     Raises:
-        UsageError: If there is no such policy, or its import fails.
+        UsageError: If the policy does not exist, or its import fails.
     """
     source, _, name = given.rpartition(":")
     policy, file = own_object(given, f"--policy {given}")
@@ -57,10 +57,10 @@ def load_policy(given: str) -> Own:
 
 
 def own_object(given: str, what: str) -> tuple[Any, str]:
-    """The object ``FILE.py:NAME`` or ``package.module:NAME``, and its file.
+    """Returns the object ``FILE.py:NAME`` or ``package.module:NAME``, and its file.
 
     Raises:
-        UsageError: If the import fails, or there is none; the message begins with ``what``.
+        UsageError: If the import fails or lacks the object; the message begins with ``what``.
     """
     source, _, name = given.rpartition(":")
     file = source
@@ -77,7 +77,7 @@ def own_object(given: str, what: str) -> tuple[Any, str]:
             file = module.__file__ or source
     except ModuleNotFoundError as exc:
         raise UsageError(f"{what}: {_described(exc, file)}") from None
-    except (Exception, SystemExit) as exc:  # the import runs whatever the user has written
+    except (Exception, SystemExit) as exc:  # the import runs the user's code
         raise UsageError(f"{what}: the import failed: {_described(exc, file)}") from None
     if not hasattr(module, name):
         hint = did_you_mean(name, [known for known in vars(module) if known[0] != "_"])
@@ -86,21 +86,21 @@ def own_object(given: str, what: str) -> tuple[Any, str]:
 
 
 def _needs_nothing(function: Callable[..., Any]) -> bool:
-    """Whether it can be called without arguments: then it makes a policy, and is none."""
+    """Whether ``function`` needs no arguments: then it is a factory, not a policy."""
     try:
         inspect.signature(function).bind()
-    except (TypeError, ValueError):  # or has no signature
+    except (TypeError, ValueError):  # ValueError: no signature
         return False
     return True
 
 
 @contextlib.contextmanager
 def own_errors(own: Own | None) -> Iterator[None]:
-    """Says of what a policy of one's own has raised, or answered wrongly, where it was."""
+    """Adds the policy's name and line to errors that it raised or that its actions caused."""
     try:
         yield
     except Exception as exc:
-        # Actions that do not fit are refused with these; an error of an environment has a note.
+        # Invalid actions raise these types; errors of environments have notes.
         refused = type(exc) in (TypeError, ValueError) and not hasattr(exc, "__notes__")
         if own is None or isinstance(exc, UsageError) or not (refused or _line(exc, own.file)):
             raise
@@ -111,21 +111,21 @@ def _module_of_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(OWN_FILE, path)
     assert spec is not None
     assert spec.loader is not None  # as the name ends in .py
-    sys.path.append(str(path.resolve().parent))  # so that it can import what is beside it
+    sys.path.append(str(path.resolve().parent))  # for imports of files beside it
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def _described(exc: BaseException, file: str) -> str:
-    """An exception in words, with its line in a file."""
+    """Describes an exception, with its line in a file."""
     line = _line(exc, file)
     where = f" ({file}, line {line})" if line else ""
     return f"{type(exc).__name__}: {full_message(exc)}{where}"
 
 
 def _line(exc: BaseException, file: str) -> int | None:
-    """The line of a file that raised an exception, if one did."""
+    """Returns the line of a file that raised an exception, or ``None``."""
     frames = traceback.extract_tb(exc.__traceback__)
     lines = [frame.lineno for frame in frames if _same(frame.filename, file)]
     return lines[-1] if lines else None

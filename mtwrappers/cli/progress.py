@@ -1,6 +1,6 @@
-"""``unfinished.jsonl``: the settings of a rollout, and the episodes that it has finished so far.
+"""``unfinished.jsonl``: the settings of a rollout, and its finished episodes.
 
-Its lines are data: nothing in them is taken for granted.
+Its lines are untrusted data, and all of them are checked.
 """
 
 from __future__ import annotations
@@ -32,41 +32,40 @@ from mtwrappers.state.files import opened
 NAME = "unfinished.jsonl"
 FORMAT = "mtwrappers.rollout/5"
 START = "start one with: mtwrappers rollout MT10 --out DIR"
-# The limits of a file that is read: longer lines and larger files are none of ours.
+# Limits for reading: longer lines and larger files were not written by a rollout.
 MAX_LINE, MAX_SIZE = 2**16, 2**32
 MAX_SECONDS = 1e9
 
 
 def cannot_write(directory: Path, exc: OSError) -> UsageError:
-    """The error for a directory that cannot be written to."""
+    """Returns the error for a directory that is not writable."""
     return UsageError(
         f"cannot write to {directory}: {exc.strerror}; choose another directory with --out DIR"
     )
 
 
 class Progress(ActionRecorder):
-    """Writes each finished episode with its actions as a line of JSON, below one with the settings.
+    """Writes a line of JSON with the settings, then one per finished episode with its actions.
 
-    Every episode begins with its seed, so finished ones need only be remembered, and one that was
-    not finished is run again from its start. Lines are handed to the operating system at once:
-    a kill loses none, and a power cut only the last ones, which are run again. A context
-    manager.
+    Every episode begins with its seed, so finished episodes need only be kept, and an unfinished
+    one is run again from its start. Lines are flushed to the operating system at once: a kill
+    loses none, and a power cut only the last ones, which are run again. A context manager.
     """
 
     def __init__(self, directory: Path, settings: Settings, size: int = 0) -> None:
         super().__init__(self.add)
         self.directory, self.settings = directory, settings
-        self.episodes: dict[Episode, int] = {}  # the finished ones, and where their lines begin
-        self.resumed = 0  # how many of them were in the file
+        self.episodes: dict[Episode, int] = {}  # each finished episode: offset of its line
+        self.resumed = 0  # the number of episodes that were in the file
         self.planned = 0
-        self.bar: Any = None  # a progress bar to be kept up to date, if there is one
+        self.bar: Any = None  # called with the progress, if set
         self._file: BinaryIO
-        self._size = size  # how many bytes of the file are to be kept
+        self._size = size  # the number of bytes of the file to keep
         self._before, self._began = 0.0, 0.0
 
     @classmethod
     def load(cls, directory: Path) -> Progress:
-        """The progress that was written into a directory, if these versions wrote it."""
+        """Loads the progress in a directory, if it was written by the same versions."""
         path, number = directory / NAME, 1
         try:
             with opened(path, MAX_SIZE) as file:
@@ -85,7 +84,7 @@ class Progress(ActionRecorder):
                     number += 1
                     line = _of_line(data, settings)
                     if line.episode in kept.episodes:
-                        raise ValueError("its episode is there twice")
+                        raise ValueError("the file contains its episode twice")
                     kept.episodes[line.episode] = kept._size
                     kept._size, kept._before = size, line.seconds
         except OSError as exc:
@@ -104,10 +103,10 @@ class Progress(ActionRecorder):
         return kept
 
     def __enter__(self) -> Progress:
-        """Opens the file: a new one, or that which was loaded, up to its last whole line."""
+        """Opens a new file, or the loaded one, truncated after its last complete line."""
         path = self.directory / NAME
         try:
-            if path.exists() and not path.is_file():  # a pipe would be waited for
+            if path.exists() and not path.is_file():  # a pipe would block
                 raise OSError(errno.EINVAL, f"{NAME} is not a regular file")
             self._file = path.open("ab" if self._size else "wb")
             if self._size:
@@ -120,12 +119,12 @@ class Progress(ActionRecorder):
         return self
 
     def __exit__(self, *exc: object) -> None:
-        with contextlib.suppress(OSError):  # a full disk, which was reported before
+        with contextlib.suppress(OSError):  # a full disk, already reported
             self._file.close()
 
     @property
     def seconds(self) -> float:
-        """How long the rollout has taken."""
+        """The duration of the rollout so far."""
         return self._before + (time.perf_counter() - self._began if self.planned else 0.0)
 
     def plan(self, episodes: Sequence[PlannedEpisode]) -> None:
@@ -136,12 +135,12 @@ class Progress(ActionRecorder):
         }
 
     def step(self, step: Step) -> None:
-        """Notes the actions of a step, if they are to be kept."""
+        """Records the actions of a step, if actions are kept."""
         if self.settings.evidence:
             super().step(step)
 
     def end(self, i: int, episode: Episode) -> None:
-        """Takes an episode."""
+        """Records a finished episode."""
         if self.settings.evidence:
             super().end(i, episode)
         else:
@@ -160,11 +159,11 @@ class Progress(ActionRecorder):
             self.bar(total=self.planned, completed=len(self.episodes), rate=rate)
 
     def in_order(self) -> list[Episode]:
-        """The finished episodes, in the order of the plan."""
+        """Returns the finished episodes, in the order of the plan."""
         return sorted(self.episodes, key=lambda episode: self._order[episode.task, episode.number])
 
     def write_evidence(self, path: Path) -> str:
-        """Writes the actions of the finished episodes, in that order; returns their digest."""
+        """Writes the actions of the finished episodes, in this order; returns their digest."""
         with (self.directory / NAME).open("rb") as file, EvidenceWriter(path) as writer:
             for episode in self.in_order():
                 file.seek(self.episodes[episode])
@@ -178,20 +177,20 @@ class Progress(ActionRecorder):
         (self.directory / NAME).unlink(missing_ok=True)
 
     def how_to_resume(self) -> str:
-        """The command that resumes the rollout."""
+        """Returns the command that resumes the rollout."""
         policy = self.settings.policy
         own = "" if policy in POLICIES else f" --policy {shlex.quote(policy)}"
         return f"mtwrappers rollout --resume {shlex.quote(str(self.directory))}{own}"
 
     def cannot_go_on(self, exc: OSError) -> UsageError:
-        """The error for a full disk, once there are finished episodes."""
+        """Returns the error for a full disk when there are finished episodes."""
         return UsageError(
             f"cannot write to {self.directory}: {exc.strerror or exc}; finished episodes are "
             f"kept: continue with {self.how_to_resume()}"
         )
 
     def is_foreign(self, exc: Exception) -> UsageError:
-        """The error for finished episodes that do not belong to the settings beside them."""
+        """Returns the error for finished episodes that do not match the settings in the file."""
         path = self.directory / NAME
         return UsageError(f"{path} was not written by a rollout: {exc}; {START}")
 
@@ -205,7 +204,7 @@ class Progress(ActionRecorder):
 class _Line(NamedTuple):
     """A finished episode."""
 
-    seconds: float  # that the rollout had taken by then
+    seconds: float  # since the start of the rollout
     episode: Episode
     actions: NDArray[Any] | None  # (T, 4), or None if they are not kept
 
@@ -217,7 +216,7 @@ class _Line(NamedTuple):
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[tuple[int, Any]]:
-    """The lines of a file up to the first that was cut, each with the place where it ends."""
+    """Yields the lines of a file up to the first incomplete one, each after its end offset."""
     end = 0
     while (line := file.readline(MAX_LINE)).endswith(b"\n"):
         try:
@@ -233,7 +232,7 @@ def _whole_lines(file: BinaryIO) -> Iterator[tuple[int, Any]]:
 
 
 def _of_header(header: Mapping[str, Any]) -> tuple[dict[str, str], Settings]:
-    """The versions and the settings in the first line, or `ValueError`."""
+    """Returns the versions and settings in the first line, or raises `ValueError`."""
     if set(header) != {"format", "settings", "versions"}:
         raise ValueError(f"expected format, settings and versions, got {reprlib.repr([*header])}")
     found = header["versions"]
@@ -243,7 +242,7 @@ def _of_header(header: Mapping[str, Any]) -> tuple[dict[str, str], Settings]:
 
 
 def _of_line(line: Any, settings: Settings) -> _Line:
-    """The episode in a line, or `ValueError` unless such a rollout may have it."""
+    """Returns the episode in a line; raises `ValueError` if the settings rule it out."""
     if not isinstance(line, dict) or line.keys() != {"seconds", "episode", "actions"}:
         raise ValueError(f"expected seconds, an episode and actions, got {reprlib.repr(line)}")
     seconds, episode = line["seconds"], Episode.from_dict(line["episode"])

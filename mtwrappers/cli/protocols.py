@@ -1,4 +1,4 @@
-"""``mtwrappers protocols``: how scores of the literature are measured, side by side."""
+"""``mtwrappers protocols``: prints side by side how published scores are measured."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def _text(value: Any) -> str:
 
 
 def _sentences(described: Any) -> str:
-    """The name of a table of sentences; of another, how many it has."""
+    """Returns the name of a table of sentences; without a name, the number of its sentences."""
     if not isinstance(described, tuple):
         return _text(described)
     return f"own-{sum(len(own) for _, own in described)}"
 
 
-# The label of each row, and its cell for a protocol: together they have all fields.
+# The label of each row, and its cell for a protocol: together they cover all fields.
 FIELDS: dict[str, Callable[[Protocol], str]] = {
     "version": lambda p: p.version,
     "benchmarks": lambda p: f"{p.benchmarks[0][:2]} {' '.join(b[2:] for b in p.benchmarks)}",
@@ -66,7 +66,7 @@ FIELDS: dict[str, Callable[[Protocol], str]] = {
 
 
 def table() -> list[list[str]]:
-    """A row of cells for each field, with its label; names stand in two lines on top."""
+    """Returns a row of cells per field, after its label, below two rows of protocol names."""
     names = [name.partition("-") for name in protocols]
     heads = [["protocol", *(first for first, _, _ in names)], ["", *(last for _, _, last in names)]]
     rows = [[label, *(say(p) for p in protocols.values())] for label, say in FIELDS.items()]
@@ -74,7 +74,7 @@ def table() -> list[list[str]]:
 
 
 def run() -> int:
-    """Runs the command: prints the table, and where each protocol is from."""
+    """Runs the command: prints the table and the sources of each protocol."""
     rows = table()
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for i, row in enumerate(rows):

@@ -24,7 +24,7 @@ _OF_FRAMES = ("camera", "no_shadows", "variation")
 
 
 def run(given: Mapping[str, Any], out: str | None, resume: str | None) -> int:
-    """Runs the command; returns its exit code. ``given`` are the settings that are not default."""
+    """Runs the command; returns its exit code. ``given`` has the settings that are not default."""
     if resume is not None and out not in (None, resume):
         raise UsageError(f"--resume {resume} continues that dataset, got --out {out}")
     address = resume or out
@@ -43,7 +43,7 @@ def run(given: Mapping[str, Any], out: str | None, resume: str | None) -> int:
             settings = _recorded(store)
             policy = dataclasses.replace(settings, **given).marker["policy"]
             _require_same({**given, "policy": policy}, settings.marker, store)
-            unfinished.remove()  # a kill has left it
+            unfinished.remove()  # left by a kill
             say(f"The recording of {resume} is complete: see {store.path}.")
             return 0
         else:
@@ -55,7 +55,7 @@ def run(given: Mapping[str, Any], out: str | None, resume: str | None) -> int:
 
 
 def _as_data(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they are kept: a benchmark by its full name, sentences by name or in a table."""
+    """Converts settings to their stored form: full name of the benchmark, sentences as data."""
     given = dict(given)
     if "benchmark" in given:
         given["benchmark"] = full_name(given["benchmark"])
@@ -68,7 +68,7 @@ def _as_data(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _new_settings(given: Mapping[str, Any], store: Store, unfinished: Unfinished) -> Settings:
-    """The settings of a new recording, whose dataset is not there yet."""
+    """Returns the settings of a new recording, whose dataset must not exist."""
     if store.path.exists():
         raise UsageError(f"{store.address} exists: choose another --out, or delete {store.path}")
     if unfinished.begun:
@@ -99,7 +99,7 @@ def _new_settings(given: Mapping[str, Any], store: Store, unfinished: Unfinished
 
 
 def _resumed(given: Mapping[str, Any], store: Store, unfinished: Unfinished) -> Settings:
-    """The settings of a recording that goes on; those that are given must be the same."""
+    """Returns the settings of a recording to resume; the ``given`` ones must be equal to them."""
     if not unfinished.begun:
         raise UsageError(f"there is no unfinished recording of {store.address}")
     begun = unfinished.settings()
@@ -112,7 +112,7 @@ def _resumed(given: Mapping[str, Any], store: Store, unfinished: Unfinished) -> 
     settings = Settings.from_dict(begun)
     _require_same(given, dataclasses.asdict(settings), store)
     if settings.policy not in ("expert", given.get("policy")):
-        # What code to run comes from the command alone, not from a file that is read.
+        # The code to run is named by the command only, never by a file.
         raise UsageError(
             f"{store.address} was started with a policy of your own: pass --policy again"
         )

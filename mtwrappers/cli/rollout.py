@@ -1,4 +1,4 @@
-"""``mtwrappers rollout``: an evaluation of a policy, with a progress bar and files."""
+"""``mtwrappers rollout``: evaluates a policy, with a progress bar and output files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run(
     video: bool,
     resume: Path | None,
 ) -> int:
-    """Runs the command; returns its exit code. ``given`` are the settings that are not default."""
+    """Runs the command; returns its exit code. ``given`` has the settings that are not default."""
     with contextlib.ExitStack() as lock:
         if resume is None:
             kept = Progress(out or Path("results"), _new_settings(given))
@@ -74,7 +74,7 @@ def run(
                     f"--resume {resume} writes into that directory, got --out {out}; leave --out "
                     "away"
                 )
-            with contextlib.suppress(OSError):  # there is none, or it cannot be written to
+            with contextlib.suppress(OSError):  # no such directory, or not writable
                 lock.enter_context(locked(resume))
             found = _resumed(resume, given)
             if found is None:
@@ -87,26 +87,26 @@ def run(
 
 @dataclass(frozen=True)
 class Rollout:
-    """A rollout whose settings were checked: its environments, its policy and its rules."""
+    """A rollout with checked settings: its environments, policy and protocol."""
 
     settings: Settings
     env_id: str
-    env_kwargs: Mapping[str, Any]  # of `gymnasium.make` and `make_vec`
+    env_kwargs: Mapping[str, Any]  # for `gymnasium.make` and `make_vec`
     envs_per_class: int
     workers: int
     execution: Literal["ray"] | None  # None for processes
     protocol: Protocol | None
-    own: Own | None  # the policy, if it is neither of `POLICIES`
+    own: Own | None  # the policy, unless it is in `POLICIES`
 
     @classmethod
     def of(
         cls, settings: Settings, workers: int | None, execution: Literal["parallel", "ray"]
     ) -> Rollout:
-        """Checks settings.
+        """Returns the rollout of settings.
 
         Raises:
-            UsageError: If there is no such benchmark, class, protocol or policy, or they do not fit
-                together.
+            UsageError: If the benchmark, a class, the protocol or the policy is unknown, or they
+                are incompatible.
         """
         protocol = _protocol(settings.protocol) if settings.protocol is not None else None
         if settings.action_chunk is not None and settings.policy in POLICIES:
@@ -129,7 +129,7 @@ class Rollout:
         if execution == "ray":
             import_extra("ray", "ray")
         workers = workers or cores()
-        # Enough environments of each class for all workers; the result does not depend on it.
+        # Enough environments of each class for all workers; the number does not affect results.
         each = min(settings.episodes, -(-workers // num_classes))
         return cls(
             settings,
@@ -149,11 +149,11 @@ class Rollout:
 
     @property
     def has_privileged_goal(self) -> bool:
-        """Whether the policy knows goals that a learner does not."""
+        """Whether the policy reads goals that are hidden from a learner."""
         return self.settings.benchmark.startswith("ML") and self.settings.policy == "expert"
 
     def make_envs(self, films: bool) -> MetaVectorEnv:
-        """One environment per class; where classes are chosen, environments that move among all.
+        """Returns one environment per class; with ``task``, one per worker that runs all of them.
 
         These build only the classes that they run.
         """
@@ -180,7 +180,7 @@ class Rollout:
             execution=self.execution,
             renders=films,
         )
-        # They give the episodes of the benchmark's own environments, which are made more easily.
+        # The benchmark's own environments run the same episodes, and its spec is simpler.
         envs.spec = copy.deepcopy(gymnasium.spec(self.env_id))
         envs.spec.kwargs.update(kwargs)
         return envs
@@ -200,20 +200,20 @@ def _protocol(name: str) -> Protocol:
 
 
 def _fitted(protocol: Protocol, settings: Settings, env_name: str | None) -> Protocol:
-    """The protocol on the benchmark of the settings."""
+    """Returns the protocol on the benchmark of the settings."""
     if settings.policy in POLICIES:
-        protocol = protocol.with_states()  # which these read
+        protocol = protocol.with_states()  # the scripted policies read states
     try:
         protocol = protocol.on(settings.benchmark, env_name)
         if settings.episodes != (due := protocol.episodes_per_task):
-            raise ValueError(f"it has {due} episodes of each class, got {settings.episodes}")
+            raise ValueError(f"it has {due} episodes per class, got {settings.episodes}")
     except ValueError as exc:
         raise UsageError(f"--protocol {settings.protocol}: {exc}") from None
     return protocol
 
 
 def _new_settings(given: Mapping[str, Any]) -> Settings:
-    """The settings of a new rollout."""
+    """Returns the settings of a new rollout."""
     defaults: dict[str, Any] = {}
     if "protocol" in given:
         protocol = _protocol(given["protocol"])
@@ -228,7 +228,7 @@ def _new_settings(given: Mapping[str, Any]) -> Settings:
 
 
 def _resumed(directory: Path, given: Mapping[str, Any]) -> Progress | None:
-    """The progress of the rollout into ``directory``; ``None`` if that is complete."""
+    """Returns the progress of the rollout into ``directory``; ``None`` if it is complete."""
     complete = None if (directory / NAME).exists() else _settings_of_results(directory)
     kept = None if complete else Progress.load(directory)
     begun = dataclasses.asdict(kept.settings) if kept else complete or {}
@@ -239,7 +239,7 @@ def _resumed(directory: Path, given: Mapping[str, Any]) -> Progress | None:
                 f"{given[name]!r}; leave it out, or start a new rollout with another --out"
             )
     if kept and kept.settings.policy not in (*POLICIES, given.get("policy")):
-        # What code to run comes from the command alone, not from a file that is read.
+        # The code to run is named by the command only, never by a file.
         raise UsageError(
             f"the rollout into {directory} was started with a policy of your own: pass --policy "
             "again"
@@ -248,7 +248,7 @@ def _resumed(directory: Path, given: Mapping[str, Any]) -> Progress | None:
 
 
 def _settings_of_results(directory: Path) -> dict[str, Any] | None:
-    """The settings in the results of a complete rollout; ``None`` if there are no such results."""
+    """Returns the settings in the results of a complete rollout, or ``None`` without results."""
     try:
         with opened(directory / RESULTS, MAX_SIZE) as file:
             whole = json.load(file)
@@ -266,7 +266,7 @@ def _settings_of_results(directory: Path) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The finished episodes of a rollout that has ended or was interrupted."""
+    """The finished episodes of a rollout that is complete or was interrupted."""
 
     result: EvaluationResult
     interrupted: bool
@@ -274,7 +274,7 @@ class Outcome:
 
 
 def _finish(rollout: Rollout, kept: Progress, video: bool) -> int:
-    """Runs the episodes that are not finished, and writes the results; returns the exit code."""
+    """Runs the remaining episodes, and writes the results; returns the exit code."""
     import_extra("matplotlib.figure", "cli")
     films = video and can_film()
     ctrl_c.raises()
@@ -315,13 +315,13 @@ def _announce(rollout: Rollout, kept: Progress) -> None:
 
 
 def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
-    """Runs the episodes that are not finished; ``None`` if none was before an interruption."""
+    """Runs the remaining episodes; ``None`` if an interruption came before any was finished."""
     settings, protocol, tasks = rollout.settings, rollout.protocol, rollout.settings.task or None
     result = videos = provenance = None
     training = {name: getattr(settings, name) for name in ("training_seed", "training_steps")}
     try:
         with (
-            # Workers are forked only where there are no threads, such as the progress bar's.
+            # Workers are forked before the progress bar starts its thread.
             contextlib.closing(rollout.make_envs(films)) as envs,
             progress_bar() as bar,
             Interruption() as interruption,
@@ -376,10 +376,10 @@ def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
 
 
 class Interruption(Observer):
-    """Turns Ctrl-C into a ``KeyboardInterrupt`` between two steps; a second one comes at once.
+    """Defers Ctrl-C to a ``KeyboardInterrupt`` between two steps; a second Ctrl-C acts at once.
 
-    So the first one never breaks a message to a worker in two. After the block they are ignored:
-    workers end, and what is finished is written.
+    So the first never splits a message to a worker. After the block Ctrl-C is ignored while
+    workers end and finished episodes are written.
     """
 
     def __init__(self) -> None:
@@ -399,7 +399,7 @@ class Interruption(Observer):
         self._asked = True
 
     def step(self, step: Step) -> None:
-        """Raises what was asked for."""
+        """Raises the deferred ``KeyboardInterrupt``."""
         if self._asked:
             raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""The policies that a rollout needs no file for: Meta-World's experts, and random actions."""
+"""The built-in policies of a rollout: Meta-World's experts, and random actions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mtwrappers.vector.contract import MetaVectorEnv
 class ScriptedPolicy(Observer):
     """A Meta-World expert, or random actions, for each environment, chosen anew per episode.
 
-    So its actions depend neither on the number of workers nor on who shares the batch.
+    So its actions depend neither on the number of workers nor on the rest of the batch.
     """
 
     def __init__(self, experts: bool, envs: MetaVectorEnv, seed: int) -> None:
@@ -28,7 +28,7 @@ class ScriptedPolicy(Observer):
         ] * envs.num_envs
 
     def begin(self, i: int, episode: PlannedEpisode) -> None:
-        """Chooses what acts in environment ``i``."""
+        """Chooses the policy of environment ``i``."""
         if self._experts:
             act, [goal] = expert(episode.task), self._envs.call_some([i], "goal")
             self._act[i] = lambda obs: act(obs, goal)
@@ -38,5 +38,5 @@ class ScriptedPolicy(Observer):
             self._act[i] = lambda obs: rng.uniform(-1.0, 1.0, 4).astype(np.float32)
 
     def __call__(self, observations: NDArray[Any]) -> NDArray[np.float32]:
-        """Actions ``(N, 4)`` for observations ``(N, O)``."""
+        """Returns actions ``(N, 4)`` for observations ``(N, O)``."""
         return np.stack([act(obs) for act, obs in zip(self._act, observations, strict=True)])

@@ -15,7 +15,7 @@ BENCHMARKS = tuple(
     for name, (_, kwargs, _) in TABLE.items()
     if "benchmark" in kwargs and "train_classes" not in kwargs
 )
-POLICIES = ("expert", "random")  # which need no file of one's own
+POLICIES = ("expert", "random")  # built in
 LIBRARIES = ("minari", "lerobot")  # that have datasets
 MAX_SEED = 2**32 - 2
 MAX_NOTE, MAX_AUTHORS = 1000, 30  # characters, names
@@ -23,24 +23,24 @@ MAX_COUNT = 1_000_000  # of episodes per class, and of workers
 
 
 def is_dataset(text: str) -> bool:
-    """Whether a text is the address of a dataset, and no path."""
+    """Whether a text is the address of a dataset, not a path."""
     return text.startswith(tuple(f"{library}:" for library in LIBRARIES))
 
 
 def is_note(text: str) -> bool:
-    """Whether a result may have such a note."""
+    """Whether a text is a valid note of a result."""
     return len(text) <= MAX_NOTE and is_printable(text)
 
 
 def is_name(text: Any) -> bool:
-    """Whether a policy or an author may be called so."""
+    """Whether a text is a valid name of a policy or an author."""
     if not isinstance(text, str) or len(text) > 100:
         return False
     return bool(text.strip()) and is_printable(text)
 
 
 def are_authors(names: list[Any]) -> bool:
-    """Whether a result may have these authors."""
+    """Whether names are valid authors of a result."""
     return len(names) <= MAX_AUTHORS and all(map(is_name, names))
 
 
@@ -68,10 +68,10 @@ _IS_ALLOWED: dict[str, Callable[[Any], bool]] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a rollout, as the options of the command name them."""
+    """The settings of a rollout, named like the options of the command."""
 
     benchmark: str
-    task: list[str] = field(default_factory=list)  # the classes; all without any
+    task: list[str] = field(default_factory=list)  # the classes; if empty, all
     policy: str = "expert"
     episodes: int = 5
     seed: int = 0
@@ -87,10 +87,10 @@ class Settings:
 
     @classmethod
     def from_dict(cls, data: Any) -> Settings:
-        """The settings that `dataclasses.asdict` has described, as they are read from a file.
+        """Returns the settings from their `dataclasses.asdict`, as read from a file.
 
         Raises:
-            ValueError: If they are anything else.
+            ValueError: If ``data`` is anything else.
         """
         names = [one.name for one in fields(cls)]
         if not isinstance(data, dict) or data.keys() != set(names):

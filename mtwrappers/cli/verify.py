@@ -1,4 +1,4 @@
-"""``mtwrappers verify``: whether a result or a dataset is true, by a replay of its actions."""
+"""``mtwrappers verify``: checks a result or a dataset by replaying its actions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run_dataset(address: str) -> int:
     return 0
 
 
-# How the lines begin that say whether a result is true.
+# The prefixes of the lines with the verdict on a result.
 _OUTCOMES = ("verified", "false: ", "not verified: ")
 
 

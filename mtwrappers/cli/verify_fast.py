@@ -1,4 +1,4 @@
-"""``mtwrappers verify-fast``: whether fast classes return the same bits as Meta-World's here."""
+"""``mtwrappers verify-fast``: compares fast classes with Meta-World's own on this machine."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ FRAME_EVERY = 4  # steps between two frames of a video: 20 frames per second
 
 
 def can_film() -> bool:
-    """Chooses a renderer for this process and its workers, or says that there is none."""
+    """Chooses a renderer for this process and its workers; without one, prints so."""
     import_extra("imageio_ffmpeg", "cli")
     from mtwrappers.metaworld.opengl import choose_gl  # which imports mujoco
 
@@ -34,7 +34,7 @@ def can_film() -> bool:
         )
         return False
     os.environ["MUJOCO_GL"] = name
-    with after_start():  # so that the process that starts workers does not print where it was
+    with after_start():  # so that Ctrl-C prints no traceback of the forkserver
         forkserver.ensure_running()
     return True
 
@@ -44,19 +44,19 @@ class Videos(Observer):
 
     def __init__(self, envs: MetaVectorEnv) -> None:
         self._envs = envs
-        self._length: dict[int, int] = {}  # of the episodes that are being filmed
+        self._length: dict[int, int] = {}  # of the episodes being filmed
         self._films: dict[int, list[bytes]] = {}
         self._finished: dict[str, list[bytes]] = {}
         self._shape: tuple[int, ...] = ()
 
     def begin(self, i: int, episode: PlannedEpisode) -> None:
-        """Films how a task's first episode begins."""
+        """Films the start of a task's first episode."""
         if episode.number == 0:
             self._length[i], self._films[i] = 0, []
             self._film([i])
 
     def step(self, step: Step) -> None:
-        """Films every few steps, but not past the end: there the next episode has begun."""
+        """Films every few steps, except the last, which already belongs to the next episode."""
         for i in self._length:
             self._length[i] += 1
         self._film(
@@ -64,7 +64,7 @@ class Videos(Observer):
         )
 
     def end(self, i: int, episode: Episode) -> None:
-        """Keeps what was filmed."""
+        """Keeps the frames of a finished episode."""
         if self._length.pop(i, None) is not None:
             self._finished[episode.task] = self._films.pop(i)
 

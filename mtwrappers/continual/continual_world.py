@@ -38,7 +38,7 @@ CW10 = (
     "peg-unplug-side-v3",
 )
 SEQUENCES = {"CW10": CW10, "CW20": CW10 * 2}
-# What both take beside the arguments in the signature of `make_stream`.
+# Arguments of both functions beside those of `make_stream`.
 _PASSED = {"action_repeat", "descriptions", "num_goals", "terminate_on_success", *SETTINGS, *INPUTS}
 
 
@@ -47,17 +47,12 @@ def make_env(sequence: Literal["CW10", "CW20"], **kwargs: Any) -> Env:
 
     Args:
         sequence: The sequence's name.
-        **kwargs: The stream: ``steps_per_task``, the budget of each phase (1,000,000 by default);
-            ``boundary``, ``task_obs`` (``"phase"`` by default), ``task_embedding`` and ``at_end``,
-            see `TaskStream`. The episode, see `MetaWorldMTEnv`: ``seed``, ``goals``
-            (``"continuous"`` by default, as in Continual World), ``num_goals``,
-            ``max_episode_steps`` (200 by default), ``terminate_on_success``, ``descriptions``; and
-            ``action_repeat``, how often each action is taken. What is observed, see `AgentView`,
-            and how classes are built and drawn, see `SawyerSettings`.
+        **kwargs: ``seed``, the arguments of `make_stream`, and the settings of classes and
+            observations that the other Meta-World ids have.
 
     Raises:
         TypeError: If there is no such argument; the message names what comes close.
-        ValueError: If an argument is none of those.
+        ValueError: If an argument is not valid.
 
     >>> import gymnasium, mtwrappers
     >>> env = gymnasium.make("mtwrappers/CW10-v0", steps_per_task=1000)
@@ -77,7 +72,7 @@ def make_env(sequence: Literal["CW10", "CW20"], **kwargs: Any) -> Env:
     return env
 
 
-# What `gymnasium.make` looks for on what it calls.
+# `gymnasium.make` reads this attribute of the entry point.
 make_env.metadata = METADATA  # type: ignore[attr-defined]
 
 
@@ -90,22 +85,20 @@ def make_vec_env(
     record_episode_statistics: bool = True,
     **settings: Any,
 ) -> VectorTaskStream:
-    """Environments on one sequence together: a budget counts the steps of all of them.
+    """Environments that share one sequence: a budget counts the steps of all of them.
 
     Args:
         sequence: The sequence's name.
-        num_envs: How many environments; all of them are on the same task.
-        seed: Determines the goals, the action space's samples, and the first reset that is given no
-            seed; ``None`` takes entropy.
-        max_episode_steps: When to truncate, ``None`` for never.
-        record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
-        **settings: Each sub-environment's, as `make_env` describes them, such as
-            ``steps_per_task``; and what `mtwrappers.vector.executors.Executor` describes, such as
-            ``workers``.
+        num_envs: The number of environments; all of them are on the same task.
+        seed: Determines the goals, the action space's samples, and the first reset without a seed;
+            ``None`` takes entropy.
+        max_episode_steps: The step at which to truncate, ``None`` for never.
+        record_episode_statistics: Whether infos contain ``episode`` at an episode's end.
+        **settings: Arguments of `make_env` and of `mtwrappers.vector.make.make_executor`.
 
     Raises:
         TypeError: If there is no such argument; the message names what comes close.
-        ValueError: If an argument is none of those, or a budget has no step for each environment.
+        ValueError: If an argument is not valid, or a budget is below ``num_envs``.
 
     >>> import gymnasium, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/CW10-v0", num_envs=2, steps_per_task=1000)
@@ -153,7 +146,7 @@ def make_stream(
     goals: Goals = "continuous",
     **settings: Any,
 ) -> Env:
-    """The stream of a sequence, as the agent sees it.
+    """Returns the stream of a sequence, with the wrappers of the agent.
 
     Args:
         sequence: The sequence's name.
@@ -182,7 +175,7 @@ def make_stream(
 
 
 class MetaWorldStream(TaskStream):
-    """A `TaskStream` that says in words what is to be done, as `MetaWorldMTEnv` does."""
+    """A `TaskStream` with the task descriptions of `MetaWorldMTEnv`."""
 
     @property
     def task(self) -> str:

@@ -1,4 +1,4 @@
-"""Evaluation along a stream: scores at all of its phases while a policy is trained on each."""
+"""Evaluation along a stream: scores of all phases while a policy is trained on each."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.vector.make import make_executor
 from mtwrappers.wrappers.task_name import TaskNameWrapper
 
-# Trains for so many steps more, and returns the policy.
+# Trains for this many more steps, and returns the policy.
 Learn: TypeAlias = Callable[[int], Any]
 MakeEnv: TypeAlias = Callable[[], Any]
 
 
 class _PhaseScorer:
-    """Scores policies at some phases of a stream, in environments of its own."""
+    """Scores policies in some phases of a stream, in environments of its own."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class _PhaseScorer:
         self._envs = make_executor(makers, len(self._labels), each, **executor)
 
     def score(self, policy: Any) -> Scores:
-        """The scores of a policy at each phase."""
+        """Returns the scores of a policy in each phase."""
         result = evaluate(policy, self._envs, **self._settings)
         found = [
             [episode.metric(self.metric) for episode in result.of_task(label)]
@@ -94,14 +94,14 @@ class PhaseEvaluator(_PhaseScorer):
 
     Whoever trains in a stream calls it as often as the curves are to have points. The environments
     that are trained in are not touched. Every call runs the same episodes, so that only the policy
-    makes a difference.
+    affects the scores.
 
     Args:
         make: Makes an environment with a `TaskStream`, such as
             ``functools.partial(gymnasium.make, "mtwrappers/CW10-v0")``, like the one that is
-            trained in: the policy is given its observations of each phase.
-        episodes_per_phase: How many episodes a score is of.
-        envs_per_phase: How many environments share them.
+            trained in: the policy receives its observations in each phase.
+        episodes_per_phase: The number of episodes per score.
+        envs_per_phase: The number of environments that share them.
         metric: The score: ``"success_once"``, ``"success_final"``, ``"return"`` or ``"length"``.
             Forward transfer is for success rates.
         seed: Determines the episodes.
@@ -147,7 +147,7 @@ class PhaseEvaluator(_PhaseScorer):
         Args:
             policy: A callable from observations ``(N * envs_per_phase, O)`` to actions
                 ``(N * envs_per_phase, A)``, or an object with ``get_actions``; see `evaluate`.
-            step: Greater than that of the call before.
+            step: Greater than in the previous call.
 
         Returns:
             Its scores, ``(N,)``, which are kept too.
@@ -166,7 +166,7 @@ class PhaseEvaluator(_PhaseScorer):
     def result(
         self, baselines: Mapping[str, ContinualResult] | None = None, last: int = 1
     ) -> ContinualResult:
-        """The result of all calls so far, as one run; see `ContinualResult`.
+        """Returns the result of all calls so far, as one run; see `ContinualResult`.
 
         Raises:
             ValueError: If nothing was evaluated.
@@ -177,11 +177,11 @@ class PhaseEvaluator(_PhaseScorer):
         return ContinualResult(self.phases, ends, self.points, scores, self.metric, baselines, last)
 
     def get_state(self) -> dict[str, Any]:
-        """The points and scores so far, for `save_checkpoint`."""
+        """Returns the points and scores so far, for `save_checkpoint`."""
         return {"points": list(self.points), "scores": [row.tolist() for row in self.scores]}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes what `get_state` returned."""
+        """Restores the state that `get_state` returned."""
         state = check_mapping(state, "a state")
         self.points = list(state["points"])
         self.scores = [np.array(row, dtype=np.float64) for row in state["scores"]]
@@ -195,21 +195,21 @@ def continual_evaluate(
     train_in: MakeEnv | None = None,
     **settings: Any,
 ) -> ContinualResult:
-    """Trains along a stream and evaluates at all of its phases, before and all along the way.
+    """Trains along a stream and evaluates all of its phases, before and during training.
 
-    Every score is recorded at the step at which the learner stands. That is a step later than it
-    was asked for where its rollouts do not divide the phases; a phase is then scored at the last of
-    these steps that is in it. What a learner does after the end of the stream, where ``at_end`` is
-    ``"stay"``, is part of its last score.
+    Every score is recorded at the learner's actual step, which is later than the requested one if
+    its rollouts do not divide the phases; a phase is then scored at the last of these steps inside
+    it. If ``at_end`` is ``"stay"``, steps that a learner takes after the end of the stream are part
+    of its last score.
 
     Args:
         make_learner: ``make_learner(env)`` returns a function ``learn(steps)``, which trains in
-            ``env`` for so many agent steps more and returns the policy, as `evaluate` takes it.
-            One that takes more steps than it is asked for is asked for fewer the next time.
+            ``env`` for this many more agent steps and returns the policy, as `evaluate` takes it.
+            After a call that takes more steps than requested, the next call requests fewer.
         make: Makes an environment with the `TaskStream`, like the one that is trained in; it is
             called for the environments to evaluate in.
-        evaluations_per_phase: How many points each phase has, evenly spaced, the last at its end;
-            fewer where a learner goes beyond one of them.
+        evaluations_per_phase: The number of evenly spaced points of each phase, the last at its
+            end; fewer if a learner steps past one of them.
         train_in: Makes the environment to train in, such as a `VectorTaskStream`, of the same
             phases; by default it is ``make``.
         **settings: How phases are scored, as `PhaseEvaluator` describes it: ``episodes_per_phase``,
@@ -235,7 +235,7 @@ def continual_evaluate(
     >>> def policy(observations):
     ...     return np.zeros((len(observations["task_obs"]), 1))
     >>> def make_learner(env):
-    ...     def learn(steps):  # takes so many steps in env, here without learning
+    ...     def learn(steps):  # takes this many steps in env, here without learning
     ...         for _ in range(steps):
     ...             _, _, terminated, truncated, _ = env.step([0.0])
     ...             if terminated or truncated:
@@ -268,7 +268,7 @@ def single_task_baselines(
     train_in: MakeEnv | None = None,
     **settings: Any,
 ) -> dict[str, ContinualResult]:
-    """Trains on each task of a stream alone, which forward transfer is measured by.
+    """Trains on each task of a stream alone, the baseline of forward transfer.
 
     For every task a new learner is made, and trained for the budget of the phase in which the task
     comes first. Scores are recorded at the same steps as by `continual_evaluate`.
@@ -323,7 +323,7 @@ def single_task_baselines(
             stream: Any = _stream(env)
             _require_phases(stream, described)
             _hold(env, i)
-            if isinstance(stream, TaskStream):  # which counts nothing while a phase is held
+            if isinstance(stream, TaskStream):  # it counts no steps while a phase is held
                 env = stream = _StepCounter(env)
             learn = check_callable(make_learner, "make_learner")(env)
             along = _along(learn, stream, [budget], per_phase)
@@ -334,7 +334,7 @@ def single_task_baselines(
 
 
 def _points(budget: int, n: int) -> list[int]:
-    """``n`` steps of a phase, evenly spaced, the last at its end; fewer if it has fewer."""
+    """Returns up to ``n`` evenly spaced steps of a phase, the last at its end."""
     return sorted({round(budget * k / n) for k in range(1, n + 1)} - {0})
 
 
@@ -351,13 +351,13 @@ class _StepCounter(gymnasium.Wrapper[Any, Any, Any, Any]):
 def _along(
     learn: Learn, stream: Any, budgets: Sequence[int], per_phase: int
 ) -> Iterator[tuple[Any, int]]:
-    """Trains through phases; yields the policies on the way, each with the step at which it is.
+    """Trains through phases; yields each policy on the way with its step.
 
     Args:
-        learn: Trains for so many steps more and returns the policy.
-        stream: Counts the steps that the learner has taken, ``stream_steps``.
-        budgets: How many steps each phase has.
-        per_phase: How many points each phase has.
+        learn: Trains for this many more steps and returns the policy.
+        stream: Counts the learner's steps as ``stream_steps``.
+        budgets: The number of steps of each phase.
+        per_phase: The number of points of each phase.
     """
     ends = np.cumsum(budgets).tolist()
     policy, points = learn(0), [_place(stream, ends)]
@@ -374,15 +374,15 @@ def _along(
 
 
 def _place(stream: Any, ends: Sequence[int]) -> int:
-    """The step at which a stream is."""
-    # Where the budget is used up by a step of several environments, their number need not divide
-    # it: no step of the next phase was taken then.
+    """Returns the current step of a stream."""
+    # The number of environments need not divide the budget that their common step uses up: then no
+    # step of the next phase was taken.
     steps, at_once = stream.stream_steps, getattr(stream, "num_envs", 1)
     return next((end for end in ends if 0 <= steps - end < at_once), int(steps))
 
 
 def _require_progress(before: int, after: int, asked: int) -> int:
-    """Requires that a learner took a step, and returns at which one it is."""
+    """Requires that a learner took a step, and returns the current step."""
     if after <= before:
         raise ValueError(
             f"learn({asked}) was called at step {before} of the stream, which is at step {after} "
@@ -406,7 +406,7 @@ def _require_point(phase: int, begin: int, end: int, points: Sequence[int]) -> N
 
 
 def _described(stream: Any) -> list[tuple[str, str, int]]:
-    """The name, the tasks and the budget of each phase."""
+    """Returns the name, the tasks and the budget of each phase."""
     return [
         (name, str(list(phase.tasks)), phase.steps)
         for name, phase in zip(stream.phase_names, stream.phases, strict=True)
@@ -414,11 +414,11 @@ def _described(stream: Any) -> list[tuple[str, str, int]]:
 
 
 def _require_phases(stream: Any, expected: Sequence[tuple[str, str, int]]) -> None:
-    """Requires that a stream to train in has the phases of the one that is evaluated."""
+    """Requires that the training stream has the same phases as the evaluated one."""
     for i, (found, wanted) in enumerate(itertools.zip_longest(_described(stream), expected)):
         if found != wanted:
             raise ValueError(
-                f"train_in must make a stream of the phases of make: phase {i} must be "
+                f"train_in must make a stream with the phases of make: phase {i} must be "
                 f"{_phase_text(wanted)}, got {_phase_text(found)}"
             )
 
@@ -431,7 +431,7 @@ def _phase_text(described: tuple[str, str, int] | None) -> str:
 
 
 def _single(env: Any) -> TaskStream:
-    """The `TaskStream` inside an environment."""
+    """Returns the `TaskStream` inside an environment."""
     stream = env.unwrapped if isinstance(env, gymnasium.Env) else env
     if not isinstance(stream, TaskStream):
         raise TypeError(f"expected an environment with a TaskStream inside, got {env}")
@@ -439,7 +439,7 @@ def _single(env: Any) -> TaskStream:
 
 
 def _stream(env: Any) -> TaskStream | VectorTaskStream:
-    """The stream inside an environment that a learner trains in."""
+    """Returns the stream inside a learner's environment."""
     while isinstance(env, VectorWrapper):
         if isinstance(env, VectorTaskStream):
             return env
@@ -448,7 +448,7 @@ def _stream(env: Any) -> TaskStream | VectorTaskStream:
 
 
 def _hold(env: Any, phase: int) -> None:
-    """Holds an environment in this phase, from the next reset on."""
+    """Holds an environment in a phase from the next reset on."""
     if isinstance(env, gymnasium.Env):
         _single(env).held_phase = phase
     else:

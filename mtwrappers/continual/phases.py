@@ -1,4 +1,4 @@
-"""Phases that follow one another, each with a budget of steps, and a stream's place in them."""
+"""Consecutive phases, each with a budget of steps, and a stream's position in them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ AtEnd: TypeAlias = Literal["stay", "raise"]
 
 
 class Phase(NamedTuple):
-    """A part of a stream; a pair ``(tasks, steps)`` is as good.
+    """A part of a stream; equivalent to a pair ``(tasks, steps)``.
 
     Attributes:
-        tasks: A task, or a list (or range) of tasks of which every reset draws one, each as likely
-            as the others. A task is a task state, or the name of a task id, which stands for all
-            task states of this id.
-        steps: The budget: how many agent steps the phase has.
+        tasks: A task, or a list (or range) of tasks from which every reset draws one uniformly. A
+            task is a task state, or the name of a task id, which stands for all task states of
+            this id.
+        steps: The budget: the number of agent steps of the phase.
 
     >>> import gymnasium
     >>> from functools import partial
@@ -36,11 +36,11 @@ class Phase(NamedTuple):
 
 
 class PhasedStream:
-    """The phases of a stream and its place in them: the base of its single and its vector form."""
+    """The phases of a stream and its position in them: base of its single and vector forms."""
 
     def _begin_stream(self, phases: Iterable[Phase], at_end: AtEnd) -> None:
         self.phases, self.at_end = tuple(phases), at_end
-        # The steps before which the phases end.
+        # The (exclusive) end step of each phase.
         self._ends = list(itertools.accumulate(phase.steps for phase in self.phases))
         self.total_steps = self._ends[-1]
         self.stream_steps = 0
@@ -51,7 +51,7 @@ class PhasedStream:
         return min(bisect.bisect_right(self._ends, self.stream_steps), len(self._ends) - 1)
 
     def phase_of(self, step: int) -> int:
-        """The index of the phase that has the step ``step``, which is counted from 0.
+        """Returns the index of the phase that contains ``step``, counted from 0.
 
         Raises:
             ValueError: If the stream has no such step.

@@ -36,7 +36,7 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class ContinualResult(StoredResult):
-    """Scores of every phase of a stream, at points all along it.
+    """Scores of every phase of a stream, at points along it.
 
     Where a learner was not evaluated at the end of a phase, its last score inside of the phase is
     taken for ``p_i(e_i)``, and the table says at which step that is.
@@ -107,7 +107,7 @@ class ContinualResult(StoredResult):
                 f"{scores.shape}"
             )
         if len(self.ends) != len(self.phases):
-            raise ValueError(f"expected an end of each of {self.phases}, got {self.ends}")
+            raise ValueError(f"expected one end per phase of {self.phases}, got {self.ends}")
         if not np.isfinite(scores).all():
             raise ValueError("scores must be finite")
         scores.setflags(write=False)
@@ -119,10 +119,10 @@ class ContinualResult(StoredResult):
 
     @classmethod
     def pool(cls, results: Sequence[ContinualResult]) -> ContinualResult:
-        """All runs of several results, which must be of the same phases and points.
+        """Combines the runs of several results, which must have the same phases and points.
 
         Raises:
-            ValueError: If there is none, or they are of different ones.
+            ValueError: If there are no results, or their phases or points differ.
         """
         if not results:
             raise ValueError("expected at least one result to pool, got none")
@@ -143,14 +143,14 @@ class ContinualResult(StoredResult):
         return mean
 
     def with_baselines(self, baselines: Mapping[str, ContinualResult]) -> ContinualResult:
-        """This result with the baselines that forward transfer needs.
+        """Returns this result with the baselines that forward transfer needs.
 
         Raises:
-            ValueError: If a phase has none.
+            ValueError: If a phase has no baseline.
         """
         return replace(self, baselines=baselines)
 
-    # Of each run and each phase, (S, N), NaN where a point is missing.
+    # Per run and phase, (S, N); NaN where a point is missing.
 
     @cached_property
     def score_after_phase(self) -> Scores:
@@ -166,7 +166,7 @@ class ContinualResult(StoredResult):
 
     @cached_property
     def area(self) -> Scores:
-        """``AUC_i``, the area below each phase's curve while it was trained, ``(S, N)``.
+        """``AUC_i``, the area under each phase's curve during its training, ``(S, N)``.
 
         ``AUC_i = 1 / (e_i - b_i) * integral of p_i(t) from b_i to e_i``: the mean of the
         evaluations after ``b_i`` and until ``e_i``, as Continual World's code takes it.
@@ -205,8 +205,8 @@ class ContinualResult(StoredResult):
     def forward_transfer(self) -> Estimate | None:
         """``1 / N * sum_i FT_i`` with ``FT_i = (AUC_i - AUC_i^b) / (1 - AUC_i^b)``.
 
-        ``AUC_i^b`` is that of the baseline, the mean of its runs, whose own uncertainty is not in
-        the interval. It is ``None`` without baselines, or where one of them is perfect throughout.
+        ``AUC_i^b`` is the baseline's area, the mean of its runs, whose uncertainty is not in the
+        interval. The result is ``None`` without baselines, or if one of them is always perfect.
         """
         transfer = self._forward_transfer
         if transfer is None:
@@ -215,7 +215,7 @@ class ContinualResult(StoredResult):
 
     @cached_property
     def per_phase(self) -> list[dict[str, float | None]]:
-        """Of each phase ``score_after_phase``, ``score_at_end``, ``forgetting``, ``area`` and
+        """For each phase ``score_after_phase``, ``score_at_end``, ``forgetting``, ``area`` and
         ``forward_transfer``, means over runs.
         """  # noqa: D205
         arrays = {
@@ -244,7 +244,7 @@ class ContinualResult(StoredResult):
 
     @cached_property
     def _inside(self) -> list[list[int]]:
-        """Which points are in each phase: after its begin, and not after its end."""
+        """Returns which points are in each phase: after its begin, and not after its end."""
         begins = (0, *self.ends)
         return [
             [k for k, point in enumerate(self.points) if begin < point <= end]
@@ -252,16 +252,16 @@ class ContinualResult(StoredResult):
         ]
 
     def _mean(self, points: Sequence[int], phase: int) -> Scores:
-        """The mean of some points of each run, ``(S,)``."""
+        """Returns the mean of some points of each run, ``(S,)``."""
         if not points:
             return np.full(len(self.scores), np.nan)
         mean: Scores = self.scores[:, points, phase].mean(axis=1)
         return mean
 
     def _estimate(self, values: Scores, least: float) -> Estimate | None:
-        """The mean of a value of each run, ``(S,)``, with its interval.
+        """Returns the mean over runs of a value, ``(S,)``, with its interval.
 
-        Of success rates the value is at least ``least``, and at most 1.
+        For success rates, the interval is clipped to ``[least, 1]``.
         """
         if not np.isfinite(values).all():
             return None
@@ -285,7 +285,7 @@ class ContinualResult(StoredResult):
         return "\n".join([*lines, self._note()])
 
     def _rows(self) -> list[list[str]]:
-        """The cells of the table: the heads, and a row for each phase."""
+        """Returns the cells of the table: the heads, and a row per phase."""
         names = [n for n in _COLUMNS if n != "forward_transfer" or self.baselines is not None]
         heads = ["phase", "ends at", *(_COLUMNS[name] for name in names)]
         rows = [
@@ -302,7 +302,7 @@ class ContinualResult(StoredResult):
         return [heads, *rows]
 
     def _note(self) -> str:
-        """The last line of the table: the metric, the runs, and which values are missing."""
+        """Returns the last line of the table: the metric, the runs, and the missing values."""
         how = "without intervals"
         if len(self.scores) > 1:
             how = f"{self.confidence:.0%} intervals over runs (Student's t)"
@@ -318,7 +318,7 @@ class ContinualResult(StoredResult):
         return f"{self.metric} of {runs} run{'s' * (runs > 1)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON; ``metrics`` and ``per_phase`` follow from the scores."""
+        """Returns all data as JSON types; ``metrics`` and ``per_phase`` follow from the scores."""
         metrics = {name: getattr(self, name) for name in _METRICS}
         baselines = self.baselines
         return {
@@ -350,9 +350,9 @@ class ContinualResult(StoredResult):
         The part of each curve in which its phase was trained is shaded.
 
         Args:
-            path: Where to write the image; its suffix says which kind.
-            title: Above the plot.
-            note: Below it, such as how far budgets were reduced.
+            path: The image file; its suffix sets the format.
+            title: The text above the plot.
+            note: The text below the plot, such as by how much budgets were reduced.
         """
         names = [f"{i} {name}" for i, name in enumerate(self.phases)]
         each = {name: self._curve(self.scores[:, :, i]) for i, name in enumerate(names)}
@@ -367,7 +367,7 @@ class ContinualResult(StoredResult):
         """The points of all curves in full precision: a row per point and phase, or mean of phases.
 
         Args:
-            path: Where to write it, if anywhere.
+            path: The file to write, if any.
 
         Returns:
             The text, with columns for the ``agent_steps``, the ``phase`` by its number (empty for
@@ -376,7 +376,7 @@ class ContinualResult(StoredResult):
             ``runs``.
 
         Raises:
-            OSError: If it cannot be written.
+            OSError: If ``path`` cannot be written.
         """
         text = as_csv(self._points())
         if path is not None:
@@ -404,7 +404,7 @@ class ContinualResult(StoredResult):
 
 
 def _checked(baselines: Any, phases: Sequence[str], metric: str) -> dict[str, ContinualResult]:
-    """Baselines of the tasks of all phases, or a `ValueError`."""
+    """Returns the baselines of all phases' tasks, or raises `ValueError`."""
     for name in phases:
         found = baselines.get(name) if isinstance(baselines, Mapping) else None
         if not isinstance(found, ContinualResult) or len(found.phases) != 1:
@@ -418,7 +418,7 @@ def _checked(baselines: Any, phases: Sequence[str], metric: str) -> dict[str, Co
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
-    """The rows of a table as lines: the first column to the left, the others to the right."""
+    """Formats rows as lines: the first column left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows

@@ -1,4 +1,4 @@
-"""A stream of tasks as an environment, whose tasks come in phases."""
+"""A stream of tasks as an environment: its tasks come in phases."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TaskStream(PhasedStream, MTEnv):
             it, ``"finish"`` lets it go on, in the budget of the next phase, whose tasks come with
             the next reset. The end of the stream truncates in either case.
         task_obs: What ``task_obs`` stands for: the ``"task"``, as in ``env``, or the index of the
-            ``"phase"``. A task that comes again then looks like another one.
+            ``"phase"``. A repeated task then looks like a new one.
         task_embedding: Numbers to observe in each phase, ``(num_phases, E)``. Observations then
             have a third key, ``task_embedding``, ``(E,)``. Where ``env`` has an embedding of each
             task, as `MultiEnvWrapper` can, observations have that without this argument.
@@ -66,14 +66,14 @@ class TaskStream(PhasedStream, MTEnv):
             and only a reset still works.
 
     Attributes:
-        phases: The `Phase`s, with the list of task states of each.
-        total_steps: The budgets of all phases.
-        stream_steps: How many steps were taken, until the stream is finished.
+        phases: The `Phase`s, each with its list of task states.
+        total_steps: The sum of all budgets.
+        stream_steps: The number of steps taken, until the stream is finished.
         held_phase: While this is set, from a `reset` on, episodes are of this phase, nothing is
             truncated and steps do not count: this is how a phase is evaluated.
 
     Raises:
-        TypeError: If ``env`` is no `MTEnv`, or a phase no pair.
+        TypeError: If ``env`` is no `MTEnv`, or a phase is no pair.
         ValueError: If there is no phase, no such task, a budget is no positive integer, an argument
             is none of those, or ``env`` has an embedding already where one is given.
 
@@ -115,7 +115,7 @@ class TaskStream(PhasedStream, MTEnv):
         self._truncates = check_choice(boundary, ("truncate", "finish"), "boundary") == "truncate"
         self._observes_phase = check_choice(task_obs, ("task", "phase"), "task_obs") == "phase"
         self.held_phase: int | None = None
-        # Of the current episode: its infos, what a step counts, and at which step it is truncated.
+        # The current episode's infos, the count of each of its steps, and its truncation step.
         self._episode_info: dict[str, Any] = {}
         self._counted, self._last_step = 1, -1
         self._task_is_set = False
@@ -147,18 +147,18 @@ class TaskStream(PhasedStream, MTEnv):
 
     @property
     def num_tasks(self) -> int:
-        """How many task states there are, where ``env`` says it."""
+        """The number of task states, if ``env`` reports it."""
         num_tasks: int = self._mt_env.num_tasks
         return num_tasks
 
     @property
     def task_ids(self) -> Any:
-        """The task id of each task state, where ``env`` says it."""
+        """The task id of each task state, if ``env`` reports it."""
         return self._mt_env.task_ids
 
     @property
     def task_names(self) -> Any:
-        """The name of each task id, where ``env`` says it."""
+        """The name of each task id, if ``env`` reports it."""
         return self._mt_env.task_names
 
     def get_task_obs(self) -> Any:
@@ -176,7 +176,7 @@ class TaskStream(PhasedStream, MTEnv):
         return self._of_phase(self._mt_env.observe(env_obs))
 
     def _of_phase(self, obs: Observation) -> Observation:
-        """An observation of ``env`` with the phase and its embedding, where they are asked for."""
+        """Adds the phase and its embedding to an observation of ``env``, if requested."""
         if self._observes_phase:
             obs = {**obs, "task_obs": self._phase_obs}
         if self._embeddings is not None:
@@ -195,7 +195,7 @@ class TaskStream(PhasedStream, MTEnv):
         return states[0] if len(states) == 1 else states[int(rng.integers(len(states)))]
 
     def seed(self, seed: int | None = None) -> list[int]:
-        """Seeds the environment stream, which is that of ``env``."""
+        """Seeds the environment stream of ``env``."""
         seeds: list[int] = self._mt_env.seed(seed)
         return seeds
 
@@ -208,7 +208,7 @@ class TaskStream(PhasedStream, MTEnv):
     def assert_env_seed_is_set(self) -> None:
         self._mt_env.assert_env_seed_is_set()
 
-    # Where Gymnasium keeps the environment stream.
+    # Gymnasium's attributes of the environment stream.
 
     @property
     def _np_random(self) -> Any:
@@ -236,7 +236,7 @@ class TaskStream(PhasedStream, MTEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begins an episode on a task of the current phase; a seed begins the stream anew."""
+        """Begins an episode on a task of the current phase; a seed restarts the stream."""
         asked, others = self._split_options(options)
         if seed is not None:
             self.seed(seed)
@@ -275,7 +275,7 @@ class TaskStream(PhasedStream, MTEnv):
         return self._of_phase(obs), reward, terminated, truncated, info
 
     def render(self) -> Any:
-        """A frame of the environment."""
+        """Renders the environment."""
         return self.env.render()
 
     def close(self) -> None:
@@ -284,7 +284,7 @@ class TaskStream(PhasedStream, MTEnv):
 
     @property
     def _max_episode_steps(self) -> Any:
-        """That of ``env``; an ``AttributeError`` if it has none."""
+        """Forwards to ``env``; raises ``AttributeError`` if it lacks the method."""
         return self.env.get_wrapper_attr("_max_episode_steps")
 
     def _next_phase(self) -> int:
@@ -292,7 +292,7 @@ class TaskStream(PhasedStream, MTEnv):
 
     def _refuse_step(self) -> None:
         self._require_more()
-        goes_on = f"goes on with step {self.stream_steps} of the stream"
+        goes_on = f"continues with step {self.stream_steps} of the stream"
         if self.stream_finished:
             goes_on = "goes on after the end of the stream"
         raise ResetNeeded(
@@ -303,7 +303,7 @@ class TaskStream(PhasedStream, MTEnv):
     # The state between two episodes.
 
     def get_state(self) -> dict[str, Any]:
-        """The state between two episodes: the place in the stream, streams, and ``env``."""
+        """Returns the state between two episodes: position, random streams, and ``env``."""
         return {
             "phases": self._identity(),
             "stream_steps": self.stream_steps,
@@ -317,7 +317,7 @@ class TaskStream(PhasedStream, MTEnv):
         """Restores the state that `get_state` returned, with the next `reset`.
 
         Raises:
-            TypeError, ValueError: If it is not a dict, or of another stream.
+            TypeError, ValueError: If ``state`` is not a dict, or is of another stream.
         """
         found, expected = check_mapping(state, "a state").get("phases"), self._identity()
         if found != expected:
@@ -341,11 +341,11 @@ class TaskStream(PhasedStream, MTEnv):
         return f"task {task_id}" if known.task_names is None else known.task_names[task_id]
 
     def _identity(self) -> list[Any]:
-        """The identity of this stream, ready for JSON: equal for equal phases."""
+        """Returns the identity of this stream as JSON types: equal for equal phases."""
         return [[str(list(phase.tasks)), phase.steps] for phase in self.phases]
 
     def _phase(self, given: Any, i: int) -> Phase:
-        """A phase with the list of its task states."""
+        """Returns a phase with the list of its task states."""
         if not isinstance(given, (tuple, list)) or len(given) != 2:
             raise TypeError(f"phase {i} must be a pair (tasks, steps), got {given!r}")
         tasks, steps = given
@@ -355,7 +355,7 @@ class TaskStream(PhasedStream, MTEnv):
         return Phase(states, positive(steps, f"the steps of phase {i}"))
 
     def _states(self, task: Any, i: int) -> Sequence[Any]:
-        """The task states that a phase means by ``task``."""
+        """Returns the task states that ``task`` stands for."""
         known = getattr(self._mt_env, "_task_set", None)
         if isinstance(task, str) and isinstance(known, TaskList):
             names = known.task_names or ()
@@ -366,7 +366,7 @@ class TaskStream(PhasedStream, MTEnv):
 
 
 def _space_of_observations(env: gymnasium.Env[Any, Any]) -> Dict:
-    """The space of an `MTEnv`'s observations, or a `TypeError`."""
+    """Returns the observation space of an `MTEnv`, or raises `TypeError`."""
     space, protocol = env.observation_space, "{env_obs, task_obs}"
     hint = f"expected an MTEnv with observations {protocol}, such as a MultiEnvWrapper, got {env}"
     if not isinstance(env.unwrapped, MTEnv):

@@ -25,7 +25,7 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
     those of environments that are paused.
 
     After ``total_steps`` steps the stream is finished for all of them, and ``at_end`` of the
-    `TaskStream`s says what follows. A reset with seeds begins the stream anew.
+    `TaskStream`s says what follows. A reset with seeds restarts the stream.
 
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one.
@@ -69,13 +69,13 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
         short = [i for i, phase in enumerate(self.phases) if phase.steps < self.num_envs]
         if short:
             raise ValueError(
-                f"a phase must have a step for each of {self.num_envs} environments at least, got "
+                f"a phase must have at least {self.num_envs} steps, one per environment, got "
                 f"{self.phases[short[0]].steps} for phase {short[0]}"
             )
-        self._counted = self.num_envs  # how many steps the one under way counts
+        self._counted = self.num_envs  # the count of the step under way
 
     def _shared(self, name: str) -> Any:
-        """The value that all environments have in common, or a `ValueError`."""
+        """Returns the common value of all environments, or raises `ValueError`."""
         first, *others = self._inner.call(name)
         for i, other in enumerate(others, 1):
             if repr(other) != repr(first):
@@ -96,7 +96,7 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
             raise ValueError(
                 "a seed restarts the stream: reset all environments, with a seed for each"
             )
-        if not some and not seeded:  # a step that raised has counted in some of them
+        if not some and not seeded:  # a step that raised was counted by some of them
             self._inner.set_attr("stream_steps", self.stream_steps)
         result = self._inner.reset(seed=seed, options=options)
         self._reset_rows(options)
@@ -113,7 +113,7 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
         counted = 0 if self.stream_finished else self.num_envs - int(np.count_nonzero(idle))
         self._counted, end = counted, self._ends[self.phase]
         if counted and self.stream_steps + counted >= end:
-            # Their next step is the last of the phase; what is reset instead begins the next one.
+            # Their next step is the last of the phase; environments reset instead begin the next.
             self._inner.set_attr("stream_steps", (end - 1 + idle).tolist())
         self._inner.step_async(actions)
 
@@ -125,10 +125,10 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
         return result
 
     def get_state(self) -> dict[str, Any]:
-        """The place in the stream, ready for JSON."""
+        """Returns the position in the stream as JSON types."""
         return {"stream_steps": self.stream_steps, "due": self._due_rows()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes what `get_state` returned."""
+        """Restores the state that `get_state` returned."""
         self.stream_steps = state["stream_steps"]
         self._set_due(state["due"])

@@ -1,4 +1,4 @@
-"""Comparisons of policies: which is better, task by task and over all, as a table and a plot."""
+"""Comparisons of policies, per task and overall, as a table and a plot."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ from mtwrappers.evaluation.statistics import (
 )
 from mtwrappers.metaworld.spec import draws_goals
 
-# Keeps the bootstrap's stream apart from those of results.
+# Keeps the bootstrap's stream independent of the streams of results.
 _STREAM = 1_000_039
 _BETTER = "chance that B is better"
 
 
 @dataclass(frozen=True)
 class ScoreDifference:
-    """The success of two policies, and how much higher that of the second is.
+    """The success rates of two policies, and their difference.
 
     Args:
         first: The rate of the first, in [0, 1].
-        second: That of the second.
+        second: The rate of the second, in [0, 1].
         difference: ``second - first``, with its interval.
 
     >>> from mtwrappers import EvaluationResult, compare
@@ -74,25 +74,25 @@ class ScoreDifference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two policies, compared.
+    """A comparison of two policies.
 
     Args:
-        names: Of the first and the second.
-        runs: How many results (training runs) there are of each.
-        training_steps: After how many agent steps of training these are, if it is known.
+        names: The names of the first and the second.
+        runs: The number of results (training runs) of each.
+        training_steps: The agent steps of training of each, if they are known.
         tasks: The difference at each task.
-        overall: Over all tasks: the ``"mean over tasks"`` (or what their protocol takes means over)
-            and the ``"interquartile mean"``.
-        improvement: How likely a run of the second is better than one of the first, on a random
-            task; ``None`` unless both have several runs.
-        paired: At how many tasks both have episodes of the same goals, which are compared one by
-            one.
-        forced: Why the two are not comparable; empty if they are.
-        confidence: Of the intervals.
-        unit: Of what the intervals are over: ``"episodes"``, ``"trials"``, ``"runs"`` (each a
+        overall: The differences over all tasks: the ``"mean over tasks"`` (or the means of their
+            protocol) and the ``"interquartile mean"``.
+        improvement: The probability that a run of the second is better than a run of the first on a
+            random task; ``None`` unless both have several runs.
+        paired: The number of tasks at which both have episodes of the same goals, which are
+            compared goal by goal.
+        forced: The reason why the two are not comparable; empty if they are.
+        confidence: The confidence level of the intervals.
+        unit: The unit that intervals are over: ``"episodes"``, ``"trials"``, ``"runs"`` (each a
             network for all tasks) or ``"runs of each task"``.
-        fewest: How many of these there are of a task at least, of either.
-        action_chunks: How many actions of each chunk of the first and of the second were executed;
+        fewest: The smallest number of units of a task, for each policy.
+        action_chunks: The number of actions of each chunk that were executed, for each policy;
             ``None`` for a policy that returned single actions.
 
     >>> from mtwrappers import EvaluationResult, compare
@@ -125,11 +125,11 @@ class Comparison:
         return "\n".join(_lines(self))
 
     def plot(self, path: str | Path, title: str = "") -> None:
-        """Draws the difference at each task and over all, with intervals.
+        """Draws the differences at each task and overall, with intervals.
 
         Args:
-            path: Where to write the image; its suffix says which kind.
-            title: Above the plot; by default the names.
+            path: The image file; its suffix sets the format.
+            title: The title; by default the names.
         """
         first, second = self.names
         rows = {name: row.difference for name, row in self.tasks.items()}
@@ -149,52 +149,52 @@ def compare(
     resamples: int = 2000,
     seed: int = 0,
 ) -> list[Comparison]:
-    """Compares the success of policies with that of the first.
+    """Compares the success of policies with the success of the first.
 
-    An episode is a success if its protocol says so; without a protocol, if any step was one. Of a
-    `FewShotResult`, the episodes after adaptation are compared, trial by trial; what came before
-    is its `FewShotResult.unadapted`.
+    Success is defined by the protocol; without a protocol, an episode is a success if any step was
+    one. For a `FewShotResult`, the episodes after adaptation are compared, trial by trial; earlier
+    episodes are in its `FewShotResult.unadapted`.
 
     **One result each.** Intervals are over episodes (over trials in few-shot evaluation): they say
-    how precisely *these* two policies were measured, not what another training run would give.
-    Where both have episodes of the same goals, those are compared one by one, which takes the
-    difficulty of goals out of the difference. A task with less than three values of either has no
-    interval.
+    how precisely *these* two policies were measured, not what another training run would give. If
+    both have episodes of the same goals, these are compared goal by goal, which removes the
+    difficulty of goals from the difference. A task with fewer than three values of either policy
+    has no interval.
 
-    **Chunks of actions.** How many actions of each chunk were executed is a choice of the policy,
-    as success may depend on it. Policies with different ``action_chunk`` are compared, and the
-    table says it of both; the results of one policy must have the same.
+    **Chunks of actions.** The number of executed actions per chunk is part of a policy, because
+    success may depend on it. Policies with different ``action_chunk`` can be compared, and the
+    table states it for both; all results of one policy must have the same.
 
-    **Several results of a policy** are taken for training runs with different seeds, and intervals
-    are over runs. Of a run that was evaluated at several ``training_steps``, the last counts. A run
-    is one network for all tasks, so a good run is good at all of them: means have Welch's interval
-    over the means of runs, and for the interquartile mean of all runs of all tasks (Agarwal et al.
-    2021) whole runs are resampled. Methods that train a network for each task by itself say so with
-    ``runs="per_task"``; their runs of different tasks are independent, and each task's are
-    resampled by themselves. Their results may be of some tasks each. A single run of either policy
-    leaves no interval.
+    **Several results of a policy** are treated as training runs with different seeds, and intervals
+    are over runs. If a run was evaluated at several ``training_steps``, the last one counts. A run
+    is one network for all tasks, so the success of a run is correlated between tasks: means have
+    Welch's interval over the means of runs, and for the interquartile mean of all runs of all tasks
+    (Agarwal et al. 2021) whole runs are resampled. Use ``runs="per_task"`` for methods that train a
+    separate network for each task; their runs of different tasks are independent, and each task's
+    runs are resampled separately. Each of their results may cover only some tasks. With a single
+    run of either policy, there is no interval.
 
     Args:
         policies: The results of each policy, by its name: a list of `EvaluationResult` or
-            `FewShotResult`, or a dict of them by what errors are to call them, such as their files.
-        runs: What a training run has made: one network for ``"all_tasks"``, or one ``"per_task"``.
-        force: Compare what is not comparable, on the tasks that all have; `Comparison.forced` says
-            why.
-        confidence: How likely the intervals cover the truth, in (0, 1).
-        resamples: How many bootstrap resamples.
+            `FewShotResult`, or a dict of them by their names in errors, such as file names.
+        runs: Whether a training run makes one network for ``"all_tasks"``, or one ``"per_task"``.
+        force: Whether to compare results that are not comparable, on the tasks that all have;
+            `Comparison.forced` is then the reason.
+        confidence: The confidence level of the intervals, in (0, 1).
+        resamples: The number of bootstrap resamples.
         seed: Determines the resamples.
 
     Returns:
-        A comparison with the first policy for each of the others.
+        For each of the other policies, a comparison with the first.
 
     Raises:
-        IncomparableError: If the results are of different protocols, environments, versions or
-            tasks, only some of them say of which, one is given twice or without all episodes of its
-            protocol, two are of the same ``training_seed`` and ``training_steps``, or results of a
-            policy end at different ``training_steps`` or have another ``action_chunk``.
+        IncomparableError: If results differ in protocol, environments, versions or tasks, or only
+            some record them; if a result is given twice or lacks episodes of its protocol; if two
+            have the same ``training_seed`` and ``training_steps``; or if the results of a policy
+            end at different ``training_steps`` or differ in ``action_chunk``.
         TypeError: If the policies are not a dict of such results.
-        ValueError: If there are fewer than two, no result says anything of success, an episode
-            stands twice in one, or a number is out of range.
+        ValueError: If there are fewer than two policies, no result records success, a result
+            contains an episode twice, or a number is out of range.
 
     >>> from mtwrappers.evaluation import Episode
     >>> from mtwrappers import EvaluationResult, compare
@@ -224,15 +224,15 @@ def compare(
 
 
 class _Task(NamedTuple):
-    """The successes of both at a task: of each goal, of each trial, or of each run."""
+    """The successes of both policies at a task: per goal, per trial, or per run."""
 
     first: Values
     second: Values
-    paired: bool = False  # whether those at the same place belong together
+    paired: bool = False  # whether values at the same index have the same goal
 
 
 class _Pair:
-    """Two policies' results, and what their comparison is made of."""
+    """The results of two policies, and the statistics of their comparison."""
 
     def __init__(
         self,
@@ -264,7 +264,7 @@ class _Pair:
             self._tasks[task] = _Task(*values, paired)
 
     def mean(self, tasks: Sequence[_Task], shares: Values) -> ScoreDifference:
-        """The weighted mean over tasks, of both and of the difference."""
+        """The weighted means over tasks of both policies and of the difference."""
         both = [task.first for task in tasks], [task.second for task in tasks]
         p1, p2 = (float((shares * [own.mean() for own in of]).sum()) for of in both)
         if not self._several:
@@ -309,7 +309,7 @@ class _Pair:
         )
 
     def comparison(self, names: tuple[str, str], forced: str) -> Comparison:
-        """All of it."""
+        """The whole comparison."""
         protocol = self._of[0][0].protocol
         all_of = list(self._tasks.values())
         rows = {name: self.mean([task], np.ones(1)) for name, task in self._tasks.items()}
@@ -347,7 +347,7 @@ def _of_runs(runs: Sequence[Mapping[Any, float]]) -> Values:
 
 
 def _same_goals(results: Sequence[EvaluationResult]) -> bool:
-    """Whether the episodes of one goal (or of one number, of goals from a seed) belong together."""
+    """Whether episodes of different results can be paired by goal, or by number."""
     described = [one.provenance for one in results]
     if any(one is None or one.goals is None for one in described):
         return False
@@ -361,7 +361,7 @@ def _spec(result: EvaluationResult) -> Mapping[str, Any] | None:
 
 
 def _successes(result: EvaluationResult, task: str) -> dict[Any, float]:
-    """The success at each goal of a task; of a trial's or a goal's several episodes the mean."""
+    """The success at each goal or trial of a task, the mean over its episodes."""
     found: dict[Any, list[float]] = {}
     numbered, protocol = draws_goals(_spec(result)), result.protocol
     for one in result.of_task(task):
@@ -410,7 +410,7 @@ def _lines(found: Comparison) -> list[str]:
 
 
 def _methods(found: Comparison) -> list[str]:
-    """How the intervals were made, and who says so."""
+    """The methods of the intervals, with their sources."""
     if found.unit in ("episodes", "trials"):
         return [
             "one task: Newcombe (1998); means: likewise, from Wilson's intervals at the",
@@ -430,14 +430,14 @@ def _methods(found: Comparison) -> list[str]:
 
 
 def _warnings(found: Comparison) -> list[str]:
-    """How far the stars can be trusted."""
+    """Warnings about the reliability of the stars."""
     lines, fewest = [], min(found.fewest)
     if found.unit in ("episodes", "trials"):
         if fewest < LEAST_VALUES:
             least = f"fewer than {LEAST_VALUES} {found.unit}"
             lines.append(f"tasks with {least} (here {fewest}) have no interval, and so no star")
     elif fewest < 2:
-        lines.append("a single run has no interval: it does not tell how much runs differ")
+        lines.append("a single run has no interval: it says nothing about other runs")
     elif fewest < LEAST_RUNS:
         lines.append(f"{fewest} runs are few: a star is right if runs scatter normally")
         if found.unit == "runs":

@@ -1,4 +1,4 @@
-"""Curves: the success of methods against their training steps, as numbers and as a picture."""
+"""Learning curves: the success of methods against training steps, as numbers and as a plot."""
 
 from __future__ import annotations
 
@@ -45,28 +45,28 @@ from mtwrappers.evaluation.scores import (
 from mtwrappers.evaluation.statistics import Estimate
 from mtwrappers.state.files import write_atomically
 
-# The score of each method after so many training steps, ascending.
+# The score of each method by training steps, ascending.
 Points: TypeAlias = Mapping[str, Mapping[int, Score]]
 # The runs of a method at each of its points.
 _Runs: TypeAlias = dict[int, list[Run]]
-FEW_RUNS = 5  # below, the caption says how few there are
+FEW_RUNS = 5  # with fewer, the caption states the number
 
 
 @dataclass(frozen=True)
 class Curves:
-    """The scores of methods along their training, all measured alike.
+    """The scores of methods during training, all measured in the same way.
 
     Args:
         points: The `Score` of each method, by its training steps.
-        unadapted: In few-shot evaluation, likewise of the episodes before any adaptation.
-        levels: The scores of policies whose results name no training steps, such as scripted
+        unadapted: In few-shot evaluation, the same for the episodes before any adaptation.
+        levels: The scores of policies whose results record no training steps, such as scripted
             experts.
-        omitted: By the method's name, the steps that not all of its runs have a result at.
+        omitted: For each method, the steps at which some of its runs have no result.
         protocols: The protocols that were followed; with ``runs="per_task"`` perhaps one per task.
-        adaptation: How many episodes each trial adapts on, and how many it counts, in few-shot
-            evaluation.
-        forced: Why the results are not comparable; empty if they are.
-        confidence: Of the intervals.
+        adaptation: The numbers of adaptation episodes and of evaluation episodes of each trial, in
+            few-shot evaluation.
+        forced: The reason why the results are not comparable; empty if they are.
+        confidence: The confidence level of the intervals.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, Provenance, curves
     >>> def result(steps, *successes):
@@ -105,18 +105,18 @@ class Curves:
     ) -> None:
         """Draws the mean over tasks against training steps, with bands for intervals.
 
-        Curves before adaptation are dashed. The caption is below the picture.
+        Curves before adaptation are dashed. The caption is below the plot.
 
         Args:
-            path: Where to write the image; its suffix says which kind.
-            title: Above the picture.
-            tasks: Whether to draw each task too, in a panel of its own.
-            beside: Points from elsewhere, such as a publication, to draw with hollow marks and
-                without intervals: by their label, pairs of training steps and a success rate in
-                [0, 1].
+            path: The image file; its suffix sets the format.
+            title: The title.
+            tasks: Whether to draw each task too, in its own panel.
+            beside: Points from other sources, such as a publication, to draw with hollow marks and
+                without intervals: by label, pairs of training steps and a success rate in [0, 1].
 
         Raises:
-            TypeError, ValueError: If an argument is none of these, or the suffix is of no image.
+            TypeError, ValueError: If an argument is not valid, or the suffix is not an image
+                format.
         """
         foreign = {
             str(label): [
@@ -135,18 +135,18 @@ class Curves:
         draw_training(Path(path), panels, title, self.caption)
 
     def to_csv(self, path: str | Path | None = None, *, tasks: bool = True) -> str:
-        """Every point in full precision: a row per method, training steps and task, group or mean.
+        """Formats every point in full precision, with a row per method, steps and task or mean.
 
         Args:
-            path: Where to write it, if anywhere.
-            tasks: Whether to include the single tasks.
+            path: The file to write, if any.
+            tasks: Whether to include single tasks.
 
         Returns:
             The text, with the columns of `Scores.format`, and ``adaptation``: ``"before"`` or
-            ``"after"`` it, in few-shot evaluation.
+            ``"after"``, in few-shot evaluation.
 
         Raises:
-            OSError: If it cannot be written.
+            OSError: If the file cannot be written.
         """
         text = as_csv(self._records(check_flag(tasks, "tasks")))
         if path is not None:
@@ -200,33 +200,31 @@ def curves(
 ) -> Curves:
     """Computes the success rates of methods at each of their training steps.
 
-    A result is a point of the training run that its ``training_seed`` and ``training_steps`` name.
-    A point of a method is the score of all its runs, as `scores` computes it: with several runs,
-    intervals are over runs, with a single one over its episodes. Each interval is for its point
-    alone: that all points of a curve are in theirs at once is less likely.
+    A result is a point of the training run with its ``training_seed``, at its ``training_steps``. A
+    point of a method is the score of all its runs, as computed by `scores`: with several runs,
+    intervals are over runs, with a single run over its episodes. Intervals are pointwise, not
+    simultaneous for the whole curve.
 
-    A mean over other runs at each point would be no curve, so a point needs a result of *every* run
-    of its method; steps that some run has no result at are left out, and `Curves.omitted` names
-    them.
+    A point needs a result of *every* run of its method, because otherwise each point would average
+    different runs. Steps at which a run has no result are left out, and listed in `Curves.omitted`.
 
-    A policy whose results name no ``training_steps`` is a level to compare with.
+    A policy whose results record no ``training_steps`` is drawn as a horizontal level.
 
     Args:
         policies: The results of each method, by its name: a list of `EvaluationResult` or
-            `FewShotResult`, or a dict of them by what errors are to call them, such as their files.
-        runs: What a training run has made: one network for ``"all_tasks"``, or one ``"per_task"``.
-        force: Put side by side what is not comparable, on the tasks that all have; `Curves.forced`
-            says why.
-        confidence: How likely each interval covers the truth, in (0, 1).
+            `FewShotResult`, or a dict of them by their names in errors, such as file names.
+        runs: Whether a training run makes one network for ``"all_tasks"``, or one ``"per_task"``.
+        force: Whether to accept results that are not comparable, on the tasks that all have;
+            `Curves.forced` is then the reason.
+        confidence: The confidence level of each interval, in (0, 1).
 
     Raises:
-        IncomparableError: If the results are not comparable, as `compare` describes it, of all
-            results together; those of one run may have the same episodes, and so may all that are
-            of 0 training steps.
+        IncomparableError: As in `compare`, for all results together, except that results of the
+            same run, or of 0 training steps, may have the same episodes.
         TypeError: If the policies are not a dict of such results.
-        ValueError: If no result names its training steps, several of a method at the same steps
-            name no training seed, a method has no steps that all its runs have, a result says
-            nothing of success or has an episode twice, or an argument is out of range.
+        ValueError: If no result records its training steps, several of a method at the same steps
+            record no training seed, the runs of a method have no steps in common, a result does not
+            record success or contains an episode twice, or an argument is out of range.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
     >>> from mtwrappers.evaluation import curves
@@ -294,7 +292,7 @@ def _points(name: str, of: Sequence[Run], networks: Networks) -> tuple[_Runs, li
         if one.seed is None and len(seeds) > 1:
             raise ValueError(f"{one.label} does not name its training_seed, as others of {name} do")
         at = met.setdefault(one.steps, {})
-        # Results that name no seed are of one run, unless there are two of one network.
+        # Results without a seed belong to one run, unless there are two of the same network.
         tasks = [None] if networks == "all_tasks" else one.result.tasks
         for network in ((one.seed, task) for task in tasks):
             if one.seed is None and network in at:
@@ -325,7 +323,7 @@ def _why_incomparable(
     groups: Sequence[Sequence[Run]],
     networks: Networks,
 ) -> str:
-    """Why not all results can stand in one picture, or nothing."""
+    """The reason why the results are not comparable, or ``""``."""
     ends = [of[max(of)] for of in points.values()]
     last = [one for of in (*level.values(), *ends) for one in of]
     every = [one for of in groups for one in of]
@@ -337,14 +335,14 @@ def _why_incomparable(
         chunks_differ([one for of in steps.values() for one in of]) for steps in points.values()
     ]
     reasons += [chunks_differ(of) for of in level.values()]
-    # A policy may be the same at two points of a run, and all of them before their training.
+    # Two points of a run may have the same policy, and so may all runs before training.
     reasons += [duplicate(of) for of in groups if of[0].steps != 0]
     reasons += [duplicate(last), measured_unlike(groups, networks), incomplete(every, networks)]
     return next(filter(None, reasons), "")
 
 
 def _unadapted(points: _Runs) -> _Runs:
-    """The episodes of few-shot evaluation before any adaptation, of the points that have them."""
+    """The episodes before any adaptation, for points of few-shot evaluation."""
     found = {}
     for steps, of in points.items():
         before = [

@@ -1,7 +1,7 @@
-"""Episodes: which are to be run, decided before the first step, and a record of each that was.
+"""Episodes: the plan of an evaluation, fixed before the first step, and the record of each episode.
 
-`make_plan` says which episodes `evaluate` runs, `Trials` which `few_shot_evaluate` runs. A `Tally`
-makes an `Episode` of the steps of each, and an `Observer` may follow.
+`make_plan` makes the plan of `evaluate`, `Trials` of `few_shot_evaluate`. A `Tally` turns the steps
+of each episode into an `Episode`, and an `Observer` can follow an evaluation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mtwrappers.samplers.rollout import Flags, Step
 from mtwrappers.samplers.task_texts import has_everywhere, task_names
 from mtwrappers.vector.contract import MetaVectorEnv
 
-# Whether a value from a file is of a field's type, in a size that arrays hold.
+# Whether a value from a file has a field's type, in a range that arrays can hold.
 _IS: dict[str, Callable[[Any], bool]] = {
     "str": lambda value: type(value) is str,
     "float": lambda value: type(value) in (int, float) and abs(value) <= sys.float_info.max,
@@ -32,28 +32,28 @@ _IS: dict[str, Callable[[Any], bool]] = {
     "bool | None": lambda value: value is None or type(value) is bool,
 }
 METRICS = ("success_once", "success_final", "return", "length")
-# The second is what Stable-Baselines3 and robotics environments call it.
+# The second key is used by Stable-Baselines3 and robotics environments.
 SUCCESS_KEYS = ("success", "is_success")
 
 
 @dataclass(frozen=True)
 class Episode:
-    """One whole episode.
+    """The record of one complete episode.
 
     Args:
-        task: The name of its task.
-        number: Which of its task's (or its trial's) episodes it is, from 0.
+        task: The name of the task.
+        number: The index of the episode within its task (or trial), from 0.
         episode_return: The undiscounted sum of rewards.
-        length: Steps.
-        success_once: Whether any step was a success; ``None`` where infos do not say.
-        success_final: Whether the last step was one.
-        task_state: The task state of the episode, where the evaluation chose it.
-        trial: The trial it belongs to; ``None`` where every episode stands alone.
-        steps_to_success: How many steps it took to the first success; ``None`` if there was none.
-        longest_success: For how many steps in a row success lasted at most; ``None`` where infos
-            do not say.
-        paraphrase: Which sentence described the task: its index among those that the table of
-            descriptions has of the class. ``None`` where no class has several.
+        length: The number of steps.
+        success_once: Whether any step was a success; ``None`` if infos do not report success.
+        success_final: Whether the last step was a success; ``None`` likewise.
+        task_state: The task state of the episode, if the evaluation chose it.
+        trial: The trial of the episode in few-shot evaluation, else ``None``.
+        steps_to_success: The number of steps to the first success; ``None`` without a success.
+        longest_success: The largest number of consecutive steps of success; ``None`` if infos do
+            not report success.
+        paraphrase: The index of the sentence that described the task, in the table of descriptions
+            of the class; ``None`` if no class has several.
 
     >>> from mtwrappers.evaluation import Episode
     >>> episode = Episode("reach-v3", 0, 812.5, 500, success_once=True, success_final=False)
@@ -74,7 +74,7 @@ class Episode:
     paraphrase: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields, ready for JSON, without a ``paraphrase`` that there is not."""
+        """All fields, ready for JSON, without ``paraphrase`` if it is ``None``."""
         found = asdict(self)
         if self.paraphrase is None:
             del found["paraphrase"]
@@ -82,10 +82,10 @@ class Episode:
 
     @classmethod
     def from_dict(cls, data: Any) -> Episode:
-        """The episode that `to_dict` has described, as it is read from a file.
+        """Reverses `to_dict`, for data from a file.
 
         Raises:
-            ValueError: If it is anything else.
+            ValueError: If ``data`` is not from `to_dict`.
         """
         known = fields(cls)
         if not isinstance(data, dict) or set(data) - {field.name for field in known}:
@@ -100,20 +100,20 @@ class Episode:
         return cls(**data)
 
     def metric(self, name: str) -> float | None:
-        """One of `METRICS` as a number."""
+        """Returns one of `METRICS` as a number, or ``None``."""
         value = getattr(self, "episode_return" if name == "return" else name)
         return None if value is None else float(value)
 
 
 class ForeignEpisodeError(ValueError):
-    """Finished episodes are not all of the evaluation that they were given to."""
+    """An episode in ``finished`` does not belong to the evaluation."""
 
 
 class Observer:
-    """Follows an evaluation: a progress bar, a recorder of frames, a list of what is finished.
+    """Follows an evaluation, such as a progress bar, a recorder of frames, or a list of episodes.
 
-    A subclass overrides what it needs. Between the calls the environments stand still, so that an
-    observer that holds them may ask them (``envs.call_some([i], "render")``).
+    A subclass overrides the methods that it needs. The environments are idle during these calls, so
+    an observer may use them (``envs.call_some([i], "render")``).
 
     >>> import gymnasium, numpy as np
     >>> import mtwrappers as mt
@@ -129,16 +129,16 @@ class Observer:
     """
 
     def plan(self, episodes: Sequence[PlannedEpisode]) -> None:
-        """Called once, before the first, with all episodes that count, ``finished`` ones too."""
+        """Called once before the first episode, with all episodes, including ``finished`` ones."""
 
     def begin(self, i: int, episode: PlannedEpisode) -> None:
-        """Called when environment ``i`` was reset for an episode, before the policy is asked."""
+        """Called when environment ``i`` was reset for an episode, before the policy is called."""
 
     def step(self, step: Step) -> None:
         """Called after each step of all environments.
 
-        Where an episode ended, the environment still stands at its end, unless there are wrappers
-        around vector environments in SAME_STEP mode: there it has been reset already.
+        An environment whose episode ended is still in its last state, unless the vector environment
+        is in SAME_STEP mode and wrapped: then it was already reset.
         """
 
     def end(self, i: int, episode: Episode) -> None:
@@ -146,11 +146,11 @@ class Observer:
 
 
 class Tally:
-    """Adds up the steps of ``N`` environments, and makes an `Episode` of each that ends.
+    """Accumulates the steps of ``N`` environments into an `Episode` for each that ends.
 
     ``ended`` lists the episodes in the order in which they ended, each with the index of its
-    environment among all; these environments are those from ``first`` on. ``scale`` and ``raw`` are
-    what `frozen` yields of them.
+    environment among all; ``first`` is the index of the first environment here. ``scale`` and
+    ``raw`` are from `frozen`.
     """
 
     def __init__(
@@ -171,15 +171,15 @@ class Tally:
         self._reports = np.zeros(n, dtype=np.bool_)
         # The step of the first success, 0 for none so far.
         self._success_at = np.zeros(n, dtype=np.int64)
-        # For how many steps in a row success has lasted, now and at most.
+        # The current and the largest number of consecutive steps of success.
         self._run, self._longest = np.zeros((2, n), dtype=np.int64)
 
     def present(self, i: int) -> PlannedEpisode:
-        """The episode that environment ``i`` is in."""
+        """The current episode of environment ``i``."""
         return self._plan[i][self._ended[i]]
 
     def names(self, rows: Sequence[int], infos: Mapping[str, Any]) -> list[str]:
-        """The names of the tasks that these environments are on."""
+        """The names of the current tasks of these environments."""
         return [self.present(i).task for i in rows]
 
     def __call__(self, step: Step) -> None:
@@ -232,11 +232,11 @@ class Tally:
                 observer.end(i, episode)
 
     def _success(self, step: Step) -> tuple[Flags, Flags]:
-        """Which environments say that the step was a success, and which say anything of it."""
+        """Masks of the environments whose step was a success, and of those that report it."""
         success, reported = np.zeros_like(step.finished), np.zeros_like(step.finished)
         for key in SUCCESS_KEYS:
             values, present = step.info(key)
-            # What is not an array of numbers or objects is refused below.
+            # Values other than arrays of numbers or objects raise an error below.
             rows = values.tolist() if isinstance(values, np.ndarray) else [values] * len(reported)
             for i in np.flatnonzero(present & step.counted & ~reported).tolist():
                 value = rows[i].item() if isinstance(rows[i], np.generic) else rows[i]
@@ -252,7 +252,7 @@ class Tally:
 
 
 def _indices(values: Any, reported: Flags) -> dict[int, int]:
-    """The values of environments that report an integer, such as those of Meta-World do."""
+    """The values of the environments that report an integer."""
     if not isinstance(values, np.ndarray) or values.dtype.kind != "i" or values.ndim != 1:
         return {}
     return {i: int(values[i]) for i in np.flatnonzero(reported & (values >= 0)).tolist()}
@@ -263,11 +263,11 @@ class PlannedEpisode:
     """An episode that is to be run.
 
     Args:
-        task: The name of its task.
-        number: Which of the task's (or the trial's) episodes it is, from 0.
-        seed: Of its reset; ``None`` where it follows the episode before it.
-        task_state: The task state of its reset, or ``None`` where resets do not take one.
-        trial: The trial it belongs to; ``None`` where every episode stands alone.
+        task: The name of the task.
+        number: The index of the episode within its task (or trial), from 0.
+        seed: The seed of its reset; ``None`` if it continues from the previous episode.
+        task_state: The task state for its reset, or ``None`` if resets do not take one.
+        trial: The trial of the episode in few-shot evaluation, else ``None``.
 
     >>> from mtwrappers import protocols
     >>> plan = protocols["metaworld-3.1"].on("MT1", "reach-v3").plan(seed=0)
@@ -286,14 +286,14 @@ class PlannedEpisode:
 
 
 def stream_seed(seed: int, *key: int) -> int:
-    """A seed (32 bits) for the place ``key`` of what ``seed`` determines."""
+    """Derives a seed (32 bits) from ``seed`` for the place ``key``."""
     return int(SeedSequence(seed, spawn_key=key).generate_state(1)[0])
 
 
 def task_choices(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[dict[str, list[Any]]]:
-    """The tasks of each environment by their names, and the task states that each may have.
+    """The task names of each environment, with the task states of each.
 
-    These are ``[None]`` where resets do not take one.
+    The states are ``[None]`` if resets do not take a task state.
     """
     if not has_everywhere(inner, "task_states"):
         return [{name: [None]} for name in task_names(inner, infos)]
@@ -311,12 +311,12 @@ def task_choices(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[dict[str, 
 def make_plan(
     choices: Sequence[dict[str, list[Any]]], episodes_per_task: int, seed: int
 ) -> list[list[PlannedEpisode]]:
-    """The episodes of each environment, in the order in which it runs them.
+    """Plans the episodes of each environment, in order.
 
-    A task's episodes go to its environments in turn. Their goals come in a random order, none
-    again before all have come. An episode's goal and seed depend on its number within its task,
-    not on the number of environments that share the task. ``choices`` are what `task_choices`
-    returns.
+    A task's episodes are distributed to its environments in turn. Goals are drawn without
+    replacement until all were drawn. An episode's goal and seed depend on its number within its
+    task, not on the number of environments that share the task. ``choices`` is the result of
+    `task_choices`.
     """
     able: dict[str, list[int]] = {}
     for i, names in enumerate(choices):
@@ -327,7 +327,7 @@ def make_plan(
         goals = sorted({state for i in envs for state in choices[i][task]})
         rng = Generator(PCG64(SeedSequence(seed, spawn_key=(row,))))
         taken: Counter[int | None] = Counter()
-        orders: list[dict[int | None, int]] = []  # of each sweep: when a goal's turn comes
+        orders: list[dict[int | None, int]] = []  # for each sweep, the position of each goal
         for number in range(episodes_per_task):
             i = envs[number % len(envs)]
             states = choices[i][task]
@@ -348,19 +348,19 @@ _MAX_COUNT = 10**7
 
 @dataclass(frozen=True)
 class Trials:
-    """The numbers that decide, before the first step, which episodes `few_shot_evaluate` runs.
+    """The numbers that determine the episodes of `few_shot_evaluate`, before the first step.
 
     Args:
-        trials: How many trials there are, each on a task of each of the ``M`` task groups.
-        adaptation_episodes: How many episodes there are to adapt on (for each step).
-        evaluation_episodes: How many after that.
-        adaptation_steps: How often the policy adapts.
-        adapts: Whether it has ``adapt``: then the ``K`` environments of a task share its episodes;
-            else each is a trial by itself.
-        tasks: For each trial the ``M`` tasks that were given, as numbers; ``None`` where they
-            follow from the seed.
+        trials: The number of trials, each on one task of each of the ``M`` task groups.
+        adaptation_episodes: The number of episodes per adaptation step.
+        evaluation_episodes: The number of episodes after adaptation.
+        adaptation_steps: The number of adaptation steps.
+        adapts: Whether the policy has ``adapt``: then the ``K`` environments of a task share its
+            episodes; otherwise each environment runs its own trial.
+        tasks: The ``M`` given tasks of each trial, as numbers; ``None`` if they follow from the
+            seed.
         adaptation_terminate_on_success: Whether a success ends an episode of adaptation; ``None``
-            where that is left to the environments.
+            leaves it to the environments.
     """
 
     trials: int
@@ -386,21 +386,21 @@ class Trials:
 
     @property
     def stages(self) -> list[int]:
-        """How many episodes there are in each stage; the policy adapts between two of them."""
+        """The number of episodes in each stage; the policy adapts between stages."""
         before, after = self.adaptation_episodes, self.evaluation_episodes
         return [before] * self.adaptation_steps + [after] if self.adapts else [before + after]
 
     @property
     def adaptation_length(self) -> int:
-        """How many episodes of each trial are adaptation."""
+        """The number of adaptation episodes of each trial."""
         return self.adaptation_episodes * self.adaptation_steps
 
     def length(self, m: int, k: int) -> int:
-        """How many episodes there are in all, of ``m`` task groups of ``k`` environments."""
+        """The total number of episodes of ``m`` task groups of ``k`` environments."""
         return self.trials * sum(self.stages) * (m if self.adapts else m * k)
 
     def by_env(self, trial: int, stage: int, m: int, k: int) -> list[list[Place]]:
-        """The episodes of each of ``m * k`` environments in a stage, in its order."""
+        """The episodes of each of ``m * k`` environments in a stage, in order."""
         share = k if self.adapts else 1  # environments that run a trial's episodes
         first, before = trial * (m * k // share), sum(self.stages[:stage])
         count = self.stages[stage]
@@ -412,14 +412,14 @@ class Trials:
     def plan(
         self, trial: int, stage: int, names: Sequence[str], tasks: Sequence[Any], seed: int
     ) -> list[list[PlannedEpisode]]:
-        """The episodes of each environment in a stage, in its order, the first one seeded.
+        """Plans the episodes of each environment in a stage; the first one of each is seeded.
 
         Args:
-            trial: Which of the trials.
-            stage: Which of the `stages`.
-            names: Of each environment's task, ``(N,)``.
-            tasks: Of each task group, ``(M,)``; task states are named.
-            seed: Of the evaluation.
+            trial: The index of the trial.
+            stage: The index in `stages`.
+            names: The name of each environment's task, ``(N,)``.
+            tasks: The task of each task group, ``(M,)``; task states are recorded.
+            seed: The seed of the evaluation.
         """
         m, n = len(tasks), len(names)
         states = [task if type(task) is int else None for task in tasks]
@@ -450,10 +450,10 @@ class Trials:
 
     @classmethod
     def from_dict(cls, data: Any) -> Trials:
-        """The trials that `to_dict` described, as they are read from a file.
+        """Reverses `to_dict`, for data from a file.
 
         Raises:
-            ValueError: If it is anything else.
+            ValueError: If ``data`` is not from `to_dict`.
         """
         names = [field.name for field in fields(cls)]
         if not isinstance(data, dict) or set(data) != set(names):
@@ -474,7 +474,7 @@ def _is_lists(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(own, list) for own in value)
 
 
-# Whether a value from a file may stand in a field of `Trials`.
+# Whether a value from a file is valid for a field of `Trials`.
 _OF_TRIALS: dict[str, Callable[[Any], bool]] = {
     "trials": _is_count,
     "adaptation_episodes": _is_count,
@@ -487,9 +487,9 @@ _OF_TRIALS: dict[str, Callable[[Any], bool]] = {
 
 
 def draw_states(states: Sequence[Sequence[int]], trials: int, seed: int) -> list[list[int]]:
-    """A task state of each group for each trial: in a random order, each once before any again.
+    """Draws a task state of each group for each trial, in random sweeps over all states.
 
-    ``states`` are those that each of the ``M`` groups has; there is a row of ``M`` for each trial.
+    ``states`` are the task states of each of the ``M`` groups; there is a row of ``M`` per trial.
     """
     columns = []
     for group, own in enumerate(states):
@@ -500,7 +500,7 @@ def draw_states(states: Sequence[Sequence[int]], trials: int, seed: int) -> list
 
 
 def numbers(tasks: Any) -> tuple[tuple[float, ...], ...] | None:
-    """Tasks that were given for each trial, if all of them are finite numbers."""
+    """The given tasks of each trial as tuples, if all are finite numbers, else ``None``."""
     if tasks is None or any(type(task) not in (int, float) for row in tasks for task in row):
         return None
     if not all(math.isfinite(task) for row in tasks for task in row):

@@ -1,4 +1,4 @@
-"""`evaluate`: how good a policy is at each of many tasks."""
+"""`evaluate`: measures a policy on each of many tasks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from mtwrappers.wrappers.normalize_reward import (
     VectorNormalizeRewardPerTask,
 )
 
-# Keeps the first reset, which no episode begins with, apart from those of the episodes.
+# Keeps the seed of the first reset, before any episode, different from the episodes' seeds.
 _FIRST_RESET = 1_000_033
 _Kept: TypeAlias = list[tuple[Episode, NDArray[Any]]]
 
@@ -74,87 +74,88 @@ def evaluate(
     normalize: Mapping[str, tuple[float, float]] | None = None,
     protocol: Protocol | None = None,
 ) -> EvaluationResult:
-    """Evaluates a policy on a fixed number of whole episodes of every task.
+    """Evaluates a policy on a fixed number of complete episodes of every task.
 
-    How many episodes each environment runs is decided before the first one, so tasks that are
-    solved quickly are not over-represented. A task's name is ``task_name`` in infos (else
-    ``task_id``, else the group of ``envs_per_task`` environments), and environments with the same
-    name share its episodes.
+    The number of episodes per environment is fixed before the first one, so that quickly solved
+    tasks are not over-represented. A task's name is ``task_name`` in infos (else ``task_id``, else
+    the group of ``envs_per_task`` environments); environments with the same task name share its
+    episodes.
 
-    **Goals.** Where resets take a task state (as in the environments of `gymnasium.make_vec` on
-    Meta-World), each episode is given one. The goals of a task come in a random order, each of them
-    once before any is repeated. So 50 episodes of a Meta-World class are one of each of its 50
-    goals, whatever ``select`` is. Other environments stay on their task.
+    **Goals.** If resets take a task state (as in our Meta-World environments from
+    `gymnasium.make_vec`), each episode gets one. The goals of a task are drawn without replacement
+    until all were drawn. So 50 episodes of a Meta-World class cover each of its 50 goals once, for
+    any ``select``. Other environments keep their task.
 
-    **Seeds.** Every episode begins with a reset to its own seed. Take a policy that is
-    deterministic or draws from the ``rng`` that it is given, and whose actions depend only on their
-    own observations, not on the other rows of the batch. Its result is the same, bit for bit, with
-    the policy here or in workers, on every executor, for any number of workers, in all three
-    autoreset modes and for any number of environments per task that share their goals. (The
-    wall-clock time in ``info["episode"]["t"]``, which observers may read, is not.)
+    **Seeds.** Every episode begins with a reset to its own seed. If a policy is deterministic or
+    draws from its argument ``rng``, and each action depends only on its own observation, not on the
+    rest of the batch, the result is bit-identical with the policy here or in workers, on every
+    executor, for any number of workers, in all three autoreset modes and for any number of
+    environments per task that share their goals. (The wall-clock time in ``info["episode"]["t"]``,
+    which observers may read, is not.)
 
-    **Training goes on afterwards** with a `reset`. The choice of its tasks is as it was: the
-    strategy, the history that a curriculum looks at, and the task stream. So are the statistics of
-    wrappers that normalize, and, in the environments of Meta-World's ids, the goals, sentences and
+    **Training** can continue afterwards with a `reset`. The evaluation does not change the choice
+    of its tasks (the strategy, a curriculum's history and the task stream), the statistics of
+    normalizing wrappers, or, in the environments of Meta-World's ids, the goals, sentences and
     looks that training draws next. The environments' other random streams are left where the last
-    episodes ended; ``reset(seed=...)`` begins them anew, and the choice of tasks with them.
+    episodes ended; ``reset(seed=...)`` restarts them, and the choice of tasks too.
 
-    **Rewards** are the environments' own. Normalization of rewards (by whatever has
-    ``update_running_mean``: our wrappers and Gymnasium's, around the vector environment or around
-    each of its environments) is undone: exactly with ours, to rounding with Gymnasium's
-    ``NormalizeReward`` where no other wrapper around it changes rewards. Other wrappers that change
+    **Rewards** are the environments' own. Normalization of rewards (by any wrapper with
+    ``update_running_mean``, ours and Gymnasium's, around the vector environment or around each of
+    its environments) is undone: exactly for ours, up to rounding for Gymnasium's
+    ``NormalizeReward`` if no other wrapper around it changes rewards. Other wrappers that change
     rewards are part of the environment.
 
     Args:
         policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
             ``get_actions``; see `mtwrappers.samplers.policies.PolicyCaller`.
         envs: One of our vector environments, or a wrapper of one.
-        episodes_per_task: How many episodes per task.
-        tasks: Names of the tasks to evaluate on; all by default. A choice does not change their
+        episodes_per_task: The number of episodes per task.
+        tasks: The names of the tasks to evaluate; by default all. This does not change their
             episodes.
-        policy_in: ``"parent"`` asks the policy here, in every step, for all environments.
-            ``"workers"`` sends it to the workers once, and each asks it for the environments that
-            it has; see `MetaSampler`. There may then be no wrapper around the vector environment,
-            and observers hear of whole episodes only, when all have ended.
-        action_chunk: For a policy that returns chunks of actions ``(N, H, A)``: how many of each
-            are executed before the policy is asked again. The result names it.
-        seed: Zero or greater.
-        max_episode_steps: Cut episodes after this many steps, for environments that never end.
-        observers: Follow the evaluation, see `Observer`. After an interruption
-            (``KeyboardInterrupt``), the episodes that an observer has seen end can be given as
+        policy_in: ``"parent"`` calls the policy in this process, at every step, for all
+            environments. ``"workers"`` sends it to the workers once, and each calls it for its own
+            environments; see `MetaSampler`. The vector environment must then not be wrapped, and
+            observers are only called with whole episodes, after all have ended.
+        action_chunk: The number of actions of each chunk that are executed before the next call,
+            for a policy that returns chunks ``(N, H, A)``. It is recorded in the result.
+        seed: The seed, zero or greater.
+        max_episode_steps: The number of steps after which episodes are cut, for environments that
+            never end.
+        observers: Objects that follow the evaluation, see `Observer`. After an interruption
+            (``KeyboardInterrupt``), the episodes that an observer has received can be passed as
             ``finished``, or to `EvaluationResult`.
-        finished: Episodes that an evaluation with the same arguments has finished before it was
-            interrupted. They count and are not run again, and the result is that of an evaluation
-            without an interruption.
-        confidence: How likely the intervals cover the truth, in (0, 1).
-        resamples: How many bootstrap resamples.
-        progress: Whether to draw a progress bar. With ``policy_in="workers"`` it counts no
-            episodes, since they come back all at once.
-        evidence: Where to write the actions of every episode, an ``.npz`` file, with which `verify`
+        finished: Episodes that were finished by an interrupted evaluation with the same arguments.
+            They are not run again, and the result equals one without an interruption.
+        confidence: The confidence level of the intervals, in (0, 1).
+        resamples: The number of bootstrap resamples.
+        progress: Whether to display a progress bar. With ``policy_in="workers"`` it only displays
+            activity, because all episodes are returned at once.
+        evidence: An ``.npz`` file to write with the actions of every episode, with which `verify`
             checks the result. It is written as episodes end: after an interruption or a kill it
-            holds those that were finished. Those that are given as ``finished`` must be in it.
-        policy_name: What the result calls the policy; `compare` groups results by it.
-        training_seed: The seed of the training run that made the policy, for the result to name.
-        training_steps: After how many agent steps of that run, over all environments, the policy
-            was taken; likewise.
+            holds the finished ones. It must contain the episodes in ``finished``.
+        policy_name: The name of the policy in the result; `compare` groups results by it.
+        training_seed: The seed of the training run that made the policy, for the result.
+        training_steps: The agent steps of that run until then, over all environments, for the
+            result.
         normalize: The returns of each task that count as 0 and as 1, ``{task: (low, high)}``; see
             `EvaluationResult.normalized`.
-        protocol: The protocol that this evaluation follows, for the result to name; what
-            contradicts it is refused. See `Protocol.evaluate`.
+        protocol: The protocol that this evaluation follows; it is recorded in the result, and
+            arguments or environments that contradict it raise an error. See `Protocol.evaluate`.
 
     Returns:
-        Success, return and length of each task and over all; see `EvaluationResult`.
+        Success, return and length of each task and overall; see `EvaluationResult`.
 
     Raises:
-        DependencyNotInstalled: If there is to be a progress bar and rich is not installed.
+        DependencyNotInstalled: If ``progress`` is set and rich is not installed.
         OSError: If the evidence cannot be written.
         TypeError: If the policy is not callable, the environments are not ours, observations or
-            actions are not arrays, or an argument is of another kind.
-        ValueError: If a number is out of range, there is no such task, actions have another shape
-            or are NaN, a finished episode is not one of this evaluation, ``success`` in infos is
-            neither a bool nor 0 or 1, a return is not finite, an environment that is not given
-            its task moves to another, actions that are kept change their dtype, the name of a task
-            or of the policy cannot be printed as it is, or something contradicts the protocol.
+            actions are not arrays, or an argument has the wrong type.
+        EvidenceError: If the evidence does not contain the episodes in ``finished``.
+        ValueError: If a number is out of range, a task is unknown, actions have another shape or
+            are NaN, a finished episode does not belong to this evaluation, ``success`` in infos is
+            neither a bool nor 0 or 1, a return is not finite, an environment changes its task by
+            itself, recorded actions change their dtype, the name of a task or of the policy is not
+            printable, or something contradicts the protocol.
         RuntimeError: If an episode has not ended after 100,000 steps and there is no
             ``max_episode_steps``.
 
@@ -226,13 +227,13 @@ def evaluate(
 
 @dataclass(frozen=True)
 class _Agenda:
-    """The episodes of an evaluation, those of the chosen tasks.
+    """The episodes of the chosen tasks.
 
     Args:
         order: The place of each task.
         planned: All episodes, in the order of the result.
-        finished: Those of them that are there already.
-        left: The others, a list for each environment.
+        finished: The finished ones.
+        left: The remaining ones, a list for each environment.
     """
 
     order: Mapping[str, int]
@@ -247,7 +248,7 @@ class _Agenda:
         tasks: Sequence[str] | None,
         finished: Sequence[Episode],
     ) -> _Agenda:
-        """The part of a plan that is of these tasks, without what is finished."""
+        """Restricts a plan to these tasks, and splits off finished episodes."""
         order = {task: i for i, task in enumerate(_chosen(tasks, plan))}
         plan = [[one for one in own if one.task in order] for own in plan]
         planned = [one for own in plan for one in own]
@@ -267,13 +268,13 @@ class _Run:
     """Runs episodes, here or in a worker: ``run(envs, rows)``.
 
     Args:
-        policy: The policy, pickled where it is sent.
+        policy: The policy, pickled if it is sent to workers.
         sizes: ``M`` and ``K`` of all environments.
-        action_chunk: How many actions of a chunk are executed, or ``None``.
+        action_chunk: The number of actions of a chunk that are executed, or ``None``.
         plan: The episodes of each environment, ``N`` lists.
-        max_episode_steps: When episodes are cut, or ``None``.
-        scale: What `frozen` yields of all environments, like ``raw``.
-        raw: See there.
+        max_episode_steps: The number of steps after which episodes are cut, or ``None``.
+        scale: The scales of rewards from `frozen`.
+        raw: The mask from `frozen`.
     """
 
     policy: Any
@@ -287,7 +288,7 @@ class _Run:
     def __call__(
         self, envs: Any, rows: slice, observers: Sequence[Observer] = ()
     ) -> list[tuple[int, Episode]]:
-        """Runs the episodes of the environments ``rows`` of all, which are those of ``envs``.
+        """Runs the episodes of ``envs``, which are the environments ``rows`` among all.
 
         Returns:
             The episodes in the order in which they ended, each with its environment's index.
@@ -315,7 +316,7 @@ class _Run:
             return [seed for seed in planned if seed is not None]  # which none is here
 
         quotas, limit = np.array([len(own) for own in plan], dtype=np.int64), self.max_episode_steps
-        # Wrappers of vector environments count on the autoreset.
+        # Wrappers of vector environments rely on the autoreset.
         alone = envs is envs.unwrapped
         with envs.without_autoreset() if alone else contextlib.nullcontext():
             rollout(
@@ -332,7 +333,7 @@ class _Run:
         return tally.ended
 
     def with_actions(self, envs: Any, rows: slice) -> tuple[list[tuple[int, Episode]], _Kept]:
-        """The same with the actions of each episode, as they are sent from workers."""
+        """Like a call, but also returns the actions of each episode, to send from workers."""
         kept: _Kept = []
         recorder = ActionRecorder(lambda episode, actions: kept.append((episode, actions)))
         return self(envs, rows, [recorder]), kept
@@ -341,7 +342,7 @@ class _Run:
 def _run_in_workers(
     run: _Run, inner: MetaVectorEnv, observers: Sequence[Observer], writer: EvidenceWriter | None
 ) -> list[tuple[int, Episode]]:
-    """Runs the episodes where the environments are; then the observers hear of them."""
+    """Runs the episodes in the workers; then calls the observers."""
     run = replace(run, policy=pickled(run.policy))
     if writer is None:
         blocks = inner.map_blocks(run)
@@ -359,7 +360,7 @@ def _run_in_workers(
 
 
 class _Counter(Observer):
-    """Advances a progress bar, past the episodes that are ``finished`` at once."""
+    """Advances a progress bar, at first by the ``finished`` episodes."""
 
     def __init__(self, advance: Advance, finished: int) -> None:
         self._advance = advance
@@ -373,7 +374,7 @@ class _Counter(Observer):
 def check_arguments(
     policy: Any, envs: Any, seed: Any, confidence: Any, resamples: Any, action_chunk: Any
 ) -> tuple[MetaVectorEnv, int]:
-    """Checks what all evaluations take; returns the executor below wrappers, and the seed."""
+    """Checks the common arguments of evaluations; returns the unwrapped executor and the seed."""
     inner = envs.unwrapped if isinstance(envs, VectorEnv) else envs
     if not isinstance(inner, MetaVectorEnv):
         raise TypeError(
@@ -400,7 +401,7 @@ def _check_observers(observers: Any) -> None:
 
 
 def _check_remote(envs: Any, observers: Sequence[Observer]) -> None:
-    """Checks what a policy in workers cannot go together with."""
+    """Raises `ValueError` for wrappers and observers that a policy in workers does not allow."""
     if envs is not envs.unwrapped:
         raise ValueError(
             f"policy_in='workers' calls the policy in the workers, and {envs} wraps the vector "
@@ -410,19 +411,18 @@ def _check_remote(envs: Any, observers: Sequence[Observer]) -> None:
         for name in ("begin", "step"):
             if getattr(type(observer), name) is not getattr(Observer, name):
                 raise ValueError(
-                    "policy_in='workers' calls observers only after whole episodes, and "
-                    f"{observer} "
-                    f"has {name}(): use policy_in='parent'"
+                    "policy_in='workers' calls observers only after whole episodes, but "
+                    f"{observer} has {name}(): use policy_in='parent'"
                 )
 
 
 def _place(of: PlannedEpisode | Episode) -> tuple[Any, ...]:
-    """The fields that an episode has in common with the one that was planned."""
+    """The fields that an episode and its plan have in common."""
     return of.task, of.number, of.task_state, of.trial
 
 
 def _by_place(finished: Sequence[Episode], planned: Sequence[PlannedEpisode]) -> dict[Any, Episode]:
-    """Finished episodes by their place; each must be one of those that are planned."""
+    """Finished episodes by place; raises an error for one that is not planned."""
     free = {_place(one) for one in planned}
     known = {}
     for episode in finished:
@@ -439,7 +439,7 @@ def _by_place(finished: Sequence[Episode], planned: Sequence[PlannedEpisode]) ->
 
 
 def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[PlannedEpisode]]) -> list[str]:
-    """The tasks to evaluate on, in the order in which environments have them."""
+    """The tasks to evaluate, in the order of the environments."""
     known = list(dict.fromkeys(one.task for row in plan for one in row))
     if tasks is None:
         return known
@@ -451,7 +451,7 @@ def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[PlannedEpisode]
 
 
 def _reset(envs: Any, present: Mapping[int, PlannedEpisode], first: int) -> Any:
-    """Resets environments to the episodes that they are to run; returns all observations.
+    """Resets environments for their planned episodes; returns all observations.
 
     The reset is explicit in every autoreset mode, so that all modes run the same episodes.
     ``first`` is the index of the first environment among all.
@@ -468,7 +468,7 @@ def _reset(envs: Any, present: Mapping[int, PlannedEpisode], first: int) -> Any:
         name = infos["task_name"][i]
         if infos["_task_name"][i] and name != one.task:
             raise ValueError(
-                f"environment {first + i} was on task {one.task!r} and its reset switched to "
+                f"environment {first + i} was on task {one.task!r}, but its reset switched to "
                 f"{name!r}: evaluate needs environments that keep their task, or draw it from "
                 "task_states"
             )
@@ -476,31 +476,31 @@ def _reset(envs: Any, present: Mapping[int, PlannedEpisode], first: int) -> Any:
 
 
 class _Found(NamedTuple):
-    """The parts of an environment that are to be frozen, and how its rewards are normalized."""
+    """The parts of an environment to freeze, and the normalization of its rewards."""
 
     updates: list[bool]  # whether each normalizing wrapper updates its statistics
     chooses: bool  # whether it chooses from a list of tasks
-    scale: float  # what undoes the normalization
-    raw: bool  # whether infos carry the reward before it
+    scale: float  # the factor that undoes the normalization
+    raw: bool  # whether infos have the unscaled reward
 
 
 @contextlib.contextmanager
 def frozen(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
-    """Stops all that learns from episodes, and lets it go on afterwards.
+    """A context manager that freezes everything that learns from episodes.
 
     These are the normalizing wrappers around the vector environment and around each of its
-    environments, ours and Gymnasium's (whatever has ``update_running_mean``), and what chooses
-    from a list of tasks: the strategy, its history and the task stream.
+    environments, ours and Gymnasium's (any with ``update_running_mean``), and the choice from a
+    list of tasks: the strategy, its history and the task stream.
 
     Yields:
         The factors ``(N,)`` float64 of each environment's rewards that undo Gymnasium's
-        ``NormalizeReward``; and whose rewards before that are in
-        ``info["raw_reward"]``, ``(N,)`` bool.
+        ``NormalizeReward``; and a mask ``(N,)`` bool of the environments whose unscaled rewards are
+        in ``info["raw_reward"]``.
     """
     inner = envs.unwrapped
     outside: _Found = _look(envs)
     within: tuple[_Found, ...] = inner.call(_look)
-    # What a wrapper within reports as raw has passed no wrapper outside.
+    # A raw reward that an inner wrapper reports has passed no outer wrapper.
     scales = np.array(
         [env.scale * (1.0 if env.raw and not outside.raw else outside.scale) for env in within],
         dtype=np.float64,
@@ -524,7 +524,7 @@ def frozen(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
     except BaseException:
         # Interrupted or failed environments may not answer.
         with contextlib.suppress(Exception):
-            inner.step_wait()  # should an interrupt have come before it
+            inner.step_wait()  # in case of an interrupt before it
         for unfreeze in set_updates, set_choice:
             with contextlib.suppress(Exception):
                 unfreeze(True)
@@ -535,16 +535,16 @@ def frozen(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
 
 @read_only
 def _look(env: Any) -> _Found:
-    """Looks at one environment; runs where the environment is."""
+    """Reads one environment; runs in the environment's process."""
     updates, scale, raw = [], 1.0, False
     for wrapper in normalizers(env):
         updates.append(bool(wrapper.update_running_mean))
         if isinstance(wrapper, (NormalizeRewardPerTask, VectorNormalizeRewardPerTask)):
-            # The outermost is the one whose raw reward is in the infos.
+            # The raw reward in the infos is the outermost wrapper's.
             scale, raw = (scale, True) if raw else (1.0, True)
         elif hasattr(wrapper, "return_rms"):
             scale *= math.sqrt(float(wrapper.return_rms.var) + wrapper.epsilon)
     bottom = env.unwrapped
-    # Where tasks are drawn from a space, the seeds of an evaluation say which it is.
+    # If tasks are drawn from a space, the seeds of an evaluation determine them.
     listed = isinstance(bottom, TaskSetMTEnv) and hasattr(bottom, "task_states")
     return _Found(updates, listed and not bottom.keeps_selection, scale, raw)

@@ -1,9 +1,8 @@
 """The actions of an evaluation's episodes, in an ``.npz`` file with an array ``(T, A)`` for each.
 
-The actions are kept as the environments got them, in the dtype that the policy gave them: a cast
-would change the last bits of what follows. Only the order of their bytes is always the same, the
-little end first. `numpy.load` reads the file, under names such as ``"push-v3/7"``: the task and the
-number of the episode.
+The actions are stored as the environments received them, in the policy's dtype, because a cast
+would change the last bits of later states. The byte order is always little-endian. `numpy.load`
+reads the file, with names such as ``"push-v3/7"``: the task and the number of the episode.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from mtwrappers.state.files import Unfinished, opened
 
 # The actions of each episode by its name.
 Actions = Mapping[str, NDArray[Any]]
-# What is read of a file from anywhere, in bytes: its size, and what its arrays take in memory.
+# Limits for untrusted files, in bytes: the size of the file, and of its arrays in memory.
 MAX_FILE, MAX_BYTES = 2**28, 2**30
 _NEVER = 2**62
 
 
 class EvidenceError(ValueError):
-    """A file holds no actions of episodes, or not those that are needed."""
+    """A file does not contain actions of episodes, or lacks some that are needed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message, 1000))
@@ -45,27 +44,27 @@ def name_of(episode: Episode | PlannedEpisode) -> str:
 
 
 def digest(actions: Actions) -> str:
-    """The SHA-256 of all actions, whatever the order in which the episodes ended."""
+    """The SHA-256 of all actions, which does not depend on the order of episodes."""
     return _seal({name: _code(to_npy(array)) for name, array in actions.items()})
 
 
 class ActionRecorder(Observer):
-    """Collects the actions of each of ``N`` environments, and hands them on at an episode's end."""
+    """Collects the actions of ``N`` environments, and passes on those of each finished episode."""
 
     def __init__(self, keep: Callable[[Episode, NDArray[Any]], object]) -> None:
         self._keep = keep
         self._log: NDArray[Any] | None = None  # (at least T, N, A), a row for each step
-        self._now = 0  # how many rows there are
+        self._now = 0  # the number of rows
 
     def step(self, step: Step) -> None:
-        """Notes the actions of a step."""
+        """Records the actions of a step."""
         if self._log is None:
             self._log = np.empty((512, *step.actions.shape), step.actions.dtype)
-            # At which row each environment's episode begins, in the future where it has none.
+            # The row at which each environment's episode begins; `_NEVER` without an episode.
             self._begins = np.full(len(step.actions), _NEVER)
         if step.actions.dtype != self._log.dtype:
             raise ValueError(
-                "actions that are kept as evidence must have one dtype throughout, got "
+                "actions that are recorded as evidence must keep their dtype, got "
                 f"{self._log.dtype} and then {step.actions.dtype}"
             )
         if self._now == len(self._log):
@@ -75,7 +74,7 @@ class ActionRecorder(Observer):
         self._now += 1
 
     def _make_room(self, log: NDArray[Any]) -> None:
-        """Forgets the rows that no episode needs any more."""
+        """Drops the rows that no episode needs any more."""
         first = min(self._begins.min(), self._now)
         self._begins[self._begins < _NEVER] -= first
         self._now -= first
@@ -83,7 +82,7 @@ class ActionRecorder(Observer):
         self._log[: self._now] = log[first:]
 
     def end(self, i: int, episode: Episode) -> None:
-        """Hands on the actions of an episode."""
+        """Passes on the actions of an episode."""
         assert self._log is not None  # an episode has a step
         self._keep(episode, self._log[self._begins[i] : self._now, i].copy())
         self._begins[i] = _NEVER
@@ -92,17 +91,17 @@ class ActionRecorder(Observer):
 class EvidenceWriter:
     """Writes the actions of episodes into a file as they end, as a context manager.
 
-    The file takes the place of the one of before when the first episode ends. After an exception,
-    an interruption or a kill it holds the episodes that had ended. (On Windows, a kill leaves the
-    file of before.)
+    The file replaces an existing one when the first episode ends. After an exception, an
+    interruption or a kill, it contains the episodes that had ended. (On Windows, a kill leaves the
+    existing file.)
 
     Args:
         path: The file.
-        finished: Episodes whose actions are in that file already, and stay.
+        finished: Episodes whose actions are already in the existing file, and are kept.
 
     Raises:
-        EvidenceError: If they are not.
-        OSError: If the file cannot be written, or the one of before not be read.
+        EvidenceError: If the existing file lacks one of them.
+        OSError: If the file cannot be written, or the existing one cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str], finished: Iterable[Episode] = ()) -> None:
@@ -122,7 +121,7 @@ class EvidenceWriter:
     def add(self, episode: Episode, actions: NDArray[Any]) -> None:
         """Writes the actions ``(T, A)`` of an episode."""
         self._write(name_of(episode), actions)
-        self._unfinished.file.flush()  # a kill loses what this process holds back
+        self._unfinished.file.flush()  # a kill would lose buffered data
         if not self._moved and sys.platform != "win32":  # which moves no open file
             self._move()
 
@@ -146,7 +145,7 @@ class EvidenceWriter:
 
     def __exit__(self, kind: Any, *exc: object) -> None:
         with self._unfinished:
-            # Without what an interruption has cut in two.
+            # Leaves out a member that an interruption has truncated.
             written = self._zip.infolist()
             written[:] = [one for one in written if one.filename[:-4] in self._codes]
             self._zip.close()
@@ -157,31 +156,31 @@ class EvidenceWriter:
 
 
 def read_evidence(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Actions:
-    """The actions of each episode in a file, by `name_of` the episode.
+    """Reads the actions of each episode in a file, by `name_of` the episode.
 
-    A file that a kill has cut off gives the episodes that are whole. Any file is safe to read:
-    nothing in it is run, and sizes are checked before anything is allocated.
+    From a file that a kill has truncated, it reads the complete episodes. Untrusted files are safe:
+    nothing in them is run, and sizes are checked before allocation.
 
     Raises:
-        EvidenceError: If it is no such file, or its arrays take more than ``max_bytes``.
+        EvidenceError: If it is not such a file, or its arrays take more than ``max_bytes``.
         OSError: If it cannot be read, or has more than 256 MB.
     """
     with opened(path, MAX_FILE) as file:
         try:
             members = arrays.read_members(file, max_bytes, cut_off=True)
             return {name[:-4]: actions_of(name, data) for name, data in members}
-        except Exception as exc:  # whatever a file that is none of ours makes of its reader
+        except Exception as exc:  # an invalid file may raise anything
             said = f"cannot read {os.fspath(path)}: {full_message(exc)}"
             raise EvidenceError(f"expected the actions of episodes, {said}") from exc
 
 
 def to_npy(actions: NDArray[Any]) -> bytes:
-    """An array as it stands in a file."""
+    """Encodes an array for a file."""
     return arrays.to_npy(np.ascontiguousarray(actions, actions.dtype.newbyteorder("<")))
 
 
 def actions_of(name: str, data: bytes) -> NDArray[Any]:
-    """An array as `to_npy` writes it: numbers in C order, none of them NaN."""
+    """Decodes an array from `to_npy`: numbers in C order, none of them NaN."""
     actions = arrays.from_npy(name, data)
     numbers = actions.dtype.kind in "fiub" and actions.dtype.str[0] in "<|"
     if not (numbers and actions.ndim and actions.flags.c_contiguous):

@@ -1,4 +1,4 @@
-"""`few_shot_evaluate`: how good a policy becomes at tasks that it was not trained on."""
+"""`few_shot_evaluate`: measures how well a policy adapts to tasks that it was not trained on."""
 
 from __future__ import annotations
 
@@ -64,66 +64,66 @@ def few_shot_evaluate(
     training_steps: int | None = None,
     protocol: Protocol | None = None,
 ) -> FewShotResult:
-    """Lets a policy adapt to new tasks, then evaluates it on them, trial after trial.
+    """Adapts a policy to new tasks and evaluates it on them, in several trials.
 
-    In a trial each of the ``M`` task groups of ``envs`` stays on one task (class and goal). The
-    protocol is that of Meta-World's meta-learning benchmarks (Yu et al. 2019, arXiv:1910.10897).
-    As in `evaluate`, episodes are whole and decided before, rewards are the environments' own, the
-    seed determines the result, and the choice of tasks in training stays as it was, like the
-    statistics of normalizing wrappers.
+    In a trial, each of the ``M`` task groups of ``envs`` stays on one task (class and goal). This
+    is the evaluation of Meta-World's meta-learning benchmarks (Yu et al. 2019, arXiv:1910.10897).
+    As in `evaluate`, episodes are complete and planned in advance, rewards are the environments'
+    own, the seed determines the result, and neither the choice of tasks in training nor the
+    statistics of normalizing wrappers change.
 
-    Tasks are given, or drawn from those of each group (held-out ones, in the ``-test`` ids), in a
-    random order, each once before any is repeated: by index on Meta-World, with ``sample_tasks``
-    elsewhere.
+    Tasks are given, or drawn from those of each group (held-out ones, in the ``-test`` ids):
+    without replacement on Meta-World, with ``sample_tasks`` elsewhere.
 
     Args:
         policy: A callable (or ``get_actions``) with ``reset(mask)`` as for `evaluate`, of one of
             two kinds. The first has ``adapt(paths)``, like MAML. A trial begins with its
-            ``begin_trial()``, if it has one, which restores what was meta-learnt. Then
-            ``adaptation_episodes`` are run of each task, and their trajectories given to ``adapt``:
-            a list of ``M`` lists (see `mtwrappers.samplers.path`), which `MetaSampleProcessor`
-            takes. That is done ``adaptation_steps`` times before the ``evaluation_episodes``. The
-            ``K`` environments of a task share its episodes. The second kind has ``begin_trial()``
-            alone, like RL2 (Duan et al. 2016, arXiv:1611.02779): it empties the memory, which
-            ``reset(mask)`` between episodes leaves alone. Every environment runs
-            ``adaptation_episodes`` and then ``evaluation_episodes``; with ``K`` environments per
-            task, each is a trial by itself.
-        envs: One of our vector environments in SAME_STEP mode (the default), whose resets stay on
-            the task, or a wrapper of one.
-        trials: How many trials, each on a task of each group.
-        adaptation_episodes: How many episodes there are to adapt on (for each step).
-        evaluation_episodes: How many after that.
-        adaptation_steps: How often ``adapt`` is called, each time on new episodes.
-        adaptation_terminate_on_success: Whether a success ends an episode of adaptation. The
-            environments, which then need ``toggle_terminate_on_success``, say it of the episodes
-            after it; with ``None`` of all.
-        tasks: For each trial ``M`` tasks, for ``set_tasks``.
+            ``begin_trial()``, if it has one, which restores the meta-learned parameters. Then
+            ``adaptation_episodes`` of each task are run, and their trajectories are passed to
+            ``adapt``: a list of ``M`` lists (see `mtwrappers.samplers.path`), which
+            `MetaSampleProcessor` accepts. This is repeated ``adaptation_steps`` times before the
+            ``evaluation_episodes``. The ``K`` environments of a task share its episodes. The second
+            kind has only ``begin_trial()``, like RL2 (Duan et al. 2016, arXiv:1611.02779): it
+            clears the memory, which ``reset(mask)`` between episodes keeps. Every environment runs
+            its own trial of ``adaptation_episodes`` and then ``evaluation_episodes``.
+        envs: One of our vector environments in SAME_STEP mode (the default), whose resets keep the
+            task, or a wrapper of one.
+        trials: The number of trials, each on one task of each group.
+        adaptation_episodes: The number of episodes per adaptation step.
+        evaluation_episodes: The number of episodes after adaptation.
+        adaptation_steps: The number of calls of ``adapt``, each on new episodes.
+        adaptation_terminate_on_success: Whether a success ends an episode of adaptation, which
+            needs environments with ``toggle_terminate_on_success``; later episodes use the
+            environments' own setting. ``None`` uses it for all episodes.
+        tasks: The ``M`` tasks of each trial, for ``set_tasks``.
         action_chunk: For a policy that returns chunks of actions ``(N, H, A)``: how many of each
             are executed before the policy is asked again, in all episodes. The result names it.
-        seed: Zero or greater.
-        finished: Episodes of the same evaluation that count already. A trial that has all of its
-            own in them is not run again. A policy that draws from ``rng`` has one stream for each
-            environment over all trials, so its later trials then draw other numbers.
-        confidence: How likely the intervals cover the truth, in (0, 1).
-        resamples: How many bootstrap resamples.
-        evidence: Where to write the actions of every episode, those of adaptation among them: an
-            ``.npz`` file, with which `verify` checks the result. Tasks that are given must then be
-            numbers, such as task states.
-        policy_name: What the result calls the policy.
-        training_seed: The seed of the training run that made the policy, for the result to name.
-        training_steps: After how many agent steps of that run, over all environments, the policy
-            was taken; likewise.
-        protocol: The protocol that this evaluation follows, for the result to name; what
-            contradicts it is refused. See `Protocol.evaluate`.
+        seed: The seed, zero or greater.
+        finished: Finished episodes of the same evaluation. A trial whose episodes are all among
+            them is not run again. A policy that draws from ``rng`` has one stream per environment
+            over all trials, so its later trials then draw other numbers.
+        confidence: The confidence level of the intervals, in (0, 1).
+        resamples: The number of bootstrap resamples.
+        evidence: An ``.npz`` file to write with the actions of every episode, including adaptation,
+            with which `verify` checks the result. Given tasks must then be numbers, such as task
+            states.
+        policy_name: The name of the policy in the result.
+        training_seed: The seed of the training run that made the policy, for the result.
+        training_steps: The agent steps of that run until then, over all environments, for the
+            result.
+        protocol: The protocol that this evaluation follows; it is recorded in the result, and
+            arguments or environments that contradict it raise an error. See `Protocol.evaluate`.
 
     Returns:
-        Success, return and length while adapting and after; see `FewShotResult`.
+        Success, return and length during and after adaptation; see `FewShotResult`.
 
     Raises:
         TypeError, ValueError, RuntimeError: As in `evaluate`; or if the policy is of neither kind,
-            ``tasks`` have another shape, the environments are in another autoreset mode or draw
-            tasks in every reset, cannot be set to go on after a success, or contradict the
-            protocol, or a finished episode is not one of this evaluation.
+            ``tasks`` have another shape, the environments are in another autoreset mode, draw tasks
+            at every reset or have no ``toggle_terminate_on_success`` where it is needed, something
+            contradicts the protocol, or a finished episode does not belong to this evaluation.
+        EvidenceError: If the evidence does not contain the trials in ``finished``.
+        OSError: If the evidence cannot be written.
 
     >>> import gymnasium, numpy as np
     >>> from mtwrappers import few_shot_evaluate
@@ -163,7 +163,7 @@ def few_shot_evaluate(
     episodes = [episode for own in known.values() for episode in own]
     writer = None
     with contextlib.ExitStack() as stack:
-        # The last to leave, when a step that was interrupted has come to its end.
+        # Entered first, so that it exits last, after the end of an interrupted step.
         ending = stack.enter_context(_Ending.of(inner, design))
         scale, raw = stack.enter_context(frozen(envs))
         observers: list[Observer] = [ending]
@@ -201,14 +201,14 @@ class _Run:
 
     Args:
         policy: The policy.
-        act: Calls it for actions.
+        act: Calls the policy for actions.
         envs: The environments.
-        design: Which episodes there are.
-        seed: Of the evaluation.
-        scale: What `frozen` yields of the environments, like ``raw``.
-        raw: See there.
+        design: The plan of episodes.
+        seed: The seed of the evaluation.
+        scale: The scales of rewards from `frozen`.
+        raw: The mask from `frozen`.
         ending: One of the observers.
-        observers: They follow every step.
+        observers: The observers of every step.
     """
 
     policy: Any
@@ -222,7 +222,7 @@ class _Run:
     observers: Sequence[Observer]
 
     def trial(self, trial: int, tasks: Sequence[Any]) -> list[Episode]:
-        """Runs a trial on a task of each group; returns its episodes as they ended."""
+        """Runs a trial on one task of each group; returns its episodes in the order they ended."""
         if callable(begin := getattr(self.policy, "begin_trial", None)):
             begin()
         episodes, last = [], len(self.design.stages) - 1
@@ -252,7 +252,7 @@ class _Run:
 
 
 class _Ending(Observer):
-    """Sets whether a success ends an episode: in adaptation as asked for, after it as before."""
+    """Sets whether a success ends an episode, during adaptation and afterwards."""
 
     _TOGGLE = "toggle_terminate_on_success"
 
@@ -265,7 +265,7 @@ class _Ending(Observer):
     @classmethod
     @contextlib.contextmanager
     def of(cls, inner: MetaVectorEnv, design: Trials) -> Iterator[_Ending]:
-        """One for an evaluation, after which the environments are as they were.
+        """A context manager that restores the environments' own setting at its end.
 
         Raises:
             ValueError: If environments do not have the method.
@@ -280,18 +280,18 @@ class _Ending(Observer):
         try:
             yield ending
         except BaseException:
-            with contextlib.suppress(Exception):  # environments that were interrupted
+            with contextlib.suppress(Exception):  # interrupted environments may not answer
                 ending.begin_stage(False)
             raise
         ending.begin_stage(False)
 
     def begin_stage(self, adapting: bool) -> None:
-        """Sets it in all environments."""
+        """Applies the setting of a stage to all environments."""
         for i, own in enumerate(self._own):
             self._set(i, self._on if adapting else own)
 
     def end(self, i: int, episode: Episode) -> None:
-        """Sets it in an environment whose adaptation has ended, in the middle of a stage."""
+        """Restores the setting of an environment whose adaptation has ended within a stage."""
         if self._own and episode.number == self._last:
             self._set(i, self._own[i])
 
@@ -302,7 +302,7 @@ class _Ending(Observer):
 def _whole_trials(
     finished: Sequence[Episode], design: Trials, m: int, k: int
 ) -> dict[int, list[Episode]]:
-    """Finished episodes of each trial that has all of its own."""
+    """The finished episodes of each complete trial."""
     left = {(one.trial, one.number): one for one in finished}
     if len(left) < len(finished):
         raise ForeignEpisodeError("finished must be episodes of this evaluation, each once")
@@ -331,7 +331,7 @@ def _check_policy(policy: Any, design: Trials) -> None:
     if not design.adapts and not callable(getattr(policy, "begin_trial", None)):
         raise TypeError(
             "a policy that adapts must have adapt(paths) or begin_trial(); for one that does not, "
-            f"there is evaluate. Got {policy!r}"
+            f"use evaluate. Got {policy!r}"
         )
     if not design.adapts and design.adaptation_steps != 1:
         raise ValueError(
@@ -364,8 +364,8 @@ def _check_envs(envs: Any, inner: MetaVectorEnv) -> None:
     name = "sample_tasks_on_reset"
     if has_everywhere(inner, name) and any(inner.get_attr(name)):
         raise ValueError(
-            f"the environments draw a task in every reset, and trials stay on one: make them with "
-            f"{name}=False"
+            f"the environments draw a task at every reset, but a trial stays on one: make them "
+            f"with {name}=False"
         )
 
 
@@ -374,7 +374,7 @@ def _draw_tasks(envs: Any, inner: MetaVectorEnv, trials: int, seed: int) -> list
     if has_everywhere(inner, "task_states"):
         rows: list[list[Any]] = [*draw_states(inner.get_attr("task_states")[::k], trials, seed)]
         if has_everywhere(inner, "exact_task_state"):
-            # All environments of a group are to have one goal, whatever their seeds.
+            # All environments of a group get the same goal, in spite of different seeds.
             for trial, group in itertools.product(range(trials), range(m)):
                 args = rows[trial][group], stream_seed(seed, group, trial)
                 [rows[trial][group]] = inner.call_some([group * k], "exact_task_state", *args)

@@ -1,4 +1,4 @@
-"""The goals of a result's episodes: where the object starts, and where it has to go."""
+"""The goals of a result's episodes: the object's start and goal positions."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Position = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Goal:
-    """Where the object of an episode starts, and where it has to go.
+    """The start and goal positions of an episode's object.
 
     Args:
-        start: ``(3,)`` float64, in metres; ``None`` where the hand itself has to go there.
-        end: Likewise.
+        start: ``(3,)`` float64, in metres; ``None`` if the hand itself has to reach the goal.
+        end: ``(3,)`` float64, in metres.
     """
 
     start: Position | None
@@ -46,21 +46,21 @@ def find_goals(
     protocol: Protocol | None,
     digest: str | None,
 ) -> list[Goal]:
-    """The goal of each episode of a result.
+    """Finds the goal of each episode of a result.
 
-    They are read from environments that are made again and reset to each goal.
+    The goals are read from new environments that are reset to each of them.
 
     Args:
-        episodes: Of the result.
-        seed: Of the evaluation.
-        episodes_per_task: Likewise.
-        spec: Of the environments, as the provenance has it.
-        protocol: That was followed, or ``None``.
-        digest: Of the goals, as the provenance has it.
+        episodes: The episodes of the result.
+        seed: The seed of the evaluation.
+        episodes_per_task: The number of episodes per task.
+        spec: The spec of the environments, from the provenance.
+        protocol: The protocol that was followed, or ``None``.
+        digest: The digest of the goals, from the provenance.
 
     Raises:
-        VerificationError: If the environments are not Meta-World's, cannot be made again or have
-            other goals, or if the goals of few-shot trials are continuous.
+        VerificationError: If the environments are not Meta-World's, cannot be rebuilt or have other
+            goals, or if the goals of few-shot trials are continuous.
     """
     in_trials = episodes[0].trial is not None
     if draws_goals(spec) and in_trials:
@@ -103,10 +103,10 @@ def _find(
 
 
 def _goal(env: Any, task_state: int, seed: int) -> Goal:
-    """The goal of an episode that begins so; runs where the environment is."""
+    """The goal of an episode with this task state and seed; runs in the environment's process."""
     inner = env.unwrapped
     exact = inner.exact_task_state(task_state, seed)
     env.reset(seed=seed, options={"task_state": exact})
-    # After a reset, window-close still has the window's handle where it was before it.
+    # Right after a reset, window-close still reports the previous position of the handle.
     env.step(np.zeros(env.action_space.shape, env.action_space.dtype))
     return Goal(inner.object_position, inner.goal)

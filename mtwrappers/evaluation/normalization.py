@@ -1,6 +1,6 @@
-"""Normalised scores: a return as a share of the way between two references.
+"""Normalised scores: returns rescaled linearly between two references.
 
-For sets of environments whose returns have different scales, and that do not say what a success is.
+They are for environments whose returns have different scales and that report no success.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mtwrappers.evaluation.statistics import Values
 
 @dataclass(frozen=True)
 class Reference:
-    """The policy whose mean returns are one end of the ranges.
+    """A policy whose mean returns are one end of the ranges.
 
     Args:
-        policy: Its name, if its result has one.
-        evidence: The SHA-256 of the actions of its episodes, if they were kept.
+        policy: The name of the policy, if its result has one.
+        evidence: The SHA-256 of the actions of its episodes, if they were recorded.
     """
 
     policy: str | None
@@ -34,14 +34,14 @@ class Reference:
 class Normalization:
     """The return of each task that counts as 0, and the one that counts as 1.
 
-    A normalised score is ``(return - low) / (high - low)``. It is not clipped: a policy that is
-    worse than the low reference has a score below 0, one that is better than the high reference a
-    score above 1.
+    A normalised score is ``(return - low) / (high - low)``. It is not clipped: it is below 0 for a
+    policy that is worse than the low reference, and above 1 for one that is better than the high
+    reference.
 
     Args:
-        ranges: ``(low, high)`` of each task, by its name.
-        low: The policy whose mean returns ``low`` are; ``None`` if they were given as numbers.
-        high: The policy whose mean returns ``high`` are; ``None`` likewise.
+        ranges: ``(low, high)`` of each task, by name.
+        low: The policy whose mean returns are ``low``; ``None`` if they were given as numbers.
+        high: The policy whose mean returns are ``high``; ``None`` if they were given as numbers.
 
     Raises:
         TypeError: If the ranges are not a dict of two numbers each.
@@ -64,16 +64,16 @@ class Normalization:
         object.__setattr__(self, "ranges", ranges)
 
     def of_tasks(self, tasks: Sequence[str]) -> Normalization:
-        """The same with the ranges of these tasks alone.
+        """The same normalization with only the ranges of these tasks.
 
         Raises:
-            ValueError: If one of them has none.
+            ValueError: If a task has no range.
         """
         if missing := [task for task in tasks if task not in self.ranges]:
             known = reprlib.repr(list(self.ranges))
             raise ValueError(
                 f"each task needs a range (low, high) of returns, {missing[0]!r} has none; got "
-                f"those of {known}"
+                f"ranges of {known}"
             )
         return Normalization({task: self.ranges[task] for task in tasks}, self.low, self.high)
 
@@ -94,7 +94,7 @@ class Normalization:
 
     @property
     def source(self) -> str:
-        """Where the ranges come from, in a few words."""
+        """The source of the ranges, in a few words."""
         if self.low is None and self.high is None:
             return "low and high as given"
         ends = {"low": self.low, "high": self.high}
@@ -109,10 +109,10 @@ class Normalization:
 
     @classmethod
     def from_dict(cls, data: Any) -> Normalization:
-        """The normalization that `to_dict` described, as it is read from a file.
+        """Reverses `to_dict`, for data from a file.
 
         Raises:
-            ValueError: If it is anything else.
+            ValueError: If ``data`` is not from `to_dict`.
         """
         if not isinstance(data, dict) or set(data) != set(_IS):
             raise ValueError(f"expected a normalization with {[*_IS]}, got {reprlib.repr(data)}")
@@ -159,7 +159,7 @@ def _is_reference(value: Any) -> bool:
     )
 
 
-# Whether a value from a file may stand in a field of `Normalization`.
+# Whether a value from a file is valid for a field of `Normalization`.
 _IS: dict[str, Callable[[Any], bool]] = {
     "ranges": _is_ranges,
     "low": _is_reference,

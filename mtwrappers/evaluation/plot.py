@@ -1,4 +1,4 @@
-"""Results as pictures."""
+"""Plots of results."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ _SUCCESS = (
     ("success_once", DARK, "at any step (success_once)"),
     ("success_final", LIGHT, "at the last step (success_final)"),
 )
-# Those of Okabe & Ito (2008), which colour-blind readers distinguish; black comes last.
+# The colours of Okabe & Ito (2008), which colour-blind readers can distinguish; black is last.
 _METHODS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"
-_MARKS = "osD^vP"  # of another number, so that 42 methods differ
-_ACROSS = 5  # panels of tasks beside one another
+_MARKS = "osD^vP"  # 6 marks and 7 colours, so that 42 methods differ
+_ACROSS = 2  # panels of tasks per row
+# Inches, pixels per inch and points: at the width of a phone, labels have nine pixels or more.
+_WIDTH, _DPI, _LABEL, _LINE = 4.8, 200, 9, 72  # _LINE: characters per line of a label
 Kind: TypeAlias = Literal["curve", "unadapted", "level", "beside"]
 
 
@@ -30,9 +32,9 @@ class Line(NamedTuple):
 
     Args:
         label: The method's name.
-        points: By the training steps, ascending.
-        kind: A ``"curve"``, one of a policy before it is adapted, a ``"level"`` that is the same at
-            all steps, or points of somebody else, ``"beside"``.
+        points: The estimates by training steps, ascending.
+        kind: A ``"curve"``, a curve before adaptation (``"unadapted"``), a ``"level"`` that is the
+            same at all steps, or points from other sources (``"beside"``).
     """
 
     label: str
@@ -74,16 +76,16 @@ def draw_bars(
     if has_success:
         axes.set_xlim(0, 1.02)
     axes.set_xlabel("success rate" if has_success else paid[2])
-    axes.set_title(title, fontsize=10, loc="left")
+    _title(figure, title)
     legend = figure.legend(
-        loc="outside lower center", ncols=len(series), frameon=False, fontsize=9, title=footer
+        loc="outside lower center", frameon=False, fontsize=_LABEL, title=_wrapped(footer)
     )
-    legend.get_title().set_fontsize(9)
+    legend.get_title().set_fontsize(_LABEL)
     figure.savefig(path)
 
 
 class GoalMark(NamedTuple):
-    """A goal in a picture: where the object starts and has to go, seen from above, in metres.
+    """A goal in a plot: the start and goal positions of the object from above, in metres.
 
     ``success`` is the share of its episodes that succeeded.
     """
@@ -93,8 +95,8 @@ class GoalMark(NamedTuple):
     success: float
 
 
-# How goals are drawn: the name, the color and the marker of those that succeeded, that did in some
-# of their episodes, and that failed. The colors differ for color-blind eyes, and in gray.
+# The name, color and marker of goals that succeeded, succeeded in some episodes, and failed. The
+# colors can be distinguished by color-blind readers, and in gray.
 _GOALS = (
     ("succeeded", LIGHT, "o"),
     ("succeeded in some episodes", "#e69f00", "s"),
@@ -103,16 +105,14 @@ _GOALS = (
 
 
 def draw_goals(path: Path, tasks: Mapping[str, Sequence[GoalMark]], title: str) -> None:
-    """Draws a panel per task: a mark at each goal, and a line to it from where its object starts.
+    """Draws a panel per task: a mark at each goal, and a line to it from the object's start.
 
-    Failures are on top. Panels have scales of their own, the same for x and y.
+    Failures are on top. Each panel has its own scale, the same for x and y.
     """
     module, lines = (import_extra(f"matplotlib.{name}", "cli") for name in ("figure", "lines"))
-    columns = min(len(tasks), 5)
-    rows, side = -(-len(tasks) // columns), max(1.5, 4.5 / columns)
-    figure = module.Figure(
-        figsize=(side * columns, 1.15 * side * rows + 0.9), layout="constrained", dpi=200
-    )
+    columns = min(len(tasks), 3)
+    rows, side = -(-len(tasks) // columns), _WIDTH / columns
+    figure = module.Figure((_WIDTH, 1.15 * side * rows + 1.3), layout="constrained", dpi=_DPI)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes in panels[len(tasks) :]:
         axes.set_axis_off()
@@ -130,10 +130,11 @@ def draw_goals(path: Path, tasks: Mapping[str, Sequence[GoalMark]], title: str) 
         axes.set_aspect("equal", adjustable="datalim")
         axes.margins(0.12)
         axes.locator_params(nbins=3)
-        axes.tick_params(labelsize=7, length=2, pad=1.5)
+        axes.tick_params(labelsize=_LABEL, length=2, pad=1.5)
         solved = sum(_kind(one) == 0 for one in marks)
         name = task.removesuffix("-v3")
-        axes.set_title(f"{name}\n{solved} of {len(marks)}", fontsize=7.5)
+        name = textwrap.fill(name.replace("-", "- "), 15).replace("- ", "-")
+        axes.set_title(f"{name}\n{solved} of {len(marks)}", fontsize=_LABEL)
     counts = Counter(_kind(one) for marks in tasks.values() for one in marks)
     handles = [
         lines.Line2D([], [], linestyle="", marker=marker, color=color, label=f"{name}: {counts[i]}")
@@ -142,15 +143,15 @@ def draw_goals(path: Path, tasks: Mapping[str, Sequence[GoalMark]], title: str) 
     ]
     dot = {"marker": ".", "color": INK, "linewidth": 0.6}
     handles.append(lines.Line2D([], [], **dot, label="where the object starts"))
-    figure.suptitle(title, fontsize=9.5, x=0.01, ha="left")
+    _title(figure, title)
     figure.legend(
         handles=handles,
         loc="outside lower center",
-        ncols=2 if columns < 3 else len(handles),
+        ncols=2,
         frameon=False,
-        fontsize=8.5,
+        fontsize=_LABEL,
         title="goals from above, x and y in metres; the robot is at y = 0",
-        title_fontsize=8.5,
+        title_fontsize=_LABEL,
     )
     figure.savefig(path)
 
@@ -168,12 +169,12 @@ def draw_curves(
     adaptation_length: int,
     title: str,
 ) -> None:
-    """Draws a metric by episode since the trial's begin: each task, and their mean."""
-    figure, axes = _figure(4.5)
+    """Draws a metric against the episode of the trial: each task, and their mean."""
+    figure, axes = _figure(3.6 + 0.1 * len(curves))
     x = np.arange(1, len(means) + 1)
     for task, curve in curves.items():
         axes.plot(x, _values(curve), linewidth=1, marker=".", label=task)
-    # Below the tasks, which it would hide where they agree.
+    # Below the tasks, so that it does not hide them.
     mean = {"color": INK, "linewidth": 4, "alpha": 0.5, "marker": "o", "zorder": 1}
     axes.plot(x, _values(means), label="mean", **mean)
     low, high = _values(means, "low"), _values(means, "high")
@@ -185,21 +186,22 @@ def draw_curves(
     axes.set_ylabel("return" if metric == "return" else f"success rate ({metric})")
     if metric != "return":
         axes.set_ylim(-0.02, 1.02)
-    axes.set_title(title, fontsize=10, loc="left")
-    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
+    _title(figure, title)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=_LABEL)
     figure.savefig(path)
 
 
 def draw_training(
     path: Path, panels: Mapping[str, Sequence[Line]], title: str, caption: Sequence[str]
 ) -> None:
-    """Draws success rates against training steps: a wide panel, and below it one for each other."""
+    """Draws success rates against training steps: a wide panel, and small panels below it."""
     module, ticker = (import_extra(f"matplotlib.{name}", "cli") for name in ("figure", "ticker"))
     (name, lines), *others = panels.items()
     rows = -(-len(others) // _ACROSS)
-    notes = [line for one in caption for line in textwrap.wrap(one, 132)]
-    figure = module.Figure((8, 4 + 1.35 * rows + 0.16 * len(notes)), layout="constrained", dpi=120)
-    grid = figure.add_gridspec(1 + rows, _ACROSS, height_ratios=[2.6] + [1] * rows)
+    notes = [line for one in caption for line in textwrap.wrap(one, _LINE)]
+    height = 3.6 + 1.4 * rows + 0.17 * len(notes)
+    figure = module.Figure((_WIDTH, height), layout="constrained", dpi=_DPI)
+    grid = figure.add_gridspec(1 + rows, _ACROSS, height_ratios=[2.2] + [1] * rows)
     wide = figure.add_subplot(grid[0, :])
     places = [grid[1 + i // _ACROSS, i % _ACROSS] for i in range(len(others))]
     small = [figure.add_subplot(place) for place in places]
@@ -213,29 +215,25 @@ def draw_training(
         if end > 0:
             axes.set_xlim(-0.02 * end, 1.02 * end)
         axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
-        axes.xaxis.set_major_locator(ticker.MaxNLocator(3 if i else 8, steps=[1, 2, 5, 10]))
-        axes.tick_params(labelsize=7 if i else 9)
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(3 if i else 5, steps=[1, 2, 5, 10]))
+        axes.tick_params(labelsize=_LABEL)
         if i:
-            axes.set_title(others[i - 1][0], fontsize=7, pad=3)
+            axes.set_title(others[i - 1][0], fontsize=_LABEL, pad=3)
             axes.set_yticks([0, 0.5, 1])
             labels = {"labelleft": i % _ACROSS == 1, "labelbottom": i + _ACROSS > len(small)}
             axes.tick_params(**labels)
-    wide.set_xlabel("environment steps of training", fontsize=9)
-    wide.set_ylabel(f"success rate, {name}", fontsize=9)
-    wide.set_title(title, fontsize=10, loc="left")
-    figure.legend(
-        *wide.get_legend_handles_labels(),
-        loc="outside upper left",
-        ncols=3,
-        frameon=False,
-        fontsize=9,
-    )
-    figure.supxlabel("\n".join(notes), fontsize=7.5, ha="left", x=0.01)
+    wide.set_xlabel("environment steps of training", fontsize=_LABEL)
+    wide.set_ylabel(f"success rate, {name}", fontsize=_LABEL)
+    wide.set_title(_wrapped(title, _LINE - 16), fontsize=_LABEL + 1, loc="left")
+    handles, names = wide.get_legend_handles_labels()
+    names = [_wrapped(one, _LINE - 12) for one in names]
+    figure.legend(handles, names, loc="outside upper left", frameon=False, fontsize=_LABEL)
+    figure.supxlabel("\n".join(notes), fontsize=_LABEL, ha="left", x=0.01)
     figure.savefig(path)
 
 
 def _draw_line(axes: Any, line: Line, place: int, end: float, width: float) -> None:
-    """Draws one of a panel; ``end`` is where a level ends."""
+    """Draws a line of a panel; ``end`` is the right end of a level."""
     style: dict[str, Any] = {
         "color": _METHODS[place % len(_METHODS)],
         "marker": _MARKS[place % len(_MARKS)],
@@ -258,7 +256,7 @@ def _draw_line(axes: Any, line: Line, place: int, end: float, width: float) -> N
     axes.fill_between(steps, low, high, color=color, alpha=alpha, linewidth=0)
     known = [False, *np.isfinite(low), False]
     for i, (x, *ends) in enumerate(zip(steps, low, high, strict=True)):
-        if known[i + 1] and not known[i] and not known[i + 2]:  # a band of one point is no area
+        if known[i + 1] and not known[i] and not known[i + 2]:  # a band of one point has no area
             axes.plot([x, x], ends, color=color, linewidth=2 * width, alpha=0.35)
 
 
@@ -271,10 +269,10 @@ def draw_stream(
     title: str,
     footer: str,
 ) -> None:
-    """Draws the mean of all phases by agent steps, and below it each phase, one above the other."""
-    module = import_extra("matplotlib.figure", "cli")
+    """Draws the mean of all phases against agent steps, and each phase in a row below it."""
+    module, ticker = (import_extra(f"matplotlib.{name}", "cli") for name in ("figure", "ticker"))
     n = len(each)
-    figure = module.Figure(figsize=(8, 2.6 + 0.62 * n), layout="constrained", dpi=120)
+    figure = module.Figure((_WIDTH, 2.6 + 0.62 * n), layout="constrained", dpi=_DPI)
     ratios = [2.4] + [1.0] * n
     rows = figure.subplots(n + 1, 1, sharex=True, sharey=True, height_ratios=ratios)
     begins = (0, *ends)
@@ -290,12 +288,15 @@ def draw_stream(
         )
         axes.plot(points, _values(curve), color=color, linewidth=1.6, marker=".", markersize=3)
         name = "mean of all" if i == 0 else list(each)[i - 1]
-        axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9)
-        axes.tick_params(labelsize=8)
+        axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=_LABEL)
+        axes.tick_params(labelsize=_LABEL)
         axes.locator_params(axis="y", nbins=2)
-    rows[0].set_title(title, fontsize=10, loc="left")
-    rows[-1].set_xlabel(f"agent steps; shaded: the phase is trained\n{footer}", fontsize=9)
+        axes.locator_params(axis="x", nbins=5)
+    _title(figure, title)
+    rows[-1].set_xlabel("agent steps; shaded: the phase is trained", fontsize=_LABEL)
+    rows[-1].xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
     rows[0].set_xlim(0, max(points[-1], ends[-1]))
+    figure.supxlabel(_wrapped(footer), fontsize=_LABEL, ha="left", x=0.01)
     figure.savefig(path)
 
 
@@ -321,20 +322,34 @@ def draw_differences(
     axes.set_yticks(y, [*tasks, *overall])
     axes.invert_yaxis()
     axes.set_xlim(-1.05, 1.05)
-    axes.set_xlabel(f"difference of success rates\n{footer}; dark: excludes zero", fontsize=9)
-    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_xlabel("difference of success rates", fontsize=_LABEL)
+    _title(figure, title)
+    notes = _wrapped(f"{footer}; dark: excludes zero")
+    figure.supxlabel(notes, fontsize=_LABEL, ha="left", x=0.01)
     figure.savefig(path)
 
 
 def _figure(height: float) -> tuple[Any, Any]:
     module = import_extra("matplotlib.figure", "cli")
-    figure = module.Figure(figsize=(8, height), layout="constrained", dpi=120)
+    figure = module.Figure((_WIDTH, height), layout="constrained", dpi=_DPI)
     axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=_LABEL)
     return figure, axes
 
 
+def _title(figure: Any, title: str) -> None:
+    """Writes a title above all else, in as many lines as it needs."""
+    if title:
+        figure.suptitle(_wrapped(title, _LINE - 8), fontsize=_LABEL + 1, x=0.01, ha="left")
+
+
+def _wrapped(text: str, width: int = _LINE) -> str:
+    """A text whose lines fit into a figure."""
+    return "\n".join(textwrap.fill(line, width) for line in text.splitlines())
+
+
 def _values(found: Sequence[Estimate | None], end: str = "value") -> list[float]:
-    """A number of each estimate, NaN where there is none."""
+    """A field of each estimate, NaN where there is none."""
     values = (None if estimate is None else getattr(estimate, end) for estimate in found)
     return [np.nan if value is None else float(value) for value in values]

@@ -1,9 +1,9 @@
-"""A protocol: all that changes a score, as data with a digest.
+"""A protocol: everything that affects a score, as data with a digest.
 
-It says which environments, goals and episodes a score is measured on, what counts as a success and
-what the mean is taken over. Each argument of `evaluate`, of `few_shot_evaluate` and of
-`gymnasium.make_vec` with Meta-World's ids is in one table (`ARGUMENTS`): it is fixed by a field of
-the protocol, refused under any protocol, or free.
+It defines the environments, goals and episodes that a score is measured on, what counts as a
+success, and what means are taken over. One table (`ARGUMENTS`) has each argument of `evaluate`,
+`few_shot_evaluate` and `gymnasium.make_vec` with Meta-World's ids: it is fixed by a field of the
+protocol, not allowed under any protocol, or free.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ Groups: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
 Kind: TypeAlias = Literal["fixed", "free", "refused"]
 Function: TypeAlias = Literal["evaluate", "few_shot_evaluate", "make_vec"]
 
-# The benchmark is chosen by `on`; every other field is what the name stands for.
+# `on` sets these fields; the name of a published protocol fixes all others.
 _OPEN = ("benchmark", "env_name")
 _AT_LEAST_1 = {"num_goals", "max_episode_steps", "action_repeat", "episodes_per_task"}
 _NAME = re.compile(r"[!-~](?:[ -~]{0,78}[!-~])?")
-# What follows a published protocol's name in the names of what is derived from it.
+# The suffixes of names that are derived from a published protocol's name.
 _DERIVED = re.compile(r"(-states)?(?: on (.+))?")
-# The published ones by name, so that no other can have the name of one of them.
+# The published protocols by name; no other protocol can have one of these names.
 _published: dict[str, Protocol] = {}
-# What `gymnasium.make_vec` takes, and `gymnasium.make` does not.
+# The arguments of `gymnasium.make_vec` that `gymnasium.make` does not take.
 _OF_VECTORS = ("meta_batch_size", "envs_per_task")
 
 
@@ -75,7 +75,7 @@ def _kinds(*, fixed: str, free: str, refused: str = "") -> dict[str, Kind]:
 
 
 ARGUMENTS: dict[Function, dict[str, Kind]] = {
-    # A choice of tasks has no score: not all episodes are there.
+    # Some of the tasks have no score, because a score needs all episodes.
     "evaluate": _kinds(
         fixed="protocol envs episodes_per_task max_episode_steps",
         free="policy policy_name training_seed training_steps policy_in action_chunk tasks "
@@ -88,11 +88,11 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
         "confidence resamples evidence",
         refused="tasks",
     ),
-    # Meta-World's own names count as ours, see `by_our_names`. Those of frames are fixed where
-    # frames are observed; those of `TASK_IN_OBSERVATION`, where that says so; envs_per_task, in
-    # few-shot evaluation, where it would change how a trial is shared out. instruction is free
-    # where frames are observed and the sentences fixed: every policy may read these, in one way or
-    # another. Elsewhere it is False, or the observation would say what the protocol's does not.
+    # Meta-World's own names count as ours, see `by_our_names`. Arguments of frames are fixed if
+    # frames are observed; `TASK_IN_OBSERVATION` lists when its arguments are; envs_per_task is
+    # fixed in few-shot evaluation, where it changes how a trial is distributed. instruction is free
+    # if frames are observed and the sentences are fixed, because any policy may read them.
+    # Otherwise it is False, because the observation would contain more than the protocol's.
     "make_vec": _kinds(
         fixed="benchmark kind env_name goals seed num_goals meta_batch_size "
         "max_episode_steps action_repeat idle_steps terminate_on_success reward_function_version "
@@ -110,65 +110,61 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
 
 @dataclass(frozen=True)
 class Protocol:
-    """A way to measure success on Meta-World: two scores are comparable if theirs are equal.
+    """A way to measure success on Meta-World: scores with equal protocols are comparable.
 
-    Those of the literature are `mtwrappers.protocols`. Make a variant under another name, as in
-    ``dataclasses.replace(protocol, name="mine", episodes_per_task=5)``.
+    The protocols of the literature are in `mtwrappers.protocols`. Make a variant under another
+    name, as in ``dataclasses.replace(protocol, name="mine", episodes_per_task=5)``.
 
     Args:
-        name: With a version, such as ``"metaworld-3.1"``; printable ASCII.
-        version: Of the source.
-        source: Where each field is from: repository, commit and files.
+        name: The name with a version, such as ``"metaworld-3.1"``; printable ASCII.
+        version: The version of the source.
+        source: The repository, commit and files that the fields come from.
         benchmark: ``"MT1"``, ``"MT10"``, ``"ML10"`` and so on.
-        benchmarks: Those that the protocol is for; see `on`.
+        benchmarks: The benchmarks that the protocol is for; see `on`.
         kind: ``"train"`` or ``"test"`` tasks.
         env_name: The class of MT1 and ML1.
         reward_function_version: ``"v1"`` or ``"v2"``.
-        goals: ``"list"``: those of Meta-World's list for ``goals_seed``, in a random order, each
-            once before any is repeated. ``"continuous"``: a new one in every episode, from the
-            class's own distribution; the seed of the evaluation determines them.
+        goals: ``"list"`` draws from Meta-World's list for ``goals_seed``, without replacement until
+            all were drawn. ``"continuous"`` draws a new goal in every episode, from the class's own
+            distribution; the seed of the evaluation determines them.
         goals_seed: The seed of the list.
-        num_goals: How many goals of each class, the first of the list's 50; ``None`` where they
-            are continuous.
+        num_goals: The number of goals per class, the first of the list's 50; ``None`` if they are
+            continuous.
         max_episode_steps: The horizon, in actions of the policy.
-        action_repeat: How often each action is taken; the rewards are summed, and success is that
-            of the last time.
-        idle_steps: How many steps of zeros follow each reset, before the policy is asked.
+        action_repeat: The number of times that each action is repeated; rewards are summed, and the
+            success of the last repeat counts.
+        idle_steps: The number of zero actions after each reset, before the policy is called.
         idle_steps_count: Whether these count towards the horizon.
         terminate_on_success: Whether a success ends the episode.
-        success: When an episode is a success: at ``"any"`` step, at the ``"last"``, or when
-            success was ``"held"`` for ``held_for`` steps in a row.
-        held_for: How many steps, 0 unless success is ``"held"``.
-        episodes_per_task: How many episodes count of each task, or of each goal in few-shot
-            evaluation.
-        meta_batch_size: In few-shot evaluation, how many tasks adapt at a time; else 0.
-        trials: In few-shot evaluation, how many goals each of them has; else 0.
-        adaptation_episodes: In few-shot evaluation, how many episodes there are to adapt on.
-        adaptation_steps: In few-shot evaluation, how often the policy adapts, each time on as many
-            new episodes.
+        success: When an episode is a success: at ``"any"`` step, at the ``"last"``, or when success
+            was ``"held"`` for ``held_for`` consecutive steps.
+        held_for: The number of steps, 0 unless success is ``"held"``.
+        episodes_per_task: The number of episodes per task, or per goal in few-shot evaluation.
+        meta_batch_size: In few-shot evaluation, the number of tasks that adapt at a time; else 0.
+        trials: In few-shot evaluation, the number of goals of each of them; else 0.
+        adaptation_episodes: In few-shot evaluation, the number of episodes per adaptation step.
+        adaptation_steps: In few-shot evaluation, the number of adaptation steps.
         adaptation_terminate_on_success: In few-shot evaluation, whether a success ends an episode
             of adaptation.
-        means: What successes are averaged over, the headline first: ``"tasks"`` (each task counts
-            the same) and ``"groups"`` (each named group of tasks counts the same).
+        means: What successes are averaged over, the headline first: ``"tasks"`` (tasks have equal
+            weight) and ``"groups"`` (named groups of tasks have equal weight).
         groups: The named groups and their tasks.
-        observation: What the agent observes: ``"state"``, 39 numbers, or frames, as in
+        observation: The agent's observation: ``"state"``, 39 numbers, or frames, as in
             `mtwrappers.metaworld.pixels`.
-        goal_visible: Whether the goal is among the numbers.
-        descriptions: The sentences that say what the task is, where frames are observed: the name
-            of a table of `mtwrappers.metaworld.descriptions`, or a table, which may be given as a
-            dict and is kept as tuples, by the name of the class. Where a class has paraphrases,
-            each episode draws one.
+        goal_visible: Whether the state contains the goal.
+        descriptions: The sentences that describe tasks, if frames are observed: the name of a table
+            in `mtwrappers.metaworld.descriptions`, or a table by class, which may be given as a
+            dict and is stored as tuples. If a class has paraphrases, each episode draws one.
         camera_name: The camera of the frames, or several, in order; ``None`` without frames.
-        image_size: Their height and width in pixels, likewise.
-        depth: Whether distances are observed beside frames.
-        segmentation: Whether what each pixel is of is observed beside frames.
-        variation: How the frames vary between episodes, as in `mtwrappers.metaworld.variation`;
-            ``None`` where they do not.
+        image_size: The height and width of frames in pixels; ``None`` without frames.
+        depth: Whether depth images are observed in addition to frames.
+        segmentation: Whether segmentations are observed in addition to frames.
+        variation: The visual variation between episodes, as in `mtwrappers.metaworld.variation`;
+            ``None`` for no variation.
 
     Raises:
-        TypeError, ValueError: If a field is none of those, or they do not go together, or a
-            name that is a published protocol's, or that of what is derived from one, comes with
-            other fields.
+        TypeError, ValueError: If a field is not valid, fields contradict each other, or the name is
+            reserved for a published protocol, or one derived from it, with other fields.
 
     >>> import dataclasses, numpy as np
     >>> from mtwrappers import protocols
@@ -308,13 +304,13 @@ class Protocol:
             if states != ((value := getattr(self, name)) is None):
                 yield f"observation={self.observation!r} and {name}={value!r} do not go together"
         if self.descriptions is None and not states and self.goal_visible:
-            yield f"observation={self.observation!r} needs descriptions: whose sentences it is"
+            yield f"observation={self.observation!r} needs descriptions, got None"
         if self.descriptions is not None and states:
             got = reprlib.repr(self.descriptions)
             yield f"descriptions are for frames, got {got} with states"
         for name in ("depth", "segmentation"):
             if states and getattr(self, name):
-                yield f"{name} is observed beside frames, got observation='state'"
+                yield f"{name} needs frames, got observation='state'"
         if isinstance(self.camera_name, tuple) and (
             not self.camera_name or len({*self.camera_name}) < len(self.camera_name)
         ):
@@ -341,13 +337,13 @@ class Protocol:
 
     @property
     def env_steps(self) -> int:
-        """After how many actions of the policy an episode is cut."""
+        """The number of the policy's actions after which an episode is cut."""
         idle = -(-self.idle_steps // self.action_repeat) if self.idle_steps_count else 0
         return self.max_episode_steps - idle
 
     @property
     def label(self) -> str:
-        """The name with the beginning of the digest, for people."""
+        """The name with the beginning of the digest, for display."""
         note = "" if self.name in _published else ", not a published protocol"
         return f"{self.name} ({self.digest[:10]}{note})"
 
@@ -369,10 +365,10 @@ class Protocol:
 
     @classmethod
     def from_dict(cls, data: Any) -> Protocol:
-        """The protocol that `to_dict` described.
+        """Reverses `to_dict`.
 
         Raises:
-            ValueError: If it is none, or its digest is that of other fields.
+            ValueError: If ``data`` is not a protocol, or its digest does not match its fields.
         """
         if not isinstance(data, Mapping):
             raise ValueError(f"expected a protocol, got {reprlib.repr(data)}")
@@ -390,9 +386,10 @@ class Protocol:
     def on(self, benchmark: str, env_name: str | None = None) -> Protocol:
         """The same protocol on another benchmark.
 
-        On one that its source does not have, its name says so: ``"lerobot-0.6 on MT10"``. Groups
-        without a task there are left out, and the mean over groups where less than two remain. In
-        few-shot evaluation there are as many trials as give each goal as many as before.
+        On a benchmark that its source does not have, it gets another name:
+        ``"lerobot-0.6 on MT10"``. Groups without a task there are left out, and so is the mean over
+        groups if fewer than two remain. In few-shot evaluation, the number of trials is scaled so
+        that each goal has as many as before.
 
         Args:
             benchmark: ``"MT1"``, ``"MT10"``, ``"MT25"`` or ``"MT50"``; for meta-learning ``"ML1"``,
@@ -400,7 +397,8 @@ class Protocol:
             env_name: The class of MT1 and ML1, ``"reach-v3"`` by default.
 
         Raises:
-            ValueError: If there is no such benchmark of its kind.
+            TypeError: If ``benchmark`` is not a string.
+            ValueError: If there is no such benchmark of this kind.
 
         >>> from mtwrappers import protocols
         >>> lerobot = protocols["lerobot-0.6"].on("MT10")
@@ -409,14 +407,14 @@ class Protocol:
         """
         name, _, kind = check_string(benchmark, "benchmark").partition("-")
         if kind not in ("", self.kind):
-            name = benchmark  # which is none
+            name = benchmark  # an unknown one, for the error
         return dataclasses.replace(self, **_on(_fields_of(self), name, env_name))
 
     def with_states(self) -> Protocol:
-        """The same protocol with states in the place of frames, ``"-states"`` in its name.
+        """The same protocol with states instead of frames, and ``"-states"`` in its name.
 
-        For policies that read states. Their scores are not comparable with those of policies that
-        observe frames. A protocol without frames is returned as it is.
+        It is for policies that read states. Their scores are not comparable with scores of policies
+        that observe frames. A protocol without frames is returned unchanged.
         """
         if self.observation == "state":
             return self
@@ -432,20 +430,20 @@ class Protocol:
     def make_vec(
         self, *, workers: int | None = None, frames: bool = True, **options: Any
     ) -> MetaVectorEnv:
-        """The environments to measure on.
+        """Makes the vector environment to measure on.
 
         Args:
-            workers: How many worker processes; ``None`` steps here.
-            frames: Whether to draw the frames that a protocol may have as observations. Without,
-                the environments are those of `with_states`, which run the same episodes, in much
-                less time. They draw the same paraphrases, if there are any.
+            workers: The number of worker processes; ``None`` steps in this process.
+            frames: Whether to draw the frames of a protocol with frames. If not, the environments
+                are those of `with_states`, which run the same episodes in much less time, with the
+                same paraphrases, if there are any.
             **options: More arguments of `gymnasium.make_vec` for `env_id`, such as
-                ``envs_per_task``, ``fast``, ``recurrent_info_in_obs`` or, where states are
-                observed and goals too, ``task_encoding``. What the protocol fixes may be
-                repeated, not changed.
+                ``envs_per_task``, ``fast``, ``recurrent_info_in_obs`` or, if states with goals are
+                observed, ``task_encoding``. Arguments that the protocol fixes may be repeated, but
+                not changed.
 
         Raises:
-            TypeError, ValueError: If an argument contradicts the protocol, or is none of those.
+            TypeError, ValueError: If an argument contradicts the protocol, or is not valid.
         """
         settings, others = self._settle(options)
         if not check_flag(frames, "frames"):
@@ -456,21 +454,19 @@ class Protocol:
         return envs  # type: ignore[no-any-return]
 
     def make(self, task: int | str = 0, **options: Any) -> gymnasium.Env[Any, Any]:
-        """The single environment of a task, for a loop of one's own.
+        """Makes the single environment of a task, for a custom loop.
 
         It runs an episode of `plan` after
-        ``reset(seed=one.seed, options={"task_state": one.task_state})``. In few-shot evaluation
-        resets without these stay on the task, as the later episodes of a trial do.
+        ``reset(seed=one.seed, options={"task_state": one.task_state})``. In few-shot evaluation,
+        resets without these arguments keep the task, as for the later episodes of a trial.
 
         Args:
-            task: The class, by its name or its index.
-            **options: More arguments of `gymnasium.make` for `env_id`, such as ``fast``,
-                ``recurrent_info_in_obs`` or, where states are observed and goals too,
-                ``task_encoding``. What the protocol fixes may be repeated, not changed.
+            task: The class, by name or index.
+            **options: As for `make_vec`, if `gymnasium.make` takes them.
 
         Raises:
-            TypeError, ValueError: If there is no such task, an argument contradicts the protocol,
-                or is none of those.
+            TypeError, ValueError: If there is no such task, or an argument contradicts the protocol
+                or is not valid.
 
         >>> import numpy as np
         >>> from mtwrappers import protocols
@@ -495,19 +491,19 @@ class Protocol:
         return gymnasium.make(self.env_id, **settings, **others)
 
     def plan(self, seed: int = 0, *, adapts: bool = True) -> list[PlannedEpisode]:
-        """The episodes that `evaluate` runs with this seed; nothing is built for it.
+        """The episodes that `evaluate` runs with this seed, without building environments.
 
         Args:
-            seed: The seed of the evaluation, zero or greater: it determines the order of the goals,
-                or the goals themselves where they are continuous.
-            adapts: In few-shot evaluation, whether the policy has ``adapt``. If it has, evaluation
-                begins with a seeded reset; else a trial is one sequence of episodes.
+            seed: The seed of the evaluation, zero or greater. It determines the order of the goals,
+                or the goals themselves if they are continuous.
+            adapts: In few-shot evaluation, whether the policy has ``adapt``. If so, evaluation
+                begins with a seeded reset; otherwise a trial is one sequence of episodes.
 
         Returns:
-            Each episode with its task, its task state and the seed of its reset. The episodes of a
-            task stand in their order, and tasks in that of the benchmark. In few-shot evaluation
-            trial follows trial (``trial % meta_batch_size`` is the task group), and the seed is
-            ``None`` of an episode that follows the one before it.
+            Each episode with its task, its task state and the seed of its reset, ordered by task as
+            in the benchmark. In few-shot evaluation they are ordered by trial
+            (``trial % meta_batch_size`` is the task group), and the seed of an episode that
+            continues from the previous one is ``None``.
         """
         seed = check_seed(seed)
         names = class_names(self.benchmark, self.kind, self.env_name)
@@ -550,25 +546,27 @@ class Protocol:
 
         Args:
             policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
-                ``get_actions``; see `mtwrappers.evaluate`. Where the protocol is few-shot, it also
+                ``get_actions``; see `mtwrappers.evaluate`. If the protocol is few-shot, it also
                 has ``adapt(paths)`` or ``begin_trial()``; see `mtwrappers.few_shot_evaluate`.
-            envs: What `make_vec` made, or a wrapper of it, or environments of `gymnasium.make_vec`
-                with the same id and settings; made here (and closed) by default.
-            workers: How many worker processes, for environments that are made here.
-            fast: For environments that are made here: ``False`` takes Meta-World's own classes,
+            envs: The result of `make_vec`, or a wrapper of it, or environments of
+                `gymnasium.make_vec` with the same id and settings; by default made (and closed) by
+                this call.
+            workers: The number of worker processes, for environments made by this call.
+            fast: For environments made by this call: ``False`` takes Meta-World's own classes,
                 ``"auto"`` the fast ones where they are verified.
-            seed: The order of the goals, or the goals themselves where they are continuous.
-            **options: More arguments of those functions, such as ``action_chunk``, ``observers``,
-                ``evidence`` or ``progress``. What the protocol fixes may be repeated, not changed.
+            seed: Determines the order of the goals, or the goals themselves if they are continuous.
+            **options: More arguments of these functions, such as ``action_chunk``, ``observers``,
+                ``evidence`` or ``progress``. Arguments that the protocol fixes may be repeated, but
+                not changed.
 
         Returns:
             The `EvaluationResult`, or the `FewShotResult`, with the protocol in it.
 
         Raises:
-            TypeError, ValueError: As those functions do; or if the environments or an argument
+            TypeError, ValueError: As in these functions; or if the environments or an argument
                 contradict the protocol.
         """
-        import mtwrappers  # only now: the functions that evaluate know this class
+        import mtwrappers  # imported here, because the evaluating functions import this module
 
         name: Function = "few_shot_evaluate" if self.few_shot else "evaluate"
         measure = getattr(mtwrappers, name)
@@ -595,25 +593,22 @@ class Protocol:
 
 
 def _described(given: Any) -> Any:
-    """Descriptions as a field has them: their name or a table of tuples.
+    """Converts descriptions for the field of a protocol: a name or a table of tuples.
 
     Raises:
-        TypeError: If they are in a file, which a protocol does not read: it may be a stranger's.
-        ValueError: If they are none.
+        TypeError: If they are a file, because a protocol from an untrusted source reads no files.
+        ValueError: If they are not valid.
     """
-    if isinstance(given, tuple):
-        if not _fits(given, FrozenTable):
-            raise TypeError(
-                f"descriptions of a protocol must be a name or a table, got {reprlib.repr(given)}"
-            )
+    frozen = _fits(given, FrozenTable)
+    if given is not None and not frozen and not isinstance(given, (str, Mapping)):
+        raise TypeError(
+            f"descriptions of a protocol must be a name or a table, got {reprlib.repr(given)}"
+        )
+    if frozen:
         names = [name for name, _ in given]
         if len(set(names)) < len(names):
             raise ValueError(f"descriptions of a protocol have a class twice: {names}")
         given = dict(given)
-    if given is not None and not isinstance(given, (str, Mapping)):
-        raise TypeError(
-            f"descriptions of a protocol must be a name or a table, got {reprlib.repr(given)}"
-        )
     if isinstance(given, str) and given.endswith(".json"):
         raise TypeError(
             "a protocol reads no file: descriptions must be a name or a table, got "
@@ -623,7 +618,7 @@ def _described(given: Any) -> Any:
 
 
 def _with_states(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a protocol with states in the place of frames, under a derived name."""
+    """The fields of a protocol with states instead of frames, under a derived name."""
     if fields["observation"] == "state":
         return dict(fields)
     base, on, benchmark = fields["name"].partition(" on ")
@@ -634,10 +629,10 @@ def _with_states(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _on(fields: Mapping[str, Any], benchmark: str, env_name: str | None = None) -> dict[str, Any]:
-    """The fields of a protocol on another benchmark, under a derived name if it is not for that.
+    """The fields of a protocol on another benchmark, under a derived name if it is not its own.
 
-    A group that has no task there goes, and with less than two of them the mean over groups. Of
-    few-shot protocols each goal is given as many trials as before.
+    Groups without a task there are left out, and so is the mean over groups if fewer than two
+    remain. In few-shot protocols, each goal gets as many trials as before.
 
     Raises:
         ValueError: If there is no such benchmark, or it is for the other kind of learning.
@@ -674,10 +669,10 @@ def _fields_of(protocol: Protocol) -> dict[str, Any]:
 
 
 def _kept_for(name: str) -> dict[str, Any] | None:
-    """The fields that a name is kept for, if it is a published protocol's or derived from one's.
+    """The fields that a name is reserved for, if it is published or derived from a published one.
 
     Raises:
-        ValueError: If nothing that is derived has the name, though it is formed like one.
+        ValueError: If the name looks like a derived one, but is not.
     """
     for base, published in _published.items():
         if not name.startswith(base) or not (parts := _DERIVED.fullmatch(name, len(base))):
@@ -698,13 +693,13 @@ def _kept_for(name: str) -> dict[str, Any] | None:
 
 
 def publish(*protocols: Protocol) -> dict[str, Protocol]:
-    """Keeps the names of these for them; returns them by name."""
+    """Reserves the names of protocols; returns the protocols by name."""
     _published.update({one.name: one for one in protocols})
     return {one.name: one for one in protocols}
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of a type, as fields have them."""
+    """Whether a value has the type of a field."""
     kind, args = get_origin(hint), get_args(hint)
     if kind is Literal:
         return isinstance(value, str) and value in args
@@ -726,24 +721,24 @@ def _is_printable(value: Any) -> bool:
 
 
 def _listed(value: Any) -> Any:
-    """With lists in place of tuples, as JSON has them."""
+    """Replaces tuples by lists, as in JSON."""
     if isinstance(value, dict):
         return {key: _listed(item) for key, item in value.items()}
     return [_listed(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _tuples(value: Any) -> Any:
-    """With tuples in place of lists."""
+    """Replaces lists by tuples."""
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
 
 def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
     """The arguments of a function that a protocol fixes, with their values.
 
-    ``None`` is what is not given.
+    ``None`` stands for an argument that is not passed.
     """
     if function == "evaluate":
-        steps = protocol.env_steps  # after which the environments cut episodes by themselves
+        steps = protocol.env_steps  # the environments themselves truncate episodes there
         return {"episodes_per_task": protocol.episodes_per_task, "max_episode_steps": steps}
     if function == "few_shot_evaluate":
         return {
@@ -785,14 +780,14 @@ def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
 
 
 def check_given(protocol: Protocol, function: Function, given: Mapping[str, Any]) -> None:
-    """Refuses arguments that contradict a protocol.
+    """Checks that arguments do not contradict a protocol.
 
     Raises:
-        ValueError: If one does; the message names it, what the protocol fixes and what came.
+        ValueError: If one does; the message names it, the expected and the actual value.
     """
     fixed, kinds = fixed_by(protocol, function), ARGUMENTS[function]
     for name, value in given.items():
-        # None is what is not given, but for a make_vec that never cuts episodes.
+        # None stands for the default, except for make_vec(max_episode_steps=None): no limit.
         if value is None and (function == "make_vec") is (name != "max_episode_steps"):
             continue
         if kinds.get(name) == "refused" and value is not None:
@@ -807,16 +802,16 @@ def check_given(protocol: Protocol, function: Function, given: Mapping[str, Any]
 def check_evaluation(
     protocol: Protocol, function: Function, envs: Any, given: Mapping[str, Any]
 ) -> None:
-    """Refuses an evaluation that does not follow a protocol.
+    """Checks that an evaluation follows a protocol.
 
     Args:
         protocol: The protocol.
-        function: What evaluates.
-        envs: The vector environments, or a wrapper of them.
-        given: Its arguments.
+        function: The function that evaluates.
+        envs: The vector environment, or a wrapper of it.
+        given: The arguments of the function.
 
     Raises:
-        TypeError: If it is no `Protocol`.
+        TypeError: If ``protocol`` is not a `Protocol`.
         ValueError: If an argument or an environment contradicts the protocol.
     """
     if not isinstance(protocol, Protocol):
@@ -837,17 +832,16 @@ def check_evaluation(
 
 
 def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where: str = "") -> None:
-    """Refuses environments that are not a protocol's, by the id and arguments they were made with.
+    """Checks that environments with this id and these arguments follow a protocol.
 
     Raises:
-        TypeError, ValueError: If they are not; the message ends with ``where``.
+        TypeError, ValueError: If they do not; the message ends with ``where``.
     """
 
     def refuse(name: str, expected: Any, got: Any) -> None:
         raise ValueError(
             f"{protocol.name} needs environments of its make_vec: it fixes "
-            f"{name}={_short(expected)}, "
-            f"got {reprlib.repr(got)}{where}"
+            f"{name}={_short(expected)}, got {reprlib.repr(got)}{where}"
         )
 
     if env_id != protocol.env_id:
@@ -866,7 +860,7 @@ def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where
 
 
 def _short(value: Any) -> str:
-    """A value in a message; of a table only its beginning."""
+    """A value for a message; tables are abbreviated."""
     return reprlib.repr(value) if isinstance(value, dict) else repr(value)
 
 
@@ -878,7 +872,7 @@ def succeeded(episode: Episode, protocol: Protocol) -> bool:
 
 
 def episodes_needed(protocol: Protocol) -> int:
-    """How many episodes count in all."""
+    """The total number of episodes."""
     goals = protocol.meta_batch_size * protocol.trials
     goals = goals or NUM_CLASSES[protocol.benchmark][protocol.kind]
     return goals * protocol.episodes_per_task

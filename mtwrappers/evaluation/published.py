@@ -1,7 +1,7 @@
-"""The protocols of the literature, each as its source's code has it.
+"""The protocols of the literature, each as implemented in its source.
 
-Every field was read in the files that ``source`` names. Where the code that a paper used cannot be
-known, its repository's evaluation script stands for it.
+Every field was read in the files that ``source`` names. If a paper's exact code is unknown, its
+repository's evaluation script is used.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ protocols = Protocols(
         ),
     )
 )
-"""The published protocols by name: ``protocols["metaworld-3.1"]``.
+"""The protocols of the literature, by name: ``protocols["metaworld-3.1"]``.
 
 >>> from mtwrappers import protocols
 >>> list(protocols)

@@ -1,4 +1,4 @@
-"""Results that come with the package, to compare one's own with."""
+"""Reference results that come with the package, for comparisons."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mtwrappers.evaluation.verify import read_claim
 from mtwrappers.state.files import load_json
 
 _HERE = Path(__file__).parent
-# A clone has them with the actions of their episodes and with how they were made; the wheel has
-# the results alone.
+# A clone has the results with their actions and the way they were made; the wheel has only the
+# results.
 _PLACES = (_HERE / "reference_results", _HERE.parents[1] / "benchmarks/reference")
 
 
 def reference(name: str, like: AnyResult | None = None) -> dict[str, AnyResult]:
-    """The results of a method that come with the package, by their names, ready for `compare`.
+    """Returns the package's results of a method, by name, ready for `compare`.
 
     ``benchmarks/reference/README.md`` of the repository lists them, with the commands that made
     them, and has the actions of their episodes.
@@ -26,13 +26,12 @@ def reference(name: str, like: AnyResult | None = None) -> dict[str, AnyResult]:
     Args:
         name: A method, such as ``"experts"`` (Meta-World's scripted experts) or ``"random"``; or
             one result of it, such as ``"experts/metaworld-3.1-MT10"``.
-        like: Return only those that were measured by the protocol of this result. If that observes
-            frames, this includes its form with states, whose scores `compare` refuses unless it is
-            forced.
+        like: A result; return only results of the same protocol. If that observes frames, this
+            includes its form with states, whose scores `compare` only accepts with ``force``.
 
     Raises:
         TypeError: If ``like`` is not a result.
-        ValueError: If there are none; the message names those that there are.
+        ValueError: If there are none; the message names the available ones.
 
     >>> from mtwrappers.evaluation import reference
     >>> list(reference("experts/metaworld-3.1-MT10"))
@@ -75,7 +74,7 @@ def _files() -> dict[str, Path]:
 
 
 def _is_of(path: Path, protocol: Protocol) -> bool:
-    """Whether a file is of a protocol, but for what is observed."""
+    """Whether a file has this protocol, apart from the observation."""
     data = load_json(path, MAX_SIZE)
     given = data.get("evaluation", data)["provenance"]["protocol"]
     return Protocol.from_dict(given).with_states() == protocol.with_states()

@@ -1,6 +1,6 @@
-"""The environments of a result, made again from what the result says of them.
+"""Rebuilds the environments of a result from its provenance.
 
-A file is data: nothing in it is run, and only environments of this package are made from it.
+A file is only data: nothing in it is run, and only environments of this package are made from it.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from mtwrappers.vector.calls import read_only
 
 # Arguments of `gymnasium.make_vec` itself, which no spec of ours has.
 _OF_GYMNASIUM = ("id", "vector_kwargs", "wrappers")
-# What takes time and memory by its size: before an episode begins, and in each.
+# Limits of arguments that cost time and memory: before an episode begins, and in each.
 _MAX = {"num_envs": 10_000, "meta_batch_size": 10_000, "envs_per_task": 10_000, "num_goals": 1000}
 _MAX |= {"action_repeat": 100, "idle_steps": 1000}
 _MAX_LENGTH = 1000
-# More environments than this must have an episode each.
+# With more environments than this, each must have an episode.
 _FEW = 100
 
 
 class VerificationError(ValueError):
-    """A result cannot be what it says it is, or cannot be replayed here."""
+    """A result contradicts itself, or cannot be replayed here."""
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message, 1000))
 
 
 def goals_of(envs: Any) -> str | None:
-    """A digest of the goals that environments can be given, if there is a list."""
+    """A digest of the goals of environments, if there is a list."""
     digest: str | None = envs.unwrapped.call_some([0], _goals)[0]
     return digest
 
 
 @read_only
 def _goals(env: Any) -> str | None:
-    """A digest of the goals of an environment; runs where the environment is."""
+    """A digest of the goals of an environment; runs in the environment's process."""
     digest: str | None = getattr(env.unwrapped, "goals_digest", None)
     return digest
 
@@ -59,25 +59,25 @@ def remake(
     workers: int,
     fast: Any,
 ) -> Any:
-    """Makes the environments of a result: as many as ``workers`` can step at once, or more.
+    """Makes the environments of a result, at least as many as ``workers`` can step at once.
 
-    Few-shot trials run on as many as before. No frames are drawn: what is observed changes nothing
-    where actions are given.
+    Few-shot trials get the original number of environments. No frames are drawn, because
+    observations do not matter if actions are given.
 
-    A file is not to decide what code runs. So the id must be one of this package's, and what it
-    calls is what is registered here, not what the result says. Nor is it to take all memory: sizes
-    are checked before anything is made.
+    A file must not decide which code runs. So the id must be one of this package's, and it calls
+    the entry point that is registered here, not one from the result. Nor can a file exhaust the
+    memory: sizes are checked before anything is made.
 
     Args:
-        spec: Of the environments, as the result has it.
-        protocol: That was followed, or ``None``.
-        episodes: How many the result has.
-        in_trials: Whether they are those of few-shot trials.
-        workers: How many worker processes; 1 for none.
-        fast: What the environments are made with.
+        spec: The spec of the environments, from the result.
+        protocol: The protocol that was followed, or ``None``.
+        episodes: The number of episodes of the result.
+        in_trials: Whether the episodes belong to few-shot trials.
+        workers: The number of worker processes; 1 for none.
+        fast: The argument ``fast`` of the environments.
 
     Raises:
-        VerificationError: If they cannot be made with these arguments.
+        VerificationError: If the environments cannot be made.
     """
     if spec is None:
         raise VerificationError(
@@ -97,7 +97,7 @@ def remake(
     _check_sizes(kwargs, episodes)
     _check_sizes(protocol.to_dict() if protocol else {}, episodes)
     try:
-        if protocol is not None:  # which checks what is said of frames before it leaves them out
+        if protocol is not None:  # it checks the arguments of frames before it drops them
             make: Any = functools.partial(protocol.make_vec, frames=False)
         else:
             make = functools.partial(gymnasium.make_vec, f"mtwrappers:{env_id}")
@@ -109,12 +109,12 @@ def remake(
         return _make_groups(make, kwargs, workers, episodes if as_many else None)
     except VerificationError:
         raise
-    except Exception as exc:  # whatever arguments from anywhere lead to
+    except Exception as exc:  # untrusted arguments may raise anything
         raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
 
 
 def _of_id(env_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments that an id of this package has by itself, which those given must repeat."""
+    """The fixed arguments of an id of this package; raises an error if given ones differ."""
     if env_id not in TABLE or env_id == "mtwrappers/MultiEnv-v0":
         raise VerificationError(
             f"its environments are {env_id!r}, and a results file never decides which code "
@@ -130,9 +130,9 @@ def _of_id(env_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _make_groups(make: Any, kwargs: dict[str, Any], workers: int, episodes: int | None) -> Any:
-    """Makes environments of Meta-World, enough of each group for all workers.
+    """Makes Meta-World environments, enough of each group for all workers.
 
-    With ``episodes``, which the result has, there are as many of each group as it says.
+    With ``episodes``, the number of environments per group is the result's own.
     """
     probe = make(execution="iterative", **kwargs)
     with contextlib.closing(probe):

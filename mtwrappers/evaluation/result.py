@@ -1,4 +1,4 @@
-"""Results of evaluations: numbers with intervals, as a table, JSON or a plot, and their origin."""
+"""Results of evaluations: estimates with intervals, as a table, JSON or a plot, and provenance."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservation
 from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
 from mtwrappers.wrappers.rl2 import VectorRL2Observation
 
-# Whatever takes part in an episode's numbers.
+# The packages that can affect an episode's numbers.
 PACKAGES = ("gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy")
 # These wrappers change neither actions nor the rewards that a result reports.
 _HARMLESS = (
@@ -77,7 +77,7 @@ def _is_spec(value: Any) -> bool:
     return is_of_two and isinstance(value["id"], str) and isinstance(value["kwargs"], dict)
 
 
-# Whether a value from a file may stand in a field.
+# Whether a value from a file is valid for a field.
 _IS: dict[str, Callable[[Any], bool]] = {
     "episodes_per_task": lambda value: type(value) is int and 0 < value < 10**7,
     "tasks": lambda value: value is None or _is_names(value),
@@ -96,26 +96,25 @@ _IS: dict[str, Callable[[Any], bool]] = {
 
 @dataclass(frozen=True)
 class Provenance:
-    """The origin of a result. With the actions, it is all that a replay needs.
+    """The origin of a result; together with the actions, all that a replay needs.
 
     Args:
-        episodes_per_task: How many episodes of each task were asked for.
-        versions: Of Python and of all packages that take part, by name.
-        tasks: Names of the tasks that were chosen, or ``None`` for all.
-        max_episode_steps: After how many steps `evaluate` cut episodes, or ``None``.
+        episodes_per_task: The number of episodes of each task that were asked for.
+        versions: The versions of Python and of all packages involved, by name.
+        tasks: The names of the tasks that were chosen, or ``None`` for all.
+        max_episode_steps: The number of steps after which `evaluate` cut episodes, or ``None``.
         spec: The ``id`` and the ``kwargs`` of the environments'
-            `gymnasium.envs.registration.EnvSpec`, as JSON has them; ``None`` where they have none,
-            or a wrapper around them changes actions or rewards. Such a result can be verified only
-            with environments that are made by hand.
-        goals: A digest of the goals that the environments can be given, if there is a list.
+            `gymnasium.envs.registration.EnvSpec`, as JSON values; ``None`` if they have none, or a
+            wrapper around them changes actions or rewards. Such a result can only be verified with
+            environments passed as ``envs``.
+        goals: A digest of the goals of the environments, if there is a list.
         protocol: The protocol that was followed, if there was one.
         policy: The policy's name.
-        evidence: The SHA-256 of all actions, if they were kept.
+        evidence: The SHA-256 of all actions, if they were recorded.
         training_seed: The seed of the training run that made the policy.
-        training_steps: After how many agent steps of it, over all environments, the policy was
-            taken.
-        action_chunk: How many actions of each chunk that the policy returned were executed before
-            it was asked again; ``None`` where it returned single actions.
+        training_steps: The agent steps of that run until then, over all environments.
+        action_chunk: The number of actions of each chunk that were executed before the next call of
+            the policy; ``None`` if it returned single actions.
 
     >>> import gymnasium, numpy as np, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)
@@ -150,7 +149,7 @@ class Provenance:
         """The provenance of an evaluation on these environments.
 
         Raises:
-            TypeError, ValueError: If the policy's name is not a string that can be printed.
+            TypeError, ValueError: If the policy's name is not a printable string.
         """
         return cls(
             episodes_per_task,
@@ -168,10 +167,10 @@ class Provenance:
 
     @classmethod
     def from_dict(cls, data: Any) -> Provenance:
-        """The provenance that `to_dict` described, as it is read from a file.
+        """Reverses `to_dict`, for data from a file.
 
         Raises:
-            ValueError: If it is anything else.
+            ValueError: If ``data`` is not from `to_dict`.
         """
         names = {field.name for field in fields(cls)}
         if not isinstance(data, dict) or set(data) != names:
@@ -183,7 +182,7 @@ class Provenance:
 
 
 def check_training(seed: Any, steps: Any) -> dict[str, int | None]:
-    """The fields of a `Provenance` that say which training run made a policy.
+    """The fields of a `Provenance` for the training run that made a policy.
 
     Raises:
         ValueError: If one is neither ``None`` nor an integer of 0 or more.
@@ -203,7 +202,7 @@ def _protocol_of(data: Mapping[str, Any] | None) -> Protocol | None:
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and of `PACKAGES`, of those that are installed."""
+    """The versions of Python and of the installed `PACKAGES`."""
     found = {name: _version(name) for name in PACKAGES}
     known = {name: text for name, text in found.items() if text is not None}
     return {"python": platform.python_version(), **known}
@@ -230,14 +229,14 @@ def _spec(envs: Any) -> dict[str, Any] | None:
     return {name: described[name] for name in ("id", "kwargs")}
 
 
-# How much of the tasks each leaves out at either end.
+# The share of tasks that each leaves out at either end.
 AGGREGATES = {"mean": 0.0, "interquartile_mean": 0.25}
-# What is read of a result's file, in bytes.
+# The largest size of a result's file, in bytes.
 MAX_SIZE = 2**28
-# Keeps the bootstrap's streams apart from those of episodes with the same seed.
+# Keeps the bootstrap's streams independent of the episodes' with the same seed.
 _BOOTSTRAP = 1_000_003
-# What is estimated of each task and over all, and which stream of resamples it has: a normalised
-# return has the interval of the return.
+# The metrics, each with its stream of resamples: a normalised return has the interval of the
+# return.
 _STREAMS = {metric: column for column, metric in enumerate(METRICS)}
 _STREAMS["normalized"] = _STREAMS["return"]
 # The columns of a table.
@@ -248,7 +247,7 @@ _HEADS = {
     "normalized": "normalized",
     "length": "steps",
 }
-# How long a note, an author's name and the list of them may be.
+# The maximum lengths of a note, of an author's name and of the list of authors.
 _MAX_NOTE, _MAX_AUTHOR, _MAX_AUTHORS = 1000, 100, 30
 Result = TypeVar("Result", bound="StoredResult")
 
@@ -274,7 +273,7 @@ class StoredResult(abc.ABC):
         """The result that `to_dict` described.
 
         Raises:
-            ValueError: If it is of another format, such as that of an earlier version.
+            ValueError: If ``data`` has another format, such as an earlier version's.
         """
         found = data.get("format") if isinstance(data, Mapping) else data
         if found != cls.FORMAT:
@@ -287,19 +286,19 @@ class StoredResult(abc.ABC):
             raise ValueError(f"expected an evaluation: {exc}") from None
 
     def save(self, path: str | Path) -> None:
-        """Writes `to_dict` as JSON, or leaves the file that is there as it was.
+        """Writes `to_dict` as JSON; if that fails, an existing file is unchanged.
 
         Raises:
-            OSError: If it cannot be written, or is there and not a regular file.
+            OSError: If the file cannot be written, or exists and is not a regular file.
         """
         write_atomically(path, f"{json.dumps(self.to_dict(), indent=2)}\n".encode())
 
     @classmethod
     def load(cls: type[Result], path: str | Path) -> Result:
-        """Reads what `save` wrote.
+        """Reads a file that `save` wrote.
 
         Raises:
-            OSError: If it cannot be read.
+            OSError: If the file cannot be read.
             ValueError: If it is something else.
 
         >>> from mtwrappers import EvaluationResult
@@ -319,32 +318,32 @@ class StoredResult(abc.ABC):
 
 @dataclass(frozen=True, repr=False)
 class EvaluationResult(StoredResult):
-    """The episodes of an evaluation, and what they say of each task and of all.
+    """The episodes of an evaluation, with estimates for each task and overall.
 
     Intervals are over the episodes (over the trials in few-shot evaluation) of *one* policy: they
     say how precisely it was measured, not how much another training run would differ from it.
-    Success rates have Wilson intervals, those of several tasks or trials at their effective number,
-    and returns and lengths percentile bootstrap intervals; how often each covers the truth is
-    in the docs (Scores). Metrics that no episode has, such as success where infos do not
-    carry it, are ``None``. Returns are not normalised, so across tasks their aggregates say little
-    where reward scales differ; `normalized` has a score for that.
+    Success rates have Wilson intervals, at the effective number of values for several tasks or
+    trials; returns and lengths have percentile bootstrap intervals. Their coverage is documented
+    under Scores. Metrics that no episode has, such as success if infos do not report it, are
+    ``None``. Returns are not normalised, so their aggregates over tasks are not meaningful if
+    reward scales differ; see `normalized`.
 
     Args:
-        episodes: Every episode that counts.
+        episodes: All episodes of the evaluation.
         seed: Determines the resamples.
-        confidence: How likely an interval covers the truth, in (0, 1).
-        resamples: How many bootstrap resamples.
-        provenance: Where the episodes come from, as `evaluate` notes it. Results are equal whatever
-            it is.
-        note: Anything that is to be known of the result, see `described`; likewise.
-        authors: Who made it; likewise.
-        normalization: What returns are normalised by, if they are; see `normalized`.
+        confidence: The confidence level of the intervals, in (0, 1).
+        resamples: The number of bootstrap resamples.
+        provenance: The origin of the episodes, recorded by `evaluate`. It does not affect whether
+            results are equal.
+        note: A comment on the result, see `described`; likewise.
+        authors: The authors of the result; likewise.
+        normalization: The normalization of returns, if any; see `normalized`.
 
     Raises:
-        TypeError: If the episodes are no sequence of `Episode`, the seed is no integer, or the note
-            or an author is not a string.
+        TypeError: If the episodes are not a sequence of `Episode`, the seed is not an integer, or
+            the note or an author is not a string.
         ValueError: If there is no episode, a number is out of range, the note or an author is too
-            long or cannot be printed, or a task has no range to normalise returns by.
+            long or not printable, or a task has no range to normalise returns by.
 
     >>> from mtwrappers.evaluation import Episode
     >>> from mtwrappers import EvaluationResult
@@ -391,13 +390,12 @@ class EvaluationResult(StoredResult):
     ) -> EvaluationResult:
         """The same result with another note or other authors.
 
-        They are saved and printed with it. Nothing else depends on them: it is equal to the result
-        without them, and is verified in the same way.
+        They are saved and printed with the result. Nothing else depends on them: it is equal to the
+        result without them, and is verified in the same way.
 
         Args:
-            note: Anything that is to be known of it, at most 1000 printable characters in one line.
-                ``None`` leaves it as it is.
-            authors: Who made it, at most 30 names. Likewise.
+            note: A comment of at most 1000 printable characters in one line. ``None`` keeps it.
+            authors: At most 30 names. ``None`` keeps them.
 
         Raises:
             TypeError, ValueError: If they are anything else.
@@ -417,18 +415,18 @@ class EvaluationResult(StoredResult):
     ) -> EvaluationResult:
         """The same result with the metric ``"normalized"``: ``(return - low) / (high - low)``.
 
-        For sets of environments that do not say what a success is, and whose returns have different
-        scales. It is not clipped to [0, 1]. Intervals are those of returns, on that scale: the low
-        and the high return count as exact.
+        It is for environments that report no success and whose returns have different scales. It is
+        not clipped to [0, 1]. Intervals are those of returns, rescaled: the low and the high return
+        are treated as exact.
 
         Args:
-            ranges: ``(low, high)`` of each task, by its name. Those of other tasks are left out.
-            low: Or a result of the same tasks, such as that of a random policy, whose mean returns
-                are taken; together with ``high``.
-            high: Likewise, such as that of an expert.
+            ranges: ``(low, high)`` of each task, by name. Ranges of other tasks are ignored.
+            low: Instead of ranges, a result on the same tasks, such as a random policy's, whose
+                mean returns are used; together with ``high``.
+            high: Likewise, such as an expert's.
 
         Raises:
-            TypeError: If there are both ranges and results or only one result, or they are of
+            TypeError: If both ranges and results are given, or only one result, or they have
                 another type.
             ValueError: If a task has no range, a number is not finite, ``low`` is not less than
                 ``high``, or the results were measured in other environments.
@@ -466,7 +464,7 @@ class EvaluationResult(StoredResult):
         return {task: tuple(sorted(own, key=place)) for task, own in found.items()}
 
     def of_task(self, task: str) -> tuple[Episode, ...]:
-        """The episodes of a task, in their order.
+        """The episodes of a task, in order.
 
         Raises:
             ValueError: If there is no such task.
@@ -477,19 +475,18 @@ class EvaluationResult(StoredResult):
 
     @cached_property
     def per_task(self) -> dict[str, Estimates]:
-        """The mean of each metric of each task, by the task's name and the metric's."""
+        """The mean of each metric of each task, by the names of task and metric."""
         return {
             task: self._estimates([self.of_task(task)], 0.0, i) for i, task in enumerate(self.tasks)
         }
 
     @cached_property
     def per_goal(self) -> dict[str, dict[int, Estimates]]:
-        """Like `per_task`, of each goal: by the task's name, the goal and the metric's name.
+        """Like `per_task`, but per goal: by the names of task, goal and metric.
 
-        A goal is its task state (on Meta-World its place in the benchmark's list). Where goals are
-        continuous or there are no task states, each episode has a goal of its own, and each trial
-        of few-shot evaluation: it is then the number of the episode within its task, or of the
-        trial.
+        A goal is a task state (on Meta-World its index in the benchmark's list). If goals are
+        continuous or there are no task states, each episode (or trial of few-shot evaluation) has
+        its own goal, named by the number of the episode within its task, or of the trial.
         """
         place = itertools.count(len(self.tasks) + len(AGGREGATES))
         return {
@@ -512,7 +509,7 @@ class EvaluationResult(StoredResult):
 
     @cached_property
     def overall(self) -> dict[str, Estimates]:
-        """``"mean"`` and ``"interquartile_mean"`` of the tasks' means, by the metric's name.
+        """``"mean"`` and ``"interquartile_mean"`` of the tasks' means, by the name of the metric.
 
         The interquartile mean leaves out a quarter of the tasks at either end.
         """
@@ -538,7 +535,7 @@ class EvaluationResult(StoredResult):
             if metric.startswith("success"):
                 estimates[metric] = trimmed_rate(samples, trim, self.confidence)
                 continue
-            # A stream each, so that no number depends on which was asked for first.
+            # Each has its own stream, so that no number depends on the order of access.
             key = (_BOOTSTRAP, place, column)
             rng = Generator(PCG64(SeedSequence(self.seed, spawn_key=key)))
             estimates[metric] = estimate(samples, trim, rng, self.confidence, self.resamples)
@@ -559,10 +556,10 @@ class EvaluationResult(StoredResult):
 
     @cached_property
     def headline(self) -> dict[str, Estimate] | None:
-        """The success rates that the protocol asks for, by what they are averaged over.
+        """The success rates that the protocol defines, by what they are averaged over.
 
-        The first is the headline; ``"tasks"``, ``"groups"`` or the name of a group. ``None``
-        without a protocol, or where not all of its episodes are there.
+        The first is the headline; keys are ``"tasks"``, ``"groups"`` or the name of a group. It is
+        ``None`` without a protocol, or if episodes are missing.
         """
         protocol = self.protocol
         if protocol is None or len(self.episodes) != episodes_needed(protocol):
@@ -580,7 +577,7 @@ class EvaluationResult(StoredResult):
 
     @property
     def action_chunk(self) -> int | None:
-        """How many actions of each of the policy's chunks were executed; ``None`` without any."""
+        """The number of executed actions per chunk; ``None`` for single actions."""
         return None if self.provenance is None else self.provenance.action_chunk
 
     @property
@@ -590,7 +587,7 @@ class EvaluationResult(StoredResult):
 
     @property
     def has_success(self) -> bool:
-        """Whether any episode says whether it succeeded."""
+        """Whether any episode records success."""
         return self.overall["mean"]["success_once"] is not None
 
     def __repr__(self) -> str:
@@ -662,35 +659,35 @@ class EvaluationResult(StoredResult):
     def plot(self, path: str | Path, title: str = "", note: str = "") -> None:
         """Draws the success of every task with its interval.
 
-        Where there is none it draws the normalised return, or the return.
+        Without success, it draws the normalised return, or the return.
 
         Args:
-            path: Where to write the image; its suffix says which kind.
-            title: Above the plot.
-            note: Below it, such as ``"interrupted: 7 of 50 episodes"``.
+            path: The image file; its suffix sets the format.
+            title: The title.
+            note: A line below the plot, such as ``"interrupted: 7 of 50 episodes"``.
         """
         intervals = f"lines: {self.confidence:.0%} intervals over {self.unit}"
         footer = f"{note}\n{intervals}" if note else intervals
         plot.draw_bars(Path(path), self.per_task, self.overall, title, footer)
 
     def plot_goals(self, path: str | Path, title: str = "") -> None:
-        """Draws which goals succeed and which fail, a panel per task, seen from above.
+        """Draws which goals succeed and which fail, in a panel per task, seen from above.
 
-        Each goal is where the object has to go, with a line from where it starts; see
-        `MetaWorldMTEnv.object_position` for what that is of each class. In reach the hand has to go
-        there, and there is no line. The success is the one that the protocol asks for, at any
-        step without one. Positions are read from environments that are made again as the
-        provenance says and reset to each goal, which takes some 10 ms each.
+        Each goal has a line from the start position of the object; see
+        `MetaWorldMTEnv.object_position` for the object of each class. In reach, the hand itself has
+        to reach the goal, and there is no line. Success is defined by the protocol; without one, it
+        is success at any step. Positions are read from environments that are rebuilt from the
+        provenance and reset to each goal, which takes about 10 ms each.
 
         Args:
-            path: Where to write the image; its suffix says which kind.
-            title: Above the plot.
+            path: The image file; its suffix sets the format.
+            title: The title.
 
         Raises:
             DependencyNotInstalled: If Meta-World or matplotlib is not installed.
-            ValueError: If the episodes are not of Meta-World or do not say whether they succeeded;
-                or (a `VerificationError`) if the environments cannot be made again, have other
-                goals, or the goals of few-shot trials are continuous.
+            ValueError: If the episodes are not Meta-World's or do not record success; or (a
+                `VerificationError`) if the environments cannot be rebuilt or have other goals, or
+                the goals of few-shot trials are continuous.
         """
         made = self.provenance
         if made is None or not self.has_success:
@@ -717,7 +714,7 @@ class EvaluationResult(StoredResult):
         plot.draw_goals(Path(path), tasks, title)
 
     def _succeeded(self, episode: Episode) -> bool:
-        """Whether an episode is a success: as its protocol says, or at any step."""
+        """Whether an episode is a success, by its protocol or else at any step."""
         if self.protocol is None:
             return bool(episode.success_once)
         return succeeded(episode, self.protocol)
@@ -725,18 +722,18 @@ class EvaluationResult(StoredResult):
 
 @dataclass(frozen=True, repr=False)
 class FewShotResult(StoredResult):
-    """The episodes that a policy adapted on, and those that it was then evaluated on.
+    """The adaptation episodes of a policy, and its evaluation episodes afterwards.
 
-    Intervals are over trials: the episodes of one trial share a goal and what was learnt.
+    Intervals are over trials, because the episodes of a trial share a goal and an adapted policy.
 
     Args:
         adaptation: The episodes of adaptation. A policy whose ``adapt`` is called once has not yet
             adapted in any of them.
-        evaluation: The episodes after it.
-        trials: The numbers that decided which episodes were run, if `few_shot_evaluate` did.
+        evaluation: The episodes after adaptation.
+        trials: The numbers that determine the episodes, if `few_shot_evaluate` ran them.
 
     Raises:
-        ValueError: If there is a protocol, and these are not its trials.
+        ValueError: If there is a protocol, and ``trials`` are missing or not the protocol's.
 
     >>> import gymnasium, numpy as np
     >>> from mtwrappers import few_shot_evaluate
@@ -773,18 +770,18 @@ class FewShotResult(StoredResult):
         """The same result with another note or other authors; see `EvaluationResult.described`.
 
         Raises:
-            TypeError, ValueError: As there.
+            TypeError, ValueError: As in `EvaluationResult.described`.
         """
         return replace(self, evaluation=self.evaluation.described(note=note, authors=authors))
 
     @property
     def episodes(self) -> tuple[Episode, ...]:
-        """All episodes: those of adaptation, and then the others."""
+        """All episodes, adaptation first."""
         return (*self.adaptation.episodes, *self.evaluation.episodes)
 
     @cached_property
     def by_episode(self) -> tuple[EvaluationResult, ...]:
-        """A result for each place in a trial: the first is before any adaptation."""
+        """A result for each episode number of the trials: the first is before any adaptation."""
         both = self.episodes
         settings = (self.evaluation.seed, self.evaluation.confidence, self.evaluation.resamples)
         places: dict[int, list[Episode]] = {}
@@ -794,10 +791,10 @@ class FewShotResult(StoredResult):
 
     @cached_property
     def unadapted(self) -> EvaluationResult:
-        """The episodes before any adaptation, to `compare` with those after it.
+        """The episodes before any adaptation, to `compare` with later ones.
 
-        With ``adapt`` these are the episodes until its first call, with a memory the first of each
-        trial. They name no evidence, which is that of all episodes.
+        For a policy with ``adapt``, these are the episodes before its first call, otherwise the
+        first of each trial. They have no evidence, because that covers all episodes.
         """
         first = 1
         if self.trials is not None and self.trials.adapts:
@@ -809,7 +806,7 @@ class FewShotResult(StoredResult):
 
     @property
     def adaptation_length(self) -> int:
-        """How many of `by_episode` are adaptation."""
+        """The number of adaptation episodes in `by_episode`."""
         return len({episode.number for episode in self.adaptation.episodes})
 
     def __str__(self) -> str:
@@ -844,8 +841,8 @@ class FewShotResult(StoredResult):
         """Draws success (or return) by episode of the trial, for each task and on average.
 
         Args:
-            path: Where to write the image; its suffix says which kind.
-            title: Above the plot.
+            path: The image file; its suffix sets the format.
+            title: The title.
         """
         metric = "success_once" if self.evaluation.has_success else "return"
         means = [step.overall["mean"][metric] for step in self.by_episode]
@@ -860,7 +857,7 @@ AnyResult: TypeAlias = EvaluationResult | FewShotResult
 
 
 def chunk_text(action_chunk: int | None) -> str:
-    """How many actions of a chunk were executed, for people."""
+    """The number of executed actions per chunk, for display."""
     if action_chunk is None:
         return "no chunks of actions"
     return f"{action_chunk} action{'s' * (action_chunk > 1)} of each chunk executed"
@@ -873,7 +870,7 @@ def check_confidence(confidence: Any) -> None:
 
 
 def _text(value: Any, what: str, least: int, most: int) -> str:
-    """A text that can be printed in one line, of so many characters."""
+    """Checks that a text has ``least`` to ``most`` printable characters."""
     if not is_printable(check_string(value, what)) or not least <= len(value) <= most:
         raise ValueError(
             f"{what} must be {least} to {most} printable characters, got "
@@ -891,7 +888,7 @@ def _authors(value: Any) -> tuple[str, ...]:
 
 
 def _described_line(note: str, authors: Sequence[str]) -> str:
-    """The authors and the note in 80 columns; what is longer is in the file."""
+    """The authors and the note, truncated to 80 columns."""
     parts = {"by": ", ".join(authors), "note": note}
     line = "; ".join(f"{head}: {text}" for head, text in parts.items() if text)
     return line if len(line) <= 80 else f"{line[:77]}..."
@@ -920,9 +917,9 @@ def _check_reference(result: EvaluationResult, one: EvaluationResult, name: str)
 
 
 def _terms(of: Provenance) -> dict[str, Any]:
-    """The ways in which results whose returns are compared must not differ."""
+    """The settings that must be equal for returns to be compared."""
     env_id, kwargs = determining(of.spec) if of.spec else (None, {})
-    counts = ("num_envs", "envs_per_task")  # how many environments there are changes no return
+    counts = ("num_envs", "envs_per_task")  # they do not affect returns
     return {
         "protocol": of.protocol and of.protocol.label,
         "max_episode_steps of the evaluation": of.max_episode_steps,
@@ -946,8 +943,8 @@ def _reference(result: EvaluationResult) -> Reference:
 def _samples(episodes: Sequence[Episode], name: str) -> Values | None:
     """The independent values ``(n,)`` of a metric, or ``None`` where no episode has it.
 
-    Episodes of one trial share their goal and what was learnt, so they count as one value: their
-    mean. An episode that does not say whether it succeeded, among others that do, did not.
+    Episodes of one trial share a goal and an adapted policy, so they count as one value, their
+    mean. An episode that does not record success counts as a failure if other episodes record it.
     """
     values = [episode.metric(name) for episode in episodes]
     if all(value is None for value in values):
@@ -956,7 +953,7 @@ def _samples(episodes: Sequence[Episode], name: str) -> Values | None:
 
 
 def by_unit(episodes: Sequence[Episode], values: Sequence[float]) -> Values:
-    """The mean of each trial, or the values as they are where episodes stand alone."""
+    """The mean of each trial, or the values unchanged if there are no trials."""
     units: dict[Any, list[float]] = {}
     for i, (episode, value) in enumerate(zip(episodes, values, strict=True)):
         unit = ("episode", i) if episode.trial is None else ("trial", episode.trial)
@@ -969,12 +966,12 @@ def _plain(estimates: Estimates) -> dict[str, Any]:
 
 
 def table(head: str, rows: Sequence[tuple[str, int, Estimates]], confidence: float) -> list[str]:
-    """Rows of estimates as lines, in 80 columns for all of Meta-World's classes.
+    """Formats rows of estimates as lines, in 80 columns for all of Meta-World's classes.
 
-    Success rates have their intervals beside them, and returns where no success is known. Metrics
-    that no row has get no column.
+    Success rates have intervals, and so do returns if no success is recorded. Metrics that no row
+    has are left out.
 
-    A row is a label, how many episodes, and the estimates; ``head`` stands above the labels.
+    A row is a label, the number of episodes, and the estimates; ``head`` is the head of the labels.
     """
     known = [m for m in _HEADS if any(found.get(m) is not None for _, _, found in rows)]
     no_success = known[0] == "return"
@@ -1010,7 +1007,7 @@ def _cell(metric: str, found: Estimate | None, with_interval: bool) -> str:
 def _protocol_lines(
     protocol: Protocol, found: Mapping[str, Estimate] | None, episodes: int, confidence: float
 ) -> list[str]:
-    """The lines below a table: the protocol and its numbers, or how many episodes are missing."""
+    """The lines below a table: the protocol with its score, or that episodes are missing."""
     where, success = conditions(protocol)
     head = [f"protocol {protocol.label}", f"on {where}: success {success}"]
     if found is None:
@@ -1019,7 +1016,7 @@ def _protocol_lines(
 
 
 def conditions(protocol: Protocol) -> tuple[str, str]:
-    """The tasks that a protocol measures on, and when an episode is a success, for people."""
+    """The tasks of a protocol, and its definition of success, for display."""
     when = {"any": "at any step", "last": "at the last step"}
     of_class = f" {protocol.env_name}" if protocol.env_name else ""
     where = f"{protocol.benchmark}{'-test' * (protocol.kind == 'test')}{of_class}"

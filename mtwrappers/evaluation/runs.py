@@ -1,7 +1,7 @@
-"""Training runs of methods: whose each result is, which are the last, and whether they compare.
+"""Training runs of methods: the results of each run, its last one, and whether runs are comparable.
 
-A result is of one training run. Runs of a method differ in ``training_seed``, results of one run in
-``training_steps``. A result that names no seed is a run by itself.
+A result belongs to one training run. Runs of a method differ in ``training_seed``, results of one
+run in ``training_steps``. A result without a seed is a run of its own.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from mtwrappers.evaluation.result import AnyResult, EvaluationResult, FewShotRes
 from mtwrappers.metaworld.benchmarks import NUM_CLASSES
 from mtwrappers.metaworld.spec import SIMULATION, determining
 
-# What one training run has made: one network for all tasks, or one per task.
+# Whether a training run makes one network for all tasks, or one per task.
 Networks: TypeAlias = Literal["all_tasks", "per_task"]
-# The results of each policy, by its name: in a list, or by what errors call them.
+# The results of each policy, by its name: in a list, or by their names in errors.
 Policies: TypeAlias = Mapping[str, Sequence[AnyResult] | Mapping[str, AnyResult]]
 
 
 class IncomparableError(ValueError):
-    """Results were measured in different ways, so they say nothing of the policies together."""
+    """Results were measured in different ways, so the policies cannot be compared."""
 
 
 class Run(NamedTuple):
-    """A training run at some point, as a result has measured it.
+    """A training run at one point, as measured by a result.
 
     Args:
         label: The name of the result in errors, such as its file.
-        result: Its episodes; of a `FewShotResult` those after adaptation.
-        budget: How many episodes each trial adapts on and counts, of a `FewShotResult`.
-        few_shot: The `FewShotResult` that the episodes are of.
+        result: The episodes; for a `FewShotResult`, those after adaptation.
+        budget: The numbers of adaptation and evaluation episodes per trial of a `FewShotResult`.
+        few_shot: The `FewShotResult`, if it is one.
     """
 
     label: str
@@ -48,7 +48,7 @@ class Run(NamedTuple):
 
     @property
     def steps(self) -> int | None:
-        """After how many agent steps of the training this was, if it is known."""
+        """The agent steps of training until then, if they are known."""
         provenance = self.result.provenance
         return None if provenance is None else provenance.training_steps
 
@@ -57,9 +57,9 @@ def by_policy(results: Mapping[str, AnyResult]) -> dict[str, dict[str, AnyResult
     """Groups results by the names of their policies.
 
     Args:
-        results: By what errors call them, such as their files. It is also the name of a policy that
-            has none. Results of a policy that differ in their ``action_chunk`` are of policies of
-            their own, whose names say which.
+        results: The results by their names in errors, such as files, which also name policies
+            without a name. Results of a policy with different ``action_chunk`` are treated as
+            separate policies, with the chunk in their names.
     """
     met: dict[str, dict[int | None, dict[str, AnyResult]]] = {}
     for label, result in results.items():
@@ -78,8 +78,8 @@ def runs_of(policies: Policies) -> dict[str, list[Run]]:
 
     Raises:
         TypeError: If the policies are not a dict of results.
-        ValueError: If a policy has no result, or one says nothing of success or has an episode
-            twice.
+        ValueError: If a policy has no result, or a result does not record success or contains an
+            episode twice.
     """
     given = check_mapping(policies, "policies").items()
     return {name: list(_checked(name, results)) for name, results in given}
@@ -118,7 +118,7 @@ def _checked(name: str, results: Any) -> Iterator[Run]:
 
 
 def repeated(runs: Iterable[Run], networks: Networks) -> str:
-    """Which two results are of one training seed at the same training steps, or nothing.
+    """The reason if two results have the same training seed and steps, or ``""``.
 
     With a network per task, results of different tasks are of different networks.
     """
@@ -133,9 +133,9 @@ def repeated(runs: Iterable[Run], networks: Networks) -> str:
 
 
 def last_of(runs: Sequence[Run], networks: Networks) -> tuple[list[Run], str]:
-    """The results at the end of each training run, and why they are not of equal training.
+    """The results at the end of each training run, and the reason if their training differs.
 
-    A run ends where its training steps are the most. The reason is empty if all end alike.
+    A run ends at its largest training steps. The reason is ``""`` if all runs end at the same.
     """
     ends: dict[Any, Run] = {}
     for one in runs:
@@ -166,16 +166,17 @@ def comparable(
     *,
     unadapted: bool = False,
 ) -> tuple[dict[str, list[Run]], str]:
-    """The runs of each policy at their ends, and with ``force`` why they are not comparable.
+    """The last runs of each policy, and with ``force`` the reason if they are not comparable.
 
     Args:
-        policies: The runs of each, by its name.
-        networks: What a training run has made.
-        force: Return the reason instead of raising it.
-        unadapted: Take the episodes before any adaptation, which are no score of their protocol.
+        policies: The runs of each policy, by name.
+        networks: Whether a training run makes one network for all tasks, or one per task.
+        force: Whether to return the reason instead of raising an error.
+        unadapted: Whether to accept episodes before any adaptation, which are not a score of their
+            protocol.
 
     Raises:
-        IncomparableError: If they are not, without ``force``.
+        IncomparableError: If they are not comparable, without ``force``.
     """
     reason, last = "", {}
     for name, runs in policies.items():
@@ -193,7 +194,7 @@ def comparable(
 def _why_incomparable(
     policies: Sequence[Sequence[Run]], networks: Networks, unadapted: bool
 ) -> str:
-    """Why the results of some policies do not compare, or nothing."""
+    """The reason why the results of policies are not comparable, or ``""``."""
     every = [one for of in policies for one in of]
     measured = measured_unlike(policies, networks)
     whole = [one for one in every if not (unadapted and _is_unadapted(one.result))]
@@ -201,7 +202,7 @@ def _why_incomparable(
 
 
 def measured_unlike(policies: Sequence[Sequence[Run]], networks: Networks) -> str:
-    """How results were measured in different ways, or nothing."""
+    """The first difference in how results were measured, or ``""``."""
     every = [one for of in policies for one in of]
     if networks == "all_tasks":
         return next(_differ(every, [one.result.tasks for one in every]), "")
@@ -217,15 +218,16 @@ def measured_unlike(policies: Sequence[Sequence[Run]], networks: Networks) -> st
 
 
 def chunks_differ(runs: Sequence[Run]) -> str:
-    """Which results of one policy execute another number of actions of each chunk, or nothing."""
+    """The reason if results of one policy differ in ``action_chunk``, or ``""``."""
     chunks = [one.result.action_chunk for one in runs]
     return next(_unlike("action_chunk of one policy", chunks, runs), "")
 
 
 def duplicate(results: Sequence[Run]) -> str:
-    """Which two are one result, or nothing: runs of their own never come to equal episodes.
+    """The reason if two results are the same one, or ``""``.
 
-    Actions that were kept distinguish policies that never get any reward.
+    Different runs never have equal episodes. Recorded actions distinguish policies that never get
+    any reward.
     """
     met: dict[Any, Run] = {}
     for one in results:
@@ -244,7 +246,7 @@ def duplicate(results: Sequence[Run]) -> str:
 
 
 def incomplete(results: Sequence[Run], networks: Networks) -> str:
-    """Which result has not all the episodes that its protocol counts, or nothing."""
+    """The reason if a result lacks episodes of its protocol, or ``""``."""
     for label, result, *_ in results:
         if result.protocol is None or result.headline is not None:
             continue
@@ -280,7 +282,7 @@ def _is_unadapted(result: EvaluationResult) -> bool:
 
 
 def _differ(results: Sequence[Run], tasks: Sequence[Sequence[str]]) -> Iterator[str]:
-    """How results of these tasks each were measured in different ways."""
+    """Yields the differences in how results on these tasks were measured."""
     protocols = [one.result.protocol for one in results]
     labels = ["none" if one is None else one.label for one in protocols]
     yield from _unlike("protocols", labels, results)
@@ -300,7 +302,7 @@ def _differ(results: Sequence[Run], tasks: Sequence[Sequence[str]]) -> Iterator[
 
 
 def _origins_differ(described: Sequence[Provenance], results: Sequence[Run]) -> Iterator[str]:
-    """Where the environments or the simulations of results are different."""
+    """Yields the differences of environments and simulations between results."""
     specs = [determining(one.spec) if one.spec else ("none", {}) for one in described]
     yield from _unlike("id", [env_id for env_id, _ in specs], results)
     kwargs = [own for _, own in specs]
@@ -311,7 +313,7 @@ def _origins_differ(described: Sequence[Provenance], results: Sequence[Run]) -> 
 
 
 def _unlike(what: str, values: Sequence[Any], results: Sequence[Run]) -> Iterator[str]:
-    """The first value, and the first that is another one, if there is one."""
+    """Yields the first value and the first different one, if there is one."""
     for value, one in zip(values, results, strict=True):
         if value != values[0]:
             yield f"{what} {values[0]} and {value} ({one.label})"
@@ -319,10 +321,10 @@ def _unlike(what: str, values: Sequence[Any], results: Sequence[Run]) -> Iterato
 
 
 def common_tasks(policies: Sequence[Sequence[Run]], networks: Networks) -> list[str]:
-    """The tasks that all results have; with a network per task, that each policy has.
+    """The tasks that all results have; with a network per task, that all policies have.
 
     Raises:
-        IncomparableError: If there is none.
+        IncomparableError: If there are none.
     """
     if networks == "all_tasks":
         owners = [set(one.result.tasks) for of in policies for one in of]

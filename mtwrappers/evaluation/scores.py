@@ -1,4 +1,4 @@
-"""Scores of methods over their training runs: per task, per group and over all, as a table."""
+"""Scores of methods over their training runs: per task, per group and overall, as a table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TYPESET: Mapping[str, Callable[[Grid], str]] = {
     "markdown": as_markdown,
     "latex": as_latex,
 }
-# How intervals over each unit are made, and who says so.
+# The method of intervals over each unit, with its source.
 _EFFECTIVE = "Korn & Graubard 1998; Franco et al. 2019"
 _OVER_EPISODES = f"Wilson's (1927) at the effective number ({_EFFECTIVE})"
 _OVER_RUNS = f"Wilson's (1927) at the effective number with Student's quantile ({_EFFECTIVE})"
@@ -61,19 +61,19 @@ class Score:
     """The success rates of a method.
 
     Args:
-        runs: How many training runs there are; with ``runs="per_task"`` how many results.
-        episodes: How many episodes count in all.
-        training_seeds: Of the runs, those that are known.
-        training_steps: After how many agent steps of training, if it is known.
-        unit: Of what intervals are over: ``"episodes"`` or ``"trials"`` of a single run, ``"runs"``
-            (each a network for all tasks) or ``"runs of each task"``.
+        runs: The number of training runs; with ``runs="per_task"`` the number of results.
+        episodes: The total number of episodes.
+        training_seeds: The known training seeds of the runs.
+        training_steps: The agent steps of training, if they are known.
+        unit: The unit that intervals are over: ``"episodes"`` or ``"trials"`` of a single run,
+            ``"runs"`` (each a network for all tasks) or ``"runs of each task"``.
         tasks: The rate at each task.
-        groups: The mean of each group of tasks that the protocol names.
-        overall: The ``"mean over tasks"`` (or what the protocol takes means over) and the
+        groups: The mean of each group of tasks of the protocol.
+        overall: The ``"mean over tasks"`` (or the means of the protocol) and the
             ``"interquartile mean"``.
-        counts: How many of ``unit`` there are of each task.
-        action_chunk: How many actions of each of the method's chunks were executed; ``None`` where
-            it returned single actions.
+        counts: The number of units of each task.
+        action_chunk: The number of executed actions per chunk; ``None`` if the policy returned
+            single actions.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, scores
     >>> def result(*successes):
@@ -98,15 +98,15 @@ class Score:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of some methods, measured alike; its string is a table in 80 columns.
+    """The scores of methods that were measured in the same way; ``str`` is a table in 80 columns.
 
     Args:
-        methods: The score of each, by its name.
+        methods: The score of each method, by name.
         protocols: The protocols that were followed; with ``runs="per_task"`` perhaps one per task.
-        adaptation: How many episodes each trial adapts on, and how many it counts, in few-shot
-            evaluation.
-        forced: Why the results are not comparable; empty if they are.
-        confidence: Of the intervals.
+        adaptation: The numbers of adaptation episodes and of evaluation episodes of each trial, in
+            few-shot evaluation.
+        forced: The reason why the results are not comparable; empty if they are.
+        confidence: The confidence level of the intervals.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, scores
     >>> def result(*successes):
@@ -132,14 +132,14 @@ class Scores:
         return (*_warning(self), *_caption(self))
 
     def format(self, format: Format = "table", *, tasks: bool = True) -> str:
-        """The scores with their intervals and the caption.
+        """Formats the scores with their intervals and the caption.
 
         Args:
             format: ``"table"`` for a terminal, ``"markdown"`` (as GitHub renders it), ``"latex"``
                 (needs the package ``booktabs``) or ``"csv"``: a row per method and task, group or
-                mean, with full precision and the caption's facts as columns. Names cannot inject
-                anything into either; in CSV one that begins like a formula has a ``'`` before it.
-            tasks: Whether to include the single tasks.
+                mean, with full precision and the caption's facts as columns. Names are escaped in
+                every format; in CSV, a name that begins like a formula gets a ``'`` in front.
+            tasks: Whether to include single tasks.
 
         Raises:
             TypeError, ValueError: If an argument is none of these.
@@ -160,31 +160,30 @@ def scores(
 ) -> Scores:
     """Computes the success rates of methods over their training runs.
 
-    An episode is a success if its protocol says so; without a protocol, if any step was one. Of a
-    `FewShotResult`, the episodes after adaptation count.
+    Success is defined by the protocol; without a protocol, an episode is a success if any step was
+    one. For a `FewShotResult`, the episodes after adaptation count.
 
-    **Several results of a method** are taken for training runs with different seeds, and intervals
-    are over runs: they say what another set of runs would give. Of a run that was evaluated at
-    several ``training_steps``, the last counts; all runs of a method end at the same step. A run is
-    one network for all tasks unless ``runs="per_task"``.
+    **Several results of a method** are treated as training runs with different seeds, and intervals
+    are over runs: they say what another set of runs would give. If a run was evaluated at several
+    ``training_steps``, the last one counts; all runs of a method must end at the same step. A run
+    is one network for all tasks unless ``runs="per_task"``.
 
     **A single run** has intervals over its episodes (over trials in few-shot evaluation): they say
-    how precisely this run was measured, and nothing of another one.
+    how precisely this run was measured, and nothing about other runs.
 
     Args:
         policies: The results of each method, by its name: a list of `EvaluationResult` or
-            `FewShotResult`, or a dict of them by what errors are to call them, such as their files.
-        runs: What a training run has made: one network for ``"all_tasks"``, or one ``"per_task"``.
-        force: Put side by side what is not comparable, on the tasks that all have; `Scores.forced`
-            says why.
-        confidence: How likely the intervals cover the truth, in (0, 1).
+            `FewShotResult`, or a dict of them by their names in errors, such as file names.
+        runs: Whether a training run makes one network for ``"all_tasks"``, or one ``"per_task"``.
+        force: Whether to accept results that are not comparable, on the tasks that all have;
+            `Scores.forced` is then the reason.
+        confidence: The confidence level of the intervals, in (0, 1).
 
     Raises:
-        IncomparableError: If the results are not comparable, as `compare` describes it, of all
-            methods together.
+        IncomparableError: As in `compare`, for all methods together.
         TypeError: If the policies are not a dict of such results.
-        ValueError: If there is none, one says nothing of success or has an episode twice, or an
-            argument is out of range.
+        ValueError: If there are no results, a result does not record success or contains an episode
+            twice, or an argument is out of range.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult
     >>> from mtwrappers.evaluation import scores
@@ -217,7 +216,7 @@ def score_of(
     networks: Networks,
     confidence: float,
 ) -> Score:
-    """That of a method, from its runs at their ends."""
+    """The score of a method, from its last runs."""
     each = [[_rates(one, task) for one in of if task in one.result.tasks] for task in tasks]
     whole = networks == "all_tasks"
     single = all(len(own) == 1 for own in each)
@@ -296,7 +295,7 @@ def _grid(found: Scores, with_tasks: bool) -> Grid:
 
 
 def _number(one: Score) -> str:
-    """Of what the intervals of a method are over."""
+    """The unit of a method's intervals, with the number of runs."""
     return f"{one.runs} {one.unit}" if one.unit == "runs" else one.unit
 
 
@@ -339,7 +338,7 @@ def _estimates(one: Score) -> list[Estimate]:
 
 
 def measured(protocols: Sequence[Protocol], adaptation: tuple[int, int] | None) -> str:
-    """How results of these protocols, and of this many episodes in each trial, were measured."""
+    """A description of how results were measured: protocols, and episodes of adaptation."""
     known = [conditions(one) for one in protocols]
     text = " or ".join(dict.fromkeys(when for _, when in known) or ["at any step"])
     if adaptation is not None:
@@ -362,7 +361,7 @@ def _described(one: Score) -> str:
 
 
 def chunks_said(one: Score) -> str:
-    """How many actions of each chunk were executed, at the end of a sentence."""
+    """The number of executed actions per chunk, as the end of a sentence."""
     return "" if one.action_chunk is None else f", {chunk_text(one.action_chunk)}"
 
 
@@ -382,7 +381,7 @@ def runs_text(one: Score) -> str:
 
 
 def as_csv(rows: Iterable[Mapping[str, str | float | None]]) -> str:
-    """Rows with the same columns each, from which no spreadsheet takes a formula."""
+    """Formats rows with the same columns; values cannot be formulas in a spreadsheet."""
     text = io.StringIO()
     writer: csv.DictWriter[str] | None = None
     for row in rows:
@@ -422,7 +421,7 @@ def records(found: Scores, with_tasks: bool) -> Iterator[dict[str, str | float |
 
 
 def _number_of(found: Scores, one: Score, over: str, name: str) -> int:
-    """How many units a row's interval is over: all episodes, or the runs (the fewest of a task)."""
+    """The number of units of a row's interval: all episodes, or the smallest number of runs."""
     tasks = {name} if over == "task" else set(one.counts)
     if over == "group":
         tasks &= set(dict(found.protocols[0].groups)[name])
@@ -431,13 +430,13 @@ def _number_of(found: Scores, one: Score, over: str, name: str) -> int:
 
 
 def _way(unit: Unit, name: str) -> str:
-    """How the interval of a row is made."""
+    """The method of a row's interval."""
     clips = name == _TRIMMED and "runs" in unit
     return f"{_INTERVALS[unit]}, {_CLIPPED}" if clips else _INTERVALS[unit]
 
 
 def _cell(value: str | float | None) -> str | float | None:
-    """A value that no spreadsheet takes for a formula."""
+    """Escapes a value that a spreadsheet would take for a formula."""
     if not isinstance(value, str):
         return value
     value = printable(value)

@@ -37,11 +37,11 @@ from numpy.typing import NDArray
 Values: TypeAlias = NDArray[np.float64]
 # A value, and both ends of its interval.
 Interval: TypeAlias = tuple[Values, Values, Values]
-# From the values ``(..., n)`` of each task, of both policies, to numbers ``(...,)``.
+# A function of the values ``(..., n)`` of each task of two policies, returning ``(...,)``.
 Statistic: TypeAlias = Callable[[Sequence[Values], Sequence[Values]], Values]
-# Two successes and two failures differ by chance in an eighth of all cases: no interval says so.
+# Two successes and two failures differ by chance in an eighth of all cases: too few values.
 LEAST_VALUES = 3
-# From here on the bootstrap of whole runs covers what it says.
+# With this many runs, the bootstrap of whole runs has its nominal coverage.
 LEAST_RUNS = 5
 # By the unit and how many runs there are of each policy, how often the bootstrap's intervals for
 # 95 % cover the truth, as `benchmarks.coverage` simulates it.
@@ -61,12 +61,12 @@ _AT_A_TIME = 500
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and the interval it is believed to be in.
+    """A point estimate with its confidence interval.
 
     Args:
         value: The point estimate.
-        low: The lower end of the interval; ``None`` where nothing can be said.
-        high: The upper end.
+        low: The lower end of the interval; ``None`` if there is no interval.
+        high: The upper end, likewise.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult
     >>> episodes = [Episode("reach", i, 0.0, 5, i > 0, False) for i in range(4)]
@@ -127,9 +127,9 @@ def estimate(
 def mean_of_runs(values: Values, confidence: float) -> Estimate:
     """The mean of a number of each training run, ``(n,)``, with Student's interval (1908).
 
-    There is none of a single run, or where no run differs from another.
+    There is no interval for a single run, or if all runs are equal.
     """
-    from scipy.special import stdtrit  # which those who only train need not wait for
+    from scipy.special import stdtrit  # imported lazily, because training does not need it
 
     value, n = float(values.mean()), len(values)
     # Equal numbers may differ in the last bit of their mean.
@@ -144,14 +144,14 @@ def rate_of_runs(
 ) -> Estimate:
     """The weighted mean over tasks of a method's rates, with an interval over its training runs.
 
-    There is none where a task has a single run, or no run differs from another.
+    There is no interval if a task has a single run, or all runs are equal.
 
     Args:
         samples: The rate of each run of each task, ``(n_i,)``, in [0, 1].
-        weights: Of the tasks, ``(M,)``, which sum to 1.
-        confidence: How likely the interval covers the truth, in (0, 1).
-        whole: Whether the rates at one place of all tasks are of one run, a network for all tasks;
-            else runs of different tasks are independent (Satterthwaite 1946).
+        weights: The weights of the tasks, ``(M,)``, which sum to 1.
+        confidence: The confidence level of the interval, in (0, 1).
+        whole: Whether the rates at one index of all tasks belong to one run, a network for all
+            tasks; otherwise runs of different tasks are independent (Satterthwaite 1946).
     """
     return _if_finite(runs_interval(samples, weights, confidence, whole))
 
@@ -346,7 +346,7 @@ def wilson(rate: Values, n: Values, confidence: float) -> tuple[Values, Values]:
 
 
 def quantile(confidence: float) -> float:
-    """How many standard deviations a two-sided normal interval reaches, ``z``."""
+    """The quantile ``z`` of a two-sided normal interval, in standard deviations."""
     return -NormalDist().inv_cdf((1 - confidence) / 2)
 
 
@@ -357,14 +357,15 @@ def rate_difference(
     weights: Values,
     confidence: float,
 ) -> Estimate:
-    """How much higher the second's mean over tasks is, of values in [0, 1].
+    """The second's mean over tasks minus the first's, for values in [0, 1], with its interval.
 
     Args:
-        first: The values ``(n_i,)`` of each task.
-        second: Likewise.
-        paired: Of each task, whether values at the same place are of the same goal.
-        weights: Of the tasks, ``(M,)``, which sum to 1.
-        confidence: Of the interval. There is none if either has less than three values.
+        first: The first's values ``(n_i,)`` of each task.
+        second: The second's values, likewise.
+        paired: For each task, whether values at the same index have the same goal.
+        weights: The weights of the tasks, ``(M,)``, which sum to 1.
+        confidence: The confidence level. There is no interval if either has fewer than three
+            values.
     """
     value, low, high = map(float, difference_interval(first, second, paired, weights, confidence))
     if too_few(first, second):
@@ -385,7 +386,7 @@ def difference_interval(
 
 
 def too_few(first: Sequence[Values], second: Sequence[Values]) -> bool:
-    """Whether two policies have less values than a difference takes."""
+    """Whether either policy has too few values for an interval of the difference."""
     return min(sum(map(len, values)) for values in (first, second)) < LEAST_VALUES
 
 
@@ -407,7 +408,7 @@ def apart(one: Interval, other: Interval, correlation: Values | float = 0.0) -> 
 def _correlation(
     first: Sequence[Values], second: Sequence[Values], paired: Sequence[bool], weights: Values
 ) -> Values:
-    """That of the two means ``(...,)``, with Newcombe's correction for continuity."""
+    """The correlation of the two means ``(...,)``, with Newcombe's continuity correction."""
     shared, variances, lost = np.zeros(first[0].shape[:-1]), [0.0, 0.0], 0.0
     for one, other, pairs, weight in zip(first, second, paired, weights, strict=True):
         n = one.shape[-1]
@@ -425,13 +426,13 @@ def _correlation(
 
 
 def welch(first: Values, second: Values, confidence: float) -> Estimate:
-    """How much higher the mean of the second's runs is, with Welch's interval.
+    """The mean of the second's runs minus the first's, with Welch's interval.
 
     Args:
-        first: A rate of each run, in [0, 1], ``(n,)``.
-        second: Likewise, ``(m,)``.
-        confidence: Of the interval. There is none if either has a single run, or where no run
-            differs from another.
+        first: The rate of each run of the first, in [0, 1], ``(n,)``.
+        second: The rate of each run of the second, ``(m,)``.
+        confidence: The confidence level. There is no interval if either has a single run, or all
+            runs are equal.
     """
     from scipy.special import stdtrit
 
@@ -461,22 +462,22 @@ def bootstrap(
 ) -> Estimate:
     """A statistic of two policies' runs, with its percentile bootstrap interval.
 
-    With ``whole`` a run is one network for all tasks, which is good or bad at all of them: whole
-    runs are resampled, and percentiles are taken further out, as Student's quantile and the lost
-    degree of freedom ask for (Hesterberg 2015, The American Statistician 69(4), p. 371, "expanded
-    percentile"). Else every task's runs are resampled by themselves (Agarwal et al. 2021,
-    arXiv:2108.13264, "stratified").
+    With ``whole``, a run is one network for all tasks, so its values are correlated between tasks:
+    whole runs are resampled, and percentiles are widened for Student's quantile and the lost degree
+    of freedom (Hesterberg 2015, The American Statistician 69(4), p. 371, "expanded percentile").
+    Otherwise each task's runs are resampled separately (Agarwal et al. 2021, arXiv:2108.13264,
+    "stratified").
 
     Args:
-        statistic: To estimate.
+        statistic: The statistic to estimate.
         first: The values ``(n_i,)`` of each task's runs; with ``whole`` in the same order.
         second: Likewise.
         rng: Draws the resamples.
-        confidence: Of the interval.
-        resamples: How many.
-        whole: Whether the values at one place of all tasks are one run.
-        least: How many runs of a task each policy must have, or there is no interval: 2 or more. By
-            default 2, and 5 with ``whole``.
+        confidence: The confidence level of the interval.
+        resamples: The number of resamples.
+        whole: Whether the values at one index of all tasks belong to one run.
+        least: The smallest number of runs of a task for an interval, 2 or more; by default 2, and 5
+            with ``whole``.
     """
     fewest = min(map(len, (*first, *second)))
     if fewest < (least or (LEAST_RUNS if whole else 2)):
@@ -499,7 +500,7 @@ def bootstrap(
 
 
 def _expanded_tail(n: int, confidence: float) -> float:
-    """The share of resamples to leave out at either end, for ``n`` runs: Hesterberg 2015."""
+    """The share of resamples to leave out at either end, for ``n`` runs (Hesterberg 2015)."""
     from scipy.special import ndtr, stdtrit
 
     return float(ndtr(math.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 - confidence) / 2)))
@@ -514,7 +515,7 @@ def interquartile_mean(values: Sequence[Values]) -> Values:
 
 
 def improvement(first: Sequence[Values], second: Sequence[Values]) -> Values:
-    """How likely a run of the second is better than one of the first, on a random task.
+    """The probability that a run of the second is better than one of the first, on a random task.
 
     ``mean over tasks of P(Y > X) + P(Y = X) / 2``, from all pairs of runs ``(..., n)`` and
     ``(..., m)``: the Mann-Whitney U statistic over ``n * m``. Agarwal et al. 2021, section 4.3.

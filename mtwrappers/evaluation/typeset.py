@@ -24,12 +24,12 @@ class Grid:
 
     Args:
         heads: The names of the methods.
-        over: Of what the intervals of each method are over.
-        confidence: Of the intervals.
-        rows: The name of each task, and its estimate of each method.
-        summary: Likewise of groups and of all.
-        warning: Sentences that come first.
-        caption: Sentences.
+        over: The unit of each method's intervals.
+        confidence: The confidence level of the intervals.
+        rows: The name of each task, and its estimate for each method.
+        summary: Likewise for groups and means.
+        warning: Sentences above the table.
+        caption: Sentences below the table.
     """
 
     heads: Sequence[str]
@@ -47,7 +47,7 @@ class Grid:
 
 
 def as_text(grid: Grid) -> str:
-    """Lines of 80 columns, with as many methods beside one another as fit."""
+    """Formats lines of 80 columns, with as many methods side by side as fit."""
     heads, caption = [printable(one) for one in grid.heads], grid.caption
     if any(len(one) > _LONGEST_HEAD or not one.isascii() for one in heads):
         heads = [f"({i + 1})" for i in range(len(heads))]
@@ -74,7 +74,7 @@ def as_text(grid: Grid) -> str:
 
 
 def _fitting(columns: Sequence[list[str]], width: int) -> Iterator[list[list[str]]]:
-    """The columns in blocks that fit beside labels."""
+    """The columns in blocks that fit next to the labels."""
     block: list[list[str]] = []
     for column in columns:
         if block and width + sum(len(own[0]) + 2 for own in (*block, column)) > _WIDTH:
@@ -91,7 +91,7 @@ def _with_ends(one: Estimate, before: str, to: str, after: str) -> str:
 
 
 def as_markdown(grid: Grid) -> str:
-    """A table as GitHub renders it, and the caption below it."""
+    """Formats a table for GitHub's Markdown, with the caption below it."""
     lines = [["task" if grid.rows else "", *map(_markdown, grid.heads)]]
     lines.append([":--", *("--:" for _ in grid.heads)])
     lines.append([grid.level, *map(_markdown, grid.over)])
@@ -105,13 +105,13 @@ def as_markdown(grid: Grid) -> str:
 
 
 def _markdown(text: str) -> str:
-    """A text that Markdown renders as it is."""
+    """Escapes a text for Markdown."""
     text = printable(text).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*_\[\]>|~#$@!])", r"\\\1", text)
 
 
 def as_latex(grid: Grid) -> str:
-    r"""Tables for a document with ``\usepackage{booktabs}``: as many as pages take."""
+    r"""Formats tables for a document with ``\usepackage{booktabs}``, one per page."""
     parts = []
     of_each = -(-len(grid.rows) // max(1, -(-len(grid.rows) // _ROWS))) or 1
     starts = range(0, max(1, len(grid.rows)), of_each)
@@ -167,7 +167,7 @@ _GREEK = re.compile(
 
 
 def _latex(text: str) -> str:
-    """A text that LaTeX prints as it is; what no font of it has, by its number in Unicode."""
+    """Escapes a text for LaTeX; characters without a glyph become Unicode code points."""
     text = unicodedata.normalize("NFC", printable(text))
     ligatures = re.compile("--+|''+")
     return ligatures.sub(lambda of: f"{{{of[0][0]}}}" * len(of[0]), "".join(map(_letter, text)))

@@ -1,7 +1,7 @@
-"""Whether a result is true: the file is checked, and its actions must give the same numbers again.
+"""Verifies a result: the file is checked, and replaying its actions must give the same numbers.
 
-What a file says is data. It names the environments, the goals and the actions, and nothing in it is
-run: only environments of this package are made from it.
+A file is only data. It names the environments, the goals and the actions, and nothing in it is run:
+only environments of this package are made from it.
 """
 
 from __future__ import annotations
@@ -49,37 +49,35 @@ from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.rollout import Step
 from mtwrappers.state.files import load_json
 
-# How many steps of the simulation are replayed; more take a smaller sample.
+# The largest number of simulation steps to replay; with more, a smaller sample is required.
 _MAX_STEPS = 20_000_000
-# How far apart, relative, two returns may be that differ by rounding.
+# The largest relative difference of two returns that counts as rounding.
 ROUNDING = 1e-9
-# What takes time by its size before anything is replayed: resamples, their product with episodes,
-# and rows of tables.
+# Limits of quantities that cost time before the replay: resamples, their product with episodes, and
+# rows of tables.
 _MAX_RESAMPLES, _MAX_DRAWS, _MAX_ROWS = 100_000, 10**8, 5000
-# What Gymnasium writes into each spec of environments that are made by `make_vec`.
+# The values that Gymnasium writes into each spec of environments that are made by `make_vec`.
 _UNSAID = {"vectorization_mode": "vector_entry_point"}
-# What `mtwrappers rollout` notes beside its result. Nothing of it is verified.
+# The fields that `mtwrappers rollout` adds to its result. None of them is verified.
 _NOTED = {"benchmark", "policy", "episodes", "seed", "protocol", "name", "privileged_goal"}
 _NOTED |= {"interrupted", "seconds", "steps", "steps_per_second"}
 
 
 @dataclass(frozen=True)
 class Verification:
-    """The outcome of a replay; as text, all that was verified, with the score.
+    """The outcome of a replay; ``str`` lists everything that was verified, with the score.
 
     Args:
-        result: The result with the numbers that the replay gave. Only what was not replayed, in a
-            sample, is as it stands in the file.
-        same: How many episodes of each task gave the same: success, length, steps to success and
-            goal exactly, and the return to the last bit or but for ``rounding``.
-        replayed: How many were replayed of each.
+        result: The result with the numbers of the replay. With a sample, other episodes are taken
+            from the file.
+        same: The number of episodes of each task with the same result: success, length, steps to
+            success and goal exactly, and the return exactly or up to ``rounding``.
+        replayed: The number of replayed episodes of each task.
         difference: The first episode that differs, and how; ``None`` if all are the same.
-        rounding: How far apart, relative to the larger, the two returns of an episode are at most,
-            among those that count as the same: 0.0 if all are equal to the last bit.
-        versions: Of packages (and Python) that had another version when the result was made than
-            is installed here: both, by the name.
-        noted: The settings and the duration that `mtwrappers rollout` wrote beside the result, if
-            it did. Nothing of it is verified.
+        rounding: The largest relative difference between the two returns of an episode, among
+            episodes that count as the same: 0.0 if all are equal to the last bit.
+        versions: The packages (and Python) whose version differs from the result's: both versions,
+            by name.
 
     >>> import gymnasium, numpy as np, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)
@@ -101,12 +99,12 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether the result is true, as far as it was replayed."""
+        """Whether the result is correct, as far as it was replayed."""
         return self.difference is None
 
     @property
     def score(self) -> EvaluationResult:
-        """The episodes that the score is made of: those after adaptation, where there is one."""
+        """The episodes that the score is computed from, after any adaptation."""
         return _scored(self.result)
 
     def __str__(self) -> str:
@@ -123,38 +121,39 @@ def verify(
     fast: bool | str = "auto",
     progress: bool = False,
 ) -> Verification:
-    """Replays the actions of a saved result, and compares every episode with what it says.
+    """Replays the actions of a saved result, and compares every episode with the file.
 
-    Before that, the file itself is checked: it has nothing but what a result has, its numbers
-    follow from its episodes, and these are the ones that its environments, goals, seed and protocol
-    determine, each once and in order.
+    First, the file itself is checked: it contains nothing but a result, its numbers follow from its
+    episodes, and these are the episodes that its environments, goals, seed and protocol determine,
+    each once and in order.
 
-    The replay decides, with whatever versions are installed here. Success, length, steps to success
-    and goals must be equal; returns too, or else to 1e-9 relative, which is then said: their last
-    bits depend on versions, and on the processor.
+    The replay uses the versions that are installed here. Success, length, steps to success and
+    goals must be equal. Returns must be equal too, or within a relative difference of 1e-9, which
+    is then reported, because their last bits depend on versions and on the processor.
 
     Args:
-        result: What `EvaluationResult.save` or `FewShotResult.save` wrote.
-        evidence: What ``evaluate(..., evidence=...)`` or `few_shot_evaluate` wrote; by default the
-            ``.npz`` file of the same name beside the result.
-        sample: Which share of each task's episodes to replay, in [0, 1]; at least one each. (Of
-            few-shot results, which share of the trials of each task group.) They are drawn anew
-            each time, so nobody can know beforehand which it will be.
-        envs: Vector environments to replay on; made from what the result says by default. Results
-            of environments that are not this package's need them.
-        workers: How many worker processes replay; ``None`` replays in this process.
-        fast: What the environments are made with: ``False`` for Meta-World's stock classes.
-        progress: Whether to draw a progress bar.
+        result: A file from `EvaluationResult.save` or `FewShotResult.save`.
+        evidence: A file from ``evaluate(..., evidence=...)`` or `few_shot_evaluate`; by default the
+            ``.npz`` file of the same name next to the result.
+        sample: The share of each task's episodes to replay, in [0, 1]; at least one each. (For
+            few-shot results, the share of the trials of each task group.) They are drawn from
+            entropy, so nobody can know them in advance.
+        envs: Vector environments to replay on; by default made from the result. They are required
+            for environments that are not this package's.
+        workers: The number of worker processes for the replay; ``None`` replays in this process.
+        fast: The argument ``fast`` of the environments: ``False`` for Meta-World's stock classes.
+        progress: Whether to display a progress bar.
 
     Returns:
-        What was verified, how many episodes gave the same numbers, and the first that did not; see
-        `Verification`.
+        The verified settings, the number of episodes with the same results, and the first
+        difference; see `Verification`.
 
     Raises:
-        DependencyNotInstalled: If there is to be a progress bar and rich is not installed.
-        EvidenceError: If the evidence is no such file.
+        DependencyNotInstalled: If ``progress`` is set and rich is not installed.
+        EvidenceError: If the evidence is not such a file.
         OSError: If a file cannot be read.
-        VerificationError: If the result says what cannot be, or cannot be replayed here.
+        TypeError: If ``progress`` is not a bool.
+        VerificationError: If the result contradicts itself, or cannot be replayed here.
         ValueError: If ``sample`` is not a number in [0, 1].
 
     >>> import gymnasium, numpy as np, mtwrappers
@@ -229,12 +228,12 @@ class _Source:
     """The source of a replay.
 
     Args:
-        provenance: Of the result.
-        protocol: That was followed, or ``None``.
-        actions: Of its episodes.
+        provenance: The provenance of the result.
+        protocol: The protocol that was followed, or ``None``.
+        actions: The actions of the episodes.
         envs: The environments.
-        sample: Which share of the episodes to replay.
-        progress: Whether to draw a progress bar.
+        sample: The share of the episodes to replay.
+        progress: Whether to display a progress bar.
     """
 
     provenance: Provenance
@@ -245,10 +244,10 @@ class _Source:
     progress: bool
 
     def measure(self, function: Any, **given: Any) -> Any:
-        """The function that evaluates, with what is given: the protocol's, or one without it.
+        """The evaluating function with arguments: the protocol's own, or ``function``.
 
-        A protocol of states with hidden goals has no sentences. Where the episodes of frames drew
-        theirs, they do so in the replay, whose arguments are then checked here.
+        A protocol of states with hidden goals has no sentences. If the original episodes with
+        frames drew sentences, the replay draws them too, and its arguments are checked here.
         """
         measure = function
         if self.protocol is not None:
@@ -281,7 +280,7 @@ class _Source:
 def _replay_tasks(
     claim: EvaluationResult, source: _Source
 ) -> tuple[set[Episode], EvaluationResult]:
-    """Which episodes of a result were replayed, and the result with what the replay gave."""
+    """The replayed episodes of a result, and the result with the numbers of the replay."""
     provenance = source.provenance
     due = provenance.episodes_per_task * len(provenance.tasks or claim.tasks)
     if due > 2 * len(claim.episodes) + 1000:
@@ -306,12 +305,12 @@ def _replay_tasks(
 
 
 def _replay_trials(claim: FewShotResult, source: _Source) -> tuple[set[Episode], FewShotResult]:
-    """As `_replay_tasks`, of whole trials."""
+    """Like `_replay_tasks`, for whole trials."""
     inner = source.envs.unwrapped
     sizes = inner.meta_batch_size, inner.envs_per_task
     check_trials(claim, *sizes)
     design = claim.trials
-    assert design is not None  # as was checked
+    assert design is not None  # checked by `check_trials`
     rng, count = Generator(PCG64(SeedSequence())), math.ceil(source.sample * design.trials)
     trials = rng.permutation(design.trials)[: max(1, count)].tolist()
     at = {(one.trial, one.number): one for one in claim.episodes}
@@ -361,7 +360,7 @@ class _Replay(Observer):
         first = next(iter(actions.values()))
         if num_envs * (self.longest + 1) * max(first[0].nbytes, 1) > MAX_BYTES:
             raise VerificationError(f"an episode of {self.longest:,} actions is too long to replay")
-        # One step more than there are actions, for an episode that goes on after them.
+        # One step more than there are actions, for an episode that does not end with them.
         self._queued = np.zeros((num_envs, self.longest + 1, *first.shape[1:]), first.dtype)
         self._times = np.zeros(num_envs, dtype=np.int64)
         self._ends = np.full(num_envs, self.longest)
@@ -372,7 +371,7 @@ class _Replay(Observer):
         check_plan(self._episodes, episodes)
 
     def begin(self, i: int, episode: PlannedEpisode | Episode) -> None:
-        """Takes out the actions of an episode."""
+        """Loads the actions of an episode."""
         actions = self._actions[name_of(episode)]
         self._queued[i, : len(actions)] = actions
         self._queued[i, len(actions) :] = 0
@@ -385,7 +384,7 @@ class _Replay(Observer):
         return actions
 
     def step(self, step: Step) -> None:
-        """Ends an episode that goes on after its actions: it is another one already."""
+        """Ends an episode that continues after its actions, which differs from the original."""
         step.finished[self._times > self._ends] = True
 
 
@@ -420,7 +419,7 @@ class _TrialReplay(_Replay):
         """Makes it a policy for few-shot evaluation."""
 
     def reset(self, mask: NDArray[np.bool_]) -> None:
-        """Takes out the actions of the episodes that begin."""
+        """Loads the actions of the episodes that begin."""
         for i in np.flatnonzero(mask).tolist():
             self.begin(i, next(self._queues[i]))
             if self._advance:
@@ -429,7 +428,7 @@ class _TrialReplay(_Replay):
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Says of an error that it was what is verified that led to it."""
+    """Turns errors of the replay into `VerificationError`."""
     try:
         yield
     except VerificationError:
@@ -442,7 +441,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _about(found: Verification) -> list[str]:
-    """Lines on what was verified: the environments, the protocol, and all that was chosen."""
+    """Lines on the verified environments, protocol and settings."""
     result, score = found.result, found.score
     provenance = score.provenance
     assert provenance is not None  # or nothing could be replayed
@@ -475,7 +474,7 @@ def _about(found: Verification) -> list[str]:
 
 
 def _chosen_of(result: AnyResult, provenance: Provenance) -> dict[str, Any]:
-    """The choices of whoever evaluated."""
+    """The settings that the evaluating person chose."""
     if isinstance(result, FewShotResult):
         design = result.trials.to_dict() if result.trials else {}
         return {"seed": result.evaluation.seed, **design}
@@ -500,7 +499,7 @@ def _claims(found: Verification) -> dict[str, Any]:
 
 
 def _found(found: Verification) -> list[str]:
-    """Lines on what the replay gave, with the score if it gave the same."""
+    """Lines on the outcome of the replay, with the score if the result is verified."""
     same, replayed = sum(found.same.values()), sum(found.replayed.values())
     if not found.ok:
         rows = [(task, found.same[task], n) for task, n in found.replayed.items()]
@@ -522,7 +521,7 @@ def _found(found: Verification) -> list[str]:
 
 
 def _score(result: EvaluationResult) -> list[str]:
-    """The recomputed score with its interval, or what there is without a protocol."""
+    """The recomputed score with its interval, or the mean success or return without a protocol."""
     if result.headline is not None:
         return headline_lines(result.headline, result.confidence)
     if result.protocol is not None:
@@ -537,10 +536,10 @@ def _score(result: EvaluationResult) -> list[str]:
 
 
 def read_claim(path: str | os.PathLike[str]) -> AnyResult:
-    """A result from anywhere, if its numbers follow from its episodes.
+    """Reads an untrusted result, and checks that its numbers follow from its episodes.
 
     Raises:
-        OSError: If it cannot be read.
+        OSError: If the file cannot be read.
         VerificationError: If it is not a result, or contradicts itself.
     """
     return _read(path)[0]
@@ -568,7 +567,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[AnyResult, Mapping[str, Any]]:
 
 
 def _scored(result: AnyResult) -> EvaluationResult:
-    """The episodes that the score is made of: those after adaptation, where there is one."""
+    """The episodes that the score is computed from, after any adaptation."""
     return result.evaluation if isinstance(result, FewShotResult) else result
 
 
@@ -581,7 +580,7 @@ def _check_noted(note: Any) -> None:
 
 
 def _check_cost(claim: AnyResult) -> None:
-    """Raises `VerificationError` if a table of its numbers would take very long to make."""
+    """Raises `VerificationError` if computing its numbers would take very long."""
     parts = [claim] if isinstance(claim, EvaluationResult) else [claim.adaptation, claim.evaluation]
     needed = max(part.resamples for part in parts)
     if needed > _MAX_RESAMPLES:
@@ -600,7 +599,7 @@ def _check_cost(claim: AnyResult) -> None:
 
 
 def _check_made(provenance: Provenance | None) -> None:
-    """Raises `VerificationError` if environments are not those of the protocol that is named."""
+    """Raises `VerificationError` if the environments contradict the protocol."""
     if provenance is None or provenance.protocol is None or provenance.spec is None:
         return
     protocol, spec = provenance.protocol, provenance.spec
@@ -612,7 +611,7 @@ def _check_made(provenance: Provenance | None) -> None:
 
 
 def other_versions(there: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
-    """Where a result was made with another version than is installed here: both, by name."""
+    """The packages whose version differs from the result's: both versions, by name."""
     here = versions()
     return {
         name: (there.get(name), here.get(name))
@@ -622,7 +621,7 @@ def other_versions(there: Mapping[str, str]) -> dict[str, tuple[str | None, str 
 
 
 def check_actions(episodes: Sequence[Episode], actions: Actions) -> None:
-    """Raises `VerificationError` unless each episode has its actions, and nothing else has."""
+    """Raises `VerificationError` unless the actions match the episodes one to one."""
     names = {name_of(one): one for one in episodes}
     if missing := [one for name, one in names.items() if name not in actions]:
         raise VerificationError(
@@ -642,9 +641,9 @@ def check_actions(episodes: Sequence[Episode], actions: Actions) -> None:
 
 
 def check_trials(claim: FewShotResult, m: int, k: int) -> None:
-    """Raises `VerificationError` unless few-shot episodes are all of their trials, in order.
+    """Raises `VerificationError` unless few-shot episodes are complete trials, in order.
 
-    ``m`` and ``k`` are the task groups, and the environments of each.
+    ``m`` and ``k`` are the numbers of task groups and of environments per group.
     """
     design, episodes = claim.trials, claim.episodes
     if design is None:
@@ -673,7 +672,7 @@ def check_trials(claim: FewShotResult, m: int, k: int) -> None:
 
 
 def check_plan(episodes: Sequence[Episode], plan: Sequence[PlannedEpisode]) -> None:
-    """Raises `VerificationError` unless episodes are those of a plan, each once and in order."""
+    """Raises `VerificationError` unless episodes match a plan, each once and in order."""
     places = {_place(one): one for one in plan}
     for place, times in Counter(map(_place, episodes)).items():
         if place not in places or times > 1:
@@ -694,9 +693,9 @@ def check_plan(episodes: Sequence[Episode], plan: Sequence[PlannedEpisode]) -> N
 
 
 def rounding(claimed: Episode, replayed: Episode) -> float | None:
-    """How far apart, relative to the larger, the returns of episodes are that are equal otherwise.
+    """The relative difference between the returns of two otherwise equal episodes.
 
-    ``None`` if anything else differs, or they are further apart than rounding makes them.
+    ``None`` if anything else differs, or the difference is larger than rounding.
     """
     one, other = claimed.episode_return, replayed.episode_return
     if replace(replayed, episode_return=one) != claimed:
@@ -721,7 +720,7 @@ def mismatch(claimed: Episode, replayed: Episode) -> str:
 
 
 def said(one: Episode | PlannedEpisode) -> str:
-    """An episode in words."""
+    """The name of an episode in messages."""
     trial = "" if one.trial is None else f"trial {one.trial}, "
     return f"{one.task}, {trial}episode {one.number}"
 
@@ -731,7 +730,7 @@ def _place(one: Episode | PlannedEpisode) -> tuple[Any, ...]:
 
 
 def _contradictions(expected: Any, got: Any, where: str) -> Iterator[str]:
-    """The places in which what was read from JSON is not what it should be."""
+    """Yields the differences between data read from JSON and the expected data."""
     if isinstance(expected, dict) and isinstance(got, dict):
         yield from _of_keys(expected, got, where)
         for name in [name for name in expected if name in got]:
@@ -760,7 +759,7 @@ def _are_lists(expected: Any, got: Any) -> bool:
 
 def _is_same(expected: Any, got: Any) -> bool:
     if type(expected) is float and type(got) in (int, float):
-        # Means and intervals may be rounded otherwise on another machine.
+        # Means and intervals may be rounded differently on another machine.
         return math.isclose(expected, got, rel_tol=1e-9, abs_tol=1e-12)
     return type(expected) is type(got) and bool(expected == got)
 

@@ -1,7 +1,7 @@
 """Meta-World: benchmarks, tasks and environments. The only folder that imports metaworld.
 
-``metaworld`` is an extra, so the modules here import it inside functions. `blueprint`, `camera`,
-`fast` and `kept`, which import it or mujoco at their top, are imported inside functions.
+``metaworld`` is an extra, so most modules here import it inside functions. `blueprint`, `camera`,
+`fast` and `kept` import it or mujoco at module level, and are themselves imported inside functions.
 """
 
 from mtwrappers.metaworld.benchmarks import BENCHMARKS, make_benchmark

@@ -1,6 +1,6 @@
 """The keywords of Meta-World's ids: how observations and rewards reach the learner.
 
-Meta-World's own names are understood, so that changing the id of `gymnasium.make_vec` is all.
+Meta-World's own names are accepted, so that only the id in `gymnasium.make_vec` has to change.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ class AgentView:
 
     Args:
         task_encoding: ``"onehot"`` or ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
-        recurrent_info_in_obs: Whether each observation is followed by the last action, reward and
-            end of an episode, zeros at an episode's start; see `RL2Observation`.
-        normalize_reward_in_recurrent_info: Whether that reward is divided by 10.
+        recurrent_info_in_obs: Whether to append the previous action, reward and done flag to each
+            observation, zeros at an episode's start; see `RL2Observation`.
+        normalize_reward_in_recurrent_info: Whether to divide the appended reward by 10.
         reward_normalization_method: ``"gymnasium"`` is `NormalizeRewardPerTask`; ``"exponential"``
-            is Meta-World's own ``NormalizeRewardsExponential``; ``None`` leaves rewards alone.
+            is Meta-World's own ``NormalizeRewardsExponential``; ``None`` does not change rewards.
         reward_alpha: The rate of ``"exponential"``, in [0, 1].
-        normalize_observations: Whether to apply `NormalizeObservationPerTask`, which leaves the
-            one-hot as it is.
+        normalize_observations: Whether to apply `NormalizeObservationPerTask`, which does not
+            change the one-hot.
         observation: ``"state"``, or an observation of `PixelObservation`: ``"pixels"``,
             ``"pixels_agent_pos"`` or ``"pixels_state"``. The render mode is then ``"rgb_array"``,
             and the camera by default ``"corner4"``.
-        depth: Whether to observe distances beside frames, see `PixelObservation`.
-        segmentation: Whether to observe what each pixel is of beside frames, likewise.
-        instruction: Whether observations have the sentence that describes the task, as
-            `InstructionObservation` adds it.
+        depth: Whether to observe depth images in addition to frames, see `PixelObservation`.
+        segmentation: Whether to observe segmentations in addition to frames, likewise.
+        instruction: Whether to observe the sentence that describes the task, see
+            `InstructionObservation`.
 
     Raises:
         TypeError: If a flag is not a bool.
-        ValueError: If an argument is none of those, or they do not go together.
+        ValueError: If an argument is none of the above, or they cannot be combined.
 
     >>> import gymnasium, mtwrappers
     >>> env = gymnasium.make("mtwrappers/MT10-v0", num_goals=1, recurrent_info_in_obs=True)
@@ -103,7 +103,7 @@ class AgentView:
         check_choice(self.observation, OBSERVATIONS, "observation")
         if self.observation == "state" and (self.depth or self.segmentation):
             raise ValueError(
-                "depth and segmentation are observed beside frames, got observation='state': "
+                "depth and segmentation need frames, got observation='state': "
                 f"expected one of {list(OBSERVATIONS[1:])}"
             )
         if self.observation != "state" and (changes or self.task_encoding == "dict"):
@@ -113,15 +113,15 @@ class AgentView:
                 if (name, value) in _NOT_WITH_PIXELS
             )
             raise ValueError(
-                f"observation={self.observation!r} goes without {' and '.join(refused)}"
+                f"observation={self.observation!r} cannot be combined with {' and '.join(refused)}"
             )
         if self.instruction and (self.recurrent_info_in_obs or self.task_encoding == "dict"):
             flag = "recurrent_info_in_obs=True"
             other = "task_encoding='dict'" if self.task_encoding == "dict" else flag
-            raise ValueError(f"instruction=True goes without {other}")
+            raise ValueError(f"instruction=True cannot be combined with {other}")
 
     def apply(self, mt_env: Env) -> Env:
-        """Wraps an `MTEnv`, in the order in which Meta-World does, frames and sentences last."""
+        """Wraps an `MTEnv`, in Meta-World's order, with frames and sentences last."""
         env = mt_env
         if self.task_encoding != "dict":
             env = FlattenMTEnv(mt_env, self.task_encoding)
@@ -143,7 +143,7 @@ class AgentView:
 
 
 INPUTS = [field.name for field in dataclasses.fields(AgentView)]
-# Meta-World's keyword -> ours, and what each of its values is here (``None``: the same).
+# Meta-World's keyword -> ours, and the mapping of its values to ours (``None``: the same).
 UPSTREAM: dict[str, tuple[str, dict[Any, Any] | None]] = {
     "vector_strategy": ("execution", {"sync": "iterative", "async": "parallel"}),
     "use_one_hot": ("task_encoding", {True: "onehot", False: "none"}),
@@ -156,16 +156,16 @@ UPSTREAM: dict[str, tuple[str, dict[Any, Any] | None]] = {
 
 
 def default_task_encoding(benchmark: str) -> TaskEncoding:
-    """One-hot where there are several classes; meta-learners have to infer the task."""
+    """One-hot if there are several classes; in meta-learning, the agent has to infer the task."""
     return "none" if benchmark in META_LEARNING or benchmark == "MT1" else "onehot"
 
 
 def by_our_names(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments of an id with our names in the place of Meta-World's.
+    """Replaces Meta-World's names of keyword arguments by ours.
 
     Raises:
         TypeError: If both names of an argument are given.
-        ValueError: If a value is none that Meta-World knows.
+        ValueError: If Meta-World does not accept a value.
     """
     found = dict(kwargs)
     for name, (ours, values) in UPSTREAM.items():
@@ -175,13 +175,13 @@ def by_our_names(kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if name == "total_tasks_per_cls":
             if value is None:
                 continue
-            # Meta-World takes so many from a list of num_goals.
+            # Meta-World takes this many tasks from a list of num_goals.
             most = kwargs.get("num_goals", value)
             if positive(value, name) > positive(most, "num_goals"):
                 raise ValueError(f"{name} must be at most num_goals={most}, got {value}")
         elif values is not None:
             value = values[check_choice(value, list(values), name)]
-        # The classes that an id has by default give way, and so does the length of the list.
+        # It overrides the default classes of an id, and the length of the list.
         if ours in kwargs and ours != "num_goals" and not ours.endswith("_classes"):
             raise TypeError(f"{name} is Meta-World's name for {ours}, got both")
         found[ours] = value
@@ -189,14 +189,15 @@ def by_our_names(kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict[str, Any]]:
-    """The `AgentView` that an id's keyword arguments ask for, and the others, by our names.
+    """Splits an id's keyword arguments into an `AgentView` and the others, by our names.
 
-    The others have what the view needs: a render mode and a camera, where it has frames. A table
-    of descriptions that is in a file is read.
+    The others include the render mode and camera that the view needs for frames. A table of
+    descriptions in a file is read.
 
     Raises:
-        TypeError, ValueError: If an argument is none that `AgentView` or `as_data` takes, or
-            sentences are to be observed of an id that has none.
+        OSError: If a file of descriptions cannot be read.
+        TypeError, ValueError: If `AgentView` or `as_data` does not accept an argument, or
+            sentences are to be observed for an id that has none.
     """
     others = by_our_names(kwargs)
     own = {name: others.pop(name) for name in INPUTS if name in others}

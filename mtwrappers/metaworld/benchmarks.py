@@ -1,4 +1,4 @@
-"""Meta-World's benchmarks by name, with the tasks that Meta-World makes for the same seed."""
+"""Meta-World's benchmarks by name, with the same tasks as Meta-World's for the same seed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Classes: TypeAlias = tuple[tuple[str, type[Any]], ...]
 META_LEARNING = ("ML1", "ML10", "ML25", "ML45", "CustomML")
 BENCHMARKS = ("MT1", "MT10", "MT25", "MT50", "CustomMT", *META_LEARNING)
 DEFAULT_CLASS = "reach-v3"
-# How many goals Meta-World's lists have of each class.
+# The number of goals per class in Meta-World's lists.
 NUM_GOALS = 50
-# How many classes a benchmark has, of those that leave none open.
+# The number of classes of each benchmark with a fixed list of classes.
 NUM_CLASSES: dict[str, dict[Kind, int]] = {
     "MT1": {"train": 1},
     "MT10": {"train": 10},
@@ -35,15 +35,15 @@ NUM_CLASSES: dict[str, dict[Kind, int]] = {
     "ML25": {"train": 25, "test": 5},
     "ML45": {"train": 45, "test": 5},
 }
-# The arguments that name the classes of those benchmarks that leave them open.
+# The arguments that name the classes of the other benchmarks.
 TAKES = {
     **dict.fromkeys(("MT1", "ML1"), ("env_name",)),
     "CustomMT": ("train_classes",),
     "CustomML": ("train_classes", "test_classes"),
 }
-# Those that have the one class that ``env_name`` says.
+# The benchmarks with the single class ``env_name``.
 ONE_CLASS = tuple(name for name, arguments in TAKES.items() if "env_name" in arguments)
-# The arguments of `make_benchmark` that others pass on; the seed has a second meaning for most.
+# The arguments of `make_benchmark` that others pass on; ``seed`` has a further meaning there.
 OPTIONS = ("env_name", "train_classes", "test_classes", "num_goals")
 
 
@@ -58,10 +58,10 @@ def make_benchmark(
 ) -> Any:
     """Makes a `metaworld.Benchmark` without compiling a model.
 
-    The tasks equal those of ``metaworld.MT10(seed=seed)`` and so on, byte for byte: all of them, or
+    The tasks are byte for byte those of ``metaworld.MT10(seed=seed)`` and so on: all of them, or
     the first ``num_goals`` of each class. The global random state is neither read nor changed. Only
-    the goals of a class that you entered into Meta-World's table yourself are drawn by resetting
-    it, as Meta-World does.
+    for a class that you added to Meta-World's table yourself, goals are drawn by resetting it, as
+    Meta-World does.
 
     Args:
         name: One of `BENCHMARKS`.
@@ -69,12 +69,13 @@ def make_benchmark(
         train_classes: The classes of CustomMT and CustomML.
         test_classes: The test classes of CustomML, none of them a train class.
         seed: Determines the goals; ``None`` takes fresh entropy.
-        num_goals: How many tasks per class: the first of Meta-World's list of 50. A longer list is
-            the one that Meta-World makes where ``num_goals`` is as large.
+        num_goals: The number of tasks per class, the first of Meta-World's list of 50. A longer
+            list equals Meta-World's own for the same ``num_goals``.
 
     Raises:
-        ValueError: If a name is unknown, an argument does not belong to the benchmark, or
-            ``num_goals`` is not positive.
+        TypeError: If the seed is not an integer, or the classes are not a list.
+        ValueError: If a name is unknown, an argument does not belong to the benchmark, a number is
+            out of range, or a class has fewer than ``num_goals`` different goals.
         DependencyNotInstalled: If Meta-World is not installed.
 
     >>> from mtwrappers.metaworld import make_benchmark
@@ -87,7 +88,7 @@ def make_benchmark(
         raise ValueError(f"unknown benchmark {name!r}; {hint}")
     positive(num_goals, "num_goals")
     goals_seed = seeding.chosen_seed(seed)
-    if goals_seed >= 2**32 - 1:  # NumPy's limit, and ML1 takes the next one too
+    if goals_seed >= 2**32 - 1:  # NumPy's limit, and ML1 uses the next seed too
         raise ValueError(f"a benchmark's seed must be below 2**32 - 1, got {goals_seed}")
     train, test = _classes(name, env_name, train_classes, test_classes)
     hidden = name in META_LEARNING
@@ -96,7 +97,7 @@ def make_benchmark(
 
     from mtwrappers.metaworld.blueprint import CustomMT
 
-    # Not by its constructor, which compiles every class's model to draw its goals.
+    # Its constructor is not called, because it compiles every class's model to draw goals.
     benchmark_type = CustomMT if name == "CustomMT" else getattr(metaworld(), name)
     benchmark: Any = benchmark_type.__new__(benchmark_type)
     benchmark._train_classes, benchmark._test_classes = OrderedDict(train), OrderedDict(test)
@@ -108,7 +109,7 @@ def make_benchmark(
 def class_names(
     benchmark: str, kind: Kind = "train", env_name: str | None = None
 ) -> tuple[str, ...]:
-    """The names of a benchmark's classes, in its order; no goal is drawn."""
+    """The names of a benchmark's classes in order, without drawing goals."""
     chosen = _classes(benchmark, env_name, None, None)[kind == "test"]
     return tuple(name for name, _ in chosen)
 
@@ -116,10 +117,9 @@ def class_names(
 def share_out(
     num_classes: int, num_groups: int, num_goals: int, continuous: bool
 ) -> list[tuple[int, range]]:
-    """The class of each task group, as evenly as it goes, and the task states that it has.
+    """Distributes classes to task groups as evenly as possible; returns (class, task states).
 
-    The groups of a class share its goals out among them. With continuous goals a class is one task
-    state.
+    The groups of a class share its goals. With continuous goals, a class is one task state.
     """
     owners = sorted(group % num_classes for group in range(num_groups))
     shares = []
@@ -131,7 +131,7 @@ def share_out(
 
 
 def take_benchmark(benchmark: Any, seed: int | None, options: dict[str, Any]) -> Any:
-    """A benchmark, made if it is a name; the arguments for that are taken out of ``options``."""
+    """Returns a benchmark, made if it is a name, with arguments removed from ``options``."""
     own = {name: options.pop(name) for name in OPTIONS if name in options}
     return make_benchmark(benchmark, seed=seed, **own) if isinstance(benchmark, str) else benchmark
 
@@ -140,8 +140,8 @@ def split_of(benchmark: Any, *kinds: Any) -> tuple[dict[str, Any], list[Any], li
     """The classes and the tasks of a benchmark's splits, and the kind of each task.
 
     Raises:
-        ValueError: If it is no benchmark, or its splits have no tasks.
-        TypeError: If one of its tasks is no `metaworld.Task`.
+        ValueError: If ``benchmark`` is not a benchmark, or its splits have no tasks.
+        TypeError: If one of its tasks is not a `metaworld.Task`.
     """
     if not isinstance(benchmark, metaworld().Benchmark):
         raise ValueError(

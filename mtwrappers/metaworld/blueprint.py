@@ -1,10 +1,10 @@
 """Subclasses of Meta-World's: a Sawyer class without its simulation, and a benchmark.
 
-The first has the class's spaces and draws its goals, and no model is compiled.
+A Sawyer class without its simulation has spaces and draws goals, but compiles no model.
 
 Meta-World draws a benchmark's goals by resetting a simulated environment a hundred times per class,
-though a goal depends on random numbers and on a few distances between them alone. Here the class's
-own ``__init__`` and ``reset_model`` run over a simulation in which every position is zero. In the
+although a goal depends only on random numbers and a few distances between them. Here the class's
+own ``__init__`` and ``reset_model`` run on a simulation in which every position is zero. In the
 method resolution order, `_NoSimulation` stands between the class and `SawyerXYZEnv`.
 """
 
@@ -26,7 +26,7 @@ from mtwrappers.metaworld.upstream import is_upstream, names_of, with_globals
 
 
 class CustomMT(metaworld.Benchmark):  # type: ignore[misc] # metaworld has no usable types
-    """Multi-task on chosen classes, which Meta-World itself has only for meta-learning."""
+    """A multi-task benchmark on chosen classes, which Meta-World has only for meta-learning."""
 
     def __init__(self) -> None:
         raise TypeError("use mtwrappers.metaworld.make_benchmark('CustomMT', train_classes=[...])")
@@ -36,7 +36,7 @@ _MANY = 64  # at least as many positions, bodies and sites as any model has
 
 
 class _Element:
-    """Any body, site or geom, all of whose numbers are zero. What is written is forgotten."""
+    """Any body, site or geom; all its numbers are zero, and assignments are ignored."""
 
     id = 0
 
@@ -47,14 +47,14 @@ class _Element:
 
 
 class _Joint(_Element):
-    """Any joint: one number, address zero."""
+    """Any joint, with one number at address zero."""
 
     def __getattr__(self, name: str) -> NDArray[Any]:
         return np.zeros(1, int)
 
 
 class _Blank(_Element):
-    """A model or data."""
+    """A `mujoco.MjModel` or `mujoco.MjData` of zeros."""
 
     def __getattr__(self, name: str) -> NDArray[Any]:
         return np.zeros((_MANY, 3) if name.endswith("pos") and name != "qpos" else _MANY)
@@ -68,7 +68,7 @@ class _Blank(_Element):
         return _Joint()
 
 
-# What the classes' ``reset_model`` calls of the module ``mujoco``.
+# The functions of ``mujoco`` that the classes' ``reset_model`` calls.
 _NO_MUJOCO = SimpleNamespace(
     mjtObj=mujoco.mjtObj, **dict.fromkeys(("mj_forward", "mj_step", "mj_name2id"), lambda *_: 0)
 )
@@ -77,7 +77,7 @@ _NO_MUJOCO = SimpleNamespace(
 class _NoSimulation(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable types
     """`SawyerXYZEnv` reduced to its random numbers."""
 
-    rng: Any  # what has the method ``uniform`` of NumPy's generators
+    rng: Any  # any object with the method ``uniform`` of NumPy's generators
 
     def __init__(self, hand_low: Any = None, hand_high: Any = None, **unused: Any) -> None:
         self.model = self.data = _Blank()
@@ -128,9 +128,9 @@ def goal_space(cls: Any) -> Any:
 
 
 def draw_goals(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.float64]]:
-    """The next ``n`` random vectors, ``(3,)`` or ``(6,)``, that Meta-World would draw for ``cls``.
+    """Draws the next ``n`` random vectors, ``(3,)`` or ``(6,)``, as Meta-World would for ``cls``.
 
-    ``rng`` is the stream that Meta-World would take from ``np.random``.
+    ``rng`` takes the place of ``np.random`` in Meta-World.
     """
     if not is_upstream(cls):
         return _draw_by_simulation(cls, n, rng)
@@ -140,10 +140,10 @@ def draw_goals(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.float64]]:
 
 
 def draw_vector(cls: Any, rng: Generator) -> NDArray[np.float64]:
-    """The random vector, ``(3,)`` or ``(6,)``, that a reset of a new environment would draw.
+    """Draws the random vector, ``(3,)`` or ``(6,)``, as a reset of a new environment would.
 
-    ``rng`` is what Meta-World calls ``np_random``; it draws from that where its environments have
-    ``seeded_rand_vec`` set. A class that is not Meta-World's own is built and reset for it.
+    ``rng`` is Meta-World's ``np_random``, which it uses if ``seeded_rand_vec`` is set. A class that
+    is not Meta-World's own is built and reset.
     """
     if is_upstream(cls):
         env = _blueprint_class(cls)()
@@ -160,8 +160,8 @@ def draw_vector(cls: Any, rng: Generator) -> NDArray[np.float64]:
 def check_vector(cls: Any, vector: NDArray[np.float64], what: str, *, drawn: bool = True) -> None:
     """Raises `ValueError` unless Meta-World might draw this random vector for ``cls``.
 
-    If it need not be ``drawn``, it only has to be one with which Meta-World's reset ends.
-    Of a class that is not Meta-World's own nothing is known.
+    Without ``drawn``, the vector may be out of bounds, but Meta-World's reset must not redraw it
+    forever. Classes other than Meta-World's own are not checked.
     """
     if not is_upstream(cls):
         return
@@ -171,7 +171,7 @@ def check_vector(cls: Any, vector: NDArray[np.float64], what: str, *, drawn: boo
 
 
 class _Given:
-    """Takes the place of a generator that draws one vector, and never another."""
+    """A substitute for a generator that returns a given vector, once."""
 
     def __init__(self, vector: NDArray[np.float64], what: str, bounded: bool) -> None:
         self._vector, self._what, self._turn = vector, what, itertools.count()
@@ -187,7 +187,7 @@ class _Given:
             )
         if next(self._turn):
             raise ValueError(
-                f"{self._what} must be one that Meta-World accepts: it would redraw "
+                f"{self._what} must be one that Meta-World accepts, but it would redraw "
                 f"{vector.tolist()}, which puts an object and the goal too close together"
             )
         return vector
@@ -202,7 +202,7 @@ def _drawn_by_reset(env: Any) -> NDArray[np.float64]:
 
 
 def _draw_by_simulation(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.float64]]:
-    """Draws by resets, as Meta-World does; its stream, which is global, is lent and given back."""
+    """Draws by resets, as Meta-World does; the global stream that it uses is restored."""
     before = np.random.get_state()
     np.random.set_state(rng.get_state())
     try:
@@ -219,7 +219,7 @@ def _draw_by_simulation(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.f
 
 
 def _unfrozen(cls: Any) -> Any:
-    """A simulated environment that draws a random vector in every reset."""
+    """A simulated environment that draws a random vector at every reset."""
     env = cls()
     env._freeze_rand_vec, env._set_task_called = False, True
     env._set_task_inner()

@@ -1,8 +1,7 @@
-"""The cameras of one model: frames of a simulation as it is now.
+"""The cameras of one model: frames of a simulation's current state.
 
-A frame is drawn from a copy of the simulation's state after ``mj_forward``. So it is true at every
-moment, where Meta-World's first frame after a reset may be of the scene before the last move, and
-the simulation keeps its bits.
+A frame is drawn from a copy of the simulation's state after ``mj_forward``. So it is never stale,
+unlike Meta-World's first frame after a reset, and drawing does not change the simulation.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from mtwrappers.metaworld.opengl import FIRST_PATTERN, Drawing, DrawingThread, d
 from mtwrappers.metaworld.own_cameras import camera_names, own_model
 from mtwrappers.metaworld.varied_scene import VariedScene, patterns
 
-# What can be drawn.
+# The kinds of images that can be drawn.
 Kind: TypeAlias = Literal["colours", "depth", "segmentation"]
 # The cameras of Meta-World's own models.
 CAMERAS = ("topview", "corner", "corner2", "corner3", "corner4", "behindGripper", "gripperPOV")
@@ -42,16 +41,16 @@ _USER.type = mujoco.mjtCamera.mjCAMERA_USER
 
 
 def find_cameras(settings: Any, cameras: Sequence[str] = CAMERAS) -> list[tuple[str, int | None]]:
-    """The name and the index of each camera that `SawyerSettings` ask for.
+    """The name and the index of each camera that `SawyerSettings` select.
 
-    The index is -1 for the free camera and ``None`` for one's own.
+    The index is -1 for the free camera and ``None`` for a custom camera.
 
     Args:
         settings: The settings.
-        cameras: Those of the model.
+        cameras: The names of the model's cameras.
 
     Raises:
-        ValueError: If there is no such camera, or one's own has the name of the model's.
+        ValueError: If there is no such camera, or a custom camera has the name of a model's camera.
     """
     names, index = camera_names(settings.camera_name), settings.camera_id
     own = settings.cameras or {}
@@ -74,9 +73,9 @@ def find_cameras(settings: Any, cameras: Sequence[str] = CAMERAS) -> list[tuple[
 
 @dataclass(frozen=True)
 class _View:
-    """A camera: the model that has it, and data of that; as `mujoco` draws it; its index there.
+    """A camera: the model that has it, its data, the `mujoco.MjvCamera`, and the camera's index.
 
-    ``turned`` says whether its frames are turned by half a turn.
+    ``turned`` says whether its frames are rotated by 180 degrees.
     """
 
     name: str
@@ -91,13 +90,13 @@ def _fixed(name: str, model: Any, data: Any, index: int, *, upright: bool) -> _V
     camera = mujoco.MjvCamera()
     camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
     camera.fixedcamid = index
-    # How far the camera's upward axis rises; it is 0 when looking straight down.
+    # The vertical component of the camera's upward axis; it is 0 when looking straight down.
     turned = upright and bool(model.cam_mat0[index][7] < -1e-6)
     return _View(name, model, data, camera, index, turned)
 
 
 class Camera:
-    """The cameras of one model that `SawyerSettings` ask for; for the free camera see `begin`."""
+    """The cameras of one model that `SawyerSettings` select; for the free camera see `begin`."""
 
     def __init__(self, model: Any, settings: Any) -> None:
         found = find_cameras(settings, [model.camera(i).name for i in range(model.ncam)])
@@ -126,8 +125,8 @@ class Camera:
             self._scene.flags[[int(flag) for flag in flags]] = False
         self._state = np.empty(mujoco.mj_stateSize(model, _STATE))
         self._watch = watch_frame(model)
-        # The images drawn last, by camera and kind, and of what beside the model: the state, and
-        # where the free camera looks.
+        # The last images, by camera and kind, and what they depend on besides the model: the state,
+        # and where the free camera looks.
         self._images: dict[tuple[str, Kind], NDArray[Any]] = {}
         self._drawn: tuple[bytes, bytes] | None = None
         self._drawing: Drawing | None = None
@@ -138,20 +137,20 @@ class Camera:
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """How the current episode varies, as plain data; ``None`` where nothing does."""
+        """The variation of the current episode, as plain data; ``None`` without variation."""
         return None if self._varied is None else copy.deepcopy(self._varied.parameters)
 
     def vary(self, episode: int) -> None:
-        """Makes everything look as the episode of this number does, from the next frame on."""
+        """Sets the variation of the episode with this number, from the next frame on."""
         assert self._varied is not None
         self._varied.begin(episode)
         self._drawn = None
 
     def begin(self, data: Any) -> None:
-        """Begins an episode: turns the free camera to the median of the geoms' positions.
+        """Begins an episode: points the free camera at the median of the geoms' positions.
 
-        Gymnasium does so once, at the first frame. Here it is done when an episode begins, so that
-        a frame depends on its episode alone.
+        Gymnasium does this once, at the first frame. Here it is done at the start of each episode,
+        so that a frame depends only on its episode.
         """
         if self._free is not None:
             self._read(data)
@@ -176,14 +175,15 @@ class Camera:
     def images(self, data: Any, kinds: Iterable[Kind]) -> dict[Kind, dict[str, NDArray[Any]]]:
         """Draws the current state of a `mujoco.MjData`, which is not changed, by every camera.
 
-        A camera draws a state once: while it and the model are the same, each call returns copies.
+        A camera draws a state once; as long as neither it nor the model changes, calls return
+        copies.
 
         Args:
             data: The state.
             kinds: What to draw: ``"colours"``, ``(height, width, 3)`` uint8; ``"depth"``, the
-                distance from the camera's plane in metres, ``(height, width)`` float32, at most
-                that of the far clipping plane; ``"segmentation"``, the id and the type of what is
-                seen, ``(height, width, 2)`` int32, -1 where nothing is.
+                distance from the camera's plane in metres, ``(height, width)`` float32, at most up
+                to the far clipping plane; ``"segmentation"``, the id and the type of each pixel's
+                object, ``(height, width, 2)`` int32, -1 for the background.
 
         Returns:
             The images by kind and camera.
@@ -216,7 +216,7 @@ class Camera:
         return found
 
     def close(self) -> None:
-        """Frees what OpenGL holds for these cameras, and nothing else. A next frame begins anew."""
+        """Frees the OpenGL resources of these cameras. The next frame allocates them again."""
         self._images, self._drawn = {}, None
         if self._drawing is not None:
             self._drawing = None
@@ -230,7 +230,7 @@ class Camera:
         self._read(data)
         looking = b"" if self._free is None else self._free.lookat.tobytes()
         present = self._state.tobytes(), looking
-        drawn, self._drawn = self._drawn, None  # whatever fails
+        drawn, self._drawn = self._drawn, None  # in case drawing fails
         if drawn != present or not self._watch.unchanged():
             self._watch.remember()
             self._images = {}
@@ -252,7 +252,7 @@ class Camera:
         return {kind: {name: self._images[name, kind].copy() for name in names} for kind in kinds}
 
     def _pose(self, view: _View) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-        """Where a camera is, its axes (right, up, back) as columns, and its field of view."""
+        """The position of a camera, its axes (right, up, back) as columns, and its fovy."""
         if view.camera is not self._free:
             sensor = view.model.cam_sensorsize[view.index]
             if sensor.any():
@@ -276,13 +276,13 @@ class Camera:
         return self._varied.pose(view.name, position, axes, fovy)
 
     def _look(self, view: _View) -> None:
-        """Puts everything that is there into the scene, as this camera sees it."""
+        """Updates the scene for this camera."""
         camera = view.camera
         if view.model is not self._model:
             view.model.stat.extent = self._model.stat.extent
             for name in ("znear", "zfar"):
                 setattr(view.model.vis.map, name, getattr(self._model.vis.map, name))
-            # First: where the floor is drawn depends on the camera.
+            # The camera comes first, because the position of the floor depends on it.
             mujoco.mjv_updateCamera(view.model, view.data, camera, self._scene)
             camera = _USER
         mujoco.mjv_updateScene(
@@ -300,7 +300,7 @@ class Camera:
     def _draw(self, thread: DrawingThread, kinds: Sequence[Kind]) -> dict[Kind, NDArray[Any]]:
         if self._drawing is None:
             self._drawing = thread.add(self._model)
-            # Where these cameras are forgotten rather than closed.
+            # Frees the drawing if these cameras are garbage-collected without `close`.
             self._drop = weakref.finalize(self, thread.drop, self._drawing)
             self._drop.atexit = False
             if self._varied is not None:
@@ -317,6 +317,6 @@ class Camera:
         mujoco.mj_getState(self._model, data, self._state, _STATE)
 
     def _take(self) -> None:
-        """Computes what follows from the state."""
+        """Computes all quantities that depend on the state."""
         mujoco.mj_setState(self._model, self._data, self._state, _STATE)
         mujoco.mj_forward(self._model, self._data)

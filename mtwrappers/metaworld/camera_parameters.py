@@ -1,4 +1,4 @@
-"""Where the cameras of an environment are and how they project, and what its pixels are of."""
+"""Camera matrices, and the names of the objects in segmentations."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from mtwrappers.vector.calls import read_only
 
 @read_only
 def camera_parameters(env: gymnasium.Env[Any, Any]) -> dict[str, dict[str, NDArray[np.float64]]]:
-    """Intrinsics and extrinsics of each camera in use, of its images as they are observed.
+    """Returns the intrinsics and extrinsics of each camera in use, for its observed images.
 
-    ``intrinsics``, ``(3, 3)``, are in pixels. ``extrinsics``, ``(4, 4)``, lead from the frame of
-    the world (metres) to that of the camera, as of the current state: cameras on the gripper move.
-    The frame of the camera is OpenCV's: x to the right of the image, y down, z ahead. A point
-    ``(x, y, z)`` of the world is in the image at row ``v`` and column ``u``::
+    ``intrinsics``, ``(3, 3)``, are in pixels. ``extrinsics``, ``(4, 4)``, map world coordinates
+    (metres) to camera coordinates in the current state: cameras on the gripper move. Camera
+    coordinates are OpenCV's: x to the right of the image, y down, z forward. A point ``(x, y, z)``
+    of the world is in the image at row ``v`` and column ``u``::
 
         x, y, depth = (extrinsics @ [x, y, z, 1])[:3]
         u, v, _ = intrinsics @ [x / depth, y / depth, 1]
 
-    where whole numbers are the centres of pixels, ``image[v, u]``, and ``depth`` is what an image
-    of depth has there if nothing stands before it. Where ``upright`` has turned the images, x and y
-    are those of the turned image.
+    where whole numbers are the centres of pixels, ``image[v, u]``, and ``depth`` is the value of
+    the depth image there if nothing occludes the point. If ``upright`` has rotated the images, x
+    and y refer to the rotated image.
 
-    In a vector environment, ``envs.call(camera_parameters)`` returns that of each environment.
+    In a vector environment, ``envs.call(camera_parameters)`` returns one result per environment.
 
     Args:
         env: An environment of Meta-World that draws frames, in any wrappers, after a reset.
@@ -37,8 +37,8 @@ def camera_parameters(env: gymnasium.Env[Any, Any]) -> dict[str, dict[str, NDArr
         The two matrices by the name of the camera; the free camera is ``"free"``.
 
     Raises:
-        TypeError: If it is no environment of this package on Meta-World.
-        ValueError: If it draws no frames.
+        TypeError: If ``env`` is not an environment of this package on Meta-World.
+        ValueError: If ``env`` draws no frames.
         ResetNeeded: If no task was set yet.
 
     >>> import gymnasium, mtwrappers
@@ -59,20 +59,20 @@ def camera_parameters(env: gymnasium.Env[Any, Any]) -> dict[str, dict[str, NDArr
 
 @read_only
 def segmentation_names(env: gymnasium.Env[Any, Any]) -> dict[tuple[int, int], tuple[str, str]]:
-    """The names of what pixels are of, by the two numbers of a segmentation.
+    """Maps the two numbers of a segmentation's pixel to names.
 
-    The numbers are MuJoCo's: the id of a geom or a site in the model of the current class, and its
-    type, 5 for a geom and 6 for a site (`mujoco.mjtObj`). Each class has ids of its own.
-    ``segmentation_names(env)[tuple(pixel)]`` is the name, which most geoms lack, and the name of
-    the body to which it belongs. Both are empty where nothing is.
+    The numbers are MuJoCo's: the id of a geom or site in the model of the current class, and its
+    type, 5 for a geom and 6 for a site (`mujoco.mjtObj`). Ids differ between classes.
+    ``segmentation_names(env)[tuple(pixel)]`` is the name of the geom or site, which most geoms
+    lack, and the name of its body. Both are empty for the background.
 
-    In a vector environment, ``envs.call(segmentation_names)`` returns those of each environment.
+    In a vector environment, ``envs.call(segmentation_names)`` returns one dict per environment.
 
     Args:
         env: An environment of Meta-World, in any wrappers, after a reset.
 
     Raises:
-        TypeError: If it is no environment of this package on Meta-World.
+        TypeError: If ``env`` is not an environment of this package on Meta-World.
         ResetNeeded: If no task was set yet.
 
     >>> import gymnasium

@@ -1,4 +1,4 @@
-"""One Sawyer class under Gymnasium's contract, and how it is built."""
+"""One Sawyer class as a Gymnasium environment, and the settings that it is built with."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from mtwrappers.metaworld.own_cameras import CameraNames, camera_names, check_ca
 from mtwrappers.metaworld.variation import VariationStream, check_variation
 
 OBS_SIZE = 39
-# MuJoCo gives up a simulation in which a position exceeds this (mjMAXVAL), so no object goes
-# further: a bound that is true, and finite as checkers ask for.
+# MuJoCo resets a simulation in which a position exceeds this (mjMAXVAL), so it is a valid bound,
+# and finite, as checkers require.
 FAR = 1e10
 INFO_KEYS = (
     "success",
@@ -34,10 +34,10 @@ INFO_KEYS = (
     "unscaled_reward",
 )
 RENDER_MODES = ("rgb_array", "depth_array", "rgbd_tuple")
-# "human" is left to Gymnasium's HumanRendering, which make() applies: the window of the upstream
-# classes needs a display at construction.
+# "human" is left to Gymnasium's HumanRendering, which make() applies, because the window of the
+# upstream classes needs a display at construction.
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 80}
-# The values of those settings that have but a few.
+# The settings with a fixed set of values.
 _KNOWN: dict[str, tuple[Any, ...]] = {
     "reward_function_version": ("v1", "v2"),
     "render_mode": (*RENDER_MODES, None),
@@ -49,36 +49,36 @@ _KNOWN: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class SawyerSettings:
-    """How the Sawyer classes are built.
+    """The settings that Sawyer classes are built with.
 
     Args:
         reward_function_version: Meta-World's ``"v1"`` or ``"v2"``.
         render_mode: What `render` returns: ``"rgb_array"``, ``"depth_array"`` (metres),
             ``"rgbd_tuple"`` (both), or ``None`` for nothing.
         camera_name: A camera of the model, such as ``"corner2"``, or one of ``cameras``, or a list
-            of several, of which `render` draws the first; the free camera by default.
-        camera_id: A camera of the model by its index, -1 for the free camera.
-        cameras: Cameras of one's own by name, each a dict of ``pos`` (three numbers, metres, in the
-            frame of the world), ``quat`` (four numbers, w, x, y, z) and ``fovy`` (the vertical
-            field of view, degrees), as MuJoCo has them: a camera looks along its -z axis, with +x
-            to the right and +y up. The model is not changed.
+            of several, of which `render` draws the first; by default the free camera.
+        camera_id: The index of a camera of the model, -1 for the free camera.
+        cameras: Custom cameras by name, each a dict of ``pos`` (three numbers, metres, in world
+            coordinates), ``quat`` (four numbers, w, x, y, z) and ``fovy`` (the vertical field of
+            view, degrees), as in MuJoCo: a camera looks along its -z axis, with +x to the right and
+            +y up. The model is not changed.
         width: Width of a frame in pixels.
         height: Height of a frame in pixels.
-        upright: Whether to turn the frames of Meta-World's corner cameras, which hang upside down.
-        shadows: Whether frames have shadows and reflections, which take most of the time in which
-            they are drawn without a graphics card.
-        fast: ``"auto"`` takes the fast classes where they are verified; ``True`` and ``False``
-            decide.
-        idle_steps: How many zero actions follow each reset, so that objects stop moving. The
-            reset returns what is observed after them. They count neither as steps of the episode
-            nor in its return.
-        variation: How the scene varies between episodes: some of ``light``, ``camera``, ``table``
-            and ``objects`` with commas between; see `mtwrappers.metaworld.variation`. Where no
-            frames are drawn, it is refused.
+        upright: Whether to rotate the frames of Meta-World's corner cameras, which are mounted
+            upside down.
+        shadows: Whether frames have shadows and reflections. Without a graphics card they take most
+            of the drawing time.
+        fast: Whether to use the fast classes; ``"auto"`` uses them if they are verified.
+        idle_steps: The number of zero actions after each reset, for objects to settle. The reset
+            returns the observation after them. They do not count towards the episode's length or
+            return.
+        variation: The parts of the scene that vary between episodes: ``light``, ``camera``,
+            ``table`` and ``objects``, separated by commas; see `mtwrappers.metaworld.variation`. It
+            needs frames.
 
     Raises:
-        TypeError: If names, cameras or ``variation`` are of no such form.
-        ValueError: If a value is not one of those.
+        TypeError: If names, cameras or ``variation`` have another form.
+        ValueError: If a value is not allowed, or ``variation`` is given without frames.
 
     >>> import gymnasium, mtwrappers
     >>> for version in ("v1", "v2"):
@@ -120,22 +120,22 @@ class SawyerSettings:
         object.__setattr__(self, "variation", check_variation(self.variation))
         if self.variation is not None and self.render_mode is None:
             raise ValueError(
-                f"variation={self.variation!r} needs frames, which alone it changes: give a "
-                "render_mode, or frames as observations; got render_mode=None"
+                f"variation={self.variation!r} only changes frames: pass a render_mode, or "
+                "observe frames; got render_mode=None"
             )
 
 
 def action_box() -> Box:
-    """Moves of the hand along x, y, z (hundredths of a metre) and the gripper's effort."""
+    """The action space: moves of the hand along x, y, z (in cm) and the gripper's effort."""
     return Box(-1.0, 1.0, (4,), np.float32)
 
 
 def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) -> Box:
     """The union of the classes' observation bounds, shape ``(39,)``, float64, in metres.
 
-    The frame is hand (3), gripper opening (1), objects (14), the same one step before (18), and
-    the goal (3). A hidden goal is zero, so its bounds include zero. Bounds of no width,
-    which checkers refuse, are widened by Meta-World's success radius.
+    An observation is the hand (3), gripper opening (1) and objects (14), the same from the previous
+    step (18), and the goal (3). A hidden goal is zero, so its bounds include zero. Bounds of zero
+    width, which checkers do not accept, are widened by Meta-World's success radius.
     """
     sawyer: Any = import_extra("metaworld.sawyer_xyz_env", "metaworld").SawyerXYZEnv
     from mtwrappers.metaworld.blueprint import goal_space
@@ -159,9 +159,9 @@ def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) ->
 
 
 class SawyerClassEnv(gymnasium.Env[Any, Any]):
-    """One Sawyer class: plain Python scalars, checked actions, the same info keys everywhere.
+    """One Sawyer class with Python scalars, checked actions, and the same info keys everywhere.
 
-    Whoever sets a task, on ``sawyer``, sees to it that a `reset` follows before the next step.
+    After setting a task on ``sawyer``, callers must call `reset` before the next step.
 
     Attributes:
         sawyer: The class itself.
@@ -199,7 +199,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Begins an episode. The task alone determines its start."""
+        """Begins an episode. Only the task determines its start."""
         super().reset(seed=seed)
         obs, _ = self.sawyer.reset()
         if self._idle_steps:
@@ -217,8 +217,8 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
         Raises:
             ResetNeeded: If the episode was truncated.
-            ValueError: If the action has another shape than ``(4,)``, or is not finite, upon which
-                MuJoCo would silently reset the simulation.
+            ValueError: If the action does not have shape ``(4,)``, or is not finite; MuJoCo would
+                then silently reset the simulation.
         """
         sawyer = self.sawyer
         if sawyer.curr_path_length >= sawyer.max_path_length:
@@ -227,7 +227,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         if action.shape != (4,):
             raise ValueError(f"{self.name}: expected an action of shape (4,), got {action.shape}")
         x, y, z, effort = action.tolist()
-        # The sum is quick; only where it is not finite are the four looked at.
+        # The sum is a fast check; it may overflow, so the entries are checked too.
         if not math.isfinite(x + y + z + effort) and not np.isfinite(action).all():
             raise ValueError(f"{self.name}: expected a finite action, got {action}")
         obs, reward, _, truncated, info = sawyer.step(action)
@@ -239,17 +239,17 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         return obs, float(reward), terminated, bool(truncated), info
 
     def _idle(self) -> NDArray[np.float64]:
-        """Waits, and observes what has come of it; the episode begins afterwards."""
+        """Steps with zero actions and returns the last observation, before the episode begins."""
         sawyer = self.sawyer
         for _ in range(self._idle_steps):
-            sawyer.curr_path_length = 0  # there may be more of them than steps in an episode
+            sawyer.curr_path_length = 0  # idle steps may outnumber the steps of an episode
             obs = sawyer.step(np.zeros(4, np.float32))[0]
         sawyer.curr_path_length = 0
         waited: NDArray[np.float64] = obs
         return waited
 
     def render(self) -> Any:
-        """Draws the current state, as the render mode says; see `mtwrappers.metaworld.camera`."""
+        """Draws the current state in the render mode; see `mtwrappers.metaworld.camera`."""
         if self._camera is None:
             gymnasium.logger.warn(
                 f"{self.name}: there is nothing to render without a render_mode; make the "
@@ -263,7 +263,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         """The `mtwrappers.metaworld.camera.Camera`; for environments with a render mode.
 
         Raises:
-            ValueError: If there is none.
+            ValueError: If there is no render mode.
         """
         if self._camera is None:
             raise ValueError(
@@ -279,22 +279,22 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """How the current episode varies, as plain data; ``None`` where nothing does."""
+        """The variation of the current episode, as plain data; ``None`` without variation."""
         found: dict[str, Any] | None = self._camera and self._camera.variation_parameters
         return found
 
     def close(self) -> None:
-        """Frees what the camera holds."""
+        """Frees the camera's resources."""
         if self._camera is not None:
             self._camera.close()
         self.sawyer.close()
 
 
 def class_env_of(env: gymnasium.Env[Any, Any]) -> SawyerClassEnv:
-    """The `SawyerClassEnv` that runs the current task of an environment, in whatever wrappers.
+    """The `SawyerClassEnv` that runs the current task of an environment, in any wrappers.
 
     Raises:
-        TypeError: If there is none inside.
+        TypeError: If ``env`` contains none.
         ResetNeeded: If no task was set yet.
     """
     inner: Any = env
@@ -304,7 +304,7 @@ def class_env_of(env: gymnasium.Env[Any, Any]) -> SawyerClassEnv:
             raise ResetNeeded(f"{env}: call reset() first, which builds the class of a task")
         if not isinstance(inner, gymnasium.Env):
             raise TypeError(
-                "expected one environment of mtwrappers on Meta-World (those of a vector are "
-                f"reached by its call), got {env}"
+                "expected a single environment of mtwrappers on Meta-World (for a vector "
+                f"environment, use envs.call), got {env}"
             )
     return inner

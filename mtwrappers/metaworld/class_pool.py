@@ -33,7 +33,7 @@ Wrapper: TypeAlias = Callable[[Env, Any], Env]
 
 @dataclass(frozen=True)
 class Layout:
-    """The form of observations: their classes, visible goals, a one-hot at the end."""
+    """The settings that determine the observation space: classes, visible goals, one-hot."""
 
     classes: dict[str, type[Any]]
     goals_visible: bool
@@ -51,7 +51,7 @@ class Layout:
 
     @functools.cached_property
     def short_classes(self) -> Any:
-        """The classes as a task holds them: names suffice for Meta-World's own, and are smaller."""
+        """The classes as stored in a task: for Meta-World's own, only names, which are smaller."""
         return tuple(self.classes) if self.is_upstream else dict(self.classes)
 
     @functools.cached_property
@@ -60,12 +60,12 @@ class Layout:
         return self.classes.items() <= all_classes().items()
 
     def takes(self, name: str, other: Layout) -> bool:
-        """Whether a task of the class ``name``, which comes from ``other``, can be set here."""
+        """Whether a task of the class ``name`` with the layout ``other`` can be set here."""
         if (self.goals_visible, self.onehot) != (other.goals_visible, other.onehot):
             return False
         if self.onehot:
             return list(self.classes.items()) == list(other.classes.items())
-        # Without a one-hot their number and their order do not matter.
+        # Without a one-hot, the number and order of classes do not matter.
         return self.classes.get(name) is other.classes[name]
 
     def __str__(self) -> str:
@@ -75,21 +75,21 @@ class Layout:
 class ClassPool:
     """The tasks of a benchmark, and an environment for each class, built on first use.
 
-    It is what `MetaWorldSetTaskEnv` and `MetaWorldMTEnv` have in common. The arguments are theirs.
-    Copies and pickles build environments of their own.
+    `MetaWorldSetTaskEnv` and `MetaWorldMTEnv` share it, and have the same arguments. Copies and
+    pickles build their own environments.
 
     Attributes:
         name: The benchmark's name.
-        tasks: The benchmark's `metaworld.Task`s in its order, with continuous goals only the first
-            of each class; none without a benchmark.
+        tasks: The benchmark's `metaworld.Task`s in order; with continuous goals only the first of
+            each class; empty without a benchmark.
         kinds: ``"train"`` or ``"test"`` for each of them.
-        goals: Where the goals of ``tasks`` come from; ``None`` where they are those of the list.
-        layout: What the observation space depends on.
-        observation_space: That of every environment here.
-        settings: How every environment here is built.
-        render_mode: That of every environment here.
-        max_episode_steps: When they truncate, ``None`` for never.
-        variation: The stream of how episodes look; ``None`` where nothing varies.
+        goals: The stream of continuous goals; ``None`` for goals of the list.
+        layout: The settings that determine the observation space.
+        observation_space: The observation space of every environment here.
+        settings: The settings that every environment here is built with.
+        render_mode: The render mode of every environment here.
+        max_episode_steps: The number of steps until truncation, ``None`` for no limit.
+        variation: The stream of visual variations; ``None`` without variation.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class ClassPool:
         if max_episode_steps is not None:
             max_episode_steps = positive(max_episode_steps, "max_episode_steps")
         goals_seed = 0 if seed is None else seed
-        # With continuous goals nothing depends on those of the benchmark, so they are always equal.
+        # With continuous goals nothing depends on the benchmark's goals, so their seed is fixed.
         benchmark = take_benchmark(benchmark, 0 if continuous else goals_seed, options)
         self.settings = SawyerSettings(**options)
         self.variation: VariationStream | None = None
@@ -141,7 +141,7 @@ class ClassPool:
             )
         self.layout = Layout(classes, visible, onehot)
         if self.layout.is_upstream:
-            # Of others than Meta-World's own, the cameras are known when they are built.
+            # The cameras of other classes are only known once these are built.
             from mtwrappers.metaworld.camera import find_cameras
 
             find_cameras(self.settings)
@@ -152,7 +152,7 @@ class ClassPool:
 
     @property
     def envs_built(self) -> int:
-        """How many classes have been built so far."""
+        """The number of classes built so far."""
         return len(self._built)
 
     @property
@@ -174,9 +174,9 @@ class ClassPool:
     def turn_to(self, task: Any, layout: Layout | None = None) -> Env:
         """Sets a `metaworld.Task`; returns its environment, which needs a reset.
 
-        It is one of ``tasks``, or checked as they are: Meta-World unpickles what it is given.
-        ``layout`` takes the place of the current one, for the first task where there is no
-        benchmark. Whatever fails, it fails before anything is changed.
+        The task must be one of ``tasks``, or be checked, because Meta-World unpickles its data.
+        ``layout`` replaces the current one, for the first task without a benchmark. Errors are
+        raised before anything is changed.
         """
         layout = layout or self.layout
         bare, env = self._environment(task, layout)
@@ -186,7 +186,7 @@ class ClassPool:
         return env
 
     def close(self) -> None:
-        """Closes every class that was built, and lets go of it: a model takes 21 MB."""
+        """Closes and frees every class that was built: a model takes 21 MB."""
         if not self._built:
             return
         try:
@@ -212,7 +212,7 @@ class ClassPool:
             self.variation,
         )
         if self.goals is not None:
-            bare.sawyer.max_snapshots = 4  # goals seldom come again, but for those that stay
+            bare.sawyer.max_snapshots = 4  # continuous goals seldom repeat
         bare.terminate_on_success = self._terminate_on_success
         env: Env = bare
         if layout.onehot:
@@ -232,12 +232,12 @@ class ClassPool:
 
 
 def _close_all(envs: Iterable[Env]) -> None:
-    with contextlib.ExitStack() as stack:  # all of them, whatever one of them does
+    with contextlib.ExitStack() as stack:  # closes all of them, even if one raises
         for env in envs:
             stack.callback(env.close)
 
 
 def _return_memory() -> None:
-    """Gives the system what was freed; glibc keeps up to 64 MB of it, and more in pieces."""
+    """Returns freed memory to the system; glibc keeps up to 64 MB, and more in fragments."""
     with contextlib.suppress(AttributeError, OSError, TypeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)

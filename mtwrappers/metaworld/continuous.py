@@ -24,7 +24,7 @@ def check_goals(goals: Goals, benchmark: Any, options: MutableMapping[str, Any])
     """Whether goals are continuous; the benchmark is then made with one goal per class.
 
     Raises:
-        ValueError: If ``goals`` is neither, or does not go with the benchmark or its arguments.
+        ValueError: If ``goals`` is something else, or conflicts with the other arguments.
     """
     if check_choice(goals, ("list", "continuous"), "goals") == "list":
         return False
@@ -37,7 +37,7 @@ def check_goals(goals: Goals, benchmark: Any, options: MutableMapping[str, Any])
 
 
 def first_of_each_class(tasks: Sequence[Any], kinds: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The first task of each kind and class, and its kind."""
+    """The first task of each kind and class, and the kinds."""
     first: dict[tuple[Any, str], Any] = {}
     for task, kind in zip(tasks, kinds, strict=True):
         first.setdefault((kind, task.env_name), task)
@@ -45,14 +45,14 @@ def first_of_each_class(tasks: Sequence[Any], kinds: Sequence[Any]) -> tuple[lis
 
 
 class ContinuousGoals:
-    """The random vectors of classes, from a stream that reset seeds begin.
+    """A stream of random vectors of classes, seeded by resets.
 
-    A vector, ``(3,)`` or ``(6,)``, is what Meta-World's reset draws: the goal, or where an object
-    starts and the goal. The first one after `seed` is the one that a new environment of the class
-    draws in ``reset`` after Meta-World's ``seed(s)``, with ``seeded_rand_vec`` set.
+    A vector, ``(3,)`` or ``(6,)``, is what Meta-World's reset draws: the goal, or an object's start
+    position and the goal. The first vector after `seed` equals the one that a new environment of
+    the class draws in ``reset`` after Meta-World's ``seed(s)``, with ``seeded_rand_vec`` set.
 
     Args:
-        tasks: A `metaworld.Task` of each class, whose goal does not matter.
+        tasks: A `metaworld.Task` of each class; its goal is ignored.
         seed: Determines the vectors, until `seed` is called.
     """
 
@@ -66,7 +66,7 @@ class ContinuousGoals:
         self._stream = seeding.goal_generator(self._seed)
 
     def draw(self, k: int, stream: Generator | None = None) -> NDArray[np.float64]:
-        """The next vector of class ``k``, from another stream if one is given."""
+        """Draws the next vector of class ``k``, from ``stream`` if it is given."""
         from mtwrappers.metaworld.blueprint import draw_vector
 
         return draw_vector(self._class(k), self._stream if stream is None else stream)
@@ -98,13 +98,13 @@ class ContinuousGoals:
 
 
 class ContinuousTasks(TaskList):
-    """Classes as the list of tasks, each of which has a new goal whenever it is drawn.
+    """A list of tasks with one entry per class, and a new goal at every draw.
 
-    A task state that was drawn is exact: ``(k, vector)``. The index ``k`` alone stands for class
-    ``k`` with the next goal.
+    A drawn task state is exact: ``(k, vector)``. The index ``k`` alone stands for class ``k`` with
+    the next goal.
 
     Args:
-        goals: Where goals come from.
+        goals: The stream of goals.
         **tasks: The arguments of `TaskList`.
     """
 
@@ -121,7 +121,7 @@ class ContinuousTasks(TaskList):
         return self.complete(super().draw(rng))
 
     def complete(self, task_state: int | Exact, stream: Generator | None = None) -> Exact:
-        """The exact state for one that may lack the goal, which is the next of the stream."""
+        """Completes a task state that is only an index with the next goal of the stream."""
         if isinstance(task_state, tuple):
             return task_state
         return task_state, tuple(self.goals.draw(task_state, stream).tolist())
@@ -142,5 +142,5 @@ class ContinuousTasks(TaskList):
         return super().describe(task_state[0])
 
     def place(self, task_state: Any) -> int:
-        """Which of the classes a task state is of."""
+        """The place of a task state's class."""
         return super().place(task_state[0])

@@ -1,22 +1,21 @@
 """Sentences for each class, for policies that read.
 
-A table of sentences is data: a sentence for each class, or a list of paraphrases, of which each
-episode draws one. Those that have a name are of others:
+A table of sentences is data: a sentence for each class, or a list of paraphrases, from which each
+episode draws one. Two tables have names:
 
 - ``"metaworld"``: Meta-World's documentation, ``docs/benchmark/task_descriptions.md`` in
-  https://github.com/Farama-Foundation/Metaworld (MIT licence), the first sentence of each task; the
-  second says what is random. Word for word, slips included.
+  https://github.com/Farama-Foundation/Metaworld (MIT licence), the first sentence of each task,
+  word for word, with its errors; the second sentence there says what is random.
 - ``"lerobot-0.6.1"``: LeRobot 0.6.1, ``src/lerobot/envs/metaworld_config.json`` in
   https://github.com/huggingface/lerobot (Apache-2.0 licence), commit 7e241bd6. ``push-v3`` and
   ``push-back-v3`` have the same sentence there.
 
-A table of one's own is a mapping such as ``{"reach-v3": ["Reach the red ball", "Go to the ball"]}``
-or a JSON file of one.
+A custom table is a mapping such as ``{"reach-v3": ["Reach the red ball", "Go to the ball"]}``, or a
+JSON file with such a mapping.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import reprlib
 from collections.abc import Collection, Mapping, Sequence
@@ -26,13 +25,14 @@ from gymnasium.error import CustomSpaceError
 from gymnasium.spaces import Text
 from gymnasium.vector.utils import create_shared_memory
 
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import is_printable, printable
 from mtwrappers.state.files import load_json
 
 DescriptionsName: TypeAlias = Literal["metaworld", "lerobot-0.6.1"]
-# What arguments take: a name, the path of a JSON file, or a table.
+# The type of arguments: a name, the path of a JSON file, or a table.
 Descriptions: TypeAlias = str | os.PathLike[str] | Mapping[str, str | Sequence[str]]
-# The same as data: a name, or what JSON has. A class with one sentence has no list.
+# The same as data: a name, or JSON values. A class with a single sentence has no list.
 DescriptionsData: TypeAlias = str | dict[str, str | list[str]]
 # The same as immutable data, in the order of the classes' names.
 FrozenTable: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
@@ -106,7 +106,7 @@ DESCRIPTIONS: dict[DescriptionsName, dict[str, str]] = {
 
 
 def as_data(given: Any, classes: Collection[str] = _METAWORLD) -> DescriptionsData | None:
-    """Descriptions as data: their name, or their table, which is read if it is in a file.
+    """Returns descriptions as data: a name or a table, which is read if it is in a file.
 
     Args:
         given: A name, the path of a JSON file (with the suffix ``.json``), a table, or ``None``.
@@ -114,8 +114,8 @@ def as_data(given: Any, classes: Collection[str] = _METAWORLD) -> DescriptionsDa
 
     Raises:
         OSError: If the file cannot be read.
-        ValueError: If it is none of those, there is no such class, a class has no sentence, or a
-            sentence is empty, longer than 500 characters or cannot be printed.
+        ValueError: If ``given`` is none of those, a class is unknown, a class has no sentence, or a
+            sentence is empty, longer than 500 characters or unprintable.
 
     >>> from mtwrappers.metaworld.descriptions import as_data
     >>> as_data({"reach-v3": ["Reach the ball"], "push-v3": ["Push it", "Push the puck"]})
@@ -142,10 +142,10 @@ def as_data(given: Any, classes: Collection[str] = _METAWORLD) -> DescriptionsDa
     for name, own in given.items():
         if not isinstance(name, str) or name not in classes:
             shown = printable(name, 100) if isinstance(name, str) else reprlib.repr(name)
-            close = difflib.get_close_matches(shown, classes, n=1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            hint = did_you_mean(shown, classes)
             raise ValueError(
-                f"{what} must be of classes such as 'reach-v3', got one of {shown!r}{hint}"
+                f"{what} must be of classes such as 'reach-v3', got one of {shown!r}"
+                f"{f' ({hint})' if hint else ''}"
             )
         found = _sentences(own, f"{what} of {name!r}")
         table[name] = found if len(found) > 1 else found[0]
@@ -171,14 +171,14 @@ def _sentences(own: Any, what: str) -> list[str]:
 
 
 def freeze(data: Any) -> str | FrozenTable | None:
-    """Data of `as_data` as immutable data."""
+    """Converts the result of `as_data` to immutable data."""
     if not isinstance(data, dict):
         return data  # type: ignore[no-any-return] # a name
     return tuple(sorted(sentences_of(data).items()))
 
 
 def thaw(frozen: str | FrozenTable | None) -> DescriptionsData | None:
-    """The data that `freeze` made immutable."""
+    """Reverses `freeze`."""
     if not isinstance(frozen, tuple):
         return frozen
     return {name: list(own) if len(own) > 1 else own[0] for name, own in frozen}
@@ -196,10 +196,10 @@ def has_paraphrases(data: Any) -> bool:
 
 
 class SentenceSpace(Text):
-    """A Text that Gymnasium's ``AsyncVectorEnv`` refuses to put into shared memory.
+    """A Text that Gymnasium's ``AsyncVectorEnv`` does not accept in shared memory.
 
-    It would return blanks: it reads texts from there once, before the first reset. Gymnasium's
-    error says what to do: ``vector_kwargs={"shared_memory": False}``.
+    It would return blanks, because it reads texts from shared memory only once, before the first
+    reset. Gymnasium's error names the remedy: ``vector_kwargs={"shared_memory": False}``.
     """
 
 
@@ -209,7 +209,7 @@ def _refuse_shared_memory(space: SentenceSpace, n: int = 1, ctx: Any = None) -> 
 
 
 def text_space(sentences: Sentences) -> SentenceSpace:
-    """The space of all sentences of a table: their length and their characters."""
+    """The space of all sentences of a table, with their lengths and characters."""
     every = [one for own in sentences.values() for one in own]
     characters = "".join(sorted({letter for one in every for letter in one}))
     return SentenceSpace(max(map(len, every)), min_length=1, charset=characters)

@@ -20,16 +20,16 @@ _GOAL = slice(OBS_SIZE - 3, OBS_SIZE)
 def expert_actions(
     task_names: Sequence[str], observations: NDArray[Any], goals: ArrayLike | None = None
 ) -> NDArray[np.float32]:
-    """The actions that scripted experts would take: labels for DAgger, or a policy to record.
+    """Returns the actions of scripted experts, as labels for DAgger or as a policy to record.
 
-    Each row has an expert of its own, and its action depends on that row alone. Nothing is stepped
-    or changed, so a learner can ask in any state that it visits.
+    Each row has its own expert, and its action depends only on that row. Nothing is stepped or
+    changed, so a learner can query experts in any state that it visits.
 
     Args:
         task_names: The ``N`` class names, such as ``infos["task_name"]`` of ``make_vec``.
         observations: ``(N, 39 + anything)``, such as states with a one-hot.
-        goals: ``(N, 3)`` in metres, which take the place of the observations' own. Where goals are
-            hidden (ML), they are needed: ``envs.get_attr("goal")``.
+        goals: ``(N, 3)`` in metres, which replace the goals in the observations. They are required
+            if goals are hidden (ML): ``envs.get_attr("goal")``.
 
     Returns:
         Actions ``(N, 4)``, float32, clipped to [-1, 1].
@@ -67,11 +67,10 @@ def expert_actions(
 
 
 def expert(class_name: str) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float32]]:
-    """The scripted expert of a class as Meta-World has it: ``act(obs, goal) -> action``.
+    """Meta-World's scripted expert of a class: ``act(obs, goal) -> action``.
 
-    ``obs`` is ``(39 + anything,)``, ``goal`` ``(3,)`` in metres, which takes the place of the
-    observation's own, and the action ``(4,)``, which may lie outside the bounds. `expert_actions`
-    clips it, and takes a batch.
+    ``obs`` is ``(39 + anything,)``; ``goal``, ``(3,)`` in metres, replaces the goal in ``obs``; the
+    action, ``(4,)``, may be out of bounds. `expert_actions` clips actions, and takes a batch.
 
     Raises:
         ValueError: If there is no such expert.
@@ -101,7 +100,7 @@ def expert(class_name: str) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[np
 
 @functools.cache
 def _policy(class_name: str) -> Any:
-    """Meta-World's policy, which has no state, without its warning that environments clip."""
+    """Meta-World's policy, which is stateless, without its warnings about clipped actions."""
     policies = import_extra("metaworld.policies", "metaworld").ENV_POLICY_MAP
     if class_name not in policies:
         hint = did_you_mean(class_name, policies) or f"expected one of {sorted(policies)}"
@@ -112,6 +111,6 @@ def _policy(class_name: str) -> Any:
 
 
 def _move(from_xyz: NDArray[Any], to_xyz: NDArray[Any], p: float) -> NDArray[Any]:
-    """Meta-World's own, silent."""
+    """Meta-World's ``move`` without its warning."""
     moved: NDArray[Any] = p * (to_xyz - from_xyz)
     return moved

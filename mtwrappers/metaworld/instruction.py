@@ -1,4 +1,4 @@
-"""The sentence of the current task as an observation, for policies that read."""
+"""The sentence that describes the current task as an observation, for language policies."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mtwrappers.metaworld.pixels import parts_of_task
 
 
 class InstructionObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
-    """Observes the sentence that describes the task, as ``instruction``, in a dict.
+    """Observes a dict with the sentence that describes the task as ``instruction``.
 
-    ``instruction`` is a string in a `gymnasium.spaces.Text` that has every sentence of the table. A
-    dict with ``pixels`` gets it as another key. Frames that are the observation itself become
-    ``pixels`` beside it. A state becomes ``environment_state``, ``(39,)``, and ``task_embedding``
-    and ``task_onehot`` where it has them at its end, in its dtype.
+    ``instruction`` is a string in a `gymnasium.spaces.Text` that contains every sentence of the
+    table. It is added to a dict with ``pixels``. Plain frames become ``pixels``. A state becomes
+    ``environment_state``, ``(39,)``, and ``task_embedding`` and ``task_onehot`` if it ends with
+    them, in its dtype.
 
     Args:
         env: A `MetaWorldMTEnv`, or a stream of its tasks, in wrappers whose observations are
@@ -26,7 +26,7 @@ class InstructionObservation(gymnasium.ObservationWrapper[Any, Any, Any], Record
 
     Raises:
         AttributeError: If tasks are hidden, and there are no descriptions.
-        ValueError: If a class has none.
+        ValueError: If a class has no description.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -36,7 +36,7 @@ class InstructionObservation(gymnasium.ObservationWrapper[Any, Any, Any], Record
         space: Any = env.observation_space
         self._parts: dict[str, slice] = {}
         is_state = isinstance(space, Box) and len(space.shape) == 1
-        # A frame, or a dict of those of several cameras.
+        # A frame, or a dict of the frames of several cameras.
         self._is_frame = not is_state and not (isinstance(space, Dict) and "pixels" in space.spaces)
         if is_state:
             self._parts = {"environment_state": slice(OBS_SIZE), **parts_of_task(env)}
@@ -49,7 +49,7 @@ class InstructionObservation(gymnasium.ObservationWrapper[Any, Any, Any], Record
         self.observation_space = Dict({**boxes, "instruction": text})
 
     def observation(self, obs: Any) -> dict[str, Any]:
-        """The observation, or its parts, and the sentence."""
+        """Returns the observation or its parts with the sentence."""
         sentence = self.env.get_wrapper_attr("task_description")
         if self._is_frame:
             return {"pixels": obs, "instruction": sentence}

@@ -2,9 +2,9 @@
 
 Its tasks are plain data, and each of its classes keeps certain attributes between two episodes.
 
-Meta-World unpickles ``task.data`` whenever a task is set, and an array has an attribute ``data``
-too. So what comes from a file reaches ``set_task`` only as a `metaworld.Task`, which this package
-builds from plain values (see `mtwrappers.metaworld.plain_task`).
+Meta-World unpickles ``task.data`` whenever a task is set, and arrays have an attribute ``data``
+too. So data from a file reaches ``set_task`` only as a `metaworld.Task` that this package has built
+from plain values (see `mtwrappers.metaworld.plain_task`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ is_plain = is_task
 
 
 def attributes(cls: type[Any]) -> tuple[str, ...]:
-    """The attributes that a class of Meta-World, bases aside, keeps between episodes."""
+    """The attributes that a class of Meta-World, without its bases, keeps between episodes."""
     return _ATTRIBUTES.get(cls.__name__, ())
 
 
@@ -68,10 +68,10 @@ def check(layer: Any, values: Mapping[str, Any]) -> None:
 
 
 def guard(env: Any) -> None:
-    """Lets the Sawyer environments inside take nothing as a task that Meta-World would unpickle.
+    """Makes the Sawyer environments inside ``env`` accept only `metaworld.Task`s as tasks.
 
     Args:
-        env: An environment, in any wrappers, to which something from a file may be given.
+        env: An environment, in any wrappers, that may receive data from a file.
     """
     for sawyer in _sawyers(env):
         if not isinstance(vars(sawyer).get("set_task"), _SetTask):
@@ -85,7 +85,7 @@ class _SetTask:
     """
 
     def __init__(self, sawyer: Any) -> None:
-        self._sawyer = weakref.ref(sawyer)  # an environment is not to wait for garbage collection
+        self._sawyer = weakref.ref(sawyer)  # no reference cycle, so that it is freed at once
         self._own = type(sawyer).set_task is not SawyerXYZEnv.set_task
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -93,14 +93,14 @@ class _SetTask:
             if not is_task(given) and (not self._own or not _is_scalars(given)):
                 raise TypeError(
                     f"expected a metaworld.Task, got {reprlib.repr(given)}: Meta-World unpickles "
-                    "the data of a task, which a journal or a checkpoint may have from any file"
+                    "the data of a task, which may come from an untrusted file"
                 )
         sawyer: Any = self._sawyer()
         return type(sawyer).set_task(sawyer, *args, **kwargs)
 
 
 def _sawyers(env: Any) -> list[Any]:
-    """The Sawyer environments in an environment, under whatever attributes they are."""
+    """The Sawyer environments inside an environment, under any attributes."""
     found, next_ones = {id(env): env}, [env]
     while next_ones:
         layer = next_ones.pop()
@@ -112,7 +112,7 @@ def _sawyers(env: Any) -> list[Any]:
 
 
 def _items(value: Any) -> Iterator[Any]:
-    """The items in a value, in as many containers as there are."""
+    """The items in a value, in any number of nested containers."""
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, (list, tuple, deque)) and not is_task(value):
@@ -129,9 +129,7 @@ def _is_scalars(value: Any) -> bool:
 
 def _check_task(value: Any, name: str, sawyer: Any) -> None:
     if not is_task(value):
-        raise ValueError(
-            f"expected nothing but metaworld.Tasks in {name}, got {reprlib.repr(value)}"
-        )
+        raise ValueError(f"expected only metaworld.Tasks in {name}, got {reprlib.repr(value)}")
     if not isinstance(sawyer, decode(value)["env_cls"]):
         expected = type(sawyer).__name__
         raise ValueError(f"expected tasks of {expected} in {name}, got one of {value.env_name!r}")

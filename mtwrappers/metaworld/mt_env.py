@@ -1,4 +1,4 @@
-"""A benchmark as one multi-task environment: what the registered ids make."""
+"""A benchmark as one multi-task environment, which the registered ids make."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from mtwrappers.metaworld.plain_task import decode, digest, with_vector
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.state.plain_data import set_generator
 
-# The classes in which the hand itself has to get to the goal, and those in which the first object
-# is a tool for the second.
+# The classes in which the hand itself has to reach the goal, and the classes in which the first
+# object is a tool for the second.
 _HAND_ALONE = ("reach-v3", "reach-wall-v3")
 _WITH_A_TOOL = ("hammer-v3", "stick-push-v3", "stick-pull-v3")
 
@@ -45,55 +45,55 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     """An `MTEnv` over the tasks (class and goal) of a Meta-World benchmark.
 
     The task state is the index into the benchmark's own list; ``task_obs`` is the index of the
-    task's class. Every `reset` draws the next task, unless a task was set since the last one.
-    ``info`` carries ``task_id`` (the class's index), ``task_name`` (such as ``"reach-v3"``) and
-    Meta-World's seven numbers. Only the classes that are used are built.
+    task's class. Every `reset` draws the next task, unless a task was set since the last reset.
+    ``info`` contains ``task_id`` (the class's index), ``task_name`` (such as ``"reach-v3"``) and
+    Meta-World's seven values. Classes are built on first use.
 
-    With ``goals="continuous"``, drawing a task draws a new goal from the class's distribution, as
-    Meta-World's classes do where their random vector is not frozen. The task list has one entry per
-    class. So the task state ``k`` stands for class ``k`` with a goal that is drawn when it is set,
-    and `get_task_state` returns ``(k, vector)``, which `set_task_state` and the option
-    ``task_state`` of `reset` take to set exactly this goal again. After ``reset(seed=s)`` the
-    first goal is the one that a class of Meta-World draws in its reset after ``seed(s)``, where
-    ``seeded_rand_vec`` is set; those after it come from the same stream. It does not depend on
-    which classes were used. A reset to a new goal simulates the hand's
-    way to its start (5 ms), which goals of a list do once.
+    With ``goals="continuous"``, each drawn task has a new goal from the class's distribution, as in
+    Meta-World's classes whose random vector is not frozen. The task list has one entry per class:
+    the task state ``k`` stands for class ``k`` with a goal that is drawn when it is set.
+    `get_task_state` returns ``(k, vector)``, which `set_task_state` and the option ``task_state``
+    of `reset` accept to set exactly this goal again. After ``reset(seed=s)``, the first goal equals
+    the one that a class of Meta-World draws in its reset after ``seed(s)`` with ``seeded_rand_vec``
+    set; later goals come from the same stream. Goals do not depend on which classes were used. A
+    reset to a new goal simulates the hand's way to its start (5 ms), which is done only once for
+    goals of a list.
 
     Args:
         benchmark: The name of a benchmark, or a `metaworld.Benchmark`.
         kind: ``"train"`` or ``"test"`` tasks.
-        goals: ``"list"`` takes the benchmark's own goals; ``"continuous"`` draws each anew.
-        seed: Determines the goals, and what the first reset that is given no seed is seeded with;
-            ``None`` takes the goals of seed 0, and entropy for that reset.
-        select: How the next task is drawn; ``"uniform"`` by default, ``"without_replacement"`` for
-            meta-learning. A curriculum such as ``"least_success"`` sees classes as groups of tasks,
-            and where all tasks are of one class, each goal by itself; see
-            `mtwrappers.core.selection`.
-        task_states: Only these of the benchmark's tasks (with continuous goals, classes); all by
-            default.
+        goals: ``"list"`` takes the benchmark's own goals; ``"continuous"`` draws new goals.
+        seed: Determines the goals, and seeds the first reset if that has no seed; ``None`` takes
+            the goals of seed 0, and entropy for that reset.
+        select: How the next task is drawn; by default ``"uniform"``, or ``"without_replacement"``
+            for meta-learning. A curriculum such as ``"least_success"`` groups tasks by class, or
+            treats each goal separately if there is a single class; see `mtwrappers.core.selection`.
+        task_states: The indices of the benchmark's tasks to use (with continuous goals, of its
+            classes); by default all.
         sample_tasks_on_reset: Whether every reset draws a task, or only the first and seeded ones.
         terminate_on_success: Whether a success ends the episode.
-        max_episode_steps: When to truncate; ``None`` leaves it to a ``TimeLimit``.
+        max_episode_steps: The number of steps until truncation; ``None`` leaves it to a
+            ``TimeLimit``.
         descriptions: The sentences of `task_description`: ``"metaworld"``, ``"lerobot-0.6.1"``, a
-            table ``{class: sentence or list of paraphrases}``, or the path of a JSON file of one;
-            see `mtwrappers.metaworld.descriptions`. Where a class has paraphrases, each reset draws
-            one, from a stream that its seed begins, and ``info["paraphrase"]`` is its index.
-            ``None`` takes Meta-World's where goals are visible; where they are hidden, there are
-            none, because a sentence gives the class away.
-        **options: ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals`` as
-            `mtwrappers.metaworld.make_benchmark` takes them, when ``benchmark`` is a name; and how
-            the classes are built, the fields of `mtwrappers.metaworld.class_env.SawyerSettings`.
+            table ``{class: sentence or list of paraphrases}``, or the path of a JSON file with one;
+            see `mtwrappers.metaworld.descriptions`. If a class has paraphrases, each reset draws
+            one from a seeded stream, and ``info["paraphrase"]`` is its index. ``None`` takes
+            Meta-World's if goals are visible, and no descriptions if they are hidden, because a
+            sentence reveals the class.
+        **options: The arguments ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals``
+            of `mtwrappers.metaworld.make_benchmark`, if ``benchmark`` is a name, and the fields of
+            `mtwrappers.metaworld.class_env.SawyerSettings`.
 
     Attributes:
         pool: The `ClassPool` that owns the tasks and their environments.
         tasks: This environment's `metaworld.Task`s; ``task_states`` holds the state of each. With
-            continuous goals, one of each class, whose goal does not matter.
-        sample_tasks_on_reset: Can be set at any time.
+            continuous goals, one task per class, whose goal is ignored.
+        sample_tasks_on_reset: Whether every reset draws a task. Can be set at any time.
 
     Raises:
         OSError: If a file of descriptions cannot be read.
-        TypeError: If a flag is not a bool, or ``task_states`` is not a list.
-        ValueError: If an argument is not one of those, or descriptions lack a class.
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument has none of these values, or descriptions lack a class.
         DependencyNotInstalled: If Meta-World is not installed.
 
     >>> from mtwrappers.metaworld import MetaWorldMTEnv
@@ -162,7 +162,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         self._sentences = None if described is None else sentences_of(described)
         if isinstance(described, dict):
             self._require_sentences_of(classes)
-        # Which of the class's sentences is the current one, and what draws it where there are more.
+        # The index of the current sentence of the class, and the stream that draws paraphrases.
         self._paraphrase = 0
         self._has_paraphrases = has_paraphrases(described)
         self._sentence_stream: Generator | None = None
@@ -172,17 +172,21 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @property
     def envs_built(self) -> int:
-        """How many classes have been built so far."""
+        """The number of classes built so far."""
         return self.pool.envs_built
 
     @property
     def _max_episode_steps(self) -> int | None:
-        """When episodes are truncated, under the name that it has in Gymnasium's ``TimeLimit``."""
+        """The number of steps until truncation, named as in Gymnasium's ``TimeLimit``."""
         return self.pool.max_episode_steps
 
     @property
     def task(self) -> str:
-        """The name of the current class, such as ``"reach-v3"``, where there are descriptions."""
+        """The name of the current class, such as ``"reach-v3"``.
+
+        Raises:
+            AttributeError: If tasks are hidden and ``descriptions`` was not given.
+        """
         self._require_sentences()
         name: str = list(self.pool.layout.classes)[self.get_task_obs()]
         return name
@@ -191,8 +195,8 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def task_description(self) -> str:
         """The instruction for the current class, a sentence.
 
-        Of several paraphrases it is the one that the last reset drew, and the first of them where a
-        task was set since.
+        Among paraphrases, it is the one drawn by the last reset, or the first if a task was set
+        since.
 
         Raises:
             AttributeError: If tasks are hidden and ``descriptions`` was not given, or if there is
@@ -205,7 +209,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @property
     def description_space(self) -> Text:
-        """The space of `task_description`: every sentence of the table is in it.
+        """The space of `task_description`, which contains every sentence of the table.
 
         Raises:
             AttributeError: If tasks are hidden and ``descriptions`` was not given.
@@ -220,41 +224,41 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             names = ", ".join(map(repr, DESCRIPTIONS))
             raise AttributeError(
                 "task and task_description would reveal the class, which is hidden here; "
-                f"to have them, pass descriptions={names} or a table"
+                f"to enable them, pass descriptions={names} or a table"
             )
         return self._sentences
 
     def _require_sentences_of(self, classes: Sequence[str]) -> None:
         if missing := [name for name in classes if name not in self._require_sentences()]:
             raise ValueError(
-                f"descriptions must have each of the {len(classes)} classes, and lack {missing}"
+                f"descriptions must have each of the {len(classes)} classes, but lack {missing}"
             )
 
     @functools.cached_property
     def goals_digest(self) -> str:
-        """The digest of the goals of the benchmark, whichever of them are used here.
+        """The digest of all goals of the benchmark, not only of those in ``task_states``.
 
-        Continuous goals follow from their class and the seeds of resets, so it is one of classes.
+        For continuous goals, which follow from reset seeds, it is a digest of the classes.
         """
         classes = digest(self.pool.tasks)
         return classes if self._continuous is None else f"continuous {classes}"
 
     @property
     def goal(self) -> NDArray[np.float64]:
-        """The current goal, ``(3,)``, in metres. Privileged where observations hide it."""
+        """The current goal, ``(3,)``, in metres. Privileged information if goals are hidden."""
         self._require_reset()
         goal: NDArray[np.float64] = np.array(self._env.sawyer._target_pos, dtype=np.float64)
         return goal
 
     @property
     def object_position(self) -> NDArray[np.float64] | None:
-        """The current position of what has to get to `goal`, ``(3,)``, in metres.
+        """The current position of the object that has to reach `goal`, ``(3,)``, in metres.
 
-        It is the first object of the observation, such as the puck or the handle, and the second
-        where the first is a tool (hammer, stick). There is none in reach and reach-wall: the hand
-        has to get there. It is the point that the class observes of the object, which need not be
-        the one that meets the goal: of assembly, disassemble and peg-insert-side it is the handle,
-        which stays 0.1 to 0.2 m beside the goal.
+        It is the first object of the observation, such as the puck or the handle, or the second if
+        the first is a tool (hammer, stick). It is ``None`` in reach and reach-wall, where the hand
+        has to reach the goal. It is the point that the class observes, which need not be the one
+        that meets the goal: in assembly, disassemble and peg-insert-side it is the handle, which
+        stays 0.1 to 0.2 m from the goal.
         """
         self._require_reset()
         name = list(self.pool.layout.classes)[self.get_task_obs()]
@@ -274,21 +278,22 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         self.pool.terminate_on_success = on
 
     def observe(self, env_obs: Any) -> Observation:
-        """The observation of the protocol."""
+        """Returns ``{"env_obs": env_obs, "task_obs": ...}`` for the current task."""
         return {"env_obs": env_obs, "task_obs": self._task_obs}
 
     @property
     def rand_vec(self) -> NDArray[np.float64]:
         """Meta-World's random vector of the current task, ``(3,)`` or ``(6,)``, in metres.
 
-        It is the goal, or where the object starts and the goal. Privileged, as `goal` is.
+        It is the goal, or the object's start position and the goal. Privileged, as `goal` is.
         """
         return np.array(decode(self._task(self._task_state))["rand_vec"], dtype=np.float64)
 
     def exact_task_state(self, task_state: int, seed: int) -> int | Exact:
-        """The state of the task that a reset with this seed and ``task_state`` as option sets.
+        """The task state that ``reset(seed=seed, options={"task_state": task_state})`` would set.
 
-        With continuous goals it holds the goal; else it is ``task_state``. Nothing is changed.
+        With continuous goals it contains the goal; otherwise it is ``task_state``. Nothing is
+        changed.
         """
         state: int | Exact = self._task_set.check(task_state, "task state")
         goals = self._continuous
@@ -302,16 +307,16 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """How the current episode varies, as plain data: by word, name and parameter.
+        """The variation of the current episode, as plain data: by word, name and parameter.
 
-        The names are those of lights, cameras and materials. ``None`` where nothing varies.
+        Names are of lights, cameras and materials. ``None`` without variation.
         """
         self._require_reset()
         found: dict[str, Any] | None = self._env.get_wrapper_attr("variation_parameters")
         return found
 
     def seed(self, seed: int | None = None) -> list[int]:
-        """Seeds the environment stream, what draws among paraphrases, and how episodes look."""
+        """Seeds the environment stream, and the streams of paraphrases and visual variation."""
         seeds = super().seed(seed)
         if self._has_paraphrases:
             self._sentence_stream = sentence_generator(seeds[0])
@@ -320,7 +325,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         return seeds
 
     def seed_task(self, seed: int | None = None) -> list[int]:
-        """Seeds the task stream and the goals that are drawn; the selection starts over."""
+        """Seeds the task stream and the stream of goals; the selection starts over."""
         seeds = super().seed_task(seed)
         if self._continuous is not None:
             self._continuous.goals.seed(seeds[0])
@@ -347,7 +352,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             self._set_streams(of_training)
 
     def close(self) -> None:
-        """Closes every class that was built, and lets go of it. A later `reset` builds it anew."""
+        """Closes and frees every class that was built. A later `reset` builds it again."""
         self.__dict__.update(self.__getstate__())
         self.pool.close()
 
@@ -394,7 +399,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         return {**goals, **look}
 
     def __getstate__(self) -> dict[str, Any]:
-        # The copy builds its own simulation, so it begins with a reset, on the same task.
+        # A copy builds its own simulation, so it needs a reset, which is on the same task.
         state = {**self.__dict__, "_env": None, "_in_episode": False}
         if self._origin == "used":
             state["_origin"] = "copied"

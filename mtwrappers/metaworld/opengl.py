@@ -1,8 +1,8 @@
 """The thread that draws the frames of all models, in one OpenGL context.
 
-OpenGL's current context belongs to a thread, so no renderer elsewhere makes another one current or
-frees this one. The context holds the meshes and textures of each model (15 to 45 MB), and, while it
-holds any, the shadow map and the frame buffer (75 MB) that all models share; MuJoCo would allocate
+OpenGL's current context belongs to a thread, so other renderers neither make another one current
+nor free this one. The context holds the meshes and textures of each model (15 to 45 MB) and, while
+there are any, a shadow map and frame buffer (75 MB) that all models share; MuJoCo would allocate
 these for each model.
 """
 
@@ -31,16 +31,16 @@ _BUFFERS = (
     *("offColor", "offColor_r", "offDepthStencil", "offDepthStencil_r", "offFBO", "offFBO_r"),
     *("offWidth", "offHeight", "offSamples", "shadowFBO", "shadowTex", "shadowSize"),
 )
-# Materials from this index on are those of `Drawing.add_patterns`; a context has a thousand.
+# The index of the first material of `Drawing.add_patterns`; a context has a thousand.
 FIRST_PATTERN = 900
-_FONT = mujoco.mjtFontScale.mjFONTSCALE_50  # nothing is written
+_FONT = mujoco.mjtFontScale.mjFONTSCALE_50  # no text is drawn
 _HEADLESS = {"darwin": ["cgl"], "win32": ["wgl"]}.get(sys.platform, ["egl", "osmesa"])
 
 
 def choose_gl() -> str | None:
-    """The first value of ``MUJOCO_GL`` with which frames can be drawn here, ``None`` without any.
+    """The first value of ``MUJOCO_GL`` that works on this machine, or ``None``.
 
-    The user's own comes first, then those that need no display.
+    The user's own value is tried first, then values that need no display.
     """
     names = dict.fromkeys([os.environ.get("MUJOCO_GL", ""), *_HEADLESS])
     return next((name for name in names if name and gl_works(name)), None)
@@ -49,7 +49,7 @@ def choose_gl() -> str | None:
 def gl_works(name: str) -> bool:
     """Whether frames can be drawn with this value of ``MUJOCO_GL``.
 
-    It is tried in a process of its own: a failed one cannot be taken back.
+    It is tried in a separate process, because a failure cannot be undone.
     """
     done = subprocess.run(
         [sys.executable, "-c", "import mujoco; mujoco.GLContext(64, 64).make_current()"],
@@ -62,14 +62,14 @@ def gl_works(name: str) -> bool:
 
 
 class DrawingThread:
-    """Runs what it is given, one after another, where its OpenGL context is current.
+    """Runs jobs one after another in a thread with its own OpenGL context.
 
     Raises:
         DependencyNotInstalled: If OpenGL does not work here; the message says what to do.
     """
 
     def __init__(self) -> None:
-        # Finalizers put into it at any moment, which this kind of queue allows.
+        # Finalizers may put jobs at any moment, which is safe with this kind of queue.
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._drawings: set[Drawing] = set()
         self._buffers: dict[tuple[int, int], Any] = {}
@@ -85,23 +85,23 @@ class DrawingThread:
         atexit.register(self._end)
 
     def run(self, job: Callable[[], Any]) -> Any:
-        """Runs ``job`` in the thread; returns or raises what it does."""
+        """Runs ``job`` in the thread; returns its result, or raises its exception."""
         done: Future[Any] = Future()
         self._jobs.put((done, job))
         return done.result()
 
     def add(self, model: Any) -> Drawing:
-        """Gives a model's meshes and textures to OpenGL; for the thread itself."""
+        """Loads a model's meshes and textures into OpenGL; call it in the thread itself."""
         drawing = Drawing(model, self._buffers)
         self._drawings.add(drawing)
         return drawing
 
     def drop(self, drawing: Drawing) -> Future[None] | None:
-        """Takes them back, soon; for any thread.
+        """Schedules a drawing to be freed; call it in any thread.
 
         Returns:
-            What says when that is done, for those who can wait: not the thread itself, where
-            whatever is forgotten may be found, nor a fork.
+            A future that ends when it is freed, or ``None`` in the thread itself and in a fork,
+            which cannot wait for it.
         """
         self._drawings.discard(drawing)
         done: Future[None] = Future()
@@ -123,13 +123,13 @@ class DrawingThread:
                 done.set_result(job())
             except BaseException as exc:
                 done.set_exception(exc)
-            del given, done, job  # which hold the environment
+            del given, done, job  # they refer to the environment
 
     def _end(self) -> None:
-        if self.process == os.getpid():  # not in a fork, where the thread is not
+        if self.process == os.getpid():  # a fork does not have the thread
             self.process = None
             for held in (*self._drawings, *self._buffers.values(), self._context):
-                # SDL ends EGL for the whole process when it quits, and with it what is held here.
+                # SDL ends EGL for the whole process when it quits, so freeing may fail.
                 with contextlib.suppress(Exception):
                     self.run(held.free)
 
@@ -155,7 +155,11 @@ _thread: DrawingThread | None = None
 
 
 def drawing_thread() -> DrawingThread:
-    """The one of this process, made on first use; not in a fork of a process that has drawn."""
+    """The drawing thread of this process, made on first use.
+
+    Raises:
+        RuntimeError: In a fork of a process that has drawn frames.
+    """
     global _thread
     if _thread is None:
         with _lock:
@@ -171,9 +175,9 @@ def drawing_thread() -> DrawingThread:
 
 
 class Drawing:
-    """A model as OpenGL holds it, for the drawing thread.
+    """A model's OpenGL resources, for use in the drawing thread.
 
-    ``shared`` has the frame buffers and shadow maps of all models, by their quality.
+    ``shared`` holds the frame buffers and shadow maps of all models, by quality.
     """
 
     def __init__(self, model: Any, shared: dict[tuple[int, int], Any]) -> None:
@@ -188,7 +192,7 @@ class Drawing:
     def add_patterns(self, images: Sequence[NDArray[np.uint8]]) -> None:
         """Adds grey patterns, ``(n, n)``, as materials from `FIRST_PATTERN` on.
 
-        The materials and textures of the model stay as they are.
+        The materials and textures of the model are not changed.
         """
         textures = "".join(
             f'<texture name="{k}" type="cube" builtin="flat" nchannel="3" width="{len(image)}" '
@@ -220,10 +224,10 @@ class Drawing:
         """Distances and objects as `mujoco.Renderer` computes them, lowest row first.
 
         The distances from the camera's plane are ``(height, width)``, metres. The objects are
-        ``(height, width, 2)``: the id of what a pixel is of, and its type, an `mujoco.mjtObj`; both
-        are -1 where nothing is.
+        ``(height, width, 2)``: the id of each pixel's object and its type, an `mujoco.mjtObj`; both
+        are -1 for the background.
         """
-        # Flat colours, without a mean over several samples per pixel, which would mix distances.
+        # Flat colours without multisampling, which would mix distances.
         flags = [int(mujoco.mjtRndFlag.mjRND_SEGMENT), int(mujoco.mjtRndFlag.mjRND_IDCOLOR)]
         scene.flags[flags] = True
         self._render(scene, rect)
@@ -234,7 +238,7 @@ class Drawing:
         return _metres(image, scene.camera[0]), _objects(colours, scene)
 
     def free(self) -> None:
-        """Frees what is its own."""
+        """Frees the resources that are not shared."""
         self._use(self._own)
         self._context.free()
         if self._patterns is not None:
@@ -260,7 +264,7 @@ class Drawing:
 
 
 def _bare_context(model: Any) -> Any:
-    """A `mujoco.MjrContext` with buffers of the smallest size. The model is as before."""
+    """A `mujoco.MjrContext` with buffers of the smallest size. The model is not changed."""
     quality, size = model.vis.quality, model.vis.global_
     before = quality.shadowsize, size.offwidth, size.offheight
     quality.shadowsize, size.offwidth, size.offheight = 0, 1, 1
@@ -271,8 +275,8 @@ def _bare_context(model: Any) -> Any:
 
 
 def _metres(buffer: NDArray[np.float32], camera: Any) -> NDArray[np.float32]:
-    """The distances that a depth buffer holds: 0 at the far clipping plane, 1 at the near one."""
-    # With the rounding of OpenGL's matrix, which has float32; that of a pixel is smaller.
+    """Converts a depth buffer, 0 at the far clipping plane and 1 at the near one, to metres."""
+    # Rounds as OpenGL's float32 matrix does; the rounding of a pixel is smaller.
     near, far = np.float32(camera.frustum_near), np.float32(camera.frustum_far)
     half = np.float32(0.5)
     scale = half * ((far + near) / (far - near)) - half
@@ -282,7 +286,7 @@ def _metres(buffer: NDArray[np.float32], camera: Any) -> NDArray[np.float32]:
 
 
 def _objects(colours: NDArray[np.uint8], scene: Any) -> NDArray[np.int32]:
-    """The id and the type of what each pixel is of; the colour is a number, 0 for nothing."""
+    """The id and type of each pixel's object; a colour encodes a number, 0 for the background."""
     by_number = np.full((scene.ngeom + 1, 2), -1, np.int32)
     for geom in scene.geoms[: scene.ngeom]:
         if geom.segid >= 0:

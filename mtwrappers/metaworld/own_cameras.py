@@ -1,4 +1,4 @@
-"""Cameras of one's own: where they are, where they look and what they see of it, as plain data."""
+"""Custom cameras as plain data: position, orientation and field of view."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _FIELDS = [*_SIZES, "fovy"]
 
 
 def camera_names(camera_name: CameraNames) -> tuple[str, ...] | None:
-    """The names of the cameras that ``camera_name`` asks for; ``None`` if it names none.
+    """The names of the cameras in ``camera_name``; ``None`` if it is ``None``.
 
     Raises:
         TypeError: If it is neither a name nor a list of names.
-        ValueError: If there is no name in the list, or one stands there twice.
+        ValueError: If the list is empty, or contains a name twice.
     """
     if camera_name is None:
         return None
@@ -39,16 +39,17 @@ def camera_names(camera_name: CameraNames) -> tuple[str, ...] | None:
 
 
 def check_cameras(cameras: Any, camera_name: CameraNames) -> None:
-    """Refuses cameras of one's own that are none, or of which one is not in use.
+    """Checks that custom cameras are well-formed and in use.
 
     Args:
-        cameras: By name: ``pos``, three numbers (metres, in the frame of the world), ``quat``, four
-            (w, x, y, z), and ``fovy`` (the vertical field of view, degrees).
-        camera_name: Which cameras are in use.
+        cameras: Dicts by name, with ``pos``, three numbers (metres, in world coordinates),
+            ``quat``, four numbers (w, x, y, z), and ``fovy`` (the vertical field of view, degrees).
+        camera_name: The cameras in use.
 
     Raises:
-        TypeError: If it is not a dict of dicts by names.
-        ValueError: If a camera lacks one of these, has anything else, or is not in use.
+        TypeError: If ``cameras`` is not a dict of dicts by name.
+        ValueError: If a camera lacks a field, has another one, has an invalid value, or is not in
+            use.
     """
     used = camera_names(camera_name) or ()
     for name, camera in check_mapping(cameras, "cameras").items():
@@ -61,10 +62,10 @@ def check_cameras(cameras: Any, camera_name: CameraNames) -> None:
         if sorted(check_mapping(camera, what)) != sorted(_FIELDS):
             raise ValueError(f"{what} must have {', '.join(_FIELDS)}, got {sorted(camera)}")
         for field, size in _SIZES.items():
-            if len(numbers := _numbers(camera[field])) != size:
+            if len(_numbers(camera[field])) != size:
                 got = reprlib.repr(camera[field])
                 raise ValueError(f"{field} of {what} must be {size} finite numbers, got {got}")
-        if not any(numbers):
+        if not any(_numbers(camera["quat"])):
             raise ValueError(f"quat of {what} must not be zero, got {camera['quat']!r}")
         fovy = _numbers([camera["fovy"]])
         if not fovy or not 0 < fovy[0] < 180:
@@ -72,12 +73,13 @@ def check_cameras(cameras: Any, camera_name: CameraNames) -> None:
             raise ValueError(f"fovy of {what} must be between 0 and 180 degrees, got {got}")
         if name not in used:
             raise ValueError(
-                f"camera_name must have each of cameras, got {camera_name!r} without {name!r}"
+                f"camera_name must contain each name in cameras, got {camera_name!r} without "
+                f"{name!r}"
             )
 
 
 def _numbers(value: Any) -> list[float]:
-    """A sequence of finite numbers as floats; empty if it is none."""
+    """Returns a sequence of finite numbers as floats, or an empty list for anything else."""
     if not isinstance(value, (list, tuple, np.ndarray)):
         return []
     kinds = (int, float, np.integer, np.floating)
@@ -91,7 +93,7 @@ def _numbers(value: Any) -> list[float]:
 
 
 def own_model(cameras: Mapping[str, Any]) -> Any:
-    """A `mujoco.MjModel` of nothing but these cameras, in their order."""
+    """A `mujoco.MjModel` of only these cameras, in order."""
     import mujoco
 
     spec = mujoco.MjSpec()

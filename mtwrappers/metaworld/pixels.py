@@ -1,4 +1,4 @@
-"""Frames as observations, for policies that see."""
+"""Frames as observations, for vision policies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mtwrappers.metaworld.own_cameras import camera_names
 
 ObservationName: TypeAlias = Literal["state", "pixels", "pixels_agent_pos", "pixels_state"]
 OBSERVATIONS = ("state", "pixels", "pixels_agent_pos", "pixels_state")
-# Vision-language-action projects move corner2 to its place.
+# Vision-language-action projects move corner2 to the place of this camera.
 CAMERA = "corner4"
 
 # No far clipping plane of Meta-World's own models is beyond this, in metres.
@@ -27,21 +27,21 @@ _OF_FRAMES = (
     *("width", "height", "upright", "shadows", "variation"),
 )
 
-# How many leading numbers of a state are observed beside the frame, under which key.
+# The parts of a state to observe with the frame: the key, and the number of leading entries.
 _BESIDE: dict[str, dict[str, int]] = {
     "pixels": {},
     "pixels_agent_pos": {"agent_pos": 4},
     "pixels_state": {"environment_state": OBS_SIZE},
 }
-# What is drawn for each key.
+# The kind of image for each key.
 _KINDS = {"pixels": "colours", "depth": "depth", "segmentation": "segmentation"}
 
 
 def ask_for_frames(observation: ObservationName, settings: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `SawyerSettings` that frames as observations need, by default `CAMERA`.
+    """Completes arguments of `SawyerSettings` for frames as observations, by default of `CAMERA`.
 
     Raises:
-        ValueError: If another render mode is asked for.
+        ValueError: If ``settings`` has another render mode.
     """
     if observation == "state":
         return settings
@@ -55,13 +55,13 @@ def ask_for_frames(observation: ObservationName, settings: dict[str, Any]) -> di
 
 
 def without_frames(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an id without those that only change what is seen."""
+    """The arguments of an id without those that only change frames and sentences."""
     seen = (*_OF_FRAMES, "instruction")
     return {name: value for name, value in kwargs.items() if name not in seen}
 
 
 def parts_of_task(env: gymnasium.Env[Any, Any]) -> dict[str, slice]:
-    """Where ``task_embedding`` and ``task_onehot`` are in a flat observation that has them."""
+    """The slices of ``task_embedding`` and ``task_onehot`` in a flat observation."""
     space: Any = env.observation_space
     parts, end, mt_space = {}, OBS_SIZE, env.unwrapped.observation_space
     if isinstance(mt_space, Dict) and "task_embedding" in mt_space.spaces:
@@ -74,22 +74,22 @@ def parts_of_task(env: gymnasium.Env[Any, Any]) -> dict[str, slice]:
 
 
 class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
-    """Observes frames of a Meta-World environment's cameras, and a part of the state beside them.
+    """Observes frames of a Meta-World environment's cameras, with or without parts of the state.
 
     An observation is a dict. ``pixels`` is a frame, ``(height, width, 3)`` uint8, upright;
-    ``depth`` the distance of what each pixel is of from the camera's plane, ``(height, width)``
-    float32, in metres; ``segmentation`` its id and type, ``(height, width, 2)`` int32, as
-    `mujoco.Renderer` has them, both -1 where nothing is. With several cameras each of these is a
-    dict, by the names of the cameras. ``agent_pos`` is the hand's position in metres and the
-    gripper's opening, ``(4,)``; ``environment_state`` the whole state, ``(39,)``; ``task_onehot``
-    the one-hot, ``(number of classes,)``, and ``task_embedding`` the embedding, where the
-    observations of ``env`` have them after the state. Numbers keep their dtype, float64. Frames
-    without anything beside them are the observation itself.
+    ``depth`` is the distance of each pixel's object from the camera's plane, ``(height, width)``
+    float32, in metres; ``segmentation`` is the object's id and type, ``(height, width, 2)`` int32,
+    as in `mujoco.Renderer`, both -1 for the background. With several cameras, each of these is a
+    dict by camera name. ``agent_pos`` is the hand's position in metres and the gripper's opening,
+    ``(4,)``; ``environment_state`` is the whole state, ``(39,)``; ``task_onehot``, ``(number of
+    classes,)``, and ``task_embedding`` are present if the observations of ``env`` have them after
+    the state. Numbers keep their dtype, float64. If there is nothing but ``pixels``, the
+    observation is the frame itself.
 
     Args:
         env: A `MetaWorldMTEnv` with ``render_mode="rgb_array"``, in wrappers whose observations are
             states, with or without a one-hot at the end.
-        observation: ``"pixels"`` is the frames, ``"pixels_agent_pos"`` adds ``agent_pos``, and
+        observation: ``"pixels"`` for frames; ``"pixels_agent_pos"`` adds ``agent_pos``, and
             ``"pixels_state"`` adds ``environment_state``.
         depth: Whether to add ``depth``.
         segmentation: Whether to add ``segmentation``.
@@ -119,7 +119,7 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         state: Any = env.observation_space
         self._parts = {**{key: slice(size) for key, size in beside.items()}, **parts_of_task(env)}
         bottom: Any = env.unwrapped
-        while hasattr(bottom, "env"):  # a TaskStream, which is an environment of its own
+        while hasattr(bottom, "env"):  # a TaskStream, whose `unwrapped` is itself
             bottom = bottom.env.unwrapped
         look, upstream = bottom.pool.settings, bottom.pool.layout.is_upstream
         size = look.height, look.width
@@ -139,7 +139,7 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         self.observation_space = images["pixels"] if self._alone else Dict({**images, **boxes})
 
     def observation(self, obs: Any) -> Any:
-        """The current frames, and the parts of the state ``obs`` beside them."""
+        """Returns the current frames and parts of the state ``obs``."""
         drawn = class_env_of(self.env).images(self._kinds.values())
         images: dict[str, Any] = {}
         for key, kind in self._kinds.items():

@@ -1,4 +1,4 @@
-"""The data of a `metaworld.Task`: its class, its random vector, and whether its goal is hidden."""
+"""The data of a `metaworld.Task`: class, random vector, and whether the goal is hidden."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from mtwrappers.metaworld.upstream import all_classes, metaworld
 
 
 def encode(name: str, cls: type[Any], rand_vec: Any, hidden: bool) -> Any:
-    """The `metaworld.Task` of a class with a random vector; byte for byte Meta-World's own."""
+    """Makes a `metaworld.Task`, byte for byte as Meta-World does."""
     data = {"rand_vec": rand_vec, "env_cls": cls, "partially_observable": hidden}
     return metaworld().Task(env_name=name, data=pickle.dumps(data))
 
 
 def is_task(value: Any) -> bool:
-    """Whether this is a `metaworld.Task`, which nobody can change; does not import Meta-World."""
+    """Whether ``value`` is a `metaworld.Task`; does not import Meta-World."""
     return type(value).__name__ == "Task" and type(value).__module__.startswith("metaworld")
 
 
 def check(task: Any) -> None:
-    """Raises `TypeError` unless it is a `metaworld.Task`."""
+    """Raises `TypeError` unless ``task`` is a `metaworld.Task`."""
     if not is_task(task):
         raise TypeError(f"expected a metaworld.Task, got {task!r}")
 
@@ -34,7 +34,7 @@ def decode(task: Any) -> dict[str, Any]:
     """The data of a task: ``rand_vec``, ``env_cls`` and ``partially_observable``.
 
     Raises:
-        TypeError: If it is no `metaworld.Task`: what others offer as data is not unpickled.
+        TypeError: If ``task`` is not a `metaworld.Task`, whose data alone is unpickled.
     """
     check(task)
     return dict(pickle.loads(task.data))
@@ -42,7 +42,7 @@ def decode(task: Any) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=10_000)
 def check_vector(task: Any) -> None:
-    """Refuses a random vector for which Meta-World's reset would look for another one for ever."""
+    """Raises `ValueError` for a random vector that Meta-World's reset would redraw forever."""
     from mtwrappers.metaworld import blueprint
 
     data = decode(task)
@@ -62,16 +62,16 @@ def digest(tasks: Iterable[Any]) -> str:
 
 
 def with_vector(task: Any, vector: Any) -> Any:
-    """The task of the same class with another random vector, its goal hidden or visible as well."""
+    """The same task with another random vector."""
     data = decode(task)
     return encode(task.env_name, data["env_cls"], np.array(vector), data["partially_observable"])
 
 
 def to_plain(task: Any) -> list[Any]:
-    """A task as what JSON knows and an array.
+    """Returns a task as JSON values and an array.
 
     Raises:
-        TypeError: If the task is of a class that is not Meta-World's own.
+        TypeError: If the task's class is not Meta-World's own.
     """
     data = decode(task)
     if data["env_cls"] is not all_classes().get(task.env_name):
@@ -80,14 +80,14 @@ def to_plain(task: Any) -> list[Any]:
 
 
 def from_plain(plain: Sequence[Any]) -> Any:
-    """The task that `to_plain` described, or a `ValueError` if it is none."""
+    """Reverses `to_plain`, or raises `ValueError`."""
     name, rand_vec, hidden = plain
     if not isinstance(name, str) or name not in all_classes():
         raise ValueError(f"expected a class of Meta-World, got {name!r}")
     if not (isinstance(rand_vec, np.ndarray) and rand_vec.ndim == 1 and rand_vec.dtype.kind == "f"):
         raise ValueError(f"expected a random vector of {name}, got {rand_vec!r}")
     if not isinstance(hidden, bool):
-        raise ValueError(f"expected whether the goal of {name} is hidden, got {hidden!r}")
+        raise ValueError(f"expected True or False for the hidden goal of {name}, got {hidden!r}")
     task = encode(name, all_classes()[name], rand_vec, hidden)
     check_vector(task)
     return task

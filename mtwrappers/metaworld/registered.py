@@ -35,12 +35,12 @@ from mtwrappers.wrappers.action_repeat import ActionRepeat
 Env: TypeAlias = gymnasium.Env[Any, Any]
 Checkpoint: TypeAlias = tuple[str, dict[str, Any]]
 SETTINGS = [field.name for field in dataclasses.fields(SawyerSettings)]
-# The keywords that `make` and `make_vec` both take beside those in their own signatures.
+# The keywords that both `make` and `make_vec` accept in addition to their own signatures.
 KEYWORDS = {"action_repeat", "select", "descriptions", *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
 
 
 def make_env(benchmark: str, **kwargs: Any) -> Env:
-    """One environment that switches between the tasks of a benchmark.
+    """Makes one environment that switches between the tasks of a benchmark.
 
     Args:
         benchmark: The benchmark's name.
@@ -57,8 +57,10 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
             ``upright``, ``shadows``, ``variation``. Meta-World's own names are understood too.
 
     Raises:
-        TypeError: If there is no such argument; the message names what comes close.
-        ValueError: If an argument is none of those.
+        OSError: If a file of descriptions cannot be read.
+        TypeError: If an argument is unknown, with a hint, or has the wrong type.
+        ValueError: If an argument has none of the allowed values.
+        DependencyNotInstalled: If Meta-World is not installed.
 
     >>> import gymnasium, mtwrappers
     >>> env = gymnasium.make("mtwrappers/MT10-v0", num_goals=1, terminate_on_success=True)
@@ -79,28 +81,28 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
     return inputs.apply(env)
 
 
-# What `gymnasium.make` looks for on what it calls.
+# `gymnasium.make` reads this attribute of the function that it calls.
 make_env.metadata = METADATA  # type: ignore[attr-defined]
 
 
 @dataclasses.dataclass(frozen=True)
 class VectorSettings:
-    """How the tasks of a benchmark are shared out among the environments of a vector.
+    """The distribution of a benchmark's tasks over the environments of a vector environment.
 
     Args:
         kind: ``"train"`` or ``"test"`` tasks.
-        num_goals: How many tasks per class, the first of the benchmark's list.
+        num_goals: The number of tasks per class, the first of the benchmark's list.
         goals: ``"list"`` takes these; ``"continuous"`` draws a new goal from the class's
             distribution whenever a task is drawn; see `MetaWorldMTEnv`.
-        seed: Determines the goals, the action space's samples, and the first reset that is given no
+        seed: Determines the goals, the action space's samples, and the first reset if that has no
             seed; ``None`` takes the goals of seed 0, and entropy for everything else.
-        envs_per_task: How many environments per task group, 1 by default.
-        meta_batch_size: How many task groups, for meta-learning; one per class by default.
-        sample_tasks_on_reset: Whether each reset draws a task: by default yes for multi-task, and
-            for meta-learning only with ``call("sample_tasks")``.
+        envs_per_task: The number of environments per task group, by default 1.
+        meta_batch_size: The number of task groups for meta-learning; by default one per class.
+        sample_tasks_on_reset: Whether each reset draws a task; by default true for multi-task, and
+            false for meta-learning, where ``call("sample_tasks")`` draws them.
         terminate_on_success: Whether a success ends the episode.
-        max_episode_steps: When to truncate, ``None`` for never.
-        record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
+        max_episode_steps: The number of steps until truncation, ``None`` for no limit.
+        record_episode_statistics: Whether infos have ``episode`` at an episode's end.
 
     Raises:
         TypeError: If a flag is not a bool.
@@ -131,10 +133,10 @@ class VectorSettings:
             check_flag(self.sample_tasks_on_reset, "sample_tasks_on_reset")
 
     def sizes(self, benchmark: str, num_envs: int, num_classes: int) -> tuple[int, int]:
-        """How many task groups there are, and how many environments each has.
+        """The number of task groups, and of environments per group.
 
         Raises:
-            ValueError: If sizes do not fit; the message names some that do.
+            ValueError: If the sizes are inconsistent; the message names valid ones.
         """
         if benchmark in META_LEARNING:
             each = positive(
@@ -160,15 +162,15 @@ VECTOR_SETTINGS = [field.name for field in dataclasses.fields(VectorSettings)]
 
 
 def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVectorEnv:
-    """Environments that each stay with one class, on one of our executors.
+    """Makes a vector environment in which each sub-environment runs one class.
 
     Multi-task: one task group per class, of ``envs_per_task`` environments. Meta-learning:
-    ``meta_batch_size`` groups spread over the classes as evenly as it goes; the groups of a class
-    share its tasks out among them.
+    ``meta_batch_size`` groups, distributed over the classes as evenly as possible; the groups of a
+    class share its tasks.
 
     Args:
         benchmark: The benchmark's name.
-        num_envs: How many environments in all; 1 (Gymnasium's default) means the natural size.
+        num_envs: The total number of environments; 1 (Gymnasium's default) means the default size.
         **kwargs: Which tasks, and how they are shared out, see `VectorSettings`: ``num_goals``,
             ``goals``, ``seed``, ``envs_per_task``, ``meta_batch_size``, ``sample_tasks_on_reset``,
             ``terminate_on_success``, ``max_episode_steps``, ``record_episode_statistics``; see
@@ -176,14 +178,16 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
             `MetaWorldMTEnv`: ``select``, ``descriptions``. Where the environments run, see
             `mtwrappers.vector.executors.Executor`: ``execution``, ``workers``, ``autoreset_mode``,
             ``observation_mode``, ``unify``, ``on_worker_failure``, ``max_recoveries``,
-            ``journal``, ``journal_warn_bytes``, ``timeout``, ``context``, ``ray_options``. And as
-            `make_env` describes it, what is observed, how classes are built and drawn, and
+            ``journal``, ``journal_warn_bytes``, ``timeout``, ``context``, ``ray_options``. And, as
+            in `make_env`, what is observed, how classes are built and drawn, and
             ``action_repeat``. Meta-World's own names are understood too.
 
     Raises:
-        TypeError: If there is no such argument; the message names what comes close.
-        ValueError: If sizes do not fit (the message names some that do), or an argument is none of
-            those.
+        OSError: If a file of descriptions cannot be read.
+        TypeError: If an argument is unknown, with a hint, or has the wrong type.
+        ValueError: If sizes are inconsistent (the message names valid ones), or an argument has
+            none of the allowed values.
+        DependencyNotInstalled: If Meta-World is not installed.
 
     >>> import gymnasium, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/MT1-v0", num_envs=3, env_name="push-v3", num_goals=3)
@@ -233,12 +237,12 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
 
 
 def settle(env: Any, kwargs: Mapping[str, Any]) -> None:
-    """Sees to it that the spec of an environment has the data of ``kwargs`` in place of a file."""
+    """Makes the spec of an environment hold the data of ``kwargs`` instead of a file's path."""
     env.unwrapped.settled = {k: v for k, v in kwargs.items() if k == "descriptions"}
 
 
 def _take(kwargs: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Takes the arguments of these names out of ``kwargs``."""
+    """Removes the arguments with these names from ``kwargs``, and returns them."""
     return {name: kwargs.pop(name) for name in names if name in kwargs}
 
 
@@ -250,7 +254,7 @@ def make_slot(
     record_episode_statistics: bool,
     **kwargs: Any,
 ) -> TaskControl:
-    """One environment of a vector: that of `make_env` on one class, and Meta-World's calls."""
+    """Makes one sub-environment: an environment of one class with Meta-World's own methods."""
     control = RecordingTaskControl if record_episode_statistics else TaskControl
     return control(inputs.apply(make_mt_env(benchmark, **kwargs)), checkpoint_id)
 
@@ -258,7 +262,7 @@ def make_slot(
 def make_mt_env(
     benchmark: Any, *, action_repeat: int = 1, max_episode_steps: int | None = None, **kwargs: Any
 ) -> Env:
-    """A `MetaWorldMTEnv`; ``max_episode_steps`` counts the agent's steps, each of some repeats."""
+    """Makes a `MetaWorldMTEnv`; ``max_episode_steps`` counts the agent's steps, before repeats."""
     repeat = positive(action_repeat, "action_repeat")
     if max_episode_steps is not None:
         max_episode_steps = repeat * positive(max_episode_steps, "max_episode_steps")
@@ -267,9 +271,9 @@ def make_mt_env(
 
 
 class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """The methods of Meta-World's own wrappers, under their names, around a whole environment.
+    """Adds the methods of Meta-World's own wrappers, under their names.
 
-    The outermost wrapper, so that a new task also begins a new episode of the wrappers below.
+    It is the outermost wrapper, so that a new task also begins a new episode in inner wrappers.
     ``checkpoint_id`` identifies this environment's checkpoint among all.
     """
 
@@ -292,11 +296,11 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.reset(seed=seed, options={**(options or {}), "resample_task": True})
 
     def toggle_sample_tasks_on_reset(self, on: bool) -> None:
-        """Says whether every reset draws a task."""
+        """Sets whether every reset draws a task."""
         self._mt_env.sample_tasks_on_reset = check_flag(on, "on")
 
     def toggle_terminate_on_success(self, on: bool) -> None:
-        """Says whether a success ends the episode."""
+        """Sets whether a success ends the episode."""
         self._mt_env.terminate_on_success = check_flag(on, "on")
 
     def get_checkpoint(self) -> Checkpoint:
@@ -304,10 +308,10 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.checkpoint_id, self._mt_env.get_state()
 
     def load_checkpoint(self, checkpoints: list[Checkpoint]) -> None:
-        """Takes this environment's own from a list of checkpoints; `reset` then goes on from it.
+        """Restores this environment's checkpoint from a list; `reset` then continues from it.
 
         Raises:
-            ValueError: If it is not among them, or of other tasks.
+            ValueError: If its checkpoint is missing, or belongs to other tasks.
         """
         states = dict(checkpoints)
         if self.checkpoint_id not in states:
@@ -333,9 +337,9 @@ def _num_groups(
     most: int | None,
     what: str,
 ) -> int:
-    """How many task groups there are: at least one per class, and at most one per task.
+    """The number of task groups: at least one per class, and at most one per task.
 
-    ``most`` is how many tasks there are; ``None`` if there is no end of them.
+    ``most`` is the number of tasks; ``None`` if it is unlimited.
     """
     low, high = num_classes, most or sys.maxsize - 1
     num_envs = positive(num_envs, "num_envs")
@@ -349,7 +353,7 @@ def _num_groups(
             sizes = f"{low} or more", f"from {low * each}"
         raise ValueError(
             f"{what} has {num_classes} classes{of}: meta_batch_size must be {sizes[0]}, and "
-            f"num_envs meta_batch_size * envs_per_task, a multiple of {each} {sizes[1]} (or 1, "
-            f"which leaves it open); got {meta_batch_size=}, {num_envs=}"
+            f"num_envs meta_batch_size * envs_per_task, a multiple of {each} {sizes[1]} (or 1 for "
+            f"the default size); got {meta_batch_size=}, {num_envs=}"
         )
     return int(m)

@@ -1,8 +1,8 @@
 """A Meta-World benchmark behind the set-task interface: sample_tasks, set_task, get_task.
 
-Its tasks are small dicts that mean the same in every process. Keys: ``benchmark`` (name), ``kind``
+Its tasks are small dicts that are valid in every process. Keys: ``benchmark`` (name), ``kind``
 (``"train"`` or ``"test"``), ``add_env_onehot`` (bool), ``classes`` (all classes of the benchmark,
-which the observation space depends on), and ``inner`` (the `metaworld.Task`).
+which determine the observation space), and ``inner`` (the `metaworld.Task`).
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ SetTaskDict: TypeAlias = dict[str, Any]
 class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     """A benchmark as one environment whose task is set from outside.
 
-    A task is a small dict (under 4 KB pickled) that any `MetaWorldSetTaskEnv` understands, even one
-    that was made without arguments in another process. Copies and pickles are on the same task and
-    begin with a `reset`. ``info`` carries ``task_name``, with a one-hot also ``task_id``.
+    A task is a small dict (under 4 KB pickled) that any `MetaWorldSetTaskEnv` accepts, even one
+    that was made without arguments in another process. Copies and pickles have the same task and
+    need a `reset`. ``info`` contains ``task_name``, and with a one-hot also ``task_id``.
 
     The interface is garage's (https://github.com/rlworkgroup/garage).
 
     Args:
         benchmark: A `metaworld.Benchmark` or the name of one. With ``None``, the first task that is
-            set decides on the observation space, and tasks that do not fit into it are refused.
+            set fixes the observation space, and setting a task with another space is an error.
         kind: ``"train"`` or ``"test"`` tasks; ``None`` means all.
         wrapper: ``wrapper(env, task)`` is applied to the environment of each class when it is
-            built; ``task`` is a `metaworld.Task`. All must end up with one observation space.
-        add_env_onehot: Append a one-hot of the class. For the train tasks of multi-task
-            benchmarks only.
-        goals: ``"list"`` takes the benchmark's own goals. With ``"continuous"`` each task that
+            built; ``task`` is a `metaworld.Task`. All must have the same observation space.
+        add_env_onehot: Whether to append a one-hot of the class; only for the train tasks of
+            multi-task benchmarks.
+        goals: ``"list"`` takes the benchmark's own goals. With ``"continuous"``, each task that
             `sample_tasks` draws has a new goal from its class's distribution; ``tasks`` has one
-            task of each class, whose goal does not matter.
-        seed: Determines the benchmark's goals when it is a name, and what `sample_tasks` draws.
-            ``None`` takes the goals of seed 0, and draws from entropy.
-        max_episode_steps: When to truncate, ``None`` for never.
-        **options: ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals`` as
-            `mtwrappers.metaworld.make_benchmark` takes them, when ``benchmark`` is a name; and how
-            the classes are built, the fields of `mtwrappers.metaworld.class_env.SawyerSettings`.
+            task per class, whose goal is ignored.
+        seed: Determines the benchmark's goals if ``benchmark`` is a name, and the draws of
+            `sample_tasks`. ``None`` takes the goals of seed 0, and draws from entropy.
+        max_episode_steps: The number of steps until truncation, ``None`` for no limit.
+        **options: The arguments ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals``
+            of `mtwrappers.metaworld.make_benchmark`, if ``benchmark`` is a name, and the fields of
+            `mtwrappers.metaworld.class_env.SawyerSettings`.
 
     Raises:
-        TypeError: If ``wrapper`` is not callable, or ``add_env_onehot`` is not a bool.
-        ValueError: If an argument is none of those, or they do not go together.
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument has none of these values, or arguments cannot be combined.
         DependencyNotInstalled: If Meta-World is not installed.
 
     >>> from mtwrappers import MetaWorldSetTaskEnv
@@ -109,17 +109,17 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
 
     @property
     def layout(self) -> Layout:
-        """The form of observations."""
+        """The settings that determine the observation space."""
         return self._pool.layout
 
     @property
     def _max_episode_steps(self) -> int | None:
-        """When episodes are truncated, under the name that it has in Gymnasium's ``TimeLimit``."""
+        """The number of steps until truncation, named as in Gymnasium's ``TimeLimit``."""
         return self._pool.max_episode_steps
 
     @property
     def num_tasks(self) -> int:
-        """How many tasks (with continuous goals, classes) there are; 0 without a benchmark."""
+        """The number of tasks (with continuous goals, of classes); 0 without a benchmark."""
         return len(self.tasks)
 
     @property
@@ -134,39 +134,40 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
 
     @property
     def envs_built(self) -> int:
-        """How many classes have been built so far."""
+        """The number of classes built so far."""
         return self._pool.envs_built
 
     def get_task(self) -> SetTaskDict | None:
-        """The current task, or ``None`` before the first was set."""
+        """The current task, or ``None`` before one is set."""
         return None if self._task is None else dict(self._task)
 
     def sample_tasks(self, n_tasks: int, with_replacement: bool = False) -> list[SetTaskDict]:
-        """Draws tasks class by class, so each class has the same share.
+        """Draws tasks class by class, so that each class has the same share.
 
-        Without replacement, a class's tasks all come once, then once more in another order.
+        Without replacement, tasks of a class repeat only after all of them were drawn.
 
         Raises:
-            TypeError, ValueError: If an argument is none, or there is no benchmark to draw from.
+            TypeError: If ``with_replacement`` is not a bool.
+            ValueError: If ``n_tasks`` is negative or not an integer, or there is no benchmark.
         """
         if not self.tasks:
-            raise ValueError("sample_tasks needs a benchmark; this environment was made without")
+            raise ValueError("sample_tasks needs a benchmark; this environment has none")
         n, anew = not_negative(n_tasks, "n_tasks"), check_flag(with_replacement, "with_replacement")
         return [self._describe(self._order.draw(anew)) for _ in range(n)]
 
     def seed_tasks(self, seed: int | None = None) -> None:
-        """Seeds what `sample_tasks` draws, from entropy when ``seed`` is ``None``."""
+        """Seeds the draws of `sample_tasks`, from entropy if ``seed`` is ``None``."""
         seed = chosen_seed(seed)
         self._order.seed(seed)
         if self._pool.goals is not None:
             self._pool.goals.seed(seed)
 
     def set_task(self, task: SetTaskDict) -> None:
-        """Makes a task of `sample_tasks` the current one; the next `reset` begins it.
+        """Sets a task from `sample_tasks`; the next `reset` begins an episode on it.
 
         Raises:
-            ValueError: If it is malformed, of the other kind, of another benchmark, or needs
-                another observation space; the current task then stays.
+            ValueError: If it is malformed, of the other kind, or needs another observation space;
+                the current task is then kept.
         """
         layout = layout_of(task)
         if self._kind is not None and task["kind"] != self._kind:
@@ -187,14 +188,14 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode of the current task, the benchmark's first if none was set.
+        """Begins an episode of the current task, or of the benchmark's first if none was set.
 
-        ``seed`` also seeds the order of `sample_tasks`, and how episodes look where that varies;
-        ``options={"task": task}`` sets a task first.
+        ``seed`` also seeds `sample_tasks` and the visual variation; ``options={"task": task}`` sets
+        a task first.
 
         Raises:
-            ResetNeeded: If no task was set and there is no benchmark to take one from.
-            ValueError: If the task cannot be set, or another option speaks of tasks.
+            ResetNeeded: If no task was set and there is no benchmark.
+            ValueError: If the task cannot be set, or another option is about tasks.
         """
         check_options(options, ("task",), "MetaWorldSetTaskEnv")
         if seed is not None:
@@ -208,7 +209,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         elif self._env is None:
             if self._task is None and not self.tasks:
                 raise ResetNeeded("no task was set: call set_task(task) before reset()")
-            self.set_task(self._task or self._describe(0))  # a copy is on a task already
+            self.set_task(self._task or self._describe(0))  # a copy already has a task
         obs, info = self._env.reset(seed=seed)
         self._begun = True
         return obs, info
@@ -221,14 +222,14 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return obs, float(reward), terminated, truncated, info
 
     def render(self) -> Any:
-        """A frame of the current class."""
+        """Draws a frame of the current class; needs a `reset` after `set_task`."""
         if not self._begun:
             raise ResetNeeded("call reset() before render()")
         return self._env.render()
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """How the current episode varies; see `MetaWorldMTEnv.variation_parameters`.
+        """The variation of the current episode; see `MetaWorldMTEnv.variation_parameters`.
 
         Raises:
             ResetNeeded: Before the first `reset`.
@@ -250,8 +251,8 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         """Restores the state that `get_state` returned, or raises `ValueError`."""
         goals = self._pool.goals
         if (goals is None) == ("goal_stream" in state):
-            kinds = ("a list", "continuous")[:: 1 if goals is None else -1]
-            raise ValueError(f"expected a state of goals that are {kinds[0]}, got {kinds[1]}")
+            kinds = ("a list", "a continuous distribution")[:: 1 if goals is None else -1]
+            raise ValueError(f"expected a state with goals from {kinds[0]}, got {kinds[1]}")
         look = self._pool.variation
         if (look is None) == ("variation_stream" in state):
             expected = "without" if look is None else "with"
@@ -265,7 +266,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             self.set_task(state["task"])
 
     def close(self) -> None:
-        """Closes every class that was built, and lets go of it. A later `reset` builds it anew."""
+        """Closes and frees every class that was built. A later `reset` builds it again."""
         self.__dict__.update(self.__getstate__())
         self._pool.close()
 
@@ -274,7 +275,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return {**self.__dict__, "_env": None, "_begun": False}
 
     def _describe(self, place: int) -> SetTaskDict:
-        """A task as the dict that means the same in every process; a continuous goal is drawn."""
+        """The dict of a task; a continuous goal is drawn."""
         goals, inner = self._pool.goals, self.tasks[place]
         if goals is not None:
             inner = plain_task.with_vector(inner, goals.draw(place))
@@ -291,7 +292,7 @@ def layout_of(task: Any) -> Layout:
     """The layout of the environment that a task comes from.
 
     Raises:
-        ValueError: Unless the task has the form that `MetaWorldSetTaskEnv.sample_tasks` gives it.
+        ValueError: If the task is not like one from `MetaWorldSetTaskEnv.sample_tasks`.
     """
     try:
         check_choice(task["kind"], ("train", "test"), "task['kind']")
@@ -320,13 +321,13 @@ class ClassByClass:
             self._by_class.setdefault(task.env_name, []).append(place)
 
     def seed(self, seed: int | None) -> None:
-        """Seeds the order, from entropy when ``seed`` is ``None``."""
+        """Seeds the order, from entropy if ``seed`` is ``None``."""
         self._rng = task_generator(chosen_seed(seed))
         self._sweeps = {name: WithoutReplacement() for name in self._by_class}
         self._next_class = 0
 
     def draw(self, with_replacement: bool) -> int:
-        """The next place, of the next class."""
+        """Draws a place of the next class."""
         name = list(self._by_class)[self._next_class]
         self._next_class = (self._next_class + 1) % len(self._by_class)
         places = self._by_class[name]
@@ -344,7 +345,7 @@ class ClassByClass:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes what `get_state` returned, or raises `ValueError` if it is of other tasks."""
+        """Restores the state that `get_state` returned; raises `ValueError` for other tasks."""
         own = plain_task.digest(self._tasks)
         if state.get("tasks") != own:
             raise ValueError(

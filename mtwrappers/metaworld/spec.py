@@ -1,7 +1,7 @@
-"""The arguments of an environment's spec, read back: as they count, and what they determine.
+"""The arguments of an environment's spec: with defaults, and those that determine episodes.
 
-Whoever compares or replays results asks here which arguments of a Meta-World id decide an episode.
-Specs of other ids are passed through.
+Comparing and replaying results needs to know which arguments of a Meta-World id determine an
+episode. Specs of other ids are returned unchanged.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from mtwrappers.metaworld.registered import VectorSettings
 from mtwrappers.metaworld.variation import check_variation
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
-# The packages whose versions change what an episode comes to.
+# The packages whose versions change the results of episodes.
 SIMULATION = ("metaworld", "mujoco")
-# How an observation says which task it is. That changes no episode of given actions, unless frames
-# are observed, with sentences, or goals are hidden and the agent has to infer the task. Where each
-# episode draws its sentence, and names it, the table counts too.
+# Arguments for how observations identify the task. They do not change an episode with given
+# actions, except with frames and sentences, or if goals are hidden and the agent has to infer the
+# task. The table of descriptions also counts if each episode draws and records its sentence.
 TASK_IN_OBSERVATION = ("task_encoding", "descriptions", "instruction")
-# How many groups of environments there are: in meta-learning they share a class's goals out.
+# Arguments for the number of task groups, which share a class's goals in meta-learning.
 GROUPS = ("num_envs", "meta_batch_size")
-# These change no episode's numbers, and are for whoever replays it to choose.
+# These do not change an episode, and can be chosen freely for a replay.
 _CHOSEN_BY_USER = {*EXECUTOR_OPTIONS, "execution", "vector_strategy", "vectorization_mode"}
 _CHOSEN_BY_USER |= {"fast", "render_mode"}
-# How many environments run a class changes no episode.
+# The number of environments per class does not change an episode.
 _OF_EACH = ("num_envs", "envs_per_task")
 
 
 @functools.cache
 def defaults() -> Mapping[str, Any]:
-    """The arguments of `gymnasium.make_vec` with Meta-World's ids that are not given."""
+    """The default arguments of `gymnasium.make_vec` with Meta-World's ids."""
     settings = (*dataclasses.fields(VectorSettings), *dataclasses.fields(SawyerSettings))
     found: dict[str, Any] = {field.name: field.default for field in settings}
-    # What Gymnasium writes into the spec where it has called ours.
+    # The value that Gymnasium writes into the spec if it has called our entry point.
     found |= {"vectorization_mode": "vector_entry_point", "reward_alpha": 0.001}
     view = {"observation": "state", "depth": False, "segmentation": False, "instruction": False}
     return {**found, **view, "action_repeat": 1}
 
 
 def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `gymnasium.make_vec` as they count, whether they were given or not.
+    """Completes arguments of `gymnasium.make_vec` with their defaults, in canonical form.
 
     ``given`` has our names, see `mtwrappers.metaworld.agent_view.by_our_names`.
     """
@@ -76,15 +76,15 @@ def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, dict[str, Any]]:
-    """The id of a spec, and those of its arguments that determine episodes.
+    """The id of a spec, and its arguments that determine episodes.
 
     Args:
-        spec: With the ``id`` and the ``kwargs``.
-        in_trials: Whether the episodes are those of few-shot trials, which environments share.
+        spec: A dict with ``id`` and ``kwargs``.
+        in_trials: Whether the episodes belong to few-shot trials, which environments share.
     """
     kwargs = spec["kwargs"]
     found = {name: value for name, value in kwargs.items() if name not in _CHOSEN_BY_USER}
-    with contextlib.suppress(TypeError, ValueError):  # of a file, it may be anything
+    with contextlib.suppress(TypeError, ValueError):  # in a file, it may be anything
         found |= {"variation": check_variation(found["variation"])} if "variation" in found else {}
     frames = kwargs.get("observation", "state") != "state"
     if not frames and kwargs.get("benchmark") not in META_LEARNING:
@@ -97,10 +97,10 @@ def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, 
 
 
 def shares_goals(kwargs: Mapping[str, Any]) -> bool:
-    """Whether groups of environments may have shared a class's goals out among themselves."""
+    """Whether task groups may have shared a class's goals."""
     return kwargs.get("benchmark") in META_LEARNING and any(name in kwargs for name in GROUPS)
 
 
 def draws_goals(spec: Mapping[str, Any] | None) -> bool:
-    """Whether each episode has a goal of its own, which its number and the seed determine."""
+    """Whether each episode has its own goal, determined by its number and the seed."""
     return spec is not None and spec["kwargs"].get("goals") == "continuous"

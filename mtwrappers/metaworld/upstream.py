@@ -1,7 +1,6 @@
 """Access to Meta-World, an optional dependency: its classes, and copies of their functions.
 
-Nothing is patched. The module that a function comes from keeps its names, and whoever uses the
-function from there sees no change.
+Nothing is patched: the modules that functions are copied from are not changed.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from mtwrappers.common.extras import import_extra
 
 
 def metaworld() -> Any:
-    """The module ``metaworld``, or an error that names the extra that it comes with."""
+    """Imports ``metaworld``, or raises an error that names the extra to install."""
     return import_extra("metaworld", "metaworld")
 
 
@@ -27,14 +26,14 @@ def all_classes() -> dict[str, type[Any]]:
 
 
 def is_upstream(cls: type[Any]) -> bool:
-    """Whether a Sawyer class is Meta-World's own, and not a user's that stands in its table."""
+    """Whether a Sawyer class is Meta-World's own, not one that a user added to its table."""
     return cls.__module__.startswith("metaworld.envs.") and cls in all_classes().values()
 
 
 def classes_by_name(names: Iterable[str], what: str = "classes") -> dict[str, type[Any]]:
-    """The Sawyer classes of these names, in this order; they must exist and differ.
+    """The Sawyer classes with these names, in this order; names must exist and be unique.
 
-    ``what`` is what a message calls them.
+    ``what`` names them in messages.
     """
     wanted, known = check_list(names, what, "class name"), all_classes()
     for name in wanted:
@@ -47,8 +46,8 @@ def classes_by_name(names: Iterable[str], what: str = "classes") -> dict[str, ty
 
 
 def with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType:
-    """A copy of ``function`` in which those of ``names`` that its module defines mean these."""
-    # A decorated function holds the one that does the work in a cell.
+    """A copy of ``function`` in which globals of its module are replaced by ``names``."""
+    # A decorated function holds the original one in a cell.
     closure = function.__closure__ and tuple(
         CellType(with_globals(cell.cell_contents, names))
         if isinstance(cell.cell_contents, FunctionType)

@@ -1,13 +1,12 @@
-"""Visual domain randomization: how each episode looks, drawn from its seed.
+"""Visual domain randomization, drawn from each episode's seed.
 
-A variation is a text such as ``"light,camera"``. This module has its words, the ranges of all that
-is drawn, and the stream of draws; `mtwrappers.metaworld.varied_scene` applies what was drawn. It is
-applied to a scene that is about to be drawn, and to nothing that is simulated.
+A variation is a text such as ``"light,camera"``. This module has its words, the ranges of all
+parameters, and the stream of draws; `mtwrappers.metaworld.varied_scene` applies the parameters to
+rendered scenes. The simulation is not changed.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,16 +15,17 @@ from numpy.random import PCG64, Generator, SeedSequence
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_mapping, check_string
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.state.plain_data import set_generator
 
 # In their order in a canonical text.
 WORDS = ("light", "camera", "table", "objects")
-# The light that is at the camera, and does not turn around the table.
+# The light at the camera, which does not turn around the table.
 HEADLIGHT = "headlight"
 _TURNS = ("azimuth", "elevation")
-# A surface has its own texture in a part of all episodes, and else a pattern of grey.
+# A surface has its own texture in some episodes, and a grey pattern in the others.
 TEXTURES = ("own", "checker", "gradient", "noise")
-# How many fields, waves or spots there are along a pattern.
+# The number of fields, waves or spots along a pattern.
 REPEATS = (2, 4, 8)
 
 
@@ -34,10 +34,10 @@ class Range:
     """Numbers with three decimals from ``low`` to ``high``, all equally likely.
 
     Args:
-        low: The least of them.
-        high: The largest of them.
-        size: How many are drawn.
-        unit: What they are measured in.
+        low: The smallest number.
+        high: The largest number.
+        size: The number of draws.
+        unit: The unit.
     """
 
     low: float
@@ -46,8 +46,8 @@ class Range:
     unit: str = "times"
 
     def draw(self, rng: Generator) -> float | list[float]:
-        """One number, or a list where ``size`` is above 1."""
-        # Quotients of integers, which are the same on every machine.
+        """Draws one number, or a list if ``size`` is above 1."""
+        # Quotients of integers are the same on every machine.
         first, last = round(self.low * 1000), round(self.high * 1000)
         drawn: list[int] = rng.integers(first, last + 1, size=self.size).tolist()
         numbers = [number / 1000 for number in drawn]
@@ -61,11 +61,11 @@ class Choice:
     values: tuple[Any, ...]
 
     def draw(self, rng: Generator) -> Any:
-        """One of them."""
+        """Draws one of the values."""
         return self.values[int(rng.integers(len(self.values)))]
 
 
-# What each word draws, in this order: for each light, camera, and surface of one material.
+# The parameters of each word, in the order of draws: for each light, camera and material.
 RANGES: dict[str, dict[str, Range | Choice]] = {
     "light": {
         "azimuth": Range(-40, 40, unit="degrees"),
@@ -104,19 +104,18 @@ def check_variation(variation: Any) -> str | None:
 
     Raises:
         TypeError: If it is neither a string nor ``None``.
-        ValueError: If a word is none of `WORDS`, or there is no word; the message names them.
+        ValueError: If a word is not in `WORDS`, or there is no word; the message names them.
     """
     if variation is None:
         return None
     given = [word.strip() for word in check_string(variation, "variation").split(",")]
     for word in given:
         if word not in WORDS:
-            close = difflib.get_close_matches(word, WORDS, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(word, WORDS)
             where = "" if len(given) == 1 else f" in {variation[:200]!r}"
             raise ValueError(
-                f"variation must be some of {', '.join(WORDS)}, with commas between, got "
-                f"{word[:80]!r}{where}{hint}"
+                f"variation must be some of {', '.join(WORDS)}, separated by commas, got "
+                f"{word[:80]!r}{where}{f'; {hint}' if hint else ''}"
             )
     return ",".join(word for word in WORDS if word in given)
 
@@ -124,16 +123,16 @@ def check_variation(variation: Any) -> str | None:
 def draw_parameters(
     variation: str, episode: int, names: Mapping[str, Iterable[str]]
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """How an episode looks, as plain data: by word, name and parameter.
+    """Draws the variation of an episode, as plain data: by word, name and parameter.
 
-    Each name draws from a stream of its own. So a light is the same whether the camera varies too,
-    and a camera whether there is a second one.
+    Each name has its own stream. So a light does not depend on whether the camera varies, and a
+    camera does not depend on other cameras.
 
     Args:
-        variation: In its canonical form.
-        episode: What `VariationStream.draw` returned.
-        names: Of the lights, the cameras, and the materials of the table and of the objects, by
-            word.
+        variation: The variation in canonical form.
+        episode: The result of `VariationStream.draw`.
+        names: The names of the lights, of the cameras, and of the materials of the table and the
+            objects, by word.
     """
     drawn: dict[str, dict[str, dict[str, Any]]] = {}
     for word in variation.split(","):
@@ -149,10 +148,10 @@ def draw_parameters(
 
 
 class VariationStream:
-    """A number for each episode, from which all that varies in it is drawn.
+    """A stream of one number per episode, from which its variation is drawn.
 
     Args:
-        seed: What the stream begins with unless `seed` is called first; ``None`` for entropy.
+        seed: The seed of the stream unless `seed` is called first; ``None`` for entropy.
     """
 
     def __init__(self, seed: int | None) -> None:
@@ -166,12 +165,12 @@ class VariationStream:
         self._rng = seeding.variation_generator(self._seed)
 
     def draw(self) -> int:
-        """The number of the next episode, 63 bits."""
+        """Draws the number of the next episode, 63 bits."""
         self._begin()
         return int(self._rng.integers(2**63))
 
     def get_state(self) -> dict[str, Any]:
-        """The state that `draw` goes on from, ready for JSON."""
+        """The state that `draw` continues from, ready for JSON."""
         self._begin()
         return {"seed": self._seed, "state": dict(self._rng.bit_generator.state)}
 

@@ -1,8 +1,8 @@
-"""A scene with an episode's variation in it, after its update and before its drawing.
+"""Applies an episode's variation to a scene, after its update and before it is rendered.
 
-A `mujoco.MjvScene` is a list of geoms, lights and cameras, made anew for each frame. Only this list
-is changed: no model and no simulation is written to, so that nothing of a variation reaches another
-environment or another episode.
+A `mujoco.MjvScene` is a list of geoms, lights and cameras, made again for each frame. Only this
+list is changed, never a model or simulation, so that a variation cannot affect another environment
+or episode.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from numpy.typing import NDArray
 
 from mtwrappers.metaworld.variation import HEADLIGHT, REPEATS, TEXTURES, draw_parameters
 
-# The bodies without a parent whose surfaces stay: the robot, and what moves its hand.
+# The root bodies whose surfaces do not vary: the robot, and the body that moves its hand.
 _ROBOT = ("base", "mocap")
-# The others that are no objects.
+# The root bodies of the table and its surroundings.
 _TABLE = ("world", "tablelink", "RetainingWall")
 _TABLE_MATERIALS = ("table_wood",)  # the rim of a hole in the table, whose body has no name
-# Around the vertical through this place on the table, in metres, lights turn.
+# Lights turn around the vertical through this point on the table, in metres.
 _CENTRE = np.array([0.0, 0.6, 0.0])
 _PATTERNS = [(texture, repeats) for texture in TEXTURES[1:] for repeats in REPEATS]
 _SIDE, _DARKEST = 64, 150
 
 
 class VariedScene:
-    """Draws how each episode of one model looks, and changes its scenes so.
+    """Draws the variation of each episode of one model, and applies it to scenes.
 
     Args:
         model: The `mujoco.MjModel`, which is only read.
-        variation: In its canonical form.
+        variation: The variation in canonical form.
         cameras: The names of the cameras in use.
 
     Attributes:
-        parameters: What was drawn for the current episode, plain data; none before the first.
+        parameters: The variation of the current episode, plain data; empty before the first.
     """
 
     def __init__(self, model: Any, variation: str, cameras: Iterable[str]) -> None:
@@ -55,22 +55,22 @@ class VariedScene:
         self.parameters: dict[str, dict[str, dict[str, Any]]] = {}
 
     def begin(self, episode: int) -> None:
-        """Draws how an episode looks, from its number of a `VariationStream`."""
+        """Draws the variation of an episode from its number in a `VariationStream`."""
         self.parameters = draw_parameters(self._variation, episode, self._names)
 
     def pose(
         self, camera: str, position: NDArray[Any], axes: NDArray[Any], fovy: float
     ) -> tuple[NDArray[Any], NDArray[Any], float]:
-        """The pose of a camera in this episode, for the one that it has in the model.
+        """Applies this episode's variation to the pose of a camera in the model.
 
         Args:
-            camera: Its name.
-            position: Where it is, ``(3,)``, metres.
-            axes: Its axes as columns, ``(3, 3)``: right, up and backward.
-            fovy: Its vertical field of view, degrees or radians.
+            camera: The name of the camera.
+            position: The position, ``(3,)``, metres.
+            axes: The axes as columns, ``(3, 3)``: right, up and backward.
+            fovy: The vertical field of view, degrees or radians.
 
         Returns:
-            The same three.
+            The new position, axes and field of view.
         """
         if "camera" not in self.parameters:
             return position, axes, fovy
@@ -82,12 +82,12 @@ class VariedScene:
         return position, turned.T, fovy * drawn["field_of_view"]
 
     def apply(self, scene: Any, camera: str, first_pattern: int) -> None:
-        """Changes a scene.
+        """Applies this episode's variation to a scene.
 
         Args:
             scene: A `mujoco.MjvScene` that was just updated.
-            camera: The name of the camera that it is seen from.
-            first_pattern: The index that the first of `patterns` has among OpenGL's materials.
+            camera: The name of its camera.
+            first_pattern: The index of the first of `patterns` among OpenGL's materials.
         """
         if "camera" in self.parameters:
             self._move(scene, camera)
@@ -103,7 +103,7 @@ class VariedScene:
                 self._paint(geom, look, first_pattern)
 
     def _move(self, scene: Any, camera: str) -> None:
-        """Moves both eyes of the camera, which are drawn as one, and its headlight."""
+        """Moves both eyes of the camera, which are rendered as one, and its headlight."""
         left, right = scene.camera
         middle = (left.pos.astype(float) + right.pos) / 2
         forward, up = left.forward.astype(float), left.up.astype(float)
@@ -121,10 +121,10 @@ class VariedScene:
                 light.pos[:], light.dir[:] = position, -turned[:, 2]
 
     def _paint(self, geom: Any, look: dict[str, Any], first_pattern: int) -> None:
-        """Gives a geom its colour and its texture; how transparent it is stays."""
+        """Sets the colour and texture of a geom; its transparency is kept."""
         colour = geom.rgba[:3].tolist()
         if look["texture"] != "own":
-            # A pattern is grey: what it covers keeps its colour, such as that of wood.
+            # A pattern is grey, so the surface takes the mean colour of its texture, such as wood.
             mean = self._means.get(geom.matid)
             colour = colour if mean is None else [a * b for a, b in zip(colour, mean, strict=True)]
             geom.matid = first_pattern + _PATTERNS.index((look["texture"], look["repeats"]))
@@ -134,8 +134,8 @@ class VariedScene:
 def surfaces(model: Any) -> dict[int, tuple[str, str]]:
     """The geoms that may vary: ``"table"`` or ``"objects"``, and the name of the material.
 
-    What has no material goes by the name of the body at the root. The floor and the walls around
-    the table belong to it. The robot and the sites, such as the goal, are never among them.
+    A geom without a material is named after its root body. The floor and the walls around the table
+    belong to the table. The robot and the sites, such as the goal, are left out.
     """
     drawn = mujoco.MjvOption().geomgroup
     found = {}
@@ -152,7 +152,7 @@ def surfaces(model: Any) -> dict[int, tuple[str, str]]:
 
 
 def varied_colour(colour: Iterable[float], look: dict[str, Any]) -> list[float]:
-    """A colour, three numbers in [0, 1], as a surface has it that looks like this."""
+    """Applies the variation of a surface to a colour, three numbers in [0, 1]."""
     hue, saturation, value = colorsys.rgb_to_hsv(*colour)
     varied = colorsys.hsv_to_rgb(
         (hue + look["hue"] / 360) % 1, saturation * look["saturation"], value * look["brightness"]
@@ -162,9 +162,9 @@ def varied_colour(colour: Iterable[float], look: dict[str, Any]) -> list[float]:
 
 @functools.cache
 def patterns() -> tuple[NDArray[np.uint8], ...]:
-    """Patterns of grey, ``(64, 64)``: every texture but one's own, with every number of repeats.
+    """Grey patterns, ``(64, 64)``: every texture except ``"own"``, with every number of repeats.
 
-    They are computed from integers alone, so they are the same on every machine.
+    They are computed from integers, so they are the same on every machine.
     """
     y, x = np.mgrid[:_SIDE, :_SIDE]
     grey = {"checker": _checker, "gradient": _gradient, "noise": _noise}

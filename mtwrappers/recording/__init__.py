@@ -1,1 +1,1 @@
-"""Datasets to learn from: episodes that are recorded, replayed and kept, for other libraries."""
+"""Datasets for other libraries: episodes are recorded, replayed and stored."""

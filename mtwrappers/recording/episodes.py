@@ -1,4 +1,4 @@
-"""Episodes that are recorded, and run again to see whether they are true."""
+"""Records episodes, and runs them again to verify them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_COLUMNS = ("seed", "about")
 
 
 class RecordingError(ValueError):
-    """A recording that cannot begin, go on, or be trusted."""
+    """A recording that cannot begin, continue, or be trusted."""
 
 
 class Episode(NamedTuple):
@@ -30,12 +30,12 @@ class Episode(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """An episode as a dataset has it."""
+    """An episode as stored in a dataset."""
 
     seed: int
     about: dict[str, Any]
     actions: NDArray[np.float32]  # (T, 4)
-    columns: dict[str, Any]  # arrays by the names of the dataset; None where it stores with losses
+    columns: dict[str, Any]  # arrays by the dataset's names; None where stored lossily
 
 
 def run(
@@ -44,7 +44,7 @@ def run(
     task_state: int,
     begin: Callable[[gymnasium.Env[Any, Any], str], Act],
 ) -> Episode:
-    """Runs an episode, in which each state is observed once.
+    """Runs an episode that observes each state once.
 
     Args:
         env: The environment.
@@ -85,7 +85,7 @@ def replay(env: gymnasium.Env[Any, Any], episode: Episode | Stored) -> Episode:
 
 
 def columns_of(episode: Episode) -> dict[str, NDArray[Any]]:
-    """All arrays of an episode, by their names: ``rewards``, ``observations['pixels']``."""
+    """Returns the arrays of an episode by name: ``rewards``, ``observations['pixels']``."""
     named = {name: value for name, value in episode._asdict().items() if name not in _NO_COLUMNS}
     while nested := [name for name, value in named.items() if isinstance(value, dict)]:
         for name in nested:
@@ -95,7 +95,7 @@ def columns_of(episode: Episode) -> dict[str, NDArray[Any]]:
 
 
 def difference(then: Stored, now: Stored, rounding: float = 0.0) -> str | None:
-    """The name of what has other bits in two episodes, or None.
+    """Returns the name of the first part with different bits in two episodes, or None.
 
     Args:
         then: An episode.

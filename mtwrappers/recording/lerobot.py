@@ -17,10 +17,10 @@ from mtwrappers.recording.episodes import Episode, RecordingError, Stored
 from mtwrappers.recording.record import Env, Settings, requirements
 from mtwrappers.state.files import load_json
 
-# Beside LeRobot's own files: what it takes to run the episodes again.
+# The file beside LeRobot's own with all that is needed to replay the episodes.
 _ABOUT = Path("meta", "mtwrappers.json")
 _MAX_ABOUT = 2**28
-# No frame of a video is read here, and LeRobot's default looks for FFmpeg's libraries.
+# No video frame is read here, and LeRobot's default requires FFmpeg's libraries.
 _BACKEND = "pyav"
 _FLAGS = ("next.success", "next.done")
 
@@ -57,19 +57,17 @@ class LeRobotStore:
         try:
             hub.validate_repo_id(name)
         except hub.HFValidationError:
-            raise RecordingError(
-                f"a name for LeRobot must be such as me/mt10, got {name}"
-            ) from None
+            raise RecordingError(f"a name for LeRobot must look like me/mt10, got {name}") from None
         self._name, self.address, self.path = name, f"lerobot:{name}", home / name
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """Frames as policies see them in LeRobot's environment, and its sentences."""
+        """The frames and sentences that policies receive in LeRobot's environment."""
         config = _adapter().MTWrappersEnv()
         return {"size": config.observation_height, "descriptions": config.descriptions}
 
     def write(self, place: Path, env: Env, settings: Settings, episodes: Iterator[Episode]) -> Path:
-        """Makes the dataset within a folder; returns its own."""
+        """Writes the dataset into a subfolder of ``folder``; returns the subfolder."""
         config = _adapter().MTWrappersEnv(
             observation_height=settings.size,
             observation_width=settings.size,
@@ -116,11 +114,11 @@ class LeRobotStore:
         return place
 
     def stored(self, episode: Episode) -> Stored:
-        """An episode as the dataset has it: without the last observation, numbers as float32."""
+        """Returns the stored form: no last observation, numbers as float32."""
         return Stored(episode.seed, episode.about, episode.actions, _columns(episode))
 
     def read(self, path: Path) -> Iterator[Stored]:
-        """The episodes of the dataset that is at a path."""
+        """Yields the episodes of the dataset at a path."""
         about = _described(path)
         with _offline():
             self._require_files(path, len(about["episodes"]))
@@ -156,12 +154,12 @@ class LeRobotStore:
                     raise RecordingError(f"there is no {path / file}, and nothing is downloaded")
 
     def spec(self) -> Mapping[str, Any]:
-        """The spec of its environment."""
+        """Returns the spec of the dataset's environment."""
         found: Mapping[str, Any] = _described(self.path)["env_spec"]
         return found
 
     def requirements(self) -> list[str]:
-        """The packages that it was recorded with."""
+        """Returns the packages that recorded the dataset."""
         found: list[str] = _described(self.path)["requirements"]
         return found
 
@@ -190,7 +188,7 @@ def _offline() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_bars() -> Iterator[None]:
-    """Leaves out the progress bars of LeRobot's libraries, one per episode."""
+    """Disables the progress bars of LeRobot's libraries, one per episode."""
     datasets = import_extra("datasets", "lerobot")
     disabled = datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
@@ -214,7 +212,7 @@ def _numbers(dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
 
 
 def _columns(episode: Episode) -> dict[str, NDArray[Any]]:
-    """The features of an episode, ``(T, ...)``."""
+    """Returns the features of an episode, ``(T, ...)``."""
     obs = episode.observations
     frames = obs["pixels"]
     if isinstance(frames, dict):
@@ -232,7 +230,7 @@ def _columns(episode: Episode) -> dict[str, NDArray[Any]]:
 
 
 def _described(path: Path) -> dict[str, Any]:
-    """The file beside LeRobot's own, of all that it takes to run the episodes again."""
+    """Reads the file beside LeRobot's own with all that is needed to replay the episodes."""
     try:
         found: dict[str, Any] = load_json(path / _ABOUT, _MAX_ABOUT)
     except FileNotFoundError:

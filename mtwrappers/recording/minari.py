@@ -17,9 +17,9 @@ from mtwrappers.state.files import opened
 
 _ROOT = "MINARI_DATASETS_PATH"
 _MARKER = "mtwrappers_settings"  # among the metadata
-# Of a chunk in the file, which is compressed and read at once.
+# The size of a chunk in the file, which is compressed and read as a whole.
 _CHUNK_BYTES = 2**20
-_MAX_METADATA = 2**28  # the bounds of each pixel are in it
+_MAX_METADATA = 2**28  # contains the bounds of each pixel
 
 
 class MinariStore:
@@ -52,18 +52,18 @@ class MinariStore:
             self._namespace = parse(name)[0]
         except (TypeError, ValueError):
             raise RecordingError(
-                f"a name for Minari must be such as metaworld/mt10-expert-v0, got {name}"
+                f"a name for Minari must look like metaworld/mt10-expert-v0, got {name}"
             ) from None
         self._name, self.address = name, f"minari:{name}"
         self.path = Path(self._storage.get_dataset_path(name))
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """No settings: those of `Settings` hold."""
+        """No settings: the defaults of `Settings` apply."""
         return {}
 
     def write(self, place: Path, env: Env, settings: Settings, episodes: Iterator[Episode]) -> Path:
-        """Makes the dataset within a folder, compressed; returns its own."""
+        """Writes the dataset, compressed, into a subfolder; returns the subfolder."""
         EpisodeBuffer = import_extra("minari.data_collector", "minari").EpisodeBuffer  # noqa: N806
         about = []
 
@@ -96,13 +96,13 @@ class MinariStore:
         return path
 
     def stored(self, episode: Episode) -> Stored:
-        """An episode as the dataset has it: all of it."""
+        """Returns the stored form: the whole episode."""
         return Stored(episode.seed, episode.about, episode.actions, columns_of(episode))
 
     def read(self, path: Path) -> Iterator[Stored]:
-        """The episodes of the dataset that is at a path."""
+        """Yields the episodes of the dataset at a path."""
         if not {"observation_space", "action_space"} <= self._metadata(path).keys():
-            # Minari would make the environment of the file, with whatever code it names.
+            # Minari would make the file's environment by running any code that the file names.
             raise RecordingError("its metadata have no observation_space or no action_space")
         storage = import_extra("minari.dataset.minari_storage", "minari").MinariStorage
         dataset = self._minari.MinariDataset(storage.read(path / "data"))
@@ -115,12 +115,12 @@ class MinariStore:
             )
 
     def spec(self) -> Mapping[str, Any]:
-        """The spec of its environment."""
+        """Returns the spec of the dataset's environment."""
         found: Mapping[str, Any] = json.loads(self._metadata(self.path)["env_spec"])
         return found
 
     def requirements(self) -> list[str]:
-        """The packages that it was recorded with."""
+        """Returns the packages that recorded the dataset."""
         found: list[str] = self._metadata(self.path)["requirements"]
         return found
 
@@ -133,7 +133,7 @@ class MinariStore:
             return json.load(file)
 
     def _compress(self, path: Path) -> None:
-        """Writes a file of HDF5 anew, with all arrays compressed, without loss."""
+        """Rewrites an HDF5 file with all arrays compressed losslessly."""
         smaller = path.with_name("compressed.hdf5")
         with (
             self._h5py.File(path, "r") as file,
@@ -162,7 +162,7 @@ class MinariStore:
 
 @contextlib.contextmanager
 def _datasets_in(folder: Path) -> Iterator[None]:
-    """Makes Minari use a folder for its datasets."""
+    """Makes Minari store its datasets in a folder."""
     before = os.environ.get(_ROOT)
     os.environ[_ROOT] = str(folder)
     try:

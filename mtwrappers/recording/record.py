@@ -1,4 +1,4 @@
-"""Records successful episodes, each of which is replayed bit for bit before it counts."""
+"""Records successful episodes; each is replayed bit for bit before it counts."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from mtwrappers.recording.unfinished import Unfinished
 from mtwrappers.samplers.policies import PolicyCaller
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
-# Settings that need not be of the type of their default.
+# Settings whose type may differ from that of their default.
 _OTHER_KINDS = {"size": int, "variation": str, "descriptions": dict, "action_chunk": int}
-# What takes memory or time by its size.
+# Upper limits of settings that determine memory or time.
 _MAX = {"num_goals": 100_000, "width": 4096, "height": 4096, "action_repeat": 1, "idle_steps": 0}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a recording, as the options of the command name them."""
+    """The settings of a recording, named like the options of the command."""
 
-    benchmark: str  # as the ids have it: "MT10", "ML10-train"
-    task: list[str] = field(default_factory=list)  # the classes; all without any
+    benchmark: str  # as in ids: "MT10", "ML10-train"
+    task: list[str] = field(default_factory=list)  # the classes; if empty, all
     policy: str = "expert"
     episodes: int = 5  # per class
     goals: int = 50  # per class
@@ -58,7 +58,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, data: Any) -> Settings:
-        """The settings that `dataclasses.asdict` has described, as they are read from a file.
+        """Returns the settings from their `dataclasses.asdict`, as read from a file.
 
         Raises:
             RecordingError: If they are anything else.
@@ -73,7 +73,7 @@ class Settings:
 
     @property
     def algorithm(self) -> str:
-        """The name of who acts, without the folder of a file."""
+        """The name of the policy, without the folder of a file."""
         if self.policy == "expert":
             return "Meta-World's scripted experts"
         source, colon, name = self.policy.rpartition(":")
@@ -86,7 +86,7 @@ class Settings:
         return {**asdict(self), "policy": policy}
 
     def make(self) -> Env:
-        """The environment that is recorded. An episode ends at its first success."""
+        """Makes the environment to record. An episode ends at its first success."""
         kwargs: dict[str, Any] = {}
         if self.task and self.benchmark.partition("-")[0] in ("MT1", "ML1"):
             kwargs["env_name"] = self.task[0]
@@ -107,35 +107,35 @@ class Settings:
 
 
 def requirements(packages: Sequence[str]) -> list[str]:
-    """Packages with their versions, such as ``"numpy==2.3.1"``."""
+    """Returns packages with their versions, such as ``"numpy==2.3.1"``."""
     return [f"{package}=={version(package)}" for package in packages]
 
 
 class Store(Protocol):
-    """A kind of dataset, and the one of a name."""
+    """A dataset of a library, by its name."""
 
-    packages: Sequence[str]  # which take part in writing it
-    address: str  # as the command line names it
-    path: Path  # where it is
+    packages: Sequence[str]  # that write the dataset
+    address: str  # at the command line
+    path: Path  # of the dataset
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """The settings whose defaults are others."""
+        """The settings with other defaults than in `Settings`."""
 
     def write(self, place: Path, env: Env, settings: Settings, episodes: Iterator[Episode]) -> Path:
-        """Makes the dataset within a folder; returns its own."""
+        """Writes the dataset into a subfolder of a folder; returns the subfolder."""
 
     def stored(self, episode: Episode) -> Stored:
-        """An episode as the dataset has it, but for what it stores with losses."""
+        """Returns an episode in its stored form, without the parts stored lossily."""
 
     def read(self, path: Path) -> Iterator[Stored]:
-        """The episodes of the dataset that is at a path."""
+        """Yields the episodes of the dataset at a path."""
 
     def spec(self) -> Mapping[str, Any]:
-        """The spec of its environment, as the dataset has it."""
+        """Returns the spec of the dataset's environment."""
 
     def requirements(self) -> list[str]:
-        """The packages that it was recorded with, such as ``"numpy==2.3.1"``."""
+        """Returns the packages that recorded the dataset, such as ``"numpy==2.3.1"``."""
 
     def marker(self) -> Any:
         """The `Settings.marker` that it was recorded with, or ``None``."""
@@ -148,7 +148,7 @@ def record(
     policy: Any,
     report: Callable[[str], None],
 ) -> tuple[int, int]:
-    """Records as many successful episodes per class as were asked for; returns episodes and steps.
+    """Records the requested successful episodes per class; returns the episodes and steps.
 
     Args:
         store: Where to.
@@ -215,13 +215,13 @@ def remake(spec: Mapping[str, Any]) -> Env:
                 raise ValueError(f"{name} must be at most {most:,}, got {kwargs[name]!r}")
         described = kwargs.get("descriptions")
         if isinstance(described, str) and described not in DESCRIPTIONS:
-            raise ValueError(f"no file is read that it names, got descriptions {described!r}")
+            raise ValueError(f"descriptions cannot name a file, got {described!r}")
         if (steps := spec["max_episode_steps"]) != EPISODE_STEPS:
             raise ValueError(f"max_episode_steps must be {EPISODE_STEPS}, got {steps!r}")
         return gymnasium.make(f"mtwrappers:{env_id}", max_episode_steps=steps, **kwargs)
-    except Exception as exc:  # whatever a file from anywhere leads to
+    except Exception as exc:  # an untrusted file can cause any error
         raise RecordingError(
-            f"its environment cannot be made again: {type(exc).__name__}: {full_message(exc)}"
+            f"its environment cannot be rebuilt: {type(exc).__name__}: {full_message(exc)}"
         ) from exc
 
 
@@ -234,7 +234,7 @@ def _record_one(
     policy: Any,
     task_state: int,
 ) -> None:
-    """Runs a task, and keeps the episode if it is a success that replays."""
+    """Runs a task, and keeps the episode if it succeeds and replays identically."""
     begin: Callable[[Env, str], Act] = _expert
     if policy is not None:
         seed, chunk = (settings.seed, task_state), settings.action_chunk
@@ -249,7 +249,7 @@ def _record_one(
 
 
 def verify(store: Store) -> tuple[int, int]:
-    """Replays all episodes of a dataset; returns how many, and in how many rewards were rounded.
+    """Replays all episodes; returns their number and the number with rounded rewards.
 
     Rewards may differ in their last bits between processors.
 
@@ -275,7 +275,7 @@ def verify(store: Store) -> tuple[int, int]:
 
 
 def _expert(env: Env, task_name: str) -> Act:
-    """Meta-World's expert for the current task, which knows its goal."""
+    """Returns Meta-World's expert for the current task, with its goal."""
     goal = env.get_wrapper_attr("goal")
 
     def act(obs: Any) -> NDArray[np.float32]:
@@ -287,7 +287,7 @@ def _expert(env: Env, task_name: str) -> Act:
 
 
 def _asking(caller: PolicyCaller) -> Callable[[Env, str], Act]:
-    """A policy for one environment, whose episode begins."""
+    """Returns a policy for one environment at the begin of an episode."""
 
     def begin(env: Env, task_name: str) -> Act:
         space: Any = env.action_space

@@ -304,7 +304,7 @@ def _joined(values: Any, name: str, shape: tuple[int, ...]) -> Any:
     axes = len(shape)
     if array.shape[:axes] != shape:
         raise ValueError(
-            f"expected {name} whose shape begins with {shape} from the policy, got {array.shape}"
+            f"expected {name} of shape {shape} and more from the policy, got {array.shape}"
         )
     return array.reshape(-1, *array.shape[axes:])
 

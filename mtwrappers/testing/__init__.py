@@ -1,4 +1,4 @@
-"""The contracts of this package as checks that anyone can run on an environment of their own."""
+"""The contracts of this package as checks for any environment."""
 
 from mtwrappers.testing.check import (
     check_meta_vector_env,

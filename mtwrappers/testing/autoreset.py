@@ -1,4 +1,4 @@
-"""Checks that a vector environment's episodes end and begin as its autoreset mode says."""
+"""Checks that a vector environment's episodes end and begin according to its autoreset mode."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _VARIETY = 3
 
 
 def as_declared(subject: Subject) -> str:
-    """Episodes end and begin as the autoreset mode in the metadata says."""
+    """Episodes end and begin according to the autoreset mode in the metadata."""
     subject.require_infos()
     ended = 0
     for mode, recording in subject.modes:
@@ -67,7 +67,7 @@ def _in_infos(i: Any, call: Call, key: str, expected: str, actual: str) -> Diffe
 
 
 def _only_at_ends(recording: Recording, n: int) -> None:
-    """Raises `Failed` if the infos have the last observation or info of an episode that goes on."""
+    """Raises `Failed` if infos contain a final observation or info of an unfinished episode."""
     for call in steps_of(recording):
         infos, ends = call.values["info"], finished(call)
         for key in ("final_obs", "final_info"):
@@ -84,7 +84,7 @@ def _only_at_ends(recording: Recording, n: int) -> None:
 
 
 def _reset_is_a_step(recording: Recording) -> None:
-    """Raises `Failed` if the step after an end is no reset, in mode ``NEXT_STEP``."""
+    """Raises `Failed` if, in mode ``NEXT_STEP``, the step after an end is not a reset."""
     stale: list[bool] = []
     for last, call in itertools.pairwise(steps_of(recording)):
         for i in np.flatnonzero(finished(last)):
@@ -109,7 +109,7 @@ def _reset_is_a_step(recording: Recording) -> None:
 
 
 def _final_obs(recording: Recording) -> None:
-    """Raises `Failed` if last observations are not in the infos, or are first ones."""
+    """Raises `Failed` if infos lack final observations, or contain first ones instead."""
     ended = list(ends_of(recording))
     for c, i in ended:
         _require_final_obs(recording.calls[c], i)
@@ -144,7 +144,7 @@ def _require_final_obs(call: Call, i: int) -> None:
 
 
 def _ends_alike(call: Call, i: int) -> bool:
-    """Whether an episode ends with the observation that the next one begins with."""
+    """Whether an episode's last observation equals the first one of the next episode."""
     begins, final = call.values["observation"], call.values["info"]["final_obs"]
     return isinstance(begins, np.ndarray) and find(final[i], begins[i], loose=True) is None
 
@@ -152,7 +152,7 @@ def _ends_alike(call: Call, i: int) -> bool:
 def _goes_on(
     recording: Recording, observations: list[Any], alike: list[tuple[int, int]]
 ) -> tuple[bool, bool]:
-    """Whether observations are as near to those before, and to those after them, as steps are."""
+    """Whether observations are as close to the previous and the next ones as in other steps."""
     n = len(observations[0])
     calls = recording.calls
     ends = [finished(call) if "reward" in call.values else np.ones(n, bool) for call in calls]
@@ -194,7 +194,7 @@ class End(NamedTuple):
 
 
 def _infos(subject: Subject, recording: Recording) -> list[list[dict[Any, Any]]]:
-    """The infos that are compared: of each call, of each environment."""
+    """Returns the infos to compare, per call and environment."""
     n = subject.num_envs
     found = [without(call.values, subject.ignore)["info"] for call in recording.calls]
     return [[info_of(infos, i, n) for i in range(n)] for infos in found]
@@ -210,7 +210,7 @@ def _ends(subject: Subject, recording: Recording) -> Iterator[End]:
 
 
 def _final_infos(subject: Subject, recording: Recording) -> None:
-    """Raises `Failed` if the infos of an episode's last step are missing, or of the next one."""
+    """Raises `Failed` if final infos are missing, or belong to the next episode."""
     infos, ends = _infos(subject, recording), list(_ends(subject, recording))
     inner = [
         set(infos[c][i])
@@ -238,7 +238,7 @@ def _final_infos(subject: Subject, recording: Recording) -> None:
 def _are_of_the_next(
     ends: list[End], always: set[Any], recording: Recording, infos: list[list[dict[Any, Any]]]
 ) -> bool:
-    """Whether all final infos are those of the next episode, and this is no accident.
+    """Whether all final infos belong to the next episode, and not by chance.
 
     Args:
         ends: The ends of episodes.
@@ -256,7 +256,7 @@ def _are_of_the_next(
 
 
 def _many(ends: list[End]) -> bool:
-    """Whether episodes begin with so many infos that it is no accident if they end with them."""
+    """Whether first infos vary so much that equal final infos are not by chance."""
     begins: list[dict[Any, Any]] = []
     for end in ends:
         if all(find(other, end.begin, loose=True) for other in begins):
@@ -265,7 +265,7 @@ def _many(ends: list[End]) -> bool:
 
 
 def _always_change(recording: Recording, infos: list[list[dict[Any, Any]]]) -> bool:
-    """Whether no two steps of an episode in a row have the same infos."""
+    """Whether consecutive steps of an episode always have different infos."""
     return not any(
         find(infos[c - 1][i], infos[c][i], loose=True) is None
         for c in range(1, len(infos))
@@ -295,7 +295,7 @@ def _modes_agree(subject: Subject) -> None:
 
 
 def _differs_at(end: End, other: Call, subject: Subject) -> Found | None:
-    """Where an episode's end differs from the call that ended it in another mode."""
+    """Returns where an episode's end differs from the same call in another mode."""
     i = end.env
     last = list(iterate(subject.observation_space, other.values["observation"]))[i]
     final = end.call.values["info"]["final_obs"][i]
@@ -354,7 +354,7 @@ def _others_return_the_same(subject: Subject, envs: Any, options: dict[str, Any]
 
 
 def _others_go_on(subject: Subject, envs: Any) -> None:
-    """Raises `Failed` if a reset of environment 0 changes what follows in others."""
+    """Raises `Failed` if a reset of environment 0 changes the later steps of others."""
     actions = subject.actions(envs, 2)
     expected, got = (_others(envs, subject.seed, actions, resets) for resets in (False, True))
     for (call, one), (_, other) in zip(expected, got, strict=True):
@@ -368,7 +368,7 @@ def _others_go_on(subject: Subject, envs: Any) -> None:
 
 
 def _others(envs: Any, seed: int, actions: list[Any], resets: bool) -> list[tuple[str, list[Any]]]:
-    """The observations of a step and of the next reset, after a reset of the first or without."""
+    """Returns the observations of a step and the next reset, after a reset of the first or not."""
     mask = np.arange(envs.num_envs) == 0
     envs.reset(seed=seed)
     _, _, terminated, truncated, _ = envs.step(copy.deepcopy(actions[0]))
@@ -382,7 +382,7 @@ def _others(envs: Any, seed: int, actions: list[Any], resets: bool) -> list[tupl
 
 
 def _has_own_generators(envs: Any, seed: int) -> bool:
-    """Whether each environment has a seed; a generator for all is moved by each reset."""
+    """Whether each environment has its own seed; every reset advances a shared generator."""
     try:
         envs.reset(seed=[seed + i for i in range(envs.num_envs)])
     except Exception:  # whatever it raises for a list

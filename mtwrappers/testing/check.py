@@ -1,4 +1,4 @@
-"""The tables of all checks, and the functions that run them on an environment.
+"""The tables of all checks, and the functions that run them.
 
 To add a check, write a function in the file of its subject and name it in a table. It takes a
 `Subject` and returns what it has seen, or raises `Failed` (best with a `Difference`) or `Skipped`.
@@ -147,7 +147,7 @@ def check_vector_env(
     num_envs: int | None = None,
     ignore: Collection[str] = (),
 ) -> CheckReport:
-    """Checks that an environment can be trusted in vector environments, or a vector environment.
+    """Checks the contract of a vector environment, or of an environment inside one.
 
     An environment is run by itself, in Gymnasium's vector environments and in ours, in one process
     and in workers, with the same seeds and actions: everything that is returned must be equal, bit
@@ -230,7 +230,7 @@ def _unmade(make: Any, vector: bool | None, seed: int, exc: Failed, seconds: flo
 
 
 def _require(subject: Subject, checks: Mapping[str, Check]) -> None:
-    """Raises `AssertionError` at the first check that fails, ``python -O`` or not."""
+    """Raises `AssertionError` at the first check that fails, even with ``python -O``."""
     for name, check in checks.items():
         try:
             check(subject)
@@ -249,7 +249,7 @@ def _require_of(env: Any, checks: Mapping[str, Check], seed: int, steps: int) ->
 
 
 def check_mtenv(env: MTEnv, *, seed: int = 3, steps: int = 10) -> None:
-    """Checks that an environment keeps the contract of `MTEnv`.
+    """Checks that an environment satisfies the contract of `MTEnv`.
 
     Spaces and observations, both random streams, reading, setting and sampling the task state, the
     task options of ``reset``, and that nothing global or of the caller's is changed. A part that
@@ -276,7 +276,7 @@ def check_mtenv(env: MTEnv, *, seed: int = 3, steps: int = 10) -> None:
 
 
 def check_set_task_env(env: gymnasium.Env[Any, Any], *, seed: int = 3, steps: int = 10) -> None:
-    """Checks that an environment keeps the set-task contract.
+    """Checks that an environment satisfies the set-task contract.
 
     ``sample_tasks(n)`` returns ``n`` small tasks, ``set_task(task)`` and ``get_task()`` agree, a
     switch needs a reset, seeds determine tasks and episodes, copies and pickles work on the same
@@ -306,7 +306,7 @@ def check_meta_vector_env(
     seed: int = 3,
     steps: int = 60,
 ) -> None:
-    """Checks that a vector environment keeps the contract of `MetaVectorEnv`.
+    """Checks that a vector environment satisfies the contract of `MetaVectorEnv`.
 
     In each autoreset mode it is compared with `gymnasium.vector.SyncVectorEnv` over the same
     constructors: observations, rewards, flags and infos must be equal bit for bit. Give

@@ -1,4 +1,4 @@
-"""Finds the first difference between two values, bit for bit, and puts it into words."""
+"""Finds and describes the first difference between two values, bit for bit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ARRAYS = (np.ndarray, np.generic)
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place at which something is not as expected.
+    """The first place at which a value is not as expected.
 
     Attributes:
         env: Which sub-environment, or None if there is only one.
@@ -45,7 +45,7 @@ class Difference:
 
 
 def difference(found: Found, call: str, vector: bool) -> Difference:
-    """The result of `find` in the values of a call, in words.
+    """Describes the result of `find` in the values of a call.
 
     Args:
         found: The result of `find`.
@@ -65,7 +65,7 @@ def difference(found: Found, call: str, vector: bool) -> Difference:
 
 
 def find(expected: Any, actual: Any, path: Path = (), *, loose: bool = False) -> Found | None:
-    """Where two values differ first, or None if they are equal, types and bits included.
+    """Returns where two values first differ, or None if their types and bits are equal.
 
     Args:
         expected: A value.
@@ -93,7 +93,7 @@ def find(expected: Any, actual: Any, path: Path = (), *, loose: bool = False) ->
 
 
 class _Missing:
-    """Stands for the value of a key that a dict has not."""
+    """Stands for the value of a key that a dict lacks."""
 
     def __repr__(self) -> str:
         return "no such key"
@@ -128,7 +128,7 @@ def _find_in_arrays(
     if expected.dtype.hasobject:
         places = np.ndindex(actual.shape)
         return _first(((expected[i], actual[i], (*path, i)) for i in places), loose)
-    # NaN is equal to NaN here.
+    # NaN equals NaN here.
     differ = (expected != actual) & ((expected == expected) | (actual == actual))
     if not differ.any():
         return None
@@ -137,7 +137,7 @@ def _find_in_arrays(
 
 
 def _equal(a: Any, b: Any) -> bool:
-    # Of objects without a notion of equality there is nothing to say.
+    # Objects without a notion of equality cannot be compared.
     if getattr(type(a), "__eq__", None) is object.__eq__:
         return True
     try:
@@ -147,7 +147,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def same(expected: Any, actual: Any) -> bool:
-    """Whether two values are equal, types and bits included."""
+    """Whether two values are equal, including types and bits."""
     return find(expected, actual) is None
 
 
@@ -156,7 +156,7 @@ def _typed(value: Any) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A value in one short line."""
+    """Formats a value as one short line."""
     if isinstance(value, np.generic):
         value = value.item()
     text = " ".join(repr(value).split())

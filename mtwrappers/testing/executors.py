@@ -1,4 +1,4 @@
-"""Checks of an environment in vector environments: Gymnasium's and ours must agree."""
+"""Checks an environment in vector environments: Gymnasium's and ours must agree."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mtwrappers.vector.executors import MetaIterativeEnvExecutor, MetaParallelEn
 # Episodes are cut after 7, 10, 13, ... steps, so that many of them end within these.
 STEPS = 40
 _FIRST_LIMIT, _LATER = 7, 3
-# After how many seconds a worker that says nothing counts as hung.
+# The seconds after which a silent worker counts as hung.
 _TIMEOUT = 60.0
-# In which modes a number of workers is tried, if not in all.
+# The modes in which a number of workers is tried, if not all.
 _MODES = {1: (AutoresetMode.SAME_STEP,), 3: (AutoresetMode.SAME_STEP,)}
 
 
 def makers(subject: Subject) -> list[Callable[[], Any]]:
-    """A constructor for each sub-environment, whose episodes are cut at different times."""
+    """Returns a constructor per sub-environment; episodes are truncated at different steps."""
     if subject.makers:
         return list(subject.makers)
     return [
@@ -43,7 +43,7 @@ def _limited(make: Callable[[], Any], steps: int) -> Any:
 
 
 def alone(subject: Subject, actions: list[list[Any]], mode: AutoresetMode) -> list[dict[str, Any]]:
-    """The values that a vector environment should return, from environments run by themselves.
+    """The values that a vector environment should return, from environments run alone.
 
     Args:
         subject: The environment.
@@ -80,7 +80,7 @@ def alone(subject: Subject, actions: list[list[Any]], mode: AutoresetMode) -> li
 
 
 def autoreset(mode: AutoresetMode, subject: Subject) -> str:
-    """Each sub-environment returns what it does by itself, with its seed, where it is reset."""
+    """Each sub-environment returns the same as alone with its seed and its resets."""
     subject.require_repeatable()
     recording = of_sync(subject, mode)
     with closing(SyncVectorEnv(makers(subject))) as envs:
@@ -125,7 +125,7 @@ def agrees(
 def require_equal(
     subject: Subject, expected: Recording, got: Recording, what: str, mode: AutoresetMode
 ) -> None:
-    """Raises `Failed` unless a vector environment has returned what `SyncVectorEnv` has."""
+    """Raises `Failed` unless a vector environment returned the same as `SyncVectorEnv`."""
     if found := subject.differ(expected, got, True):
         raise Failed(f"{what} and SyncVectorEnv differ in mode {mode.value}", found)
 
@@ -149,7 +149,7 @@ def _iterative(makers: list[Callable[[], Any]], **kwargs: Any) -> Any:
 
 
 def require_workers(subject: Subject) -> None:
-    """Raises `Skipped` where no worker starts, which is no fault of the environment."""
+    """Raises `Skipped` if no worker can start, which is no fault of the environment."""
     if not _workers_start(subject):
         raise Skipped("see 'sync = async'")
 
@@ -205,7 +205,7 @@ def workers(number: int, subject: Subject) -> str:
 
 
 def batch_size(subject: Subject) -> str:
-    """A sub-environment returns the same, whoever is beside it."""
+    """A sub-environment returns the same in any batch."""
     subject.require_repeatable()
     found: list[Recording] = []
     for n in (subject.num_envs, 1):

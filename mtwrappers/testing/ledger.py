@@ -1,4 +1,4 @@
-"""An environment whose transitions say where they come from."""
+"""An environment whose transitions identify their origin."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from mtwrappers.vector.make import make_executor
 Observation: TypeAlias = Literal["vector", "image", "dict"]
 Actions: TypeAlias = Literal["continuous", "discrete"]
 
-# What a pixel can count, and so what an entry can hold.
+# The largest value of a pixel, and so of an entry.
 SIZE = 256
-# A size for which the libraries have convolutions.
+# A size that the libraries' convolutions support.
 IMAGE_SHAPE = (42, 42, 3)
 LENGTHS = np.array([5, 2, 3, 1, 4])
 
 
 def episode_length(environment: Any, episode: Any) -> Any:
-    """How many steps episodes have, 1 to 5; numbers or integer arrays."""
+    """Returns the length of episodes, 1 to 5, for numbers or integer arrays."""
     return LENGTHS[(environment + episode) % len(LENGTHS)]
 
 
 def is_truncated(environment: Any, episode: Any) -> Any:
-    """Whether episodes end by truncation, every second one, or else by termination."""
+    """Whether episodes end by truncation (every second one) or by termination."""
     return (environment + episode) % 2 == 1
 
 
 def entry_reward(environment: Any, episode: Any, step: Any) -> Any:
-    """The size of the reward for reaching entries, in (0, 1); its float32 is as exact."""
+    """Returns the absolute reward for reaching entries, in (0, 1), exact in float32."""
     return (environment * SIZE**2 + episode * SIZE + step) / SIZE**3
 
 
 class Ledger(gymnasium.Env[Any, Any]):
-    """Reveals which transitions a library really stores: each observation is a ledger's entry.
+    """Reveals which transitions a library stores: each observation is an entry of a ledger.
 
     An entry is ``(environment, episode, step)``. Episodes count from 0, up by one with each reset
     (from 255 on to 0), and from 0 again with a reset that is given a seed; steps count from 0.
@@ -106,7 +106,7 @@ class Ledger(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begins the next episode, or with a seed, whichever it is, episode 0."""
+        """Begins the next episode; with any seed, episode 0."""
         check_options(options, (), "Ledger")
         super().reset(seed=None if seed is None else check_seed(seed))
         self._episode = 0 if seed is not None else (self._episode + 1) % SIZE
@@ -114,7 +114,7 @@ class Ledger(gymnasium.Env[Any, Any]):
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Takes one step, wherever ``action`` leads.
+        """Takes one step, whose result does not depend on ``action``.
 
         Raises:
             ResetNeeded: If no episode is under way.
@@ -136,7 +136,7 @@ class Ledger(gymnasium.Env[Any, Any]):
         return obs, reward, bool(ends and not truncated), bool(truncated), {}
 
     def get_state(self) -> dict[str, int]:
-        """The state between two episodes: the number of the last one."""
+        """Returns the state between two episodes: the number of the last one."""
         return {"episode": self._episode}
 
     def set_state(self, state: Mapping[str, int]) -> None:
@@ -163,7 +163,7 @@ def make_vec_env(
     actions: Actions = "continuous",
     **executor: Any,
 ) -> MetaVectorEnv:
-    """The vector environment of ``mtwrappers/Ledger-v0``.
+    """Makes the vector environment of ``mtwrappers/Ledger-v0``.
 
     Args:
         num_envs: How many environments, numbered from 0; each is a task.

@@ -1,4 +1,4 @@
-"""Checks of the contract of `mtwrappers.MetaVectorEnv`: as `SyncVectorEnv`, and stricter."""
+"""Checks of the contract of `mtwrappers.MetaVectorEnv`, which extends `SyncVectorEnv`'s."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mtwrappers.testing.recording import record
 from mtwrappers.testing.report import must_raise, require
 from mtwrappers.testing.subject import Subject
 
-# How many steps are taken after refused actions.
+# The number of steps after invalid actions.
 _REFUSED = 3
 
 
@@ -26,7 +26,7 @@ def _sync(subject: Subject) -> Any:
 
 
 def attributes(subject: Subject) -> str:
-    """Its mode, spaces and numbers are those of `SyncVectorEnv`, in tasks of equal size."""
+    """Its mode, spaces and sizes equal `SyncVectorEnv`'s, with tasks of equal size."""
     ours, mode = subject.given, subject.mode
     declared = ours.autoreset_mode, ours.metadata.get("autoreset_mode")
     require(
@@ -64,7 +64,7 @@ def as_sync(subject: Subject) -> str:
 
 
 def calls(subject: Subject) -> str:
-    """``call``, ``get_attr`` and ``set_attr`` do what they do in `SyncVectorEnv`."""
+    """``call``, ``get_attr`` and ``set_attr`` behave as in `SyncVectorEnv`."""
     ours = subject.given
     values = [float(i) for i in range(ours.num_envs)]
     with closing(_sync(subject)) as sync:
@@ -86,7 +86,7 @@ def calls(subject: Subject) -> str:
 
 
 def refusals(subject: Subject) -> str:
-    """Wrong actions, seeds and masks are refused, and what is refused changes nothing."""
+    """Invalid actions, seeds and masks raise errors and change nothing."""
     _refuses_actions(subject)
     ours, n = subject.given, subject.num_envs
     with must_raise(ValueError, "reset() with too many seeds"):
@@ -127,7 +127,7 @@ def _refuses_actions(subject: Subject) -> None:
 
 
 def closes(subject: Subject) -> str:
-    """It can be closed twice, and not be reset then."""
+    """It can be closed twice, and cannot be reset afterwards."""
     ours = subject.given
     ours.close()
     ours.close()

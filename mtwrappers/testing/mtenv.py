@@ -14,7 +14,7 @@ from mtwrappers.testing.report import must_raise, require
 from mtwrappers.testing.seeds import untouched_random
 from mtwrappers.testing.subject import Subject
 
-# Of two tasks, one does not come in this many draws once in a million.
+# In this many draws, one of two tasks is missing once in a million.
 _DRAWS = 20
 # The calls that are not to draw from global generators, besides those of an episode.
 _METHODS = "a method of seeds or tasks, or reset with options,"
@@ -60,7 +60,7 @@ def seed_methods(subject: Subject) -> str:
 
 
 def task_state(subject: Subject) -> str:
-    """The task state that is set is the one that is returned, on and after a reset."""
+    """The task state that is set is returned on and after a reset."""
     env = subject.given
     env.reset(seed=subject.seed)
     with untouched_random(_METHODS):
@@ -81,7 +81,7 @@ def task_state(subject: Subject) -> str:
 
 
 def task_options(subject: Subject) -> str:
-    """``reset`` takes ``task_state`` or ``resample_task`` from its options, and leaves them."""
+    """``reset`` reads ``task_state`` or ``resample_task`` from unchanged options."""
     env, seed = subject.given, subject.seed
     with untouched_random(_METHODS):
         env.reset(seed=seed)
@@ -108,7 +108,7 @@ def task_options(subject: Subject) -> str:
 
 
 def _draw(env: MTEnv) -> list[Any]:
-    """Another task state than the current one, if one is drawn, and some more."""
+    """Returns some task states, the first different from the current one if possible."""
     present, drawn = copied(env.get_task_state()), []
     for _ in range(_DRAWS):
         drawn.append(copied(env.sample_task_state()))

@@ -1,4 +1,4 @@
-"""Worker processes as the checks see them, and a process that cannot hang its caller."""
+"""Worker processes of the checks, and a process that cannot hang its caller."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _STARTS = 60.0
 
 
 def children() -> set[int]:
-    """The processes that `multiprocessing` has started here and that are alive."""
+    """Returns the live processes that `multiprocessing` started here."""
     return {child.pid for child in multiprocessing.active_children() if child.pid is not None}
 
 
 def start_method() -> str:
-    """How workers are started: as ours are, and not by a fork where OpenGL is loaded."""
+    """Returns the start method of workers: ours, but no fork if OpenGL is loaded."""
     return "forkserver" if "OpenGL" in sys.modules else process.start_method(replaces=False)
 
 
 def can_start() -> bool:
-    """Whether a worker can start: if it is no fork, it imports the main module first."""
+    """Whether a worker can start; unless forked, it imports the main module first."""
     context: Any = multiprocessing.get_context(start_method())
     if context.get_start_method() == "fork":
         return True
@@ -50,14 +50,14 @@ def can_start() -> bool:
 
 
 def leave_if_tried() -> None:
-    """Ends a process quietly if `can_start` started it, and it comes here as it imports main."""
+    """Ends a process quietly if `can_start` started it and it imports the main module."""
     importing = getattr(multiprocessing.current_process(), "_inheriting", False)
     if importing and _TRYING in os.environ:
         raise SystemExit(1)
 
 
 def all_gone(pids: Iterable[int], seconds: float = 2.0) -> bool:
-    """Whether none of these processes is left within some seconds."""
+    """Whether all of these processes end within some seconds."""
     deadline = time.monotonic() + seconds
     while any(_is_there(pid) for pid in pids):
         if time.monotonic() > deadline:
@@ -76,7 +76,7 @@ def _is_there(pid: int) -> bool:
 
 
 def guarded(function: Callable[[], Any], seconds: float) -> Any:
-    """The result of a function in a fork of this process, which is killed with all its children.
+    """Returns a function's result from a fork of this process, killed with all its children.
 
     Raises:
         TimeoutError: If it takes longer.

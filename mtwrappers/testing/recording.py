@@ -94,7 +94,7 @@ def record(
 
 
 def _changed(last: Call, returned: dict[str, Any], vector: bool) -> Difference | None:
-    """The first value that was returned and is not any more as it was."""
+    """Returns the first returned value that has changed since."""
     for name, value in returned.items():
         if found := find(last.values[name], recorded(value), (name,)):
             return difference(found, last.what, vector)
@@ -102,7 +102,7 @@ def _changed(last: Call, returned: dict[str, Any], vector: bool) -> Difference |
 
 
 def _shared(one: Any, other: Any, key: str = "") -> str | None:
-    """The first place at which two values share a dict or the memory of an array."""
+    """Returns the first place at which two values share a dict or an array's memory."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return key if np.shares_memory(one, other) else None
     if isinstance(one, dict) and isinstance(other, dict):
@@ -118,7 +118,7 @@ def _shared(one: Any, other: Any, key: str = "") -> str | None:
 
 
 def mode_of(env: Any) -> Any:
-    """The autoreset mode that a vector environment says it has, or None."""
+    """Returns the autoreset mode that a vector environment declares, or None."""
     mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
     if isinstance(mode, str):
         return next((m for m in AutoresetMode if mode in (m.value, m.name)), None)
@@ -126,7 +126,7 @@ def mode_of(env: Any) -> Any:
 
 
 def finished(call: Call) -> Any:
-    """Whether an episode ended with a step; of a vector environment, for each sub-environment."""
+    """Whether a step ended an episode; for a vector environment, per sub-environment."""
     return np.logical_or(call.values["terminated"], call.values["truncated"])
 
 
@@ -143,7 +143,7 @@ def ends_of(recording: Recording) -> Iterator[tuple[int, int]]:
 
 
 def recorded(value: Any) -> Any:
-    """A copy, without the wall-clock time that episode statistics hold."""
+    """Returns a copy without the wall-clock time of episode statistics."""
     copy_of = copied(value, copied_if_possible)
     _drop_times(copy_of)
     return copy_of

@@ -47,7 +47,7 @@ class CheckResult:
 
 
 class Failed(Exception):  # noqa: N818 (an outcome)
-    """Raised by a check that has found a fault."""
+    """Raised by a check that finds a fault."""
 
     def __init__(self, says: str, difference: Difference | None = None) -> None:
         super().__init__(says)
@@ -55,7 +55,7 @@ class Failed(Exception):  # noqa: N818 (an outcome)
 
 
 class Skipped(Exception):  # noqa: N818 (an outcome)
-    """Raised by a check that cannot be made here."""
+    """Raised by a check that cannot run here."""
 
 
 def require(condition: Any, says: str) -> None:
@@ -64,7 +64,7 @@ def require(condition: Any, says: str) -> None:
         raise Failed(says)
 
 
-# What anything that an environment does may raise; `sys.exit` is no way to end a check.
+# The errors that an environment may raise; `sys.exit` must not end a check.
 RAISED = (Exception, SystemExit)
 
 
@@ -81,7 +81,7 @@ def must_raise(expected: type[BaseException], what: str) -> Iterator[None]:
 
 
 def said(exc: BaseException) -> str:
-    """An exception in words, and the line that raised it."""
+    """Describes an exception and the line that raised it."""
     try:
         text = full_message(exc)
     except Exception:  # any class may refuse to be printed in any way
@@ -147,7 +147,7 @@ class CheckReport:
         return self.format()
 
     def format(self, *, passed: bool = True) -> str:
-        """The report as a table, with the checks that failed first.
+        """Returns the report as a table, failed checks first.
 
         Args:
             passed: Whether to include the checks that passed; they are counted in any case.

@@ -1,4 +1,4 @@
-"""Checks of randomness: what seeds determine, and which generators are drawn from."""
+"""Checks of randomness: the effects of seeds, and the generators in use."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def seed_repeats(subject: Subject) -> str:
 
 
 def _hint(subject: Subject, found: Difference) -> str:
-    """How to compare everything else, where an info is what differs and may be ignored."""
+    """Returns a hint how to ignore an info, if only infos differ."""
     keys = [key for key in re.findall(r"\['([^']*)'\]", found.key) if key != "final_info"]
     if subject.given is not None or not found.key.startswith("info[") or not keys:
         return ""
@@ -53,7 +53,7 @@ def _hint(subject: Subject, found: Difference) -> str:
 
 
 def _ignored(subject: Subject) -> list[str]:
-    """How each of the infos that are not compared behaves."""
+    """Describes the behaviour of each ignored info."""
     says = []
     for name in sorted(subject.ignore):
         others = [subject.again, *subject.reused.values()]
@@ -69,7 +69,7 @@ def _ignored(subject: Subject) -> list[str]:
 
 
 def other_seeds(subject: Subject) -> str:
-    """Another seed leads to other results, and resets without a seed do not repeat."""
+    """Different seeds lead to different results, and resets without a seed do not repeat."""
     subject.require_repeatable(reused=True)
     seed = subject.seed
     with subject.open() as env:
@@ -93,7 +93,7 @@ def other_seeds(subject: Subject) -> str:
 
 
 def _nothing_drawn(subject: Subject) -> str:
-    """Whether seeds change nothing because there is nothing to draw; else they are ignored."""
+    """Whether seeds change nothing because nothing is drawn, and not because they are ignored."""
     with subject.open() as env:
         actions = subject.actions(env, min(subject.length, _STEPS))
         env.reset(seed=subject.seed)
@@ -190,7 +190,7 @@ def require_generators(subject: Subject) -> None:
 
 
 def _generators(env: Any, name: str = "_np_random") -> list[Any]:
-    """``np_random`` of an environment, or of all in a batch, None where there is none yet."""
+    """Returns ``np_random`` of an environment, or of all in a batch; None if not created yet."""
     base = env.unwrapped
     if isinstance(base, VectorEnv) and hasattr(base, "get_attr"):
         try:
@@ -201,7 +201,7 @@ def _generators(env: Any, name: str = "_np_random") -> list[Any]:
 
 
 def _own_generators(env: Any) -> list[Any]:
-    """The generators among the attributes of an environment, but for ``np_random``."""
+    """Returns the generators among an environment's attributes, except ``np_random``."""
     attributes = getattr(env.unwrapped, "__dict__", {}).items()
     return [each for name, each in attributes if name != "_np_random" and _is_generator(each)]
 
@@ -213,7 +213,7 @@ def generator_states(env: Any) -> list[Any]:
 
 
 def _drawn(env: Any) -> bool:
-    """Whether one in ``np_random`` has drawn since it was seeded."""
+    """Whether a generator in ``np_random`` has drawn since it was seeded."""
     pairs = zip(_generators(env), _generators(env, "_np_random_seed"), strict=False)
     return any(
         isinstance(generator, np.random.Generator)

@@ -1,4 +1,4 @@
-"""Checks of the contract of environments whose task is set from outside."""
+"""Checks of the set-task contract."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def setting(subject: Subject) -> str:
 
 
 def on_each_task(check: Callable[[Subject], str]) -> Callable[[Subject], str]:
-    """A check that is made on each of the tasks that were sampled."""
+    """Runs a check on each sampled task."""
 
     def checked(subject: Subject) -> str:
         says = []

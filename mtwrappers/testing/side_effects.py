@@ -20,11 +20,11 @@ from mtwrappers.testing.subject import Subject
 _FRAMES = 5
 _MODES = ("ansi", "rgb_array")
 _HANGS = 60.0
-_STDERR = 2  # to which graphics libraries write
+_STDERR = 2  # graphics libraries write to it
 
 
 def actions(subject: Subject) -> str:
-    """An action stays the caller's, who may fill the same array again for the next step."""
+    """Actions belong to the caller, who may reuse the array for the next step."""
     subject.require_repeatable()
     with subject.open() as env:
         given = subject.actions(env, subject.length)
@@ -61,7 +61,7 @@ def _can_change(action: Any) -> bool:
 
 
 def _filled(buffer: Any, action: Any) -> Any:
-    """A buffer with an action's values in it; a new one where it does not fit."""
+    """Returns a buffer filled with an action's values; a new one if they do not fit."""
     if isinstance(action, np.ndarray):
         fits = isinstance(buffer, np.ndarray) and buffer.shape == action.shape
         if not fits or buffer.dtype != action.dtype:
@@ -79,7 +79,7 @@ def _filled(buffer: Any, action: Any) -> Any:
 
 
 def options(subject: Subject) -> str:
-    """``reset`` leaves the caller's options as they are."""
+    """``reset`` does not change the caller's options."""
     with subject.open() as env:
         given: dict[str, Any] = {}
         env.reset(seed=subject.seed, options=given)
@@ -88,7 +88,7 @@ def options(subject: Subject) -> str:
 
 
 def render(subject: Subject) -> str:
-    """``render()`` draws what is, and changes nothing of it."""
+    """``render()`` changes nothing."""
     subject.require_repeatable()
     with subject.open() as env:
         chosen = getattr(env, "render_mode", None)
@@ -128,7 +128,7 @@ def _renders(subject: Subject, kwargs: dict[str, Any], mode: str | None) -> str:
 def _rendered(
     subject: Subject, kwargs: dict[str, Any], look: Callable[[Any], None]
 ) -> tuple[Recording, int]:
-    """A recording in which something is called before each step, and how often it was."""
+    """Returns a recording with a call before each step, and the number of calls."""
     times = 0
     with subject.open(**kwargs) as env:
 
@@ -158,7 +158,7 @@ def _render(env: Any) -> None:
 
 
 def resets_itself(subject: Subject) -> str:
-    """``step`` does not reset: that is the caller's, or the vector environment's."""
+    """``step`` does not reset, which is up to the caller or the vector environment."""
     calls: list[int] = []
     with subject.open() as env:
         base, inside = env.unwrapped, [False]

@@ -1,4 +1,4 @@
-"""Checks that each sub-environment of a batch is its own: its seed, its actions, its values."""
+"""Checks that sub-environments are independent in seeds, actions and values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CHANGED = 4
 
 
 def info_of(infos: dict[Any, Any], i: Any, n: int) -> dict[Any, Any]:
-    """The infos that environment ``i`` of ``n`` has given."""
+    """Returns the infos of environment ``i`` of ``n``."""
     found: dict[Any, Any] = {}
     for key, value in infos.items():
         mask: Any = infos.get(f"_{key}")
@@ -65,7 +65,7 @@ def of_first(recording: Recording, space: gymnasium.Space[Any]) -> Recording:
 
 
 def sub_seeds(subject: Subject) -> str:
-    """With one seed, sub-environments begin differently, as with a seed for each."""
+    """With a single seed, sub-environments begin differently, as with one seed each."""
     seed, n = subject.seed, subject.num_envs
     if n == 1:
         raise Skipped("there is only one")
@@ -96,7 +96,7 @@ def sub_seeds(subject: Subject) -> str:
 
 
 def sizes(subject: Subject) -> str:
-    """A sub-environment returns the same, however many there are."""
+    """A sub-environment returns the same for any number of environments."""
     if "num_envs" not in subject.takes:
         raise Skipped("its constructor takes no num_envs")
     subject.require_repeatable()
@@ -135,7 +135,7 @@ def _repeated(envs: Any) -> Any:
 
 
 def independence(subject: Subject) -> str:
-    """The values of a sub-environment depend on its own actions, and on those of no other."""
+    """The values of a sub-environment depend on its own actions only."""
     n = subject.num_envs
     if n == 1:
         raise Skipped("there is only one")
@@ -158,7 +158,7 @@ def independence(subject: Subject) -> str:
 
 
 def _other(space: Any, action: Any) -> Any:
-    """Another action than this one, if the space has others."""
+    """Returns a different action, if the space has one."""
     samples = (space.sample() for _ in range(10))
     return next((each for each in samples if find(action, each, loose=True)), action)
 
@@ -209,7 +209,7 @@ def _unmoved(subject: Subject, changed: Recording, envs: list[int]) -> None:
 
 
 def _finals(values: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """The last observations and infos of those that ended, which are from before a reset."""
+    """Returns the final observations and infos of environments whose episodes ended."""
     names = ("final_obs", "final_info")
     return {
         i: {"info": {name: own["info"].get(name) for name in names if _ended(own)}}

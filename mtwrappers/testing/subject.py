@@ -1,4 +1,4 @@
-"""The subject of checks: an environment or a vector environment, and how it is made."""
+"""The subject of checks: an environment or a vector environment, and its constructor."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from mtwrappers.testing.recording import (
 )
 from mtwrappers.testing.report import RAISED, Failed, Skipped, said
 
-# The modules that register ids which have no module in front.
+# The modules that register ids without a module prefix.
 _MODULES = {"Meta-World": "metaworld"}
-# After how many seconds the first recording of an environment stops, whatever its steps.
+# The seconds after which the first recording stops, whatever its number of steps.
 _SECONDS = 2.5
-# Which arguments the checks may pass to constructors that take them.
+# The arguments that the checks may pass to constructors.
 _OF_ENVS = frozenset({"render_mode"})
 _OF_VECTORS = frozenset({"render_mode", "num_envs", "autoreset_mode"})
 
@@ -134,7 +134,7 @@ class Subject:
 
     @property
     def length(self) -> int:
-        """How many steps the first recording has."""
+        """The number of steps of the first recording."""
         return sum("reward" in call.values for call in self.first.calls)
 
     def actions(self, env: Any, steps: int | None = None) -> list[Any]:
@@ -146,14 +146,14 @@ class Subject:
         return [space.sample() for _ in range(self.steps if steps is None else steps)]
 
     def require_one_reward(self) -> None:
-        """Raises `Skipped` if a step's reward is several numbers, which nothing here can sum up."""
+        """Raises `Skipped` if a step's reward is several numbers, which the checks cannot sum."""
         if any(np.ndim(c.values.get("reward", 0.0)) > self.is_vector for c in self.first.calls):
             raise Skipped("see 'types'")
 
     def differ(
         self, expected: Recording, actual: Recording, vector: bool | None = None
     ) -> Difference | None:
-        """The first difference between two recordings, but for what is to be ignored.
+        """Returns the first difference between two recordings, except in ignored infos.
 
         Args:
             expected: A recording.
@@ -197,7 +197,7 @@ class Subject:
 
 
 def learns(env: Any) -> bool:
-    """Whether wrappers keep running statistics, which every step changes and no reset."""
+    """Whether wrappers keep running statistics, which steps change and resets keep."""
     return any(hasattr(each, name) for each in chain(env) for name in ("return_rms", "obs_rms"))
 
 
@@ -306,7 +306,7 @@ def _of_instance(env: Any) -> Callable[..., Any]:
 
 
 def _parameters(make: Callable[..., Any]) -> frozenset[str]:
-    """Which arguments that the checks may pass a constructor takes."""
+    """Returns the arguments of a constructor that the checks may pass."""
     try:
         parameters = inspect.signature(make).parameters
     except (TypeError, ValueError):  # it has no signature

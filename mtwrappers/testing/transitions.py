@@ -1,4 +1,4 @@
-"""Which transitions of a library's buffer an environment really made."""
+"""Checks which transitions of a library's buffer are real."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class _Stored:
         )
 
     def _faults(self) -> Iterator[Fault]:
-        """Each kind of fault, where it is, and what a report says of one transition."""
+        """Returns each kind of fault, its mask, and the report's text for a transition."""
         obs, made, after = self.obs, self.made, self.after
         rewarded = np.abs(self.rewards) == entry_reward(*after.T)
         yield (
@@ -226,12 +226,12 @@ class _Stored:
         )
 
     def _goes_on(self, following: NDArray[np.int64]) -> Mask:
-        """Where the value of the true next observation is bootstrapped from."""
+        """Where targets bootstrap from the value of the true next observation."""
         true: Mask = (following == self.after).all(1)
         return true if self.terminated is None else true & ~self.terminated
 
     def _entries(self, value: Any, name: str) -> NDArray[np.int64]:
-        """The entry of each observation, ``(B, 3)``, negative where it is none."""
+        """Returns the entry of each observation, ``(B, 3)``; negative if it is no entry."""
         if isinstance(value, Mapping):
             if not value:
                 raise ValueError(f"expected observations in {name}, got an empty mapping")
@@ -260,7 +260,7 @@ class _Stored:
         return None if value is None else self._flat(value, name) != 0
 
     def _flat(self, value: Any, name: str) -> NDArray[np.float64]:
-        """A number a transition, ``(B,)``."""
+        """Returns one number per transition, ``(B,)``."""
         each = self._each(value, name)
         if each.size != self.rewards.size:
             raise ValueError(
@@ -269,7 +269,7 @@ class _Stored:
         return each.ravel()
 
     def _each(self, value: Any, name: str) -> NDArray[np.float64]:
-        """An array with all leading dimensions in one."""
+        """Flattens all leading dimensions of an array."""
         array = np.asarray(value, np.float64)
         if array.shape[: len(self.shape)] != self.shape:
             raise ValueError(
@@ -283,7 +283,7 @@ class _Stored:
 
 
 def _missing(stored: Mapping[Entry, Any]) -> Iterator[Entry]:
-    """The transitions that are missing, between the first and the last of each environment."""
+    """Returns the missing transitions between the first and the last of each environment."""
     for environment, group in itertools.groupby(sorted(stored), lambda entry: entry[0]):
         there = list(group)
         for episode in range(there[0][1], there[-1][1] + 1):

@@ -1,4 +1,4 @@
-"""Checks of the values that calls return: spaces, types, infos, and who else holds them."""
+"""Checks of returned values: spaces, types, infos, and shared memory."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def batched_types(subject: Subject) -> str:
 
 
 def infos(subject: Subject) -> str:
-    """Infos can be batched: their keys are strings that a batch does not use itself."""
+    """Infos can be batched: their keys are strings without a special meaning in batches."""
     for call in subject.first.calls:
         for key in call.values["info"]:
             if not isinstance(key, str):
@@ -175,7 +175,7 @@ def info_keys(subject: Subject) -> str:
 
 
 def masks(subject: Subject) -> str:
-    """Each key of the infos has a mask, which says which environments have given it."""
+    """Each key of the infos has a mask of the environments that reported it."""
     subject.require_infos()
     keys: set[str] = set()
     for _, recording in subject.modes:
@@ -206,7 +206,7 @@ def _masked(call: Call, infos: dict[Any, Any], place: str, n: int) -> None:
 
 
 def new_arrays(subject: Subject) -> str:
-    """Returned values do not change any more."""
+    """Returned values do not change later."""
     if found := subject.first.changed:
         raise Failed(
             "what an earlier call returned has changed: an array or dict is reused, so a buffer "
@@ -217,7 +217,7 @@ def new_arrays(subject: Subject) -> str:
 
 
 def no_shared_memory(subject: Subject) -> str:
-    """Returned arrays and dicts are new ones, whether or not their values change."""
+    """Returned arrays and dicts are always new objects."""
     new_arrays(subject)
     if found := subject.first.shared:
         raise Failed("a call returns an array or dict that the call before has returned", found)

@@ -1,4 +1,4 @@
-"""Checks of processes: what reaches them, and that none hangs or stays after a close or a kill."""
+"""Checks of processes: pickling, and that none hangs or remains after a close or a kill."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def require_same_copy(subject: Subject, copied: Any, what: str) -> None:
 
 
 def closes(subject: Subject) -> str:
-    """``close()`` leaves no process behind, and can be called twice; nor does ``__del__`` raise."""
+    """``close()`` leaves no process, can be called twice, and ``__del__`` does not raise."""
     before = children()
     with ignored_errors() as ignored:
         with closing(subject.make()) as envs:
@@ -84,7 +84,7 @@ def closes(subject: Subject) -> str:
 
 @contextlib.contextmanager
 def ignored_errors() -> Iterator[list[str]]:
-    """The errors that ``__del__`` raises meanwhile, in words; Python prints them and goes on."""
+    """Collects descriptions of errors in ``__del__``, which Python only prints."""
     found: list[str] = []
     before = sys.unraisablehook
     sys.unraisablehook = lambda ignored: found.append(said(ignored.exc_value))  # type: ignore
@@ -96,7 +96,7 @@ def ignored_errors() -> Iterator[list[str]]:
 
 
 def killed(subject: Subject) -> str:
-    """A killed worker is noticed; nothing hangs, and nothing stays behind."""
+    """A killed worker is detected; nothing hangs or is left behind."""
     with closing(subject.make()):
         if not children():
             raise Skipped("it has no worker processes")
@@ -139,7 +139,7 @@ def _alive(pid: int) -> bool:
 
 
 def killed_worker(subject: Subject) -> str:
-    """A worker is killed: it is noticed at once, nothing stays behind, and recovery is exact."""
+    """A killed worker is detected at once, leaves nothing behind, and is recovered exactly."""
     subject.require_repeatable()
     require_workers(subject)
     try:

@@ -17,7 +17,7 @@ from mtwrappers.vector.buffers import ARRAY_SPACES
 
 
 def spread_seeds(seed: Any, n: int) -> list[int | None]:
-    """A seed for each of ``n`` environments: ``s + i`` for an integer ``s``."""
+    """Returns a seed for each of ``n`` environments: ``s + i`` for an integer ``s``."""
     if seed is None:
         return [None] * n
     if isinstance(seed, (list, tuple, np.ndarray)):
@@ -31,7 +31,7 @@ def spread_seeds(seed: Any, n: int) -> list[int | None]:
 def split_options(
     options: Any, n: int
 ) -> tuple[list[dict[str, Any] | None], NDArray[np.bool_] | None]:
-    """The options of each of ``n`` environments, and a copy of the reset mask if there is one."""
+    """Splits options into those of each of ``n`` environments, and a copy of the reset mask."""
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options must be a dict or None, got {options!r}")
     known = ("reset_mask", "env_options")
@@ -73,12 +73,12 @@ class ActionCheck:
         self._may_be_nan = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating)
 
     def __call__(self, actions: Any) -> Any:
-        """The actions as a new array, or as a list where the space has no array."""
+        """Returns the actions as a new array, or as a list if their space has no arrays."""
         n = self._n
         if not self.is_array:
             try:
                 rows = list(iterate(self._batch, actions))
-            except Exception:  # anything that is not nested as the space is
+            except Exception:  # anything that is not nested like the space
                 raise ValueError(f"expected actions in {self._batch}, got {actions!r}") from None
             if len(rows) != n:
                 raise ValueError(f"expected actions for environments 0 to {n - 1}, got {len(rows)}")

@@ -32,7 +32,7 @@ _RESET_AFTER = ("reset", "step", "apply", "set_states")
 
 
 class _Rows:
-    """Environments, and of each its last observation and info, its steps, and its task's name."""
+    """Environments with their last observation and info, step count, and task name."""
 
     def __init__(self, makers: Sequence[Maker], offset: int) -> None:
         self.offset = offset
@@ -57,12 +57,12 @@ class _Rows:
             undo.pop_all()
 
     def describe(self, i: int) -> str:
-        """Which environment that is, in a message."""
+        """The name of environment ``i`` for messages."""
         task = f", task {self.names[i]!r}" if self.names[i] is not None else ""
         return f"environment {self.offset + i}{task}"
 
     def close(self) -> None:
-        """Closes every environment, and raises what the last failing one raised, if any did."""
+        """Closes every environment, then raises the last exception, if there were any."""
         if self._closed:
             return
         self._closed = True
@@ -79,14 +79,14 @@ class _Rows:
 class EnvBlock:
     """Environments ``offset`` to ``offset + n - 1`` of a vector environment.
 
-    It owns all that they are: whose episode has ended, which are paused, and what each has
-    returned. Rewards, flags, fixed observations and usual infos are written into buffers. Every
-    public method is a command; `handle` calls them by their names.
+    It owns their state: whose episode has ended, which are paused, and what each has returned.
+    Rewards, flags, fixed observations and usual infos are written into buffers. Every public method
+    is a command; `handle` calls them by name.
 
     Args:
         makers: Returns a constructor for each environment.
-        offset: The number of the first environment, for errors.
-        settings: Those of the executor.
+        offset: The index of the first environment, for errors.
+        settings: The settings of the executor.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class EnvBlock:
         self.logged = logged = settings.journal
         self.same_step = settings.autoreset_mode is AutoresetMode.SAME_STEP
         self._next_step = settings.autoreset_mode is AutoresetMode.NEXT_STEP
-        # As TimeLimit would, without a wrapper's call in every step.
+        # Replaces a TimeLimit, without the cost of a wrapper.
         self._limit = settings.max_path_length or sys.maxsize
         self.beat: Callable[[], object] = lambda: None  # called now and then while it works
         self._states: dict[int, Any] = {}
@@ -126,7 +126,7 @@ class EnvBlock:
         return Traits(spaces, envs[0].metadata, envs[0].render_mode)
 
     def handle(self, name: str, arguments: tuple[Any, ...]) -> Answer:
-        """Does a command, and returns its answer, or that it failed."""
+        """Runs a command, and returns its answer, with the failure if it raised."""
         try:
             answer: Answer = getattr(self, name)(*arguments)
         except Exception as exc:
@@ -134,7 +134,7 @@ class EnvBlock:
         return answer
 
     def failed(self, name: str, exc: BaseException) -> Answer:
-        """The answer to a command that has raised."""
+        """The answer to a command that raised."""
         states = self._all_states() if name in _RESET_AFTER else {}
         text = "".join(traceback.format_exception(exc))
         logs, self.apply_logs = self.apply_logs, None
@@ -152,7 +152,7 @@ class EnvBlock:
         return {i: get_state(env) for i, env in enumerate(self.envs)} if self.logged else {}
 
     def _require_states(self) -> None:
-        """Refuses environments whose state is not known, as soon as they are built."""
+        """Raises an error if the state of a new environment cannot be read."""
         i = 0
         try:
             for i in range(len(self.envs)):
@@ -163,9 +163,9 @@ class EnvBlock:
             self._fail(exc, i)
 
     def _built(self) -> _Rows:
-        """New environments."""
+        """Builds new environments."""
         rows = _Rows(self._makers(), self.offset)
-        if self.logged:  # what is done with them may come from a file
+        if self.logged:  # their calls may come from a file
             for env in rows.envs:
                 guard(env)
         return rows
@@ -173,7 +173,7 @@ class EnvBlock:
     # The commands.
 
     def wrap(self, wrap: Callable[[Any], Any]) -> Answer:
-        """Puts a wrapper around every environment, now and whenever they are built."""
+        """Wraps every environment, now and whenever they are built again."""
         makers = self._makers
         self._makers = lambda: [functools.partial(_wrapped, wrap, make) for make in makers()]
         for i, env in enumerate(self._rows.envs):
@@ -184,19 +184,19 @@ class EnvBlock:
         return Answer()
 
     def connect(self, layout: ObsLayout, buffers: Buffers) -> Answer:
-        """Says where results go: into these buffers, which have a row for each environment."""
+        """Sets the buffers for results, with a row for each environment."""
         self._layout, self.buffers = layout, buffers
-        # Takes a single number in half of NumPy's time, and refuses what is none.
+        # Assigns a single number in half of NumPy's time, and raises TypeError for anything else.
         self._rewards: Any = buffers.rewards.data
         return Answer()
 
     def use_columns(self, schema: InfoSchema) -> Answer:
-        """Says which infos go through the buffers."""
+        """Sets which infos go through the buffers."""
         self.columns = InfoColumns(schema, self.buffers)
         return Answer()
 
     def autoreset(self, active: bool) -> Answer:
-        """Says whether an episode that ends begins anew in the same step, if the mode has it so."""
+        """Switches the autoreset of mode SAME_STEP on or off."""
         self.same_step = active and self.settings.autoreset_mode is AutoresetMode.SAME_STEP
         return Answer()
 
@@ -226,7 +226,7 @@ class EnvBlock:
         rows, buffers, limit = self._rows, self.buffers, self._limit
         obs, infos, elapsed = rows.obs, rows.infos, rows.elapsed
         rewards, paused = self._rewards, buffers.paused.tolist()
-        # Those that are not stepped: an episode that has ended is followed by a reset.
+        # The environments that are not stepped: paused ones, and those that NEXT_STEP resets.
         left = (buffers.paused | buffers.finished).tolist() if self._next_step else paused
         buffers.terminated.fill(False)
         buffers.truncated.fill(False)
@@ -259,7 +259,7 @@ class EnvBlock:
     def _end_step(
         self, i: int, terminated: Any, truncated: Any, finals: list[tuple[int, Any, Info]]
     ) -> None:
-        """Notes how a step has ended; begins the next episode if the mode is SAME_STEP."""
+        """Records the end of an episode; begins the next one if the mode is SAME_STEP."""
         rows, buffers = self._rows, self.buffers
         ended = _flag(terminated, "terminated")
         cut = _flag(truncated, "truncated") or rows.elapsed[i] >= self._limit
@@ -268,21 +268,21 @@ class EnvBlock:
         if (ended or cut) and self.same_step:
             info = rows.infos[i]
             _require_info(info)
-            # Copies: an environment may use its arrays again in the reset.
+            # Copies, because an environment may reuse its arrays in the reset.
             seen = rows.obs[i]
             last = seen.copy() if type(seen) is np.ndarray else copy.deepcopy(seen)
             finals.append((i, last, copied(info)))
             self._reset_one(i)
 
     def call(self, name: str | Callable[..., Any], each: EachCall) -> Answer:
-        """The results of a call of each environment; None for those that are left alone."""
+        """Calls each environment; the result is None for those that are left out."""
         results: list[Any] = [None] * len(each)
         self.reached, self.returned, self._looked = 0, 0, True
         i = 0
         try:
             for i, env in enumerate(self.envs):
                 if (given := each[i]) is not None:
-                    # What is replayed has copies, so that environments share nothing.
+                    # With a journal each gets copies, as in a replay, so that they share nothing.
                     args, kwargs = copied(list(given)) if self.logged else given
                     do, changes = find_call(env, name, args, kwargs)
                     self._looked = self._looked and not changes
@@ -294,7 +294,7 @@ class EnvBlock:
         return Answer(results, reached=self.reached, returned=self.returned, looked=self._looked)
 
     def apply(self, function: Callable[[EnvBlock], Any]) -> Answer:
-        """The result of a function of this block."""
+        """Calls a function with this block."""
         return Answer(function(self))
 
     def get_states(self) -> Answer:
@@ -302,7 +302,7 @@ class EnvBlock:
         return Answer([get_state(env) for env in self.envs])
 
     def set_states(self, states: Sequence[Any]) -> Answer:
-        """Takes what `get_states` has returned; a reset is then due."""
+        """Restores states from `get_states`; a reset is then due."""
         i = 0
         try:
             for i in range(len(self.envs)):
@@ -312,7 +312,7 @@ class EnvBlock:
         return Answer(states=dict(enumerate(states)))
 
     def replay(self, logs: Sequence[ReplayLog], max_steps: int | None = None) -> Answer:
-        """Brings new environments to where others were, and checks that they are there."""
+        """Brings new environments to the state of others by a replay, and checks the result."""
         i, rows, budget = 0, self._rows, Budget(max_steps)
         try:
             for i, (env, log) in enumerate(zip(self.envs, logs, strict=True)):
@@ -325,14 +325,14 @@ class EnvBlock:
         return Answer()
 
     def restore(self, logs: Sequence[ReplayLog], max_steps: int | None) -> Answer:
-        """Builds new environments and replays logs in them; `keep` says what becomes of them."""
+        """Builds new environments and replays logs in them; `keep` accepts or drops them."""
         before = self._rows, self.buffers.pack(())
         self._rows = self._built()
         self._spare = before
         return self.replay(logs, max_steps)
 
     def keep(self, restored: bool) -> Answer:
-        """Ends the environments before `restore`, or else those that it has built."""
+        """Closes the environments from before `restore`, or the ones that it has built."""
         if self._spare is not None:
             (rows, written), self._spare = self._spare, None
             if not restored:
@@ -342,7 +342,7 @@ class EnvBlock:
         return Answer()
 
     def close(self) -> Answer:
-        """Closes every environment, and raises what the last failing one raised, if any did."""
+        """Closes every environment, then raises the last exception, if there were any."""
         self._rows.close()
         return Answer()
 
@@ -364,9 +364,9 @@ class EnvBlock:
         return info
 
     def _hash_step(self, paused: Sequence[bool]) -> None:
-        """Hashes what a step returned of those that were stepped, and not reset since.
+        """Hashes the results of environments that were stepped, and not reset since.
 
-        For all of them in a row, while this code and what it needs are in the processor's caches.
+        It hashes all in one loop, which makes better use of the processor's caches.
         """
         buffers, rows, i = self.buffers, self._rows, 0
         numbers = buffers.digests, buffers.rewards, buffers.terminated, buffers.truncated
@@ -385,7 +385,7 @@ class EnvBlock:
         try:
             layout.write(self.buffers.obs, 0, obs)
         except Exception:  # an observation of any class may refuse to be an array in any way
-            for i, row in enumerate(obs):  # to find out which it was
+            for i, row in enumerate(obs):  # finds the environment that caused it
                 try:
                     layout.write(self.buffers.obs, i, [row])
                 except Exception as exc:

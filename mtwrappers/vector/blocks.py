@@ -1,4 +1,4 @@
-"""How an executor reaches its blocks, and the block that is in this process."""
+"""The interface of an executor to its blocks, and the block in this process."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Blocks(abc.ABC):
-    """The blocks of an executor, wherever they are, in the order of their environments."""
+    """The blocks of an executor, in the order of their environments."""
 
     rows: Sequence[slice]  # the environments of each block
     journal: Journal | None = None
     lost = False  # whether blocks are gone for good
-    forks = True  # whether a forked process may go on with them
+    forks = True  # whether a forked process may continue to use them
 
     @abc.abstractmethod
     def build(self) -> list[Traits]:
@@ -37,19 +37,19 @@ class Blocks(abc.ABC):
 
     @abc.abstractmethod
     def end(self, timeout: float | None = None) -> list[Answer]:
-        """The answer of every block, or the first failure, raised.
+        """Returns the answer of every block, or raises the first failure.
 
         Raises:
-            multiprocessing.TimeoutError: If they are not there within ``timeout`` seconds; they are
-                awaited again by the next call.
+            multiprocessing.TimeoutError: If not all have answered within ``timeout`` seconds; the
+                next call waits for them again.
         """
 
     @abc.abstractmethod
     def run(self, command: Command) -> list[Answer]:
-        """Sends every block a command, and returns what `end` does."""
+        """Sends every block a command, and returns the result of `end`."""
 
     def prepare(self, command: Command) -> None:
-        """Sends every block a command that its replacement needs as well."""
+        """Sends every block a command that a replacement needs too."""
         self.run(command)
 
     def use_columns(self, schema: InfoSchema) -> None:
@@ -57,7 +57,7 @@ class Blocks(abc.ABC):
         self.prepare(Command("use_columns", lambda rows: (schema,)))
 
     def carry(self, function: Function) -> Callable[[], Function]:
-        """Makes something that goes to every block, where a call of it returns the function."""
+        """Returns a callable to send to every block, which returns the function there."""
         return lambda: function
 
     @abc.abstractmethod
@@ -88,15 +88,15 @@ class LocalBlocks(Blocks):
         return buffers
 
     def begin(self, command: Command) -> None:
-        """Keeps a command until its answer is asked for."""
+        """Stores a command until `end` runs it."""
         self._command = command
 
     def end(self, timeout: float | None = None) -> list[Answer]:
-        """Does the command."""
+        """Runs the command."""
         return self.run(self._command)
 
     def run(self, command: Command) -> list[Answer]:
-        """Does a command."""
+        """Runs a command."""
         [rows] = self.rows
         if self.journal is None:
             answer = self.block.handle(command.name, command.arguments(rows))
@@ -108,7 +108,7 @@ class LocalBlocks(Blocks):
         return [answer]
 
     def _run_and_note(self, command: Command, rows: slice, journal: Journal) -> Answer:
-        """Does a command, which Ctrl-C may end, and notes it, before Ctrl-C is heard again."""
+        """Runs a command, which Ctrl-C may interrupt, and records it before Ctrl-C can again."""
         block, arguments = self.block, command.arguments(rows)
         block.reached = block.returned = 0
         try:
@@ -129,19 +129,19 @@ class LocalBlocks(Blocks):
 
 
 class BorrowedBlock(LocalBlocks):
-    """A block in this process that belongs to somebody else, who has built it."""
+    """A block in this process that another executor has built and owns."""
 
     def __init__(self, block: EnvBlock) -> None:
         super().__init__(lambda: block)
 
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
-        """The buffers that the block has."""
+        """Returns the block's own buffers."""
         return self.block.buffers
 
     def run(self, command: Command) -> list[Answer]:
-        """Does a command, and lets the block say that it is at work."""
+        """Runs a command, after a sign of life to the owner."""
         self.block.beat()
         return super().run(command)
 
     def close(self) -> None:
-        """Leaves the environments to their owner."""
+        """Does nothing, because the owner closes the environments."""

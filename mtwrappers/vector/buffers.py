@@ -1,14 +1,14 @@
-"""Where a batch lies in memory, which may be shared with workers.
+"""The memory of a batch, which may be shared with workers.
 
 Observations of Box, Discrete, MultiDiscrete, MultiBinary and Text spaces, and of Dict and Tuple
 spaces of them, are *fixed*: a batch is arrays of known shape, written row by row. A batch of Text
-is a tuple of strings in the end, as Gymnasium has it. Those of other spaces (Graph, Sequence, Text
-of more than 1024 characters) are Python objects, which Gymnasium batches.
+is returned as a tuple of strings, as in Gymnasium. Observations of other spaces (Graph, Sequence,
+Text of more than 1024 characters) are Python objects, which Gymnasium batches.
 
-The usual info is the same few values from every environment at every step. Gymnasium batches infos
-one environment and one key at a time. Where every environment reports the same keys with the same
-types of numbers and strings, they are written into arrays too, and read key by key. The results are
-Gymnasium's.
+Usually, every environment reports the same few values in its info at every step. Gymnasium batches
+infos one environment and one key at a time. Here, if every environment reports the same keys with
+the same types of numbers and strings, infos are written into arrays too, and read key by key. The
+results equal Gymnasium's.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
 Info = dict[str, Any]
-# A key, and the one type that all its values have.
+# Each key with the type of all its values.
 InfoSchema = tuple[tuple[str, type], ...]
 ARRAY_SPACES = (Box, Discrete, MultiDiscrete, MultiBinary)
-# What fits: infos of this many numbers and this many strings, of this many letters.
+# The capacity for infos: numbers and strings per environment, and characters per string.
 NUMBERS, TEXTS, LETTERS = 64, 8, 32
 _LONGEST = 1024  # characters of a Text that is fixed
 _ALIGN = 64  # bytes of a cache line
-# Where a part is in a nested observation, its shape and its dtype.
+# The path of a part in a nested observation, its shape and its dtype.
 Leaf = tuple[tuple[Any, ...], tuple[int, ...], np.dtype[Any]]
 
 
@@ -48,7 +48,7 @@ class ObsLayout:
         leaves = _leaves(space, ())
         self.fixed = leaves is not None
         self.leaves: list[Leaf] = leaves or []
-        # The length that each part must have, and the shape of many behind each other.
+        # The length of each part, and the shape of many parts concatenated.
         self._lengths = [({*shape[:1]}, (-1, *shape[1:])) for _, shape, _ in self.leaves]
         # One array and no nesting is by far the most common.
         self._flat = isinstance(space, ARRAY_SPACES)
@@ -66,7 +66,7 @@ class ObsLayout:
                 continue
             length, joined = self._lengths[i]
             try:
-                # The first axis: of the others, NumPy says itself whether they fit.
+                # This checks the first axis; NumPy itself checks the others.
                 if {*map(len, parts)} == length:
                     np.concatenate(parts, out=into.reshape(joined), casting="safe")
                     continue
@@ -87,11 +87,11 @@ class ObsLayout:
 class Buffers:
     """Arrays over one memory: actions in; observations, rewards, flags and infos out.
 
-    The memory is that of the file ``fd``, which others may share, if there is one. ``obs`` is one
-    array per leaf of the layout, or a list of Python objects, which is not shared. ``finished``
-    says whose episodes have ended, ``paused`` which are not to be stepped, and ``digests`` what
-    each has returned (see `mtwrappers.vector.journal`); ``numbers`` and ``texts`` are of infos, a
-    row for each key.
+    With a file descriptor ``fd``, the memory is the file, which other processes may share. ``obs``
+    is one array per leaf of the layout, or a list of Python objects, which is not shared.
+    ``finished`` marks environments whose episodes have ended, ``paused`` those that are not to be
+    stepped, and ``digests`` are hashes of what each has returned (see `mtwrappers.vector.journal`);
+    ``numbers`` and ``texts`` hold infos, a row for each key.
     """
 
     def __init__(self, layout: ObsLayout, action_shape: tuple[int, ...] = (), fd: int = -1) -> None:
@@ -121,7 +121,7 @@ class Buffers:
         self.digests, self.numbers, self.texts = arrays[-3:]
 
     def part(self, rows: slice) -> Buffers:
-        """The same memory of the environments ``rows`` alone."""
+        """A view of the rows of some environments."""
         part = copy.copy(self)
         part.obs = [array[rows] for array in self.obs]
         flags = ("terminated", "truncated", "finished", "paused")
@@ -132,11 +132,11 @@ class Buffers:
         return part
 
     def pack(self, schema: Sequence[Any]) -> bytes:
-        """All that environments have written, with infos of a schema, for `unpack`."""
+        """All data written by environments, with infos of a schema, for `unpack`."""
         return b"".join([array.tobytes() for array in self._written(schema)])
 
     def unpack(self, data: bytes, schema: Sequence[Any]) -> None:
-        """Writes what `pack` has read from a part of the same size."""
+        """Writes the data that `pack` returned for a part of the same size."""
         start = 0
         for array in self._written(schema):
             written = np.frombuffer(data, array.dtype, array.size, start)
@@ -167,7 +167,7 @@ class Buffers:
 
 
 def anonymous_file() -> int:
-    """The descriptor of an empty file without a name, which no process can leave behind."""
+    """The descriptor of an empty file without a name, which disappears with its processes."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("mtwrappers")
     with tempfile.TemporaryFile() as file:
@@ -175,7 +175,7 @@ def anonymous_file() -> int:
 
 
 def _column(array: NDArray[Any]) -> Any:
-    """A copy of an array; of texts a tuple, as Gymnasium batches them."""
+    """Copies an array; texts become a tuple, as Gymnasium batches them."""
     return tuple(array.tolist()) if array.dtype.kind == "U" else array.copy()
 
 
@@ -238,9 +238,9 @@ def _fitted(
 
 
 def _text(value: Any, path: tuple[Any, ...], dtype: np.dtype[Any]) -> str:
-    """An observation of a Text, which an array of this dtype holds as it is."""
+    """Checks that an array of this dtype can hold an observation of a Text, and returns it."""
     most = dtype.itemsize // 4
-    # NumPy would cut a long string, and zeros at the end of any.
+    # NumPy would truncate a long string, and drop trailing zeros.
     if isinstance(value, str) and len(value) <= most and value[-1:] != "\0":
         return value
     got = f"a string of {len(value)}" if isinstance(value, str) else repr(value)
@@ -266,7 +266,7 @@ def schema_of(infos: Sequence[Info], buffers: Buffers) -> InfoSchema | None:
         return None
     for key, kind in schema:
         if type(key) is not str or key[:1] == "_" or key == "final_obs":
-            return None  # these mean something to Gymnasium
+            return None  # Gymnasium gives these a meaning
         number = issubclass(kind, (np.integer, np.floating))
         if kind in (np.longdouble, np.timedelta64) or not (
             number or kind in (float, int, bool, str)
@@ -279,7 +279,7 @@ def schema_of(infos: Sequence[Info], buffers: Buffers) -> InfoSchema | None:
 class InfoColumns:
     """Infos of one schema in the arrays of buffers.
 
-    Most values are float64: they are taken from each info in one call, and have the first rows.
+    Most values are float64: they are read from each info in one call, and use the first rows.
     """
 
     def __init__(self, schema: InfoSchema, buffers: Buffers) -> None:
@@ -302,7 +302,7 @@ class InfoColumns:
         self._others = [step for step in self._plan if step[2] not in _FLOAT64]
 
     def write(self, infos: Sequence[Any]) -> bool:
-        """Writes the infos of all environments, and says whether they fit."""
+        """Writes the infos of all environments, and returns whether they fit."""
         keys, kinds = self._keys, self._kinds
         if not keys:
             return infos.count({}) == len(infos)
@@ -313,7 +313,7 @@ class InfoColumns:
             self._by_env[...] = [*map(self._take, infos)]
         for key, _, kind, row in self._others:
             values = [info[key] for info in infos]
-            # NumPy would cut a long string, and zeros at the end of any.
+            # NumPy would truncate a long string, and drop trailing zeros.
             if kind is str and (max(map(len, values)) > LETTERS or "\0" in "".join(values)):
                 return False
             try:

@@ -1,8 +1,7 @@
-"""Calls of environments: which are known by name, how one is noted, and how it is made again.
+"""Calls of environments: those known by name, and how calls are recorded and replayed.
 
-The tables of names stand here, in one place, for all packages of environments: which methods a file
-may have called is read off this page, and a parent process decides it without the modules that its
-workers import.
+All tables of names are in this file, for every package of environments: it lists the methods that a
+file may call, and a parent process needs no modules that only its workers import.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from mtwrappers.state import env_state as layers
 from mtwrappers.vector.commands import Entry
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# Calls that change nothing, and may cost much.
+# Calls that change nothing, so that they need not be replayed.
 READ_ONLY_CALLS = frozenset(
     {
         "exact_task_state",
@@ -37,14 +36,14 @@ READ_ONLY_CALLS = frozenset(
         "get_state",
     }
 )
-# Of these calls the last of several in a row undoes the others.
+# If one of these is called several times in a row, only the last call matters.
 _SETTERS = frozenset({"set_task", "set_task_state", "set_wrapper_attr"})
-# Functions of an environment that are called by a name, as its methods are.
+# Functions of an environment that are called by name, like its methods.
 _NAMED_FUNCTIONS = {"set_statistics_updates": layers.set_statistics_updates}
-# Methods that are called with any plain values: what a task is, only its environment knows. (One of
-# Meta-World's takes nothing but tasks, see `mtwrappers.state.env_state.guard`.)
+# Methods that may be called with any plain values, because only the environment knows what a task
+# is. (Meta-World's accepts only tasks, see `mtwrappers.state.env_state.guard`.)
 _WITH_ANYTHING = frozenset({"set_task", "set_task_state"})
-# Methods that are called with numbers, texts and lists of these.
+# Methods that may be called with numbers, texts and lists of these.
 _WITH_SCALARS = frozenset(
     {
         "sample_task_state",
@@ -59,7 +58,7 @@ _WITH_SCALARS = frozenset(
     }
 )
 SAVED_CALLS = _WITH_ANYTHING | _WITH_SCALARS
-# The attributes that are set: switches, and the place in a stream of tasks.
+# The attributes that may be set: switches, and the place in a stream of tasks.
 SAVED_ATTRIBUTES = frozenset(
     {
         "sample_tasks_on_reset",
@@ -73,10 +72,9 @@ SAVED_ATTRIBUTES = frozenset(
 
 
 def read_only(function: Function) -> Function:
-    """Marks a function or method that changes nothing of an environment it is called with.
+    """Marks a function or method that does not change the environment that it is called with.
 
-    An executor that keeps a journal need not call it again to bring a new environment to where
-    another one was.
+    An executor that keeps a journal does not replay calls of it.
 
     >>> from mtwrappers import as_vector
     >>> from mtwrappers.vector.calls import read_only
@@ -97,7 +95,7 @@ def call_entry(
     """The entry of a journal for a call; ``None`` if it changes nothing.
 
     Raises:
-        TypeError: If it could not be made again.
+        TypeError: If the call could not be replayed.
     """
     if name in READ_ONLY_CALLS or getattr(name, "read_only", False):
         return None
@@ -123,10 +121,11 @@ def find_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Callable[[], Any], bool]:
-    """Finds what a call is to call: a function of an environment, or its method or attribute.
+    """Finds the target of a call: a function, or a method or attribute of the environment.
 
     Returns:
-        What calls it, or reads the attribute; and whether that may change the environment.
+        A callable that makes the call, or reads the attribute; and whether it may change the
+        environment.
     """
     if not isinstance(name, str):
         function = check_callable(name, "a name that is not a string")
@@ -142,10 +141,10 @@ def find_call(
 
 
 def call_again(env: gymnasium.Env[Any, Any], call: Entry) -> None:
-    """Makes a call of a log again.
+    """Replays a call of a log.
 
     Raises:
-        NotDeterministicError: If it had worked and now raises, or the other way round.
+        NotDeterministicError: If it succeeded before and now raises, or the other way round.
     """
     what, name, args, kwargs = call
     given = [reprlib.repr(value) for value in args]
@@ -168,7 +167,7 @@ def call_again(env: gymnasium.Env[Any, Any], call: Entry) -> None:
 
 
 def undoes(entry: Entry, before: Any) -> bool:
-    """Whether a call of an environment sets again what the one just before it has set."""
+    """Whether a call overrides the call just before it."""
     what = _set_by(entry)
     return what is not None and _set_by(before) == what
 
@@ -180,7 +179,7 @@ def _set_by(entry: Any) -> tuple[Any, ...] | None:
 
 
 def _is_importable(function: Any) -> bool:
-    """Whether a function is found again by its module and name."""
+    """Whether a function can be imported by its module and name."""
     name, module = getattr(function, "__qualname__", ""), getattr(function, "__module__", None)
     if not name or not module or "<" in name:
         return False
@@ -191,15 +190,15 @@ def _is_importable(function: Any) -> bool:
 
 
 def check_call(what: str, given: Sequence[Any], of: str) -> None:
-    """Refuses a call that a file may not hold.
+    """Raises an error for a call that a file must not contain.
 
     Args:
         what: The kind of entry.
         given: The name, arguments and keyword arguments.
-        of: Which environment was called.
+        of: The environment that was called, for messages.
 
     Raises:
-        TypeError: If it is no call, or of another method, or has other arguments.
+        TypeError: If it is not a call, or its method or arguments are not allowed.
     """
     if what not in ("call", "tried", "cut"):
         raise TypeError(f"{of}: expected a reset, steps or a call, got {what!r}")

@@ -1,4 +1,4 @@
-"""A command to the blocks of an executor, what is noted of it, and a block's answer."""
+"""A command to the blocks of an executor, its entry in the journal, and a block's answer."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from mtwrappers.vector.buffers import Info
 
-# ("reset", seed, options), ("step", action), ("call", name, args, kwargs); in the place of "call"
-# stands "tried" if it has raised, and "cut" if Ctrl-C has ended it.
+# ("reset", seed, options), ("step", action), ("call", name, args, kwargs); "tried" replaces "call"
+# if it raised, and "cut" if Ctrl-C interrupted it.
 Entry = tuple[Any, ...]
 
 
-# The arguments of a call for each environment; ``None`` leaves one alone.
+# The arguments of a call for each environment; ``None`` leaves an environment out.
 EachCall = Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None]
 
 
@@ -21,8 +21,8 @@ class Command(NamedTuple):
 
     Attributes:
         name: A method of `EnvBlock`.
-        arguments: What it is called with, for the block of some rows.
-        entries: What the journal notes of each environment.
+        arguments: Returns the arguments for the block of some rows.
+        entries: The entry of each environment in the journal.
     """
 
     name: str
@@ -42,20 +42,20 @@ class Answer(NamedTuple):
     """The answer of a block to a command.
 
     Attributes:
-        result: What the command returns.
-        infos: Of each environment; None of one that was left alone. None where all infos are in
-            the buffers.
-        objects: The observations after a step or reset, where they are not arrays.
-        finals: Place, last observation and last info of each episode that a SAME_STEP autoreset
-            has ended.
-        states: What each environment that was reset was just before, by its place, if there is a
+        result: The result of the command.
+        infos: The info of each environment, None for environments that were left out; None if all
+            infos are in the buffers.
+        objects: The observations after a step or reset, if they are not arrays.
+        finals: Place, last observation and last info of each episode that ended with a SAME_STEP
+            autoreset.
+        states: The state of each environment just before its reset, by its place, if there is a
             journal.
-        reached: How many environments a call has reached.
-        returned: In how many of these it has returned; in the last it may have raised.
+        reached: The number of environments that a call has reached.
+        returned: The number of environments in which it has returned; the next may have raised.
         looked: Whether a call is known to have changed nothing.
-        failure: What was raised instead, and its traceback. The states are then of all, and the
-            result of `apply` is the logs of what was done until then.
-        written: All that was written into buffers, where these are not shared.
+        failure: The exception and its traceback, if the command raised. The states are then of all
+            environments, and the result of `apply` is the logs up to then.
+        written: All data written into buffers, if these are not shared.
     """
 
     result: Any = None

@@ -1,4 +1,4 @@
-"""The contract of the vector environments, whatever their environments run on."""
+"""The contract of the vector environments, for every execution."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ from mtwrappers.vector.journal import Budget, Journal, ReplayLog
 from mtwrappers.vector.settings import Settings, check_same_actions, observation_spaces
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
-# A function for `MetaVectorEnv.map_blocks`, of environments, and of which of all they are.
+# A function for `MetaVectorEnv.map_blocks`, of environments and of their rows among all.
 BlockFunction: TypeAlias = "Callable[[MetaVectorEnv, slice], Any]"
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def exclusive(method: Method) -> Method:
-    """Refuses a call on a closed executor, during another call, or while a step is under way."""
+    """Makes a method raise if the executor is closed, in another call, or has a pending step."""
     name = method.__name__
 
     @functools.wraps(method)
     def alone(self: MetaVectorEnv, /, *args: Any, **kwargs: Any) -> Any:
         turn = (threading.get_ident(),)
         try:
-            # Nothing is called between this look and the claim, nor before the turn ends below, so
-            # that neither another thread nor a signal handler comes in between.
+            # No function is called between this check and the assignment, nor before the turn ends
+            # below, so that neither another thread nor a signal handler can intervene.
             if self._turn is not None:
                 raise RuntimeError(
                     f"{name}() during another call of this {type(self).__name__}: its methods must "
@@ -83,13 +83,13 @@ class Present(NamedTuple):
     """The current state of some environments, from which another `MetaVectorEnv` can continue.
 
     Attributes:
-        due: Which are due for a reset.
-        paused: Which are paused.
-        autoreset: Whether they reset themselves, if the mode has it so.
+        due: A mask of environments that are due for a reset.
+        paused: A mask of environments that are paused.
+        autoreset: Whether environments reset themselves, if the mode is not DISABLED.
         schema_known: Whether it was decided which infos go through buffers.
-        schema: Those infos.
-        logs: Of the journal, if there is one.
-        single_observation_space: Of one of all environments.
+        schema: The schema of these infos, if there are any.
+        logs: The logs of the journal, if there is one.
+        single_observation_space: The observation space of a single environment.
     """
 
     due: NDArray[np.bool_]
@@ -101,27 +101,27 @@ class Present(NamedTuple):
     single_observation_space: Space[Any]
 
     def part(self, rows: slice) -> Present:
-        """That of the environments ``rows`` alone."""
+        """The state of the environments ``rows`` only."""
         logs = None if self.logs is None else self.logs[rows]
         return self._replace(due=self.due[rows], paused=self.paused[rows], logs=logs)
 
 
 class MetaVectorEnv(VectorEnv[Any, Any, Any]):
-    """``M`` tasks times ``K`` environments, side by side: environment ``task * K + k``.
+    """A vector environment of ``M`` tasks with ``K`` environments each, at ``task * K + k``.
 
-    It is a `gymnasium.vector.VectorEnv`. For the same constructors and seed it returns exactly
-    what `gymnasium.vector.SyncVectorEnv` returns, in all three autoreset modes: observations,
-    rewards, flags and infos. Every array and dict that is returned is new. ``call``, ``get_attr``
-    and ``set_attr`` are Gymnasium's; `set_tasks` turns each task's environments to a task.
+    It is a `gymnasium.vector.VectorEnv`. For the same constructors and seed, it returns exactly the
+    same observations, rewards, flags and infos as `gymnasium.vector.SyncVectorEnv`, in all three
+    autoreset modes. Every returned array and dict is new. ``call``, ``get_attr`` and ``set_attr``
+    are Gymnasium's; `set_tasks` sets one task per group of ``K`` environments.
 
-    After a `step` or `reset` that raised, the environments are no longer in step with each other,
-    and a `reset` of all of them is due. Methods must be called by one thread at a time.
+    After a `step` or `reset` that raised, the environments are out of sync, and a `reset` of all of
+    them is required. Methods must be called by one thread at a time.
 
     Args:
-        blocks: Where the environments are.
-        settings: How many there are, and how they are stepped.
+        blocks: The blocks that hold the environments.
+        settings: The number of environments, and how they are stepped.
         first_seeds: For copies of an environment: a seed for the first reset of each.
-        logs: What was done with the environments before, if they were built by somebody else.
+        logs: The logs of environments that another executor has built.
 
     >>> import gymnasium, numpy as np, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, meta_batch_size=2)
@@ -142,10 +142,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     spec: Any = PlainSpec()
     _turn: tuple[int] | None = None  # the thread whose call is under way
     _pending = False  # whether a step was begun and not ended
-    _setter: str | None = None  # the method by which environments are turned to a task
+    _setter: str | None = None  # the method of environments that sets a task
     _columns: InfoColumns | None = None
-    _autoreset = True  # whether environments reset themselves, if the mode has it so
-    _blocks_autoreset = True  # what blocks know of that
+    _autoreset = True  # whether environments reset themselves, if the mode is not DISABLED
+    _blocks_autoreset = True  # the value of `_autoreset` that was last sent to the blocks
     _schema_known = False  # whether it was decided which infos go through buffers
     _journal: Journal | None = None
 
@@ -186,7 +186,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             self._check_actions = ActionCheck(action_space, self.action_space, n)
             self._layout = ObsLayout(observation_space, n)
             self._buffers = blocks.connect(self._layout, self._check_actions.row_shape)
-            self._due = np.ones(n, dtype=np.bool_)  # who must be reset before the next step
+            self._due = np.ones(n, dtype=np.bool_)  # environments to reset before the next step
             if settings.journal:
                 logs = [ReplayLog() for _ in range(n)] if logs is None else logs
                 digests = self._buffers.digests
@@ -199,11 +199,11 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     @classmethod
     def of_block(cls, block: EnvBlock, present: Present) -> MetaVectorEnv:
-        """The environments of a block that another executor has built, one task each.
+        """A vector environment of a block that another executor has built, one task per row.
 
         Args:
-            block: In this process; closing leaves it to its owner.
-            present: That of its environments.
+            block: A block in this process; its owner closes it.
+            present: The current state of its environments.
         """
         settings = dataclasses.replace(
             block.settings, meta_batch_size=len(block.envs), envs_per_task=1, unify=None
@@ -222,7 +222,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         return envs
 
     def _present(self) -> Present:
-        """Copies of what changes from one call to the next."""
+        """Copies of all that changes from one call to the next."""
         return Present(
             self._due.copy(),
             self._buffers.paused.copy(),
@@ -245,19 +245,21 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Resets the environments.
 
         Args:
-            seed: ``s`` seeds environment ``i`` with ``s + i``; a list holds one for each.
-            options: Handed to every environment. ``{"reset_mask": mask}``, shape ``(N,)`` bool,
+            seed: An integer ``s`` seeds environment ``i`` with ``s + i``; a list has one seed for
+                each.
+            options: Passed to every environment. ``{"reset_mask": mask}``, shape ``(N,)`` bool,
                 resets only some. ``{"env_options": [...]}``, with a dict or None for each
-                environment, adds options of its own. Never changed.
+                environment, adds individual options. The dict is not changed.
 
         Returns:
             Observations ``(N, ...)`` and infos.
 
         Raises:
-            ValueError: If the seeds, the options of each or the mask have another length, or
-                nothing is to be reset.
-            TypeError: If a seed is not an integer, options not a dict or the mask not a bool array.
-            ResetNeeded: If some are to be reset before all of them were.
+            ValueError: If the seeds, ``env_options`` or the mask have another length, or the mask
+                is all false.
+            TypeError: If a seed is not an integer, options are not a dict, or the mask is not a
+                bool array.
+            ResetNeeded: If a mask is given before all environments were reset.
 
         >>> import gymnasium, numpy as np, mtwrappers
         >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=3)
@@ -298,13 +300,13 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     @exclusive
     def pause(self, mask: NDArray[np.bool_]) -> None:
-        """Pauses some environments: `step` leaves them as they are.
+        """Pauses some environments: `step` does not step them.
 
-        For an environment that is paused, `step` returns its last observation and info, the reward
-        0.0, and no end of the episode. A `reset` of the environment ends its pause.
+        For a paused environment, `step` returns its last observation and info, the reward 0.0, and
+        no end of the episode. A `reset` of the environment ends its pause.
 
         Args:
-            mask: Which are paused from now on, ``(N,)`` bool; the others are not.
+            mask: A mask of the environments to pause, ``(N,)`` bool; all others are resumed.
 
         Raises:
             ValueError: If the mask has another shape or dtype.
@@ -316,11 +318,11 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     @contextlib.contextmanager
     def without_autoreset(self) -> Iterator[None]:
-        """Leaves environments at the ends of their episodes meanwhile, as the mode DISABLED does.
+        """A context manager that disables autoreset, as the mode DISABLED does.
 
-        So whoever gives each episode a seed or task of its own resets once, not twice. Afterwards
-        those whose episodes have ended are reset, if the mode is SAME_STEP; after an error, a
-        `reset` of all environments is then due.
+        It saves a second reset if each episode gets its own seed or task. At exit, environments
+        whose episodes have ended are reset if the mode is SAME_STEP; after an error, a `reset` of
+        all environments is due instead.
         """
         buffers, before = self._buffers, self._autoreset
         self._autoreset = False
@@ -347,9 +349,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             bool, and infos.
 
         Raises:
-            ValueError: If actions have another shape, are not numbers or are NaN; nothing is then
+            ValueError: If actions have another shape, are not numbers or are NaN; then nothing is
                 stepped.
-            ResetNeeded: If `reset` is due.
+            ResetNeeded: If a `reset` is due.
         """
         return self._step_result(self._blocks.run(self._step_command(actions)))
 
@@ -360,7 +362,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._pending = True
 
     def _step_command(self, actions: Any) -> Command:
-        """The command of a step, once it is sure that one may be taken."""
+        """Checks a step, and returns its command."""
         buffers = self._buffers
         if np.count_nonzero(self._due):  # a tenth of the time of any()
             raise ResetNeeded("call reset() before step()")
@@ -383,20 +385,20 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 None if paused else ("step", action)
                 for action, paused in zip(kept, buffers.paused.tolist(), strict=True)
             ]
-        self._due.fill(True)  # until the step has ended well
+        self._due.fill(True)  # until the step has succeeded
         return Command("step", lambda rows: (checked[rows],), entries)
 
     @exclusive
     def step_wait(self, timeout: float | None = None) -> StepResult:
-        """Ends the step that `step_async` began, and returns what `step` does.
+        """Waits for the step that `step_async` began, and returns the result of `step`.
 
         Args:
-            timeout: Seconds to wait at most; ``None`` waits as long as it takes.
+            timeout: The maximum time to wait, in seconds; ``None`` for no limit.
 
         Raises:
-            NoAsyncCallError: If none was begun.
-            multiprocessing.TimeoutError: If it has not ended in time; `step_wait` may be called
-                again.
+            NoAsyncCallError: If no step was begun.
+            multiprocessing.TimeoutError: If the step has not ended in time; `step_wait` may be
+                called again.
         """
         if not self._pending:
             raise NoAsyncCallError("step_wait() needs a step_async() before it", "step")
@@ -411,7 +413,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         return self._step_result(answers)
 
     def _step_result(self, answers: Sequence[Answer]) -> StepResult:
-        """The results of a step, from what blocks have answered and written."""
+        """The results of a step, from the answers and buffers of the blocks."""
         infos = self._step_infos(answers)
         buffers = self._buffers
         obs = self._layout.batch(buffers.obs)
@@ -423,7 +425,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         return obs, rewards, *flags, infos
 
     def _step_infos(self, answers: Sequence[Answer]) -> Info:
-        """The infos of a step, those of episodes that have ended in it among them."""
+        """The infos of a step, with the final ones of episodes that ended."""
         columns = self._columns
         in_columns, ended = columns is not None, False
         for answer in answers:
@@ -454,12 +456,12 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             try:
                 if info:
                     batched = self._add_info(batched, info, i)
-            except Exception:  # values of any class, beside others of any class
+            except Exception:  # values of any class may be incompatible
                 for key, value in info.items() if info else ():
                     try:
                         self._add_info(copy.deepcopy(batched), {key: value}, i)
                     except Exception as exc:
-                        where = f"the info {key!r} of environment {i} does not go with the others"
+                        where = f"the info {key!r} of environment {i} does not fit the others"
                         with_place(exc, where)
                         raise
                 raise
@@ -477,14 +479,14 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     @exclusive
     def set_tasks(self, tasks: Sequence[Any]) -> None:
-        """Turns each task's environments to a task, from the next `reset` on.
+        """Sets one task per group of ``K`` environments, from the next `reset` on.
 
         Args:
-            tasks: ``M`` tasks, each for the environments' ``set_task``, or ``set_task_state``
-                where there is no ``set_task``.
+            tasks: ``M`` tasks for the environments' method ``set_task``, or ``set_task_state`` if
+                they have no ``set_task``.
 
         Raises:
-            ValueError: If there are not exactly ``M``.
+            ValueError: If the number of tasks is not ``M``.
             AttributeError: If the environments have neither method.
         """
         m, k = self.meta_batch_size, self.envs_per_task
@@ -507,18 +509,19 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
         Args:
             name: The method or attribute, or a function ``name(env, *args, **kwargs)``, which runs
-                where the environment is. A function must be picklable if the environments run in
-                workers. An executor that keeps a journal calls it again when it brings a new
-                environment to where a lost one was, so it must be importable by its name there;
-                see `read_only` for functions that change nothing.
-            *args: Given to every method or function.
-            **kwargs: Given to every method or function.
+                in the environment's process. A function must be picklable if the environments run
+                in workers. An executor that keeps a journal replays it to restore a lost
+                environment, so it must be importable by name there; see `read_only` for functions
+                that change nothing.
+            *args: Passed to every method or function.
+            **kwargs: Passed to every method or function.
 
         Returns:
-            What each has returned, ``N`` values.
+            The ``N`` results.
 
         Raises:
-            TypeError: If there is a journal and the call could not be made again.
+            TypeError: If there is a journal and the call could not be replayed.
+            Exception: Whatever an environment raises, with the environment named.
         """
         return tuple(self._call_each(name, [(args, kwargs)] * self.num_envs))
 
@@ -526,7 +529,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def call_some(
         self, indices: Sequence[int], name: str | Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> list[Any]:
-        """Does what `call` does, with the environments ``indices`` alone.
+        """Like `call`, but only for the environments ``indices``.
 
         Raises:
             ValueError: If there is no such environment.
@@ -538,7 +541,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         return [results[i] for i in chosen]
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """An attribute of each environment; a method is called, as in Gymnasium."""
+        """Returns an attribute of each environment; a method is called, as in Gymnasium."""
         return self.call(name)
 
     @exclusive
@@ -551,7 +554,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 `metaworld.Task` is a tuple: put it in a list.)
 
         Raises:
-            ValueError: If a list has another length than the environments.
+            ValueError: If the length of a list is not ``N``.
         """
         n = self.num_envs
         values = list(values) if isinstance(values, (list, tuple)) else [values] * n
@@ -575,7 +578,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         return self.get_attr("np_random_seed")
 
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
-        """The results of a call of each environment; None for those that are left alone."""
+        """Calls each environment; the result is None for those that are left out."""
         entries: list[Entry | None] | None = None
         if self._journal is not None:
             entries = [None if given is None else call_entry(name, *given) for given in each]
@@ -590,20 +593,21 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def map_blocks(self, function: BlockFunction) -> list[Any]:
         """Runs a function in each worker on that worker's environments.
 
-        So a whole rollout takes a single round trip to each worker: `MetaSampler` and
-        `evaluate` do this with ``policy_in="workers"``.
+        So a whole rollout takes a single round trip to each worker, as in `MetaSampler` and
+        `evaluate` with ``policy_in="workers"``.
 
         Args:
             function: ``function(envs, rows)``, where ``envs`` is a `MetaVectorEnv` of the
-                environments ``rows`` of this one, as one task each, in their present state. It may
-                reset, step and call them. It is sent with cloudpickle, and so are its results.
+                environments ``rows``, one task each, in their current state. It may reset, step and
+                call them. The function and its results are sent with cloudpickle.
 
         Returns:
-            What each call has returned, one entry per block in their order. Each worker has one
-            block; without workers there is a single one.
+            The result of each call, one per block, in order. Each worker has one block; without
+            workers there is a single block.
 
         Raises:
-            TypeError: If there are workers and the function does not pickle.
+            TypeError: If the function is not callable, or there are workers and it cannot be
+                pickled.
             WorkerDiedError: If a worker is lost and not recovered. A replacement calls the function
                 again.
             Exception: Whatever the function raises; a `reset` of all environments is then due.
@@ -620,7 +624,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         >>> envs.close()
         """
         carried = self._blocks.carry(check_callable(function, "function"))
-        present = self._present()  # a worker that is lost on the way may change it
+        present = self._present()  # the recovery of a worker may change it
 
         def arguments(rows: slice) -> tuple[Any, ...]:
             return (functools.partial(_call_in_block, carried, rows, present.part(rows)),)
@@ -639,16 +643,16 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def get_state(self, *, between_episodes: bool = False) -> dict[str, Any]:
         """The state of the environments, for `save_checkpoint`: plain values and arrays.
 
-        With a journal that is in mid-episode. Without one it is what environments keep from one
-        episode to the next, and no episode may be under way.
+        With a journal, it includes the current episodes. Without one, it is what environments keep
+        from one episode to the next, and no episode may be under way.
 
         Args:
-            between_episodes: Leave out the current episodes, whether there is a journal or not; a
-                `reset` is due after `set_state`.
+            between_episodes: Whether to leave out the current episodes, with or without a journal;
+                a `reset` is then due after `set_state`.
 
         Raises:
             RuntimeError: If episodes are under way and there is no journal.
-            TypeError: If an environment was called with what a file may not hold.
+            TypeError: If an environment was called with arguments that a file cannot hold.
 
         >>> import gymnasium, numpy as np, mtwrappers
         >>> make = lambda: gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, journal=True)
@@ -677,22 +681,23 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def set_state(self, state: Mapping[str, Any], *, max_steps: int | None = MAX_STEPS) -> None:
         """Restores the state that `get_state` returned.
 
-        A state in mid-episode is replayed in environments that are built anew. After one between
-        episodes, a `reset` of all environments is due.
+        A state in mid-episode is replayed in new environments. After a state between episodes, a
+        `reset` of all environments is due.
 
         Args:
-            state: What `get_state` returned, here or in another executor with the same
-                constructors and settings, on any number of workers.
-            max_steps: How many steps of all environments together may be replayed. A reset counts
-                as one step, and a call too, with ten more for each task that ``sample_tasks``
-                draws. Each worker counts again as it goes on, with what an `ActionRepeat` makes of
-                a step. ``None`` sets no limit.
+            state: A state of this executor, or of another one with the same constructors and
+                settings, on any number of workers.
+            max_steps: The largest number of steps to replay, over all environments. A reset or a
+                call counts as one step, with ten more for each task that ``sample_tasks`` draws.
+                Each worker checks the limit again during the replay, counting the repeats of an
+                `ActionRepeat`. ``None`` sets no limit.
 
         Raises:
-            RuntimeError: If it is in mid-episode and there is no journal.
-            ValueError: If it is the state of other environments, or none, or takes more steps.
-            NotDeterministicError: If an environment does not come to where the other one was. After
-                any error the environments are as they were.
+            RuntimeError: If the state is in mid-episode and there is no journal.
+            ValueError: If the state is malformed, belongs to other environments, or takes more
+                steps.
+            NotDeterministicError: If a replay does not return the same results. After any error the
+                environments are unchanged.
         """
         expected, found = self._identity(), {name: state.get(name) for name in self._identity()}
         if found != expected:
@@ -722,7 +727,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             if not blocks.lost:
                 blocks.run(Command("keep", lambda rows: (False,)))
             raise
-        self._journal.take(slice(0, n), logs)  # for a worker that is lost from here on
+        self._journal.take(slice(0, n), logs)  # for workers lost from here on
         blocks.run(Command("keep", lambda rows: (True,)))
         self._due[...] = due
         self._first_seeds = first_seeds
@@ -738,8 +743,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def __reduce__(self) -> NoReturn:
         name = type(self).__name__
         raise TypeError(
-            f"this {name} cannot be copied or pickled, as its environments and workers belong to "
-            f"this process: make another {name} with the same arguments; save_checkpoint() and "
+            f"this {name} cannot be copied or pickled, because its environments and workers belong "
+            f"to this process: make another {name} with the same arguments; save_checkpoint() and "
             "load_checkpoint() copy the state of this one to it"
         )
 
@@ -750,8 +755,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             raise ClosedEnvironmentError(f"{type(self).__name__} was closed")
         if os.getpid() != self._pid and not self._blocks.forks:
             raise RuntimeError(
-                f"this {type(self).__name__} belongs to process {self._pid}, from which this one "
-                "was forked; make another one here"
+                f"this {type(self).__name__} belongs to process {self._pid}, and cannot be used in "
+                "a fork of it; make another one here"
             )
 
     def close(self, **kwargs: Any) -> None:
@@ -760,24 +765,24 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             RuntimeError: If another thread's call is under way.
         """
-        # A signal handler may close in the middle of its own thread's call.
+        # A signal handler may close the executor during its own thread's call.
         turn = self._turn
         if not self.closed and turn is not None and turn[0] != threading.get_ident():
             raise RuntimeError("close() while another thread's call is under way")
         super().close(**kwargs)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Closes every environment, but not in a forked process, to which workers do not belong."""
+        """Closes every environment, except in a forked process, which does not own the workers."""
         if self._blocks.forks or os.getpid() == self._pid:
             self._blocks.close()
 
     def __del__(
         self,
-        # At the interpreter's end modules may be gone already.
+        # Defaults, because modules may be gone when the interpreter exits.
         getpid: Callable[[], int] = os.getpid,
         is_finalizing: Callable[[], bool] = sys.is_finalizing,
     ) -> None:
-        """Closes what was not closed, but not in a forked process, which only inherited it."""
+        """Closes the executor, except in a forked process."""
         if self.closed or self._pid != getpid():
             return
         if self._blocks.forks or not is_finalizing():  # workers end with this process
@@ -790,7 +795,7 @@ def _call_in_block(
     """Calls a function of `MetaVectorEnv.map_blocks` with the environments of a block.
 
     Returns:
-        Its result, which environments are due for a reset, and their logs.
+        Its result, a mask of the environments that are due for a reset, and their logs.
     """
     columns, same_step = block.columns, block.same_step
     envs = MetaVectorEnv.of_block(block, present)

@@ -1,4 +1,4 @@
-"""The three executors: environments in this process, in worker processes, on Ray's actors."""
+"""The three executors: environments in this process, in worker processes, or on Ray's actors."""
 
 from __future__ import annotations
 
@@ -29,49 +29,51 @@ from mtwrappers.vector.settings import (
 
 
 class Executor(MetaVectorEnv):
-    """``M * K`` environments that are built from constructors; its subclasses say where.
+    """A vector environment of ``M * K`` environments from constructors; subclasses run them.
 
-    All of them take the same arguments, so that one script fits all.
+    All subclasses take the same arguments, so that one script fits all.
 
     Args:
-        env: A constructor; a list of constructors, one per task or one per environment; or an
-            environment that pickles, of which every environment is a copy. Copies are seeded at
-            their first reset, each with another branch of the environment's generator (or of
-            entropy, if it was never seeded), unless `reset` is given seeds.
-        meta_batch_size: ``M``, how many tasks.
-        envs_per_task: ``K``, how many environments per task.
-        max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
+        env: A constructor; a list of constructors, one per task or one per environment; or a
+            picklable environment, which is copied. Copies are seeded at their first reset, each
+            with a different branch of the environment's generator (or of entropy, if it was never
+            seeded), unless `reset` has seeds.
+        meta_batch_size: ``M``, the number of tasks.
+        envs_per_task: ``K``, the number of environments per task.
+        max_path_length: The number of steps after which episodes are truncated; ``None`` for no
+            limit.
         autoreset_mode: How an episode begins after another ends, one of
             `gymnasium.vector.AutoresetMode`.
         observation_mode: ``"same"``, ``"different"`` or the spaces ``(observation_space,
-            single_observation_space)``, as in `gymnasium.vector.SyncVectorEnv`: which observation
-            space the batch has, where those of the environments have other bounds.
-        unify: ``"pad"`` wraps each environment in `PadSpaces`, so that all have the length of the
-            longest; a dict has arguments for it, such as
+            single_observation_space)``, as in `gymnasium.vector.SyncVectorEnv`: the observation
+            space of the batch if environments differ in their bounds.
+        unify: ``"pad"`` wraps each environment in `PadSpaces`, which pads all to the longest; a
+            dict has arguments for it, such as
             ``{"observation_size": 128, "action_size": 16, "rescale": True}``; see
             `mtwrappers.MultiEnvWrapper`.
-        workers: How many workers, never more than environments. By default as many processes as
-            there are cores for this one, or as many actors as the cluster has CPUs. Above 1 only
-            where there are workers.
+        workers: The number of workers, at most one per environment. By default one process per core
+            that this process may use, or one actor per CPU of the cluster. Must be 1 or ``None``
+            for the iterative executor.
         on_worker_failure: ``"raise"`` closes the executor when a worker is lost. ``"recover"``
-            replaces it, and always keeps a journal.
-        max_recoveries: How often in a row workers may be lost in the same call before it raises
-            `WorkerDiedError` after all, as when an environment itself causes the crash.
-        journal: Whether to keep what was done with the environments since their last resets, so
-            that `get_state` works in mid-episode.
-        journal_warn_bytes: How large the journal may grow, in bytes, before a warning says so. It
-            takes the bytes of every action, and some 200 for every call.
-        timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
+            replaces the worker, and always keeps a journal.
+        max_recoveries: The number of times in a row that workers may be lost in the same call
+            before it raises `WorkerDiedError`, as when an environment itself causes the crash.
+        journal: Whether to record all calls since the last resets, so that `get_state` works in
+            mid-episode.
+        journal_warn_bytes: The size of the journal, in bytes, at which a warning is issued. It
+            holds the bytes of every action, and about 200 for every call.
+        timeout: Seconds after which a silent worker counts as hung; ``None`` waits forever.
         context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``. ``None`` is
-            Python's default, but ``"forkserver"`` in place of a fork if this process has other
-            threads or has imported JAX, and with ``"recover"``, as there may be threads by then.
-        ray_options: What each actor needs and where it goes, for Ray's ``options``, such as
-            ``{"num_cpus": 2, "scheduling_strategy": "SPREAD"}``; one CPU by default. Only on Ray.
+            Python's default, but ``"forkserver"`` instead of a fork if this process has other
+            threads or has imported JAX, and with ``"recover"``, when there may be threads later.
+        ray_options: Arguments of Ray's ``options`` for the resources and placement of each actor,
+            such as ``{"num_cpus": 2, "scheduling_strategy": "SPREAD"}``; by default one CPU. Only
+            on Ray.
 
     Raises:
-        TypeError: If ``env`` is none of those, or spaces cannot be padded.
+        TypeError: If an argument has the wrong type, or spaces cannot be padded.
         ValueError: If a size is not positive or does not fit the list, spaces differ, or an
-            argument has nothing to say here.
+            argument does not apply to this executor.
         Exception: Whatever a constructor raises, with the environment named.
     """
 
@@ -117,10 +119,10 @@ class Executor(MetaVectorEnv):
 
     @abc.abstractmethod
     def _reach(self, makers: Sequence[Maker], settings: Settings) -> Blocks:
-        """The blocks of the environments that these constructors make."""
+        """Makes the blocks of the environments."""
 
     def _refuse(self, why: str, **given: Any) -> None:
-        """Refuses arguments that were given but have nothing to say here."""
+        """Raises `ValueError` if arguments are given that do not apply to this executor."""
         if extra := {name: value for name, value in given.items() if value is not None}:
             raise ValueError(f"{self.execution} execution {why}; got {extra}")
 
@@ -134,7 +136,7 @@ class MetaIterativeEnvExecutor(Executor):
     `Executor` describes the arguments: ``env``, ``meta_batch_size``, ``envs_per_task``,
     ``max_path_length``, ``autoreset_mode``, ``observation_mode``, ``unify``, ``journal`` and
     ``journal_warn_bytes``. Of those about workers, ``on_worker_failure="recover"`` is the same as
-    ``journal=True``, and ``max_recoveries``, ``timeout`` and ``context`` have nothing to do.
+    ``journal=True``, and ``max_recoveries``, ``timeout`` and ``context`` have no effect.
 
     Raises:
         ValueError: If ``workers`` is above 1, and as in `Executor`.
@@ -164,51 +166,51 @@ class MetaIterativeEnvExecutor(Executor):
 
 
 class WorkersExecutor(Executor):
-    """Environments spread over workers."""
+    """Environments distributed over workers."""
 
     _pool: WorkerPool
 
     @property
     def num_workers(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return len(self._pool.workers)
 
     @property
     def recoveries(self) -> int:
-        """How many workers were lost and recovered so far."""
+        """The number of workers that were lost and recovered so far."""
         return self._pool.recoveries
 
 
 class MetaParallelEnvExecutor(WorkersExecutor):
     """``M * K`` environments in worker processes.
 
-    Each worker builds a contiguous block of the environments from their constructors, which are
-    sent with cloudpickle, all workers at once, and steps its block for one message. Numbers go
-    through shared memory. The results are those of `MetaIterativeEnvExecutor`, whatever the number
-    of workers.
+    Workers build contiguous blocks of environments in parallel, from constructors that are sent
+    with cloudpickle. A step takes one message per worker, and arrays go through shared memory. The
+    results equal those of `MetaIterativeEnvExecutor`, for any number of workers.
 
     `Executor` describes the arguments: ``env``, ``meta_batch_size``, ``envs_per_task``,
     ``max_path_length``, ``autoreset_mode``, ``observation_mode``, ``unify``, ``workers``,
     ``on_worker_failure``, ``max_recoveries``, ``journal``, ``journal_warn_bytes``, ``timeout`` and
     ``context``.
 
-    A worker that dies or hangs is noticed at once. With ``on_worker_failure="raise"`` the executor
-    closes and the error names the worker. With ``"recover"`` the call returns the same values as
-    without the loss, and warns: a new worker restores the state that each of the lost environments
-    had at its last reset, replays the steps since then, and checks that their observations and
-    rewards are the same. So environments must be deterministic, and all that they keep from one
-    episode to the next must be in their ``np_random``, or in ``get_state()`` and
-    ``set_state(state)``. The actions of the current episodes are kept in memory.
+    A worker's death is detected at once, a hang after ``timeout``. With
+    ``on_worker_failure="raise"``, the executor closes and the error names the worker. With
+    ``"recover"``, the call warns and returns the same values as without the loss: a new worker
+    restores the state that each of the lost environments had at its last reset, replays the steps
+    since then, and checks that their observations and rewards are the same. So environments must be
+    deterministic, and all that they keep from one episode to the next must be in their
+    ``np_random``, or in ``get_state()`` and ``set_state(state)``. The actions of the current
+    episodes are kept in memory.
 
-    Workers end with their parent, and have global random states (``random``, ``np.random``) of
-    their own. A process that is forked from the parent cannot use its executor. Needs POSIX (Linux,
-    macOS).
+    Workers end with their parent, and have their own global random states (``random``,
+    ``np.random``). A process that is forked from the parent cannot use its executor. Requires POSIX
+    (Linux, macOS).
 
     Raises:
-        RuntimeError: In a daemonic process, which may have no children, and in a worker that
+        RuntimeError: In a daemonic process, which cannot have children, and in a worker that
             imports a main module without a guard.
-        WorkerDiedError: If a worker dies while it builds its environments; from any other method if
-            one is lost and is not, or cannot be, recovered.
+        WorkerDiedError: If a worker dies while it builds its environments; from any other method,
+            if a worker is lost and not recovered.
         Exception: Whatever a constructor raises, with the environment named.
 
     >>> import functools, gymnasium
@@ -238,27 +240,27 @@ class MetaParallelEnvExecutor(WorkersExecutor):
 class MetaRayEnvExecutor(WorkersExecutor):
     """``M * K`` environments on the actors of a Ray cluster.
 
-    The results are those of `MetaIterativeEnvExecutor`, whatever the number of actors and wherever
-    they are, and so is what happens when one is lost, which another replaces on any node; see
-    `MetaParallelEnvExecutor`. Every command is a call of an actor, which costs about as much as a
-    step: whole paths (``policy_in="workers"``) take one call.
+    The results equal those of `MetaIterativeEnvExecutor`, for any number and placement of actors. A
+    lost actor is handled as in `MetaParallelEnvExecutor`, and replaced on any node. Every command
+    is a call of an actor, which costs about as much as a step; whole trajectories
+    (``policy_in="workers"``) take only one call.
 
     `Executor` describes the arguments: ``env``, ``meta_batch_size``, ``envs_per_task``,
     ``max_path_length``, ``autoreset_mode``, ``observation_mode``, ``unify``, ``workers``,
     ``on_worker_failure``, ``max_recoveries``, ``journal``, ``journal_warn_bytes``, ``timeout`` and
     ``ray_options``.
 
-    Uses the Ray that is initialized, or else the cluster that ``RAY_ADDRESS`` names, or starts one
-    on this machine; what it has begun itself it ends with the last executor. Closing ends all
-    actors. Nodes need this package and whatever the constructors import.
+    It uses an initialized Ray, otherwise the cluster at ``RAY_ADDRESS``, or starts one on this
+    machine, which ends with the last executor. Closing ends all actors. Nodes need this package and
+    the modules that the constructors import.
 
     Raises:
         DependencyNotInstalled: If ray is not installed.
         ConnectionError: If there is no such cluster.
         TypeError: If the options are not a dict, and as in `Executor`.
         ValueError: If the cluster has too few CPUs, and as in `Executor`.
-        WorkerDiedError: If an actor does not start within 25 s, or dies; from any other method if
-            one is lost and is not, or cannot be, recovered.
+        WorkerDiedError: If an actor does not start within 25 s, or dies; from any other method, if
+            an actor is lost and not recovered.
         Exception: Whatever a constructor raises, with the environment named.
     """
 

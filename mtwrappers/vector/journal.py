@@ -1,4 +1,4 @@
-"""The journal: what was done with environments since their last resets, and its replay."""
+"""The journal: a record of all calls of environments since their last resets, and its replay."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mtwrappers.state import env_state as layers
 from mtwrappers.vector.calls import call_again, check_call, is_number, undoes
 from mtwrappers.vector.commands import Answer, Command, Entry
 
-_STEPS_PER_TASK = 10  # to draw a task may take as long as some steps
-_ENTRY_BYTES = 200  # about what an entry takes that is no step
-_LOOK = 256  # after how many notes a journal looks at how large it is
+_STEPS_PER_TASK = 10  # drawing a task may take as long as some steps
+_ENTRY_BYTES = 200  # the approximate size of an entry other than a step
+_LOOK = 256  # the number of notes between two checks of the size
 
 
 class ActionRun:
-    """The actions of steps in a row, all of one dtype and shape."""
+    """The actions of consecutive steps, all of the same dtype and shape."""
 
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self.dtype, self.shape = dtype, shape
@@ -36,20 +36,20 @@ class ActionRun:
         self._data += actions.tobytes()
 
     def array(self) -> NDArray[Any]:
-        """All of them, ``(T, ...)``."""
+        """All actions, ``(T, ...)``."""
         return np.array(np.frombuffer(self._data, self.dtype).reshape(-1, *self.shape))
 
 
 class ReplayLog:
-    """All that it takes to bring a new environment to where another one was.
+    """All data that is needed to bring a new environment to the state of another one.
 
     Attributes:
-        calls: What it was called with before its last reset, in order.
-        state: What it was just before that reset (see `mtwrappers.state.env_state`); None before
-            the first.
-        entries: That reset, and what was done since: entries, and runs of actions.
-        digest: Of all that it has returned since that reset; see `fingerprint`.
-        nbytes: About how much memory the entries take.
+        calls: The calls before its last reset, in order.
+        state: The state just before that reset (see `mtwrappers.state.env_state`); None before the
+            first.
+        entries: That reset and everything since: entries, and runs of actions.
+        digest: A hash of all that it has returned since that reset; see `fingerprint`.
+        nbytes: The approximate size of the entries.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class ReplayLog:
         self.nbytes = 0
 
     def begin(self, state: Any) -> None:
-        """Forgets the episode, but for what the environment was called with."""
+        """Begins a new episode: drops the old one, except for its calls."""
         for entry in self.entries:
             if isinstance(entry, tuple) and entry[0] not in ("reset", "step"):
                 self._add_call(self.calls, entry)
@@ -68,7 +68,7 @@ class ReplayLog:
         self.nbytes = _ENTRY_BYTES * len(self.calls)
 
     def add(self, entry: Entry) -> None:
-        """Notes what was done with the environment."""
+        """Records an entry."""
         if entry[0] == "step" and isinstance(action := entry[1], (np.ndarray, np.generic)):
             self._run_of(action.dtype, action.shape).extend(action)
             self.nbytes += action.nbytes
@@ -77,12 +77,12 @@ class ReplayLog:
         self._add_call(self.entries, entry)
 
     def add_steps(self, actions: NDArray[Any]) -> None:
-        """Notes steps with these actions, ``(T, ...)``."""
+        """Records steps with these actions, ``(T, ...)``."""
         self._run_of(actions.dtype, actions.shape[1:]).extend(actions)
         self.nbytes += actions.nbytes
 
     def _run_of(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> ActionRun:
-        """The run that an action of a dtype and shape goes to."""
+        """The run for an action of this dtype and shape."""
         run = self.entries[-1] if self.entries else None
         if not isinstance(run, ActionRun) or (run.dtype, run.shape) != (dtype, shape):
             run = ActionRun(dtype, shape)
@@ -90,9 +90,9 @@ class ReplayLog:
         return run
 
     def _add_call(self, entries: list[Any], entry: Entry) -> None:
-        """Adds an entry, in the place of a neighbour that it undoes.
+        """Adds an entry, which replaces the previous entry if it overrides it.
 
-        Only of a neighbour: what was called in between may depend on what was set before.
+        It replaces only the previous one, because calls in between may depend on an earlier one.
         """
         if entries and undoes(entry, entries[-1]):
             entries.pop()
@@ -106,14 +106,14 @@ class ReplayLog:
                 for action in entry.array():
                     yield ("step", action)
             else:
-                # An environment may keep what it is given, and change it.
+                # A copy, because an environment may keep and change its arguments.
                 yield copy.deepcopy(entry)
 
     def to_state(self, of: str) -> dict[str, Any]:
-        """This as plain values, for a file.
+        """Returns the log as plain values, for a file.
 
         Raises:
-            TypeError: If the environment ``of`` was called with what a file may not hold.
+            TypeError: If the environment ``of`` was called with arguments that a file cannot hold.
         """
         entries = [
             ["steps", entry.array()] if isinstance(entry, ActionRun) else [*copy.deepcopy(entry)]
@@ -126,10 +126,10 @@ class ReplayLog:
 
     @staticmethod
     def count_steps(state: Mapping[str, Any], of: str) -> float:
-        """How many steps it takes to replay what `to_state` made plain values of.
+        """The number of steps that it takes to replay a log from `to_state`.
 
         Raises:
-            ValueError: If it is anything else.
+            ValueError: If ``state`` is not such a log.
         """
         try:
             return count_steps(state)
@@ -138,10 +138,10 @@ class ReplayLog:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], of: str) -> ReplayLog:
-        """The log that `to_state` made plain values of.
+        """Reverses `to_state`.
 
         Raises:
-            ValueError: If it is anything else.
+            ValueError: If ``state`` is not from `to_state`.
         """
         log = cls()
         try:
@@ -162,12 +162,12 @@ class ReplayLog:
 class Journal:
     """The `ReplayLog` of each environment of an executor, in ``logs``.
 
-    Whoever calls its methods holds Ctrl-C back, so that no note is cut.
+    Callers of its methods must delay Ctrl-C, so that no note is interrupted.
 
     Args:
-        logs: One per environment.
-        warn_bytes: How much memory they may take, about, before a warning says so.
-        digests: Of all that each environment has returned; see `mtwrappers.vector.buffers.Buffers`.
+        logs: One log per environment.
+        warn_bytes: The approximate size at which a warning is issued.
+        digests: Hashes of each environment's results; see `mtwrappers.vector.buffers.Buffers`.
     """
 
     def __init__(
@@ -175,10 +175,10 @@ class Journal:
     ) -> None:
         self.logs = [*logs]
         self._warn_bytes, self._digests = warn_bytes, digests
-        self._notes = 0  # how many there were
+        self._notes = 0  # the number of notes so far
 
     def note(self, command: Command, rows: slice, answer: Answer) -> None:
-        """Notes what was done with the environments ``rows``, as soon as their block answers."""
+        """Records a command of the environments ``rows``, as soon as their block answers."""
         entries = command.entries
         if entries is None:
             return
@@ -186,7 +186,7 @@ class Journal:
             if not answer.looked:
                 self._note_call(entries, rows, answer)
         elif answer.failure is not None:
-            if answer.result is not None:  # of calls that a function made before it raised
+            if answer.result is not None:  # the calls that a function made before it raised
                 self.take(rows, answer.result)
             self.begin(rows, [answer.states[i] for i in range(rows.stop - rows.start)])
         elif command.name == "apply":
@@ -196,7 +196,7 @@ class Journal:
             self._add(rows, entries[rows], answer.states, command.name == "step")
 
     def _note_call(self, entries: Sequence[Entry | None], rows: slice, answer: Answer) -> None:
-        """Notes a call of the environments that it has reached."""
+        """Records a call for the environments that it has reached."""
         reached = slice(rows.start, rows.start + answer.reached)
         noted = [*entries[reached]]
         if answer.returned < answer.reached and (last := noted[-1]) is not None:
@@ -214,10 +214,10 @@ class Journal:
         """Adds a note to the logs.
 
         Args:
-            rows: Which of all environments.
-            entries: What was done with each of them.
-            states: The state, just before, of those that were reset, by their place in ``rows``.
-            autoreset: Whether environments that were reset did so by themselves.
+            rows: The rows of the environments.
+            entries: The entry of each environment.
+            states: The states of environments just before a reset, by their place in ``rows``.
+            autoreset: Whether these resets were autoresets.
         """
         of_each = zip(self.logs[rows], entries, self._digests[rows].tolist(), strict=True)
         for i, (log, entry, digest) in enumerate(of_each):
@@ -233,12 +233,12 @@ class Journal:
             self._warn_if_large()
 
     def begin(self, rows: slice, states: Sequence[Any]) -> None:
-        """Notes that the environments ``rows`` are to be reset, and what they are before that."""
+        """Records that the environments ``rows`` must be reset, with their states before that."""
         for log, state in zip(self.logs[rows], states, strict=True):
             log.begin(state)
 
     def take(self, rows: slice, logs: Sequence[ReplayLog]) -> None:
-        """Goes on from the logs of the environments ``rows``, in which they were used since."""
+        """Replaces the logs of the environments ``rows``."""
         self.logs[rows] = logs
 
     def _warn_if_large(self) -> None:
@@ -253,7 +253,7 @@ class Journal:
 
 
 class Replayed(NamedTuple):
-    """Where a replay has brought an environment: its last observation and info, and so on."""
+    """The result of a replay: an environment's last observation and info, and so on."""
 
     obs: Any = None
     info: Any = None
@@ -270,18 +270,18 @@ def replay(
     limit: int,
     beat: Callable[[], object],
 ) -> Replayed:
-    """Does with a new environment what was done with another.
+    """Replays a log in a new environment.
 
     Args:
-        env: The new one.
-        log: Of the other one.
-        budget: Of which the steps are taken.
+        env: The new environment.
+        log: The log of the other one.
+        budget: The limit of steps.
         limit: The number of steps that truncates an episode.
         beat: Called before each entry.
 
     Raises:
         ValueError: If the budget is exceeded.
-        NotDeterministicError: If a call does not end as it had.
+        NotDeterministicError: If a call succeeded before and now raises, or the other way round.
     """
     at, repeat = Replayed(info={}), _repeats(env)
     if log.state is not None:
@@ -308,7 +308,7 @@ def replay(
 
 
 def _repeats(env: gymnasium.Env[Any, Any]) -> int:
-    """How many steps `ActionRepeat` makes of one."""
+    """The number of environment steps per step with `ActionRepeat`."""
     repeats = 1
     while isinstance(env, gymnasium.Wrapper):
         repeats *= vars(env).get("action_repeat", 1)
@@ -317,10 +317,10 @@ def _repeats(env: gymnasium.Env[Any, Any]) -> int:
 
 
 def fingerprint(before: int, *returned: Any) -> int:
-    """A hash of all that an environment has returned until now and of what it returns next.
+    """Extends a hash of all that an environment has returned by its next result.
 
-    Of observations, rewards and flags, and of numbers, strings and arrays in infos, every bit
-    counts. Other objects do not, nor does the wall-clock time of an episode that Gymnasium's
+    It covers every bit of observations, rewards and flags, and of numbers, strings and arrays in
+    infos, but not other objects, and not the wall-clock time of an episode that Gymnasium's
     ``RecordEpisodeStatistics`` reports.
     """
     if (
@@ -331,16 +331,16 @@ def fingerprint(before: int, *returned: Any) -> int:
         episode = {key: value for key, value in info["episode"].items() if key != "t"}
         returned = (*returned[:-1], {**info, "episode": episode})
     try:
-        # Version 2, because in later ones the bytes depend on what objects are shared.
+        # Version 2, because in later ones the bytes depend on which objects are shared.
         data = marshal.dumps((before, returned), 2)
     except ValueError:
         data = marshal.dumps((before, _plain(returned)), 2)
-    # Nobody forges an environment, so that a checksum will do, which is several times as fast.
+    # A checksum is sufficient, because nothing here is adversarial, and several times as fast.
     return zlib.crc32(data)
 
 
 def _plain(value: Any) -> Any:
-    """The part of a value that `marshal` knows."""
+    """The part of a value that `marshal` can encode."""
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
         return value.tobytes()
     if isinstance(value, dict):
@@ -353,27 +353,27 @@ def _plain(value: Any) -> Any:
 
 
 def require_same(log: ReplayLog, digest: int) -> None:
-    """Raises `NotDeterministicError` if a replay has not returned what the environment had."""
+    """Raises `NotDeterministicError` if a replay did not return the recorded results."""
     if digest != log.digest:
         steps = sum(1 for entry in log.steps() if entry[0] == "step")
         raise NotDeterministicError(
             "this environment is not deterministic: from the state of its last reset, and used in "
             f"the same way ({steps} steps), it does not return the same observations, rewards, "
-            "ends and infos; all that it draws must come from np_random, and all else that it "
+            "ends and infos; all its random draws must come from np_random, and all else that it "
             "keeps from one episode to the next must be in its get_state() and set_state()"
         )
 
 
 def check_saved(calls: Sequence[Any], entries: Sequence[Any], of: str) -> None:
-    """Refuses what a file may not hold of an environment, by name.
+    """Raises an error if a log contains something that a file must not contain.
 
     Args:
-        calls: What it was called with before its last reset.
-        entries: That reset, and what was done since; see `ReplayLog`.
-        of: Which environment that is.
+        calls: The calls before the last reset.
+        entries: That reset and everything since; see `ReplayLog`.
+        of: The environment, for messages.
 
     Raises:
-        TypeError, ValueError: If anything is of another form or kind.
+        TypeError, ValueError: If an entry is malformed or not allowed.
     """
     for what, *given in calls:
         if what in ("reset", "step", "steps"):
@@ -394,9 +394,9 @@ def check_saved(calls: Sequence[Any], entries: Sequence[Any], of: str) -> None:
 
 
 def count_steps(log: Any) -> float:
-    """How many steps the log of an environment in a file takes to replay.
+    """The number of steps that it takes to replay a log in a file.
 
-    A call counts as one, and ten more for each task that it draws.
+    A call counts as one step, with ten more for each task that it draws.
     """
     count = 0.0
     for what, *given in (*log["calls"], *log["entries"]):
@@ -405,7 +405,7 @@ def count_steps(log: Any) -> float:
 
 
 def cost_of(what: str, given: Any) -> float:
-    """As how many steps an entry counts."""
+    """The number of steps that an entry counts as."""
     if what == "steps":
         return len(given)
     if what in ("reset", "step") or given[0] != "sample_tasks":
@@ -417,7 +417,7 @@ def cost_of(what: str, given: Any) -> float:
 
 
 class Budget:
-    """How many steps of environments may still be replayed; ``None`` sets no limit."""
+    """A limit of replayed environment steps; ``None`` sets no limit."""
 
     def __init__(self, max_steps: int | None) -> None:
         self._max = math.inf if max_steps is None else max_steps
@@ -427,12 +427,12 @@ class Budget:
         """Counts steps before they are taken.
 
         Raises:
-            ValueError: If there are more of them than may be.
+            ValueError: If the limit is exceeded.
         """
         self._taken += steps
         if not self._taken <= self._max:  # not a number, either
             raise ValueError(
-                f"it takes {self._taken:,.0f} steps of environments to replay, and max_steps is "
+                f"it takes {self._taken:,.0f} steps of environments to replay, but max_steps is "
                 f"{self._max:,}"
             )
 

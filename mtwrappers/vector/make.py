@@ -1,4 +1,4 @@
-"""Executors by name: for the arguments of registered ids, and for any Gymnasium environments."""
+"""Makes executors, for registered ids and for any Gymnasium environments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXECUTORS: dict[str, type[Executor]] = {
     executor.execution: executor
     for executor in (MetaParallelEnvExecutor, MetaIterativeEnvExecutor, MetaRayEnvExecutor)
 }
-# What registered ids take for `make_executor`.
+# The arguments that registered ids pass to `make_executor`.
 EXECUTOR_OPTIONS = {"execution", *(field.name for field in dataclasses.fields(Settings))} - {
     "meta_batch_size",
     "envs_per_task",
@@ -45,24 +45,21 @@ def make_executor(
     renders: bool = False,
     **options: Any,
 ) -> MetaVectorEnv:
-    """Makes an executor over one constructor per environment.
+    """Makes an executor from one constructor per environment.
 
     Args:
         makers: ``M * K`` constructors, task by task.
-        meta_batch_size: ``M``, how many tasks.
-        envs_per_task: ``K``, how many environments per task.
-        execution: ``"parallel"``, ``"iterative"`` or ``"ray"``; by default parallel when
-            ``workers`` is above 1, else iterative.
-        renders: Whether environments draw with OpenGL, which does not survive a fork.
-        **options: ``max_path_length``, ``autoreset_mode``, ``observation_mode``, ``unify``,
-            ``workers``, ``on_worker_failure``, ``max_recoveries``, ``journal``,
-            ``journal_warn_bytes``, ``timeout``, ``context`` and ``ray_options``, which
-            `mtwrappers.vector.executors.Executor` describes; ``None`` stands for a default, but as
-            ``timeout``.
+        meta_batch_size: ``M``, the number of tasks.
+        envs_per_task: ``K``, the number of environments per task.
+        execution: ``"parallel"``, ``"iterative"`` or ``"ray"``; by default parallel if ``workers``
+            is above 1, else iterative.
+        renders: Whether environments draw with OpenGL, which is not fork-safe.
+        **options: The arguments of `mtwrappers.vector.executors.Executor`; ``None`` stands for the
+            default, except for ``timeout``.
 
     Raises:
-        TypeError: If there is no such option; the message names what comes close.
-        ValueError: If an argument is none of those, or does not go with the execution.
+        TypeError: If an option is unknown; the message suggests similar names.
+        ValueError: If an argument is none of those, or does not apply to the execution.
 
     >>> import gymnasium
     >>> from functools import partial
@@ -89,9 +86,9 @@ def make_executor(
 
 
 def fit_sizes(num_envs: int, envs_per_task: int | None, num_tasks: int, what: str) -> int:
-    """How many environments each of ``num_tasks`` tasks gets, of which messages say ``what``.
+    """The number of environments per task; messages call the set of tasks ``what``.
 
-    A ``num_envs`` of 1 (Gymnasium's default) and an ``envs_per_task`` of ``None`` leave it open.
+    ``num_envs=1`` (Gymnasium's default) and ``envs_per_task=None`` stand for the default size.
     """
     n = num_tasks
     total = positive(num_envs, "num_envs")
@@ -103,7 +100,7 @@ def fit_sizes(num_envs: int, envs_per_task: int | None, num_tasks: int, what: st
     fits = f"num_envs must be a multiple of {n} ({n}, {2 * n}, {3 * n}, ...)"
     if envs_per_task is not None:
         fits = f"with {envs_per_task=}, num_envs must be {n * each}"
-    raise ValueError(f"{what} has {n} tasks: {fits} or 1 (which leaves it open), got {total}")
+    raise ValueError(f"{what} has {n} tasks: {fits} or 1 (the default size), got {total}")
 
 
 EnvFn: TypeAlias = str | EnvSpec | Maker
@@ -112,34 +109,34 @@ EnvFn: TypeAlias = str | EnvSpec | Maker
 def as_vector(
     env_fns: EnvFn | Sequence[EnvFn], num_envs: int = 1, **executor: Any
 ) -> MetaVectorEnv:
-    """Makes a vector environment of any Gymnasium environments.
+    """Makes a vector environment from any Gymnasium environments.
 
-    It takes the place of `gymnasium.vector.SyncVectorEnv` and `AsyncVectorEnv`, returns the same,
-    bit for bit, on any number of workers, and has the methods of `MetaVectorEnv`. No wrapper is put
-    around the environments. (Gymnasium's ``RecordEpisodeStatistics`` for vector environments goes
-    on top.)
+    It replaces `gymnasium.vector.SyncVectorEnv` and `AsyncVectorEnv`: it returns the same results,
+    bit for bit, on any number of workers, and has the methods of `MetaVectorEnv`. It adds no
+    wrappers. (Wrap it in Gymnasium's ``RecordEpisodeStatistics`` for vector environments, if
+    needed.)
 
     Args:
         env_fns: A registered id, its spec, or a function that makes an environment; or a list of
             these. Ids need not be registered in workers.
-        num_envs: How many environments in all, a multiple of the length of the list, so that as
-            many of each stand side by side; 1 means one of each.
+        num_envs: The total number of environments, a multiple of the length of the list: each entry
+            is repeated equally often, in consecutive places; 1 means one of each.
         **executor: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
             `mtwrappers.vector.executors.Executor` does: ``workers``, ``autoreset_mode``
-            (``"SameStep"`` by default, where Gymnasium has ``"NextStep"``), ``observation_mode``,
-            ``unify``, ``on_worker_failure``, ``max_recoveries``, ``journal``,
-            ``journal_warn_bytes``, ``timeout``, ``context`` and ``ray_options``. Environments that
-            draw with OpenGL in workers need ``context="forkserver"``.
+            (by default ``"SameStep"``; Gymnasium's default is ``"NextStep"``),
+            ``observation_mode``, ``unify``, ``on_worker_failure``, ``max_recoveries``,
+            ``journal``, ``journal_warn_bytes``, ``timeout``, ``context`` and ``ray_options``.
+            Environments that draw with OpenGL in workers need ``context="forkserver"``.
 
     Returns:
-        The vector environment. ``reset(seed=s)`` seeds environment ``i`` with ``s + i``. To
-        `MetaVectorEnv.set_tasks` each entry of the list is a task.
+        The vector environment. ``reset(seed=s)`` seeds environment ``i`` with ``s + i``. For
+        `MetaVectorEnv.set_tasks`, each entry of the list is a task.
 
     Raises:
-        TypeError: If ``env_fns`` is none of those, or there is no such argument.
-        ValueError: If ``num_envs`` does not fit, an argument is none of those, or the spaces of
-            environments differ.
-        gymnasium.error.Error: If there is no such id.
+        TypeError: If ``env_fns`` is none of those, or an argument is unknown.
+        ValueError: If ``num_envs`` does not fit, an argument has none of the allowed values, or the
+            spaces of environments differ.
+        gymnasium.error.Error: If an id is unknown.
         Exception: Whatever a function raises, with the environment named.
 
     >>> from mtwrappers import as_vector
@@ -171,7 +168,7 @@ def _maker(env_fn: Any, i: int) -> Maker:
     if callable(env_fn):
         maker: Maker = env_fn
         return maker
-    what = "; give a function that makes it" if isinstance(env_fn, gymnasium.Env) else ""
+    what = "; pass a function that makes it" if isinstance(env_fn, gymnasium.Env) else ""
     raise TypeError(
         f"entry {i} of env_fns must be an id, a spec or a function that makes an environment, got "
         f"{env_fn!r}{what}"

@@ -1,4 +1,4 @@
-"""Blocks in workers, whatever a worker is: both of its ends, and who replaces the lost."""
+"""Blocks in workers of any kind: both ends of the connection, and replacement of lost workers."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from mtwrappers.vector.commands import Answer, Command, Traits
 from mtwrappers.vector.settings import Maker, Settings
 
 _NOTHING = Answer()
-ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live
+ALIVE_CHECK = 1.0  # seconds between two checks whether silent workers are alive
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
-# A NaN that no environment returns as its reward: where it still stands, none has.
+# A NaN that no environment returns as its reward: it marks rewards that were not written yet.
 _NO_REWARD = np.uint64(0x7FF8_0000_6D74_7772)
-# Commands with which a block comes to have buffers.
+# Commands that are sent before a block has buffers.
 BEFORE_BUFFERS = ("build", "wrap", "connect")
 _BEAT = 0.1  # seconds between two signs of life, much less than any sensible timeout
 
@@ -50,30 +50,30 @@ class WorkerLost(Exception):  # noqa: N818 (it says what happened, and is caught
 
 
 class State(enum.Enum):
-    """The one state of a worker."""
+    """The state of a worker."""
 
     STARTING = enum.auto()  # until it has answered for the first time
-    PREPARING = enum.auto()  # it builds its environments and brings them to where they belong
+    PREPARING = enum.auto()  # it builds its environments and restores their state
     IDLE = enum.auto()
-    BUSY = enum.auto()  # with a command of its executor, or its answer was not taken
-    GONE = enum.auto()  # it has ended, or there was none
-    UNBORN = enum.auto()  # it has ended before it answered for the first time
+    BUSY = enum.auto()  # with a command of its executor, or its answer was not read
+    GONE = enum.auto()  # it has ended, or was never started
+    UNBORN = enum.auto()  # it ended before it answered for the first time
     HUNG = enum.auto()  # it was ended because it was silent for too long
 
 
 class Worker(abc.ABC):
-    """A worker with a block, as its executor sees it.
+    """A worker with a block, on the executor's side.
 
     Args:
-        index: Its number.
-        rows: Which environments it has.
+        index: The index of the worker.
+        rows: The rows of its environments.
         block: The pickled arguments of `EnvBlock`.
-        timeout: Seconds after which it counts as hung if it is silent; None waits for ever.
+        timeout: Seconds of silence after which it counts as hung; None waits forever.
     """
 
     interrupts: HeldInterrupts
     buffers: Buffers | None = None  # of its environments, in this process
-    shares_memory = True  # whether what it writes is seen at once
+    shares_memory = True  # whether its writes are visible at once
 
     def __init__(self, index: int, rows: slice, block: bytes, timeout: float | None) -> None:
         self.index, self.rows, self.block = index, rows, block
@@ -85,18 +85,18 @@ class Worker(abc.ABC):
 
     @abc.abstractmethod
     def start(self) -> None:
-        """Starts it; it answers once it is there."""
+        """Starts the worker, which answers once it is running."""
 
     @abc.abstractmethod
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
-        """Sends its block a command. If it is gone, that is noticed when it is awaited."""
+        """Sends its block a command. If the worker is gone, waiting for the answer detects it."""
 
     @abc.abstractmethod
     def receive(self) -> Answer | None:
-        """Takes what has arrived; returns an answer once it is whole.
+        """Reads the data that has arrived; returns an answer once it is complete.
 
         Raises:
-            WorkerLost: If it has ended.
+            WorkerLost: If the worker has ended.
         """
 
     @staticmethod
@@ -106,51 +106,51 @@ class Worker(abc.ABC):
 
     @abc.abstractmethod
     def is_alive(self) -> bool:
-        """Whether it runs."""
+        """Whether the worker is running."""
 
     @abc.abstractmethod
     def end(self) -> None:
-        """Ends it, whatever it is doing."""
+        """Ends the worker immediately."""
 
     @abc.abstractmethod
     def join(self, seconds: float) -> None:
-        """Awaits its end, after it has closed its environments."""
+        """Waits for the worker's end, after it has closed its environments."""
 
     @abc.abstractmethod
     def how_it_ended(self) -> str:
-        """How it ended by itself."""
+        """A description of how the worker ended by itself."""
 
     def advice(self) -> str:
         """Advice for one that did not even start."""
         return ""
 
     def extension(self) -> float:
-        """When it counts as hung instead, in `time.monotonic`, if it says that it is at work."""
+        """The extended deadline (`time.monotonic`) of a worker that gives a sign of life."""
         return -math.inf
 
     @property
     def ready(self) -> bool:
-        """Whether its environments are built, and where they belong."""
+        """Whether its environments are built and restored."""
         return self.state in (State.IDLE, State.BUSY)
 
     def kill(self) -> None:
-        """Ends it, and forgets what it was to answer."""
+        """Ends the worker, and drops its answer."""
         self.end()
         self.state, self.answer = State.GONE, None
 
     def give_up(self) -> None:
-        """Ends it because it was silent for too long."""
+        """Ends the worker because it was silent for too long."""
         if self.is_alive():
             self.state = State.HUNG
             self.end()
 
     def lose(self) -> None:
-        """Takes note that it has ended."""
+        """Records that the worker has ended."""
         if self.state is not State.HUNG:
             self.state = State.UNBORN if self.state is State.STARTING else State.GONE
 
     def describe(self, envs_per_task: int) -> str:
-        """How it ended, and which environments and tasks it had."""
+        """A description of how the worker ended, with its environments and tasks."""
         first, last = self.rows.start, self.rows.stop - 1
         tasks = list(range(first // envs_per_task, last // envs_per_task + 1))
         names = dict.fromkeys(str(name) for name in self.names if name)
@@ -163,14 +163,14 @@ class Worker(abc.ABC):
 
 
 class WorkerPool(Blocks):
-    """Blocks with workers.
+    """Blocks in workers.
 
     Every method raises `WorkerDiedError` if a worker is lost and cannot be replaced, and otherwise
-    what a worker answered with. After a `WorkerDiedError` no worker is of use.
+    the exception of a worker's answer. After a `WorkerDiedError`, no worker can be used.
 
     Args:
         workers: A worker for each block.
-        settings: Those of the executor.
+        settings: The settings of the executor.
     """
 
     forks = False
@@ -182,7 +182,7 @@ class WorkerPool(Blocks):
             worker.interrupts = self._interrupts
         self.workers = workers
         self.rows = [worker.rows for worker in workers]
-        self.recoveries = 0  # how many workers have been replaced
+        self.recoveries = 0  # the number of replaced workers
         self._envs_per_task = settings.envs_per_task
         self._max_recoveries = settings.max_recoveries if settings.recovers else 0
         # Commands that prepare a worker for its first use.
@@ -202,7 +202,7 @@ class WorkerPool(Blocks):
         return [answer.result for answer in answers]
 
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
-        """Makes the buffers for what workers have written."""
+        """Makes the buffers for the results of workers."""
         self._buffers = Buffers(layout, action_shape, self._memory)
         for worker in self.workers:
             worker.buffers = self._buffers.part(worker.rows)
@@ -210,7 +210,7 @@ class WorkerPool(Blocks):
         return self._buffers
 
     def prepare(self, command: Command) -> None:
-        """Sends every worker a command, and its replacement the last one of each name."""
+        """Sends every worker a command; replacements receive the last one of each name."""
         self._setup = [known for known in self._setup if known.name != command.name]
         self._setup.append(command)
         self.run(command)
@@ -221,7 +221,7 @@ class WorkerPool(Blocks):
             self._begin(command)
 
     def end(self, timeout: float | None = None) -> list[Answer]:
-        """The answer of every worker to what was begun."""
+        """The answer of every worker to the command that was begun."""
         with self._interrupts:
             return self._finish(timeout)
 
@@ -241,7 +241,7 @@ class WorkerPool(Blocks):
             worker.send(command.name, command.arguments(worker.rows))
 
     def _drain(self) -> None:
-        """Takes the answers that an interrupted call has left behind, and replaces the lost."""
+        """Reads the answers that an interrupted call has left, and replaces lost workers."""
         try:
             self._finish()
         except WorkerDiedError:
@@ -250,7 +250,7 @@ class WorkerPool(Blocks):
             gymnasium.logger.warn(f"an interrupted call had failed: {full_message(exc)}")
 
     def close(self) -> None:
-        """Lets workers close their environments, and ends those that do not in time."""
+        """Makes workers close their environments, and ends those that do not in time."""
         with self._interrupts:
             deadline = time.monotonic() + CLOSE_TIMEOUT
             with contextlib.suppress(multiprocessing.TimeoutError):
@@ -297,7 +297,7 @@ class WorkerPool(Blocks):
         return answers
 
     def _replace(self, lost: list[Worker]) -> None:
-        """Starts replacements of lost workers, again where these are lost too."""
+        """Starts replacements of lost workers, repeatedly if these are lost too."""
         attempts = 0
         while lost:
             if attempts == self._max_recoveries:
@@ -317,10 +317,10 @@ class WorkerPool(Blocks):
                 ) from exc
 
     def _start_workers(self, workers: Sequence[Worker]) -> list[Worker]:
-        """Starts workers, brings their environments to where they belong, and repeats commands.
+        """Starts workers, restores their environments, and repeats pending commands.
 
         Returns:
-            Those that were lost meanwhile.
+            The workers that were lost meanwhile.
         """
         commands = [worker.command for worker in workers]
         for worker in workers:
@@ -344,10 +344,10 @@ class WorkerPool(Blocks):
         return lost + self._gather(asked)
 
     def _prepare(self, workers: Sequence[Worker]) -> list[Worker]:
-        """Lets new workers build their environments and bring them to where they belong.
+        """Makes new workers build and restore their environments.
 
         Returns:
-            Those that were lost meanwhile.
+            The workers that were lost meanwhile.
         """
         commands = [*self._setup]
         if (journal := self.journal) is not None:
@@ -369,10 +369,10 @@ class WorkerPool(Blocks):
         return lost
 
     def _gather(self, workers: Sequence[Worker], until: float = math.inf) -> list[Worker]:
-        """Awaits the answers of workers.
+        """Waits for the answers of workers.
 
         Returns:
-            Those that were lost.
+            The workers that were lost.
 
         Raises:
             multiprocessing.TimeoutError: If some have not answered at ``until``.
@@ -380,7 +380,7 @@ class WorkerPool(Blocks):
         lost: list[Worker] = []
         now = time.monotonic()
         look = now + ALIVE_CHECK
-        waiting = {}  # until when, if it is silent
+        waiting = {}  # the deadline of each worker if it is silent
         for worker in workers:
             waiting[worker] = now + worker.timeout
         while waiting:
@@ -392,7 +392,7 @@ class WorkerPool(Blocks):
                 self._interrupts.waiting = False
             now = time.monotonic()
             gone = self._receive(arrived, waiting, now)
-            if now >= look:  # however much others say: a node may vanish without a word
+            if now >= look:  # even while others answer: a node may vanish silently
                 gone += [w for w in waiting if w not in arrived and not w.is_alive()]
                 look = now + ALIVE_CHECK
             if now >= min(waiting.values(), default=math.inf):
@@ -411,7 +411,7 @@ class WorkerPool(Blocks):
     def _receive(
         self, arrived: Sequence[Worker], waiting: dict[Worker, float], now: float
     ) -> list[Worker]:
-        """Takes what has arrived from workers; returns those that have ended instead."""
+        """Reads the data that has arrived from workers; returns workers that have ended."""
         gone = []
         for worker in arrived:
             try:
@@ -441,7 +441,7 @@ class WorkerPool(Blocks):
         return silent
 
     def _take(self, worker: Worker, answer: Answer) -> None:
-        """Takes an answer, and lets the journal know what the worker's environments have done."""
+        """Stores an answer, and records its command in the journal."""
         worker.answer = answer
         if worker.state is State.BUSY:
             worker.state = State.IDLE
@@ -464,7 +464,7 @@ class WorkerPool(Blocks):
         raise WorkerDiedError(f"{said}; all workers were closed")
 
     def _culprit(self, worker: Worker) -> str:
-        """Which environment was stepped when a worker died in a step that was taken again."""
+        """The environment that was being stepped when a worker died in a repeated step."""
         command, first = worker.command, worker.rows.start
         if command is None or command.name != "step" or not worker.shares_memory:
             return ""
@@ -479,14 +479,14 @@ class WorkerPool(Blocks):
 
 
 class BlockServer:
-    """Builds a block and does what an executor elsewhere says.
+    """Builds a block and runs the commands of an executor in another process.
 
     Args:
-        block: The pickled arguments of `EnvBlock`, pickled because constructors may keep what they
-            have made.
+        block: The pickled arguments of `EnvBlock`. They are unpickled for every build, because
+            constructors may keep what they have made.
         memory: The descriptor of the memory that the parent shares; -1 if there is none, so that
-            answers must hold what was written.
-        beat: Called now and then while a command goes on.
+            answers must contain the data.
+        beat: Called from time to time during a command.
     """
 
     def __init__(self, block: bytes, memory: int, beat: Callable[[], object]) -> None:
@@ -495,7 +495,7 @@ class BlockServer:
         self.block: EnvBlock | None = None
 
     def handle(self, name: str, arguments: tuple[Any, ...]) -> Answer:
-        """Does a command, and returns an answer that can surely be sent."""
+        """Runs a command, and returns its answer with a picklable failure."""
         if name == "build":
             answer = self._build()
         else:
@@ -526,7 +526,7 @@ class BlockServer:
         return Answer(self.block.traits)
 
     def _buffers(self, n: int, rows: slice, action_shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Where results go: into the rows of shared memory, or into memory of this process."""
+        """Makes buffers for results: rows of shared memory, or memory of this process."""
         assert self.block is not None
         space = self.block.envs[0].observation_space
         if self._memory < 0:
@@ -549,7 +549,7 @@ class BlockServer:
         return failed._replace(reached=0, failure=(picklable(exc), _text(exc)))
 
     def unsendable(self, name: str, arguments: Any, answer: Answer, exc: Exception) -> Answer:
-        """The answer in place of one that does not pickle: whose part that is."""
+        """The answer in place of one that cannot be pickled; it names the environment."""
         assert self.block is not None
         parts = [("the info", i, info) for i, info in enumerate(answer.infos or ())]
         parts += [("the info", i, info) for i, _, info in answer.finals]
@@ -569,7 +569,7 @@ class BlockServer:
 
 
 def limit_threads() -> None:
-    """Leaves one thread to libraries: workers share the cores."""
+    """Limits libraries to one thread, because workers share the cores."""
     os.environ["OMP_NUM_THREADS"] = "1"
     # Torch may be here already, or come with an environment or a policy.
     if torch := sys.modules.get("torch"):
@@ -594,5 +594,5 @@ def pickled_function(function: Any) -> bytes:
         return bytes(cloudpickle.dumps(function))
     except Exception as exc:
         raise TypeError(
-            f"a function must pickle to be called in workers, {function!r} does not ({exc})"
+            f"a function must be picklable to run in workers, {function!r} is not ({exc})"
         ) from exc

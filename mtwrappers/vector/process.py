@@ -1,7 +1,7 @@
-"""Worker processes: how they start and end, both ends of the pipe to one, and what goes through it.
+"""Worker processes: their start and end, and both ends of the pipe to each.
 
-A message is bytes. A step is the dtype of its actions, such as ``b"<f4"``, which lie in shared
-memory. Every other command, and every answer, is a pickle.
+A message is bytes. A step is the dtype of its actions, such as ``b"<f4"``; the actions themselves
+are in shared memory. Every other command, and every answer, is a pickle.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from mtwrappers.vector.pool import (
 )
 from mtwrappers.vector.settings import Maker, Settings
 
-DONE = b""  # an answer that says nothing
-ALIVE = b"\x01"  # a long call goes on
-PICKLED = b"\x80"  # how a pickle begins
-_HEADER = struct.Struct("!Q")  # how many bytes follow
+DONE = b""  # an empty answer
+ALIVE = b"\x01"  # a sign of life during a long call
+PICKLED = b"\x80"  # the first byte of a pickle
+_HEADER = struct.Struct("!Q")  # the number of bytes that follow
 _CHUNK = 1 << 16
 _DONE = Answer()
 
@@ -57,8 +57,8 @@ _DONE = Answer()
 class Channel:
     """One end of a pipe or socket that carries messages.
 
-    Nothing blocks beyond its timeout, and a message that the other end leaves unfinished is an
-    ``EOFError`` or ``OSError``, wherever it was cut. ``interrupts`` are let through while it waits.
+    Nothing blocks beyond its timeout, and a message that the other end leaves unfinished raises
+    ``EOFError`` or ``OSError``. Ctrl-C is not delayed (see ``interrupts``) while it waits.
     """
 
     def __init__(self, conn: Any, interrupts: HeldInterrupts | None = None) -> None:
@@ -73,7 +73,7 @@ class Channel:
 
         Args:
             message: The message.
-            timeout: Seconds for each part that the other end takes.
+            timeout: Seconds for each part that the other end reads.
         """
         data = memoryview(_HEADER.pack(len(message)) + message)
         while data:
@@ -83,7 +83,7 @@ class Channel:
                 self._wait(select.POLLOUT, timeout)
 
     def feed(self) -> bytes | None:
-        """Reads what has arrived; returns a message once it is whole, else ``None``."""
+        """Reads the data that has arrived; returns a complete message, or ``None``."""
         data, begin = self._data, _HEADER.size
         while len(data) < begin or len(data) < (end := begin + _HEADER.unpack_from(data)[0]):
             try:
@@ -98,7 +98,7 @@ class Channel:
         return message
 
     def recv(self) -> bytes:
-        """Awaits a message, for ever."""
+        """Waits for a message, without a limit."""
         while (message := self.feed()) is None:
             self._wait(select.POLLIN)
         return message
@@ -121,36 +121,36 @@ class Channel:
 
 
 def encode_answer(answer: Answer) -> bytes:
-    """An answer of a worker."""
+    """Encodes an answer of a worker."""
     return DONE if answer == _DONE else bytes(cloudpickle.dumps(answer))
 
 
 def decode_answer(message: bytes) -> Answer:
-    """The answer in a message that is no sign of life."""
+    """Decodes the answer in a message other than a sign of life."""
     if message == DONE:
         return _DONE
     answer: Answer = pickle.loads(message)
     return answer
 
 
-# Seconds that a worker looks for the next step before it sleeps: a sleeping core takes longer to
-# wake than the time between two steps. Where somebody else wants the core (a yield
-# then takes longer than on an idle core), it sleeps at once for some steps instead.
+# Seconds that a worker polls for the next step before it sleeps, because a sleeping core takes
+# longer to wake than the time between two steps. If another process needs the core (a yield then
+# takes longer than on an idle core), it sleeps at once for some steps instead.
 _WATCH = 300e-6
 _YIELD = 20e-6
 _GIVE_WAY = 100
-# The ends of pipes that are closed when this process ends, by which workers know it. A process that
-# is forked from this one must not keep them open.
+# The ends of pipes that close when this process ends, which tells workers to end too. A process
+# that is forked from this one must not keep them open.
 _lives: set[int] = set()
 _processes: weakref.WeakSet[Any] = weakref.WeakSet()  # those that this process has started
 
 
 def _leave_workers() -> None:
-    """Leaves a parent's workers alone, in a process that was forked from it."""
+    """Detaches a forked process from its parent's workers."""
     while _lives:
         os.close(_lives.pop())
-    # At the end of a process `multiprocessing` ends its children: after `os.fork()` it takes those
-    # of the parent for its own, and offers no other way to say that they are not.
+    # `multiprocessing` ends all children when a process ends. After `os.fork()` it takes the
+    # parent's children for its own, and there is no public way to correct that.
     getattr(mp.process, "_children", set()).difference_update(_processes)
     _processes.clear()
 
@@ -162,8 +162,8 @@ if hasattr(os, "register_at_fork"):  # not on Windows, where there are no worker
 class ProcessWorker(Worker):
     """A worker process.
 
-    It starts in the `multiprocessing` context ``context``, with the file ``memory`` as memory that
-    it shares with its parent; the other arguments are those of `Worker`.
+    It starts in the `multiprocessing` context ``context``, and shares the file ``memory`` with its
+    parent; the other arguments are those of `Worker`.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class ProcessWorker(Worker):
         self._context, self._memory = context, memory
         self.process: Any = None
         self._channel: Channel | None = None
-        self._life = -1  # the end of a pipe that it lives as long as
+        self._life = -1  # the end of a pipe; when it is closed, the worker ends
 
     def start(self) -> None:
         """Starts the process."""
@@ -187,7 +187,7 @@ class ProcessWorker(Worker):
         self._channel = Channel(conn, self.interrupts)
         life, self._life = os.pipe()
         _lives.add(self._life)
-        # A connection is what `multiprocessing` hands over in every context.
+        # `multiprocessing` can pass connections to a process in every context.
         files = (os.dup(self._memory), life)
         ends = [other, *(Connection(fd) for fd in files)]
         self.process = self._context.Process(
@@ -198,7 +198,7 @@ class ProcessWorker(Worker):
             with _deaf_to_ctrl_c(self._context.get_start_method()):
                 self.process.start()
         except BrokenPipeError:
-            pass  # it ended at once, which is noticed when it is awaited
+            pass  # it ended at once, which is detected later
         finally:
             for end in ends:
                 end.close()
@@ -222,7 +222,7 @@ class ProcessWorker(Worker):
             self.give_up()
         except OSError:
             pass
-        except BaseException:  # an interrupt has cut it: what follows could not be read
+        except BaseException:  # an interrupt truncated the message, so later ones are unreadable
             self.process.kill()
             raise
 
@@ -261,7 +261,7 @@ class ProcessWorker(Worker):
             self.process.join()
         if self._channel is not None:
             self._channel.close()
-            self._channel = None  # its number may be that of another file soon
+            self._channel = None  # its descriptor may be reused
         if self._life in _lives:
             _lives.remove(self._life)
             os.close(self._life)
@@ -281,8 +281,8 @@ class ProcessWorker(Worker):
         if self.state is not State.UNBORN or self._context.get_start_method() == "fork":
             return ""
         return (
-            "it ended before it began: start workers only below `if __name__ == '__main__':`, in a "
-            "file (not from standard input), or pass context='fork': other contexts import the "
+            "it ended before it began: start workers only below `if __name__ == '__main__':`, in "
+            "a file (not from standard input), or pass context='fork': other contexts import the "
             "main module again in each worker"
         )
 
@@ -300,12 +300,12 @@ class ProcessWorker(Worker):
 
 
 class ProcessPool(WorkerPool):
-    """Blocks in worker processes, which write into memory that this process sees."""
+    """Blocks in worker processes, which write into shared memory."""
 
     def __init__(
         self, blocks: Sequence[tuple[slice, bytes]], settings: Settings, context: Any
     ) -> None:
-        self._memory = anonymous_file()  # workers are there before its size is known
+        self._memory = anonymous_file()  # workers start before its size is known
         self._processes = [
             ProcessWorker(i, rows, block, settings.timeout, context, self._memory)
             for i, (rows, block) in enumerate(blocks)
@@ -314,10 +314,10 @@ class ProcessPool(WorkerPool):
 
     @classmethod
     def start(cls, makers: Sequence[Maker], settings: Settings) -> ProcessPool:
-        """The pool of as many processes as the settings and this machine's cores say.
+        """Makes a pool with the number of processes from the settings, or one per core.
 
         Raises:
-            RuntimeError: In a process that may have no children.
+            RuntimeError: In a process that cannot have children.
         """
         check_process()
         count = min(settings.workers or cores(), len(makers))
@@ -330,11 +330,11 @@ class ProcessPool(WorkerPool):
         return [worker.process.pid for worker in self._processes]
 
     def carry(self, function: Function) -> Callable[[], Function]:
-        """Makes something that goes to every worker, where a call of it returns the function."""
+        """Returns a callable to send to every worker, which returns the function there."""
         return functools.partial(pickle.loads, pickled_function(function))
 
     def abandon(self) -> None:
-        """Ends every worker at once, and gives up the shared memory."""
+        """Ends every worker at once, and frees the shared memory."""
         super().abandon()
         if self._memory >= 0:
             os.close(self._memory)
@@ -343,12 +343,12 @@ class ProcessPool(WorkerPool):
 
 @contextlib.contextmanager
 def _deaf_to_ctrl_c(start_method: str) -> Iterator[None]:
-    """A process that is started meanwhile does not hear Ctrl-C before it says what that means."""
-    if start_method == "forkserver":  # whose server others use as well
+    """Blocks Ctrl-C in a process that is started meanwhile, until it unblocks it."""
+    if start_method == "forkserver":  # its server is shared with other code
         yield
         return
     if start_method == "spawn":
-        resource_tracker.ensure_running()  # else it is started below, and hears Ctrl-C afterwards
+        resource_tracker.ensure_running()  # so that it is not started below with Ctrl-C blocked
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -357,13 +357,13 @@ def _deaf_to_ctrl_c(start_method: str) -> Iterator[None]:
 
 
 def start_method(replaces: bool) -> str:
-    """How workers start where nobody says: as Python starts processes, but by a safe fork only.
+    """The default start method of workers: Python's, but ``"forkserver"`` if a fork is unsafe.
 
-    A fork has none of its parent's threads, but the locks that they held, and may wait for one of
-    them for ever.
+    A fork has none of its parent's threads, but keeps the locks that they held, and may wait for
+    one of them forever.
 
     Args:
-        replaces: Whether lost workers are replaced, beside whatever threads there are by then.
+        replaces: Whether lost workers are replaced, when there may be more threads.
     """
     default = mp.get_start_method(allow_none=True) or mp.get_all_start_methods()[0]
     # As soon as JAX is used, it has threads, and warns of every fork.
@@ -375,33 +375,35 @@ def start_method(replaces: bool) -> str:
 def _threads_stay_in_a_fork() -> bool:
     """Whether this process has threads that a fork would lose.
 
-    OpenBLAS has some as soon as NumPy is imported, which it ends before a fork. So where there are
-    none of Python's, a fork that ends at once reveals whether there are others.
+    OpenBLAS has threads as soon as NumPy is imported, and ends them before a fork. So if there are
+    no Python threads, a fork that exits at once reveals whether there are others.
     """
     if len(sys._current_frames()) > 1:
         return True
     if _thread_count() == 1:
         return False
     with warnings.catch_warnings(), _deaf_to_ctrl_c("fork"):
-        warnings.simplefilter("ignore")  # of threads: it needs none of their locks
+        warnings.simplefilter("ignore")  # about threads: this fork needs none of their locks
         if (pid := os.fork()) == 0:
             os._exit(0)
     try:
         return _thread_count() > 1
     finally:
-        with contextlib.suppress(ChildProcessError):  # what collects all children took it first
+        with contextlib.suppress(
+            ChildProcessError
+        ):  # another part of the program collected it first
             os.waitpid(pid, 0)
 
 
 def _thread_count() -> int:
-    """How many threads this process has; without Linux's ``/proc``, how many Python knows."""
+    """The number of threads of this process; without Linux's ``/proc``, of Python's threads."""
     with contextlib.suppress(OSError):
         return len(os.listdir("/proc/self/task"))
     return threading.active_count()
 
 
 def check_process() -> None:
-    """Refuses workers in a process that may have none."""
+    """Raises `RuntimeError` in a process that cannot have workers."""
     if mp.current_process().daemon:
         raise RuntimeError(
             "a daemonic process may not have children, so there can be no workers here; use "
@@ -414,23 +416,25 @@ def main(conn: Connection, memory: Connection, life: Connection) -> None:
 
     The executor's process has the other end of ``life``, to which nothing is written.
     """
-    # The parent decides what Ctrl-C means; the handlers that it may have set are not for workers.
+    # The parent handles Ctrl-C; handlers that it may have set are not for workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # for what is started from here
+    signal.pthread_sigmask(
+        signal.SIG_UNBLOCK, [signal.SIGINT]
+    )  # for processes that are started from here
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _follow_parent(life.fileno())
-    # A forked worker has the parent's global random state; all workers would draw the same.
+    # Forked workers have the parent's global random state, and would all draw the same.
     random.seed()
     np.random.seed(np.random.SeedSequence().generate_state(8))
     channel = Channel(conn)
 
     def beat() -> None:
-        with contextlib.suppress(OSError):  # of a parent that is gone, which is noticed in time
+        with contextlib.suppress(OSError):  # the parent is gone, which is detected elsewhere
             channel.send(ALIVE)
 
     server: BlockServer | None = None
     try:
-        channel.send(encode_answer(Answer()))  # it is there
+        channel.send(encode_answer(Answer()))  # the worker is running
         server = BlockServer(channel.recv(), memory.fileno(), beat)
         channel.send(encode_answer(server.handle("build", ())))
         for message in _messages(channel):
@@ -442,7 +446,7 @@ def main(conn: Connection, memory: Connection, life: Connection) -> None:
                     continue
             else:
                 assert server.block is not None
-                # A copy: environments may keep their actions.
+                # A copy, because environments may keep their actions.
                 name, arguments = "step", (server.block.buffers.actions(message).copy(),)
             answer = server.handle(name, arguments)
             try:
@@ -461,12 +465,12 @@ def main(conn: Connection, memory: Connection, life: Connection) -> None:
 
 
 def _follow_parent(life: int) -> None:
-    """Ends this process as soon as its parent's end of a pipe is closed, whatever it is doing."""
+    """Ends this process as soon as its parent's end of a pipe is closed."""
     if sys.platform == "linux":
         import fcntl
 
-        # The kernel can do this where no thread can: to a process that is stopped, or whose lock is
-        # held in C. (It would follow the parent by itself, but means the thread that has forked.)
+        # The kernel can do this when a thread cannot: for a process that is stopped, or whose GIL
+        # is held in C. (PR_SET_PDEATHSIG follows the thread that forked, not the process.)
         with contextlib.suppress(OSError):
             fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
             fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
@@ -480,7 +484,7 @@ def _follow_parent(life: int) -> None:
 
 
 def _messages(channel: Channel) -> Iterator[bytes]:
-    """Messages as they arrive, for ever."""
+    """Yields messages as they arrive."""
     poll = select.poll()
     poll.register(channel.fd, select.POLLIN)
     arrived, give_way = poll.poll, 0

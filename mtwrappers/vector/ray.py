@@ -32,15 +32,15 @@ from mtwrappers.vector.pool import (
 )
 from mtwrappers.vector.settings import Maker, Settings
 
-START_TIMEOUT = 25.0  # seconds until an actor must be there
-_SIGNS = "signs"  # the concurrency group that answers while a command goes on
+START_TIMEOUT = 25.0  # seconds until an actor must have started
+_SIGNS = "signs"  # the concurrency group that answers during a command
 CONNECT_TIMEOUT = 10.0  # seconds until a cluster must have answered
 
 
 class Cluster:
     """The Ray cluster that this process is connected to, as long as executors need it."""
 
-    _ours: Cluster | None = None  # the one that was not there before
+    _ours: Cluster | None = None  # the cluster that was started here
 
     def __init__(self) -> None:
         self._name = self._current()
@@ -48,7 +48,7 @@ class Cluster:
 
     @classmethod
     def enter(cls) -> Cluster:
-        """The cluster that there is, or else begins one; `leave` it once."""
+        """Returns the current cluster, or starts one; call `leave` once."""
         ray = import_extra("ray", "ray")
         begins = not ray.is_initialized()
         address = os.environ.get("RAY_ADDRESS", "")
@@ -68,7 +68,7 @@ class Cluster:
         return cluster
 
     def leave(self) -> None:
-        """Ends what was begun here, with the last executor."""
+        """Disconnects from the cluster after the last executor, if it was started here."""
         self._executors -= 1
         if self is Cluster._ours and not self._executors:
             Cluster._ours = None
@@ -81,27 +81,27 @@ class Cluster:
         return context.get_node_id(), context.get_job_id()
 
     def is_there(self) -> bool:
-        """Whether this process is still connected to it."""
+        """Whether this process is still connected to the cluster."""
         return bool(import_extra("ray", "ray").is_initialized()) and self._current() == self._name
 
     @property
     def ray(self) -> Any:
-        """The module; left alone, it would begin another cluster where this one is gone."""
+        """The module ``ray``; an error if the cluster is gone, where Ray would start another."""
         if not self.is_there():
             raise WorkerDiedError("Ray was shut down, and with it all workers")
         return import_extra("ray", "ray")
 
     def resources(self, needs: Mapping[str, float]) -> str:
-        """The needs of a worker and the resources of the cluster, in a message."""
+        """A message with the needs of a worker and the resources of the cluster."""
         total, free = self.ray.cluster_resources(), self.ray.available_resources()
         has = ", ".join(
             f"{total.get(name, 0.0):g} {name} ({free.get(name, 0.0):g} free)" for name in needs
         )
         wants = ", ".join(f"{amount:g} {name}" for name, amount in needs.items())
-        return f"a worker needs {wants}, and the Ray cluster has {has}"
+        return f"a worker needs {wants}, but the Ray cluster has {has}"
 
     def capacity(self, needs: Mapping[str, float]) -> int:
-        """How many actors with these needs its nodes hold."""
+        """The number of actors with these needs that fit on its nodes."""
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         return sum(
             min([int(node.get(name, 0.0) / each + 1e-9) for name, each in needs.items()] or [1000])
@@ -110,14 +110,14 @@ class Cluster:
 
 
 def _require_listener(address: str) -> None:
-    """Raises `OSError` if nobody listens where a cluster should be, for which Ray waits minutes."""
+    """Raises `OSError` if nothing listens at the address, for which Ray would wait minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if port.isdigit():
         socket.create_connection((host, int(port)), CONNECT_TIMEOUT).close()
 
 
 def needs_of(options: Mapping[str, Any]) -> dict[str, float]:
-    """Which resources an actor needs."""
+    """The resources that an actor needs."""
     named = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
     needs = {name: options.get(option) or 0.0 for name, option in named.items()}
     needs.update(options.get("resources") or {})
@@ -125,7 +125,7 @@ def needs_of(options: Mapping[str, Any]) -> dict[str, float]:
 
 
 class ActorPool(WorkerPool):
-    """Blocks with actors, whose answers bring what they have written."""
+    """Blocks in actors, whose answers contain the data of the buffers."""
 
     def __init__(
         self,
@@ -143,11 +143,11 @@ class ActorPool(WorkerPool):
 
     @classmethod
     def start(cls, makers: Sequence[Maker], settings: Settings) -> ActorPool:
-        """The pool of as many actors as the settings and the cluster say.
+        """Makes a pool with the number of actors from the settings, or as many as fit.
 
         Raises:
             ConnectionError: If there is no such cluster.
-            ValueError: If they do not fit.
+            ValueError: If the actors do not fit on the cluster.
         """
         options = {"num_cpus": 1, **(settings.ray_options or {})}
         cluster = Cluster.enter()
@@ -164,13 +164,13 @@ class ActorPool(WorkerPool):
             raise
 
     def use_columns(self, schema: InfoSchema) -> None:
-        """Says which infos come with what was written."""
+        """Sets which infos go through the buffers."""
         for actor in self._actors:
             actor.schema = schema
         super().use_columns(schema)
 
     def carry(self, function: Function) -> Callable[[], Function]:
-        """Stores a function once, for all actors, where a call returns it."""
+        """Stores a function once for all actors; returns a callable that fetches it."""
         assert self._cluster is not None
         return functools.partial(_fetch, self._cluster.ray.put(pickled_function(function)))
 
@@ -183,7 +183,7 @@ class ActorPool(WorkerPool):
 
 
 class _Actor:
-    """A block on a node, and a way to ask whether it is still at work."""
+    """A block on a node that also reports whether it is still working."""
 
     def __init__(self, block: bytes) -> None:
         self._server = BlockServer(block, -1, self._beat)
@@ -193,20 +193,20 @@ class _Actor:
         self._last_beat = time.monotonic()
 
     def silence(self) -> float:
-        """For how many seconds nothing was heard of a command; 0.0 if it is not at work."""
+        """The seconds since the last sign of life of a command; 0.0 without a command."""
         return max(time.monotonic() - self._last_beat, 0.0)
 
     def place(self) -> str:
-        """The address of its node, once one has taken it."""
+        """The address of the actor's node."""
         return str(import_extra("ray", "ray").util.get_node_ip_address())
 
     def handle(self, name: str, arguments: Any, paused: bytes) -> bytes:
-        """Does a command, and returns its pickled answer.
+        """Runs a command, and returns its pickled answer.
 
         Args:
             name: The command.
-            arguments: Its arguments, pickled if there is no reference to an object among them.
-            paused: Which environments are paused, if they are built.
+            arguments: Its arguments, pickled unless they contain a reference to an object.
+            paused: The mask of paused environments, if they are built.
         """
         self._beat()
         try:
@@ -222,7 +222,7 @@ class _Actor:
         if isinstance(arguments, bytes):
             try:
                 arguments = pickle.loads(arguments)
-            except Exception as exc:  # as modules that only the parent has
+            except Exception as exc:  # such as a module that only the parent has
                 return bytes(cloudpickle.dumps(server.unreadable(name, exc)))
         answer = server.handle(name, arguments)
         try:
@@ -233,7 +233,7 @@ class _Actor:
 
 
 class _ActorWorker(Worker):
-    """An actor, as `WorkerPool` knows a worker."""
+    """An actor as a worker of `WorkerPool`."""
 
     shares_memory = False
 
@@ -250,15 +250,15 @@ class _ActorWorker(Worker):
         self._cluster, self._options = cluster, options
         self._stored = cluster.ray.put(block)
         self._actor: Any = None
-        self._reply: Any = None  # the reference of the answer that is awaited
+        self._reply: Any = None  # the reference to the pending answer
         self._host, self._reason = "", ""
         self._timeout_at_work = self.timeout
         self.schema: InfoSchema = ()
 
     def start(self) -> None:
-        """Asks for a place on the cluster."""
+        """Requests an actor from the cluster."""
         self._host = self._reason = ""
-        # Ray would start it again by itself, without its environments.
+        # Ray itself would restart it without its environments.
         options = {**self._options, "max_restarts": 0}
         actor_class = self._cluster.ray.remote(concurrency_groups={_SIGNS: 1})(_Actor)
         self._actor = actor_class.options(**options).remote(self._stored)
@@ -298,7 +298,7 @@ class _ActorWorker(Worker):
         return answer._replace(written=None)
 
     def _require_ray(self) -> Any:
-        """Ray, which would begin another cluster by itself where this one is gone."""
+        """The module ``ray``, or `WorkerLost` if the cluster is gone."""
         if not self._cluster.is_there():
             self._reason = "Ray was shut down"
             raise WorkerLost
@@ -319,7 +319,7 @@ class _ActorWorker(Worker):
         return [by_reply[reply] for reply in ready]
 
     def extension(self) -> float:
-        """When it counts as hung instead, in `time.monotonic`, if it says that it is at work."""
+        """The extended deadline (`time.monotonic`) of an actor that gives a sign of life."""
         if not self._host or not self._cluster.is_there():
             return -math.inf
         ray = self._cluster.ray
@@ -331,11 +331,11 @@ class _ActorWorker(Worker):
         return time.monotonic() + self.timeout - float(silence)
 
     def is_alive(self) -> bool:
-        """Whether Ray is there, which reports by itself when an actor ends."""
+        """Whether Ray is running; Ray itself reports when an actor ends."""
         return self._cluster.is_there()
 
     def give_up(self) -> None:
-        """Ends the actor because it was silent for too long, or found no place."""
+        """Ends the actor because it was silent for too long, or no node had capacity."""
         if self._host:
             super().give_up()
         else:
@@ -345,11 +345,11 @@ class _ActorWorker(Worker):
         """Ends the actor."""
         actor, self._actor, self._reply = self._actor, None, None
         if actor is not None and self._cluster.is_there():
-            with contextlib.suppress(Exception):  # of a cluster that is ending
+            with contextlib.suppress(Exception):  # the cluster may be ending
                 self._cluster.ray.kill(actor)
 
     def join(self, seconds: float) -> None:
-        """It ends when it is killed."""
+        """Does nothing, because an actor ends only when it is killed."""
 
     def advice(self) -> str:
         """Advice for one that did not even start."""
@@ -358,7 +358,7 @@ class _ActorWorker(Worker):
         return f"no node had room: {self._cluster.resources(needs_of(self._options))}"
 
     def how_it_ended(self) -> str:
-        """How the actor ended, as Ray says."""
+        """A description of how the actor ended, from Ray."""
         if not self._host and not self._reason:
             return f"did not start within {START_TIMEOUT:g} s"
         where = f"on {self._host} " if self._host else ""
@@ -366,7 +366,7 @@ class _ActorWorker(Worker):
 
 
 def _reason(exc: Exception) -> str:
-    """Why an actor ended, as Ray says."""
+    """The reason why an actor ended, from Ray."""
     if (raised := getattr(exc, "cause", None)) is not None:
         return f"{type(raised).__name__}: {raised}"
     said = " ".join(str(exc).split())
@@ -374,5 +374,5 @@ def _reason(exc: Exception) -> str:
 
 
 def _fetch(stored: Any) -> Any:
-    """A function from the object store."""
+    """Fetches a function from the object store."""
     return pickle.loads(import_extra("ray", "ray").get(stored))

@@ -1,4 +1,4 @@
-"""The settings of an executor, and the environments that it is made of."""
+"""The settings of an executor, and the constructors of its environments."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ TIMEOUT = 300.0  # seconds
 
 
 class DifferentSpacesError(ValueError, RuntimeError):
-    """Environments whose spaces differ; to Gymnasium's vector environments a ``RuntimeError``."""
+    """The spaces of environments differ; a ``RuntimeError`` too, as in Gymnasium."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How the environments of an executor are stepped, and where.
+    """The settings of an executor, checked at construction.
 
     Made by keyword, and checked when it is made; `mtwrappers.vector.executors.Executor`
     describes each argument.
 
     Raises:
-        ValueError, TypeError: If one is none of those.
+        ValueError, TypeError: If an argument is not valid.
     """
 
     meta_batch_size: int
@@ -90,7 +90,7 @@ class Settings:
 
     @property
     def recovers(self) -> bool:
-        """Whether workers that are lost are replaced."""
+        """Whether lost workers are replaced."""
         return self.on_worker_failure == "recover"
 
 
@@ -99,10 +99,11 @@ def resolve_makers(
     meta_batch_size: int,
     envs_per_task: int,
 ) -> tuple[list[Maker], list[int] | None]:
-    """One constructor per environment, and, for copies of one, a seed for the first reset of each.
+    """Returns one constructor per environment, and for copies of one environment, first seeds.
 
-    Copies share its random state, so without different seeds their episodes would be the same. The
-    seeds follow from the environment's generator, or from entropy if it has none yet.
+    Copies share the environment's random state, so their episodes would be identical without
+    different seeds. The seeds follow from the environment's generator, or from entropy if it has
+    none yet.
     """
     n = meta_batch_size * envs_per_task
     seeds = None
@@ -112,8 +113,8 @@ def resolve_makers(
             data = cloudpickle.dumps(env)
         except Exception as exc:
             raise TypeError(
-                f"an environment must pickle to be given to an executor, {env} does not ({exc}); "
-                "give its constructor instead"
+                f"an environment must be picklable to be copied by an executor, {env} is not "
+                f"({exc}); pass its constructor instead"
             ) from exc
         makers = [functools.partial(cloudpickle.loads, data)] * n
         seeds = [seeding.child_seed(_seed_of(env), i) for i in range(n)]
@@ -140,8 +141,8 @@ def resolve_makers(
 
 
 def _seed_of(env: gymnasium.Env[Any, Any]) -> int:
-    """A seed from a copy of an environment's generator, which itself draws nothing."""
-    # Not `np_random`, which would make a generator where there is none.
+    """Draws a seed from a copy of an environment's generator, which is not advanced."""
+    # Not `np_random`, which would create a generator if there is none.
     rng = getattr(env.unwrapped, "_np_random", None)
     if not isinstance(rng, np.random.Generator):
         return seeding.fresh_seed()
@@ -149,7 +150,7 @@ def _seed_of(env: gymnasium.Env[Any, Any]) -> int:
 
 
 def check_autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
-    """The `AutoresetMode` of this name or value."""
+    """The `AutoresetMode` with this name or value."""
     for known in AutoresetMode:
         if isinstance(mode, (str, AutoresetMode)) and mode in (known, known.value, known.name):
             return known
@@ -176,8 +177,8 @@ def observation_spaces(
     """The observation space of a vector environment, and the one of a single environment.
 
     Args:
-        spaces: Of each environment. They must be equal if the mode is ``"same"``, and else have the
-            same shapes and dtypes.
+        spaces: The space of each environment. They must be equal if the mode is ``"same"``, and
+            otherwise have the same shapes and dtypes.
         mode: ``"same"``, ``"different"`` or both spaces.
     """
     single = spaces[0] if isinstance(mode, str) else mode[1]
@@ -199,7 +200,7 @@ def observation_spaces(
 
 
 def check_same_actions(spaces: Sequence[Space[Any]]) -> None:
-    """Refuses environments whose action spaces differ."""
+    """Raises `DifferentSpacesError` if action spaces differ."""
     for i, space in enumerate(spaces):
         if space != spaces[0]:
             _refuse(space, spaces[0], i, "action")

@@ -233,7 +233,7 @@ def _with_entry(space: Space[Any], key: str | None, box: Box) -> Any:
 def _normalized_space(
     space: Space[Any], below: Space[Any] | None, num_leading: int | None
 ) -> tuple[Box, int]:
-    """A space without bounds on its leading entries, and how many these are (by default all)."""
+    """Removes the bounds of leading entries, by default as many as ``below`` has; returns both."""
     box = require_floating_box(space, "normalized")
     size = box.shape[0]
     if num_leading is not None:

@@ -1,3 +1,3 @@
-"""Makes LeRobot find the environments of mtwrappers: it imports what has such a name."""
+"""Registers mtwrappers with LeRobot, which imports all modules named ``lerobot_env_*``."""
 
 import mtwrappers.adapters.lerobot  # noqa: F401

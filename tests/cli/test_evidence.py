@@ -87,7 +87,7 @@ def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
         (["rollout", "ML10", "--protocol", "metaworld-3.1"], "metaworld-3.1 is for "),
         (
             ["rollout", "--protocol", "metaworld-3.1", "--episodes", "2"],
-            "it has 50 episodes of each class, got 2",
+            "it has 50 episodes per class, got 2",
         ),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_dataset_does_not_decide_what_code_runs(capsys, tmp_path):
     spec = json.loads(metadata["env_spec"])
     capsys.readouterr()
     for changed, message in {
-        "CartPole-v1": "its environment cannot be made again: KeyError: 'CartPole-v1'",
+        "CartPole-v1": "its environment cannot be rebuilt: KeyError: 'CartPole-v1'",
         "mtwrappers/MT10-v0": "ValueError: its arguments are {",
         "mtwrappers/MultiEnv-v0": "ValueError: its arguments are {",
     }.items():
@@ -119,7 +119,7 @@ def test_a_dataset_does_not_decide_what_code_runs(capsys, tmp_path):
         ({"max_episode_steps": 10**12}, "max_episode_steps must be 500, got 1000000000000"),
         (
             {"kwargs": {**spec["kwargs"], "descriptions": "secret.json"}},
-            "no file is read that it names, got descriptions 'secret.json'",
+            "descriptions cannot name a file, got 'secret.json'",
         ),
         ({"kwargs": {**spec["kwargs"], "idle_steps": 9}}, "idle_steps must be at most 0, got 9"),
     ]:
@@ -296,7 +296,7 @@ def test_a_dataset_that_another_program_made_is_not_taken_for_complete(capsys, t
         (["record", "MT1"], "--out is required, or --resume; such as: mtwrappers record MT10 --o"),
         (["record", "--out", DATASET], "a benchmark is required; such as: mtwrappers record MT10"),
         (["record", "MT1", "--out", "tests/a-v0"], "a dataset must be minari:NAME or lerobot:NAME"),
-        (["record", "MT1", "--out", "minari:a b"], "a name for Minari must be such as metaworld/m"),
+        (["record", "MT1", "--out", "minari:a b"], "a name for Minari must look like metaworld/m"),
         (["record", "MT2", "--out", DATASET], "unknown benchmark 'MT2'; did you mean "),
         ([*ONE, "--task", "a-v3"], "unknown class 'a-v3' of MT1; did you mean "),
         ([*ONE, "--no-shadows"], "--no-shadows is for frames: add them with --size"),
@@ -311,7 +311,7 @@ def test_a_dataset_that_another_program_made_is_not_taken_for_complete(capsys, t
         (["record", "--resume", DATASET], f"there is no unfinished recording of {DATASET}"),
         (["record", "--resume", DATASET, "--out", "minari:b-v0"], f"--resume {DATASET} continues"),
         (["verify", DATASET], f"there is no dataset {DATASET} ("),
-        (["verify", DATASET, "--table"], f"{DATASET} is a dataset: all of it is replayed, wit"),
+        (["verify", DATASET, "--table"], f"{DATASET} is a dataset, which is replayed whole: le"),
     ],
 )
 def test_what_cannot_be_recorded_is_refused_and_leaves_nothing(

@@ -251,7 +251,7 @@ SETTING = partial(change, 0, "settings")
         (ACTIONS(to=npy(np.full((3, 4), np.nan))), "'actions' has actions that are NaN"),
         (ACTIONS(to=npy(np.zeros((3, 5)))), "3 actions cannot be of the shape (3, 5)"),
         (SETTING("evidence", to=False), "line 2 of "),
-        (lambda path: os.truncate(path, 2**40), "larger than the 4,294,967,296 bytes that are"),
+        (lambda path: os.truncate(path, 2**40), "larger than the limit of 4,294,967,296 bytes"),
         (lambda path: (path.unlink(), path.mkdir()), "unfinished.jsonl: "),
         (lambda path: (path.unlink(), os.mkfifo(path)), "unfinished.jsonl: not a regular file"),
         (lambda path: (path.unlink(), path.symlink_to("/dev/zero")), "not a regular file"),

@@ -157,7 +157,7 @@ def test_arguments_of_the_other_form_and_none_are_refused():
         TypeError, match=r"make_vec of CW20 takes no 'steps_per_tsk'.*steps_per_task"
     ):
         make_vec("CW20", steps_per_tsk=2)
-    with pytest.raises(ValueError, match="a step for each of 3 environments at least, got 2"):
+    with pytest.raises(ValueError, match="at least 3 steps, one per environment, got 2"):
         make_vec("CW10", 3, steps_per_task=2)
 
 

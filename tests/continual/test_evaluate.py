@@ -219,7 +219,7 @@ def test_the_picture_has_a_curve_for_each_phase(tmp_path):
     ("change", "message"),
     [
         ({"points": [0, 5, 5, 15, 20, 25, 30]}, "points must be ascending steps, got (0, 5, 5"),
-        ({"ends": [10, 20]}, "expected an end of each of ('a', 'b', 'c'), got (10, 20)"),
+        ({"ends": [10, 20]}, "expected one end per phase of ('a', 'b', 'c'), got (10, 20)"),
         ({"scores": RUNS[0]}, "scores must be of shape (runs, 7 points, 3 phases), got (7, 3)"),
         ({"scores": np.full((1, 7, 3), np.nan)}, "scores must be finite"),
         (

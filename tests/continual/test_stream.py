@@ -301,7 +301,7 @@ def test_after_a_boundary_a_reset_is_due():
     env.reset(seed=0)
     env.step(0)
     env.step(0)
-    with pytest.raises(ResetNeeded, match="phase 1 goes on with step 2"):
+    with pytest.raises(ResetNeeded, match="phase 1 continues with step 2"):
         env.step(0)
 
 
@@ -702,7 +702,7 @@ def test_what_is_no_shared_stream_is_refused():
     makers = [partial(flat, [("a", 4)], at_end=at_end) for at_end in ("stay", "raise")]
     with pytest.raises(ValueError, match="got at_end stay in environment 0 and raise in environ"):
         VectorTaskStream(MetaIterativeEnvExecutor(makers, 2))
-    with pytest.raises(ValueError, match="a step for each of 3 environments at least, got 2 for"):
+    with pytest.raises(ValueError, match="at least 3 steps, one per environment, got 2 for"):
         side_by_side([("a", 4), ("b", 2)], 3)
 
 

@@ -136,7 +136,7 @@ class Wanders(ScriptedEnv):
 
 def test_an_environment_that_moves_on_its_own_is_refused():
     envs = MetaIterativeEnvExecutor(Wanders, 2)
-    with pytest.raises(ValueError, match="0 was on task 'a' and its reset switched to 'b'"):
+    with pytest.raises(ValueError, match="0 was on task 'a', but its reset switched to 'b'"):
         evaluate(ones, envs, 2)
 
 

@@ -81,7 +81,7 @@ def test_actions_that_change_their_dtype_are_refused(tmp_path):
         late = observations[0, 0] > 1
         return np.zeros((1, 2), np.float64 if late else np.float32)
 
-    with pytest.raises(ValueError, match="one dtype throughout, got float32 and then float64"):
+    with pytest.raises(ValueError, match="keep their dtype, got float32 and then float64"):
         evaluate(policy, scripted([{}]), 1, evidence=tmp_path / "r.npz")
     assert os.listdir(tmp_path) == []  # no episode had ended
 
@@ -192,9 +192,9 @@ BOMB = _zip(("a/0.npy", bytes(2**20)))
         (_zip(("a/0.txt", GOOD)), "'a/0.txt' is not an array"),
         (
             _zip(("a/0.npy", GOOD), ("a/1.npy", GOOD)).replace(b"a/1", b"a/0"),
-            "'a/0.npy' is not an array, or is there tw",
+            "'a/0.npy' is not an array, or occurs twice",
         ),
-        (_zip(("a/0.npy", GOOD), method=zipfile.ZIP_LZMA), "compressed with another method"),
+        (_zip(("a/0.npy", GOOD), method=zipfile.ZIP_LZMA), "compressed by another method"),
         (_zip(("a/0.npy", GOOD[:-4])), "does not match its shape"),
         (_zip(("a/0.npy", GOOD.replace(b"(3, 4)", b"(9, 9)"))), "does not match its"),
         (_zip(("a/0.npy", _npy(np.array([None]), allow_pickle=True))), "must be a plain array"),
@@ -221,7 +221,7 @@ def test_what_is_no_file_is_refused(tmp_path, monkeypatch):
         evaluate(drawn, scripted([{}]), 1, evidence=tmp_path / "pipe")
     monkeypatch.setattr(evidence, "MAX_FILE", 10)
     (tmp_path / "r.npz").write_bytes(_zip(("a/0.npy", GOOD)))
-    with pytest.raises(OSError, match="larger than the 10 bytes"):
+    with pytest.raises(OSError, match="larger than the limit of 10 bytes"):
         read_evidence(tmp_path / "r.npz")
 
 

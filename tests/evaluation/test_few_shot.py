@@ -220,4 +220,4 @@ def test_the_result_prints_saves_and_plots(tmp_path):
     assert [step["overall"]["mean"]["success_once"]["value"] for step in curve] == [0, 0, 1]
     assert isinstance(result.adaptation, EvaluationResult)
     result.plot(tmp_path / "few.png", "Title")
-    assert imageio.imread(tmp_path / "few.png").shape[:2] == (540, 960)
+    assert imageio.imread(tmp_path / "few.png").shape[:2] == (760, 960)

@@ -124,7 +124,7 @@ def test_references_that_were_measured_in_another_way_are_refused():
 @pytest.mark.parametrize(
     ("ranges", "error", "message"),
     [
-        ({"run": (0, 1)}, ValueError, "'hop' has none; got those of .*'run'"),
+        ({"run": (0, 1)}, ValueError, "'hop' has none; got ranges of .*'run'"),
         ({"hop": (1, 1)}, ValueError, r"'hop' must be finite with low < high, got \(1, 1\)"),
         ({"hop": (2, 1)}, ValueError, r"low < high, got \(2, 1\)"),
         ({"hop": (0, np.inf)}, ValueError, r"low < high, got \(0, inf\)"),

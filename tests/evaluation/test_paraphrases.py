@@ -73,7 +73,7 @@ def test_tables_of_strangers_are_checked(table, message):
 def test_a_table_is_for_frames_and_needs_each_class():
     with pytest.raises(ValueError, match="descriptions are for frames, got"):
         dataclasses.replace(MINE.with_states(), descriptions=TABLE)
-    with pytest.raises(ValueError, match=r"each of the 1 classes, and lack \['reach-v3'\]"):
+    with pytest.raises(ValueError, match=r"each of the 1 classes, but lack \['reach-v3'\]"):
         dataclasses.replace(MINE, descriptions=FROZEN[:1]).make_vec(frames=True)
 
 

@@ -117,7 +117,7 @@ def test_every_field_counts_in_the_digest():
             "5 idle steps leave none of 5 steps",
         ),
         ({"camera_name": "corner"}, "observation='state' and camera_name='corner' do not go"),
-        ({"depth": True}, "depth is observed beside frames, got observation='state'"),
+        ({"depth": True}, "depth needs frames, got observation='state'"),
         ({**SEEN_FIELDS, "camera_name": ["corner"] * 2}, "none twice, got .'corner', 'corner'"),
         ({"observation": "pixels"}, "observation='pixels' and camera_name=None do not go together"),
         (
@@ -126,7 +126,7 @@ def test_every_field_counts_in_the_digest():
         ),
         ({**SEEN_FIELDS, "variation": "lights"}, "got 'lights'; did you mean 'light'"),
         ({"variation": "light"}, "variation is for frames, got 'light' with states"),
-        ({**SEEN_FIELDS, "descriptions": None}, "needs descriptions: whose sentences it is"),
+        ({**SEEN_FIELDS, "descriptions": None}, "needs descriptions, got None"),
         ({"speed": 3}, "unexpected keyword argument 'speed'"),
         ({"name": "rlinf"}, "rlinf has version='a3816b59', got '3.1.1': give a variant another"),
         ({"digest": "0"}, "the digest of small is .*, got '0'"),

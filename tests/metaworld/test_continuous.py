@@ -352,7 +352,7 @@ def test_set_tasks_have_new_goals_and_play_them_in_another_process():
     assert again.sample_tasks(3) == then
     again.seed_tasks(2)
     assert again.sample_tasks(6) == tasks
-    with pytest.raises(ValueError, match="goals that are a list, got continuous"):
+    with pytest.raises(ValueError, match="goals from a list, got a continuous distribution"):
         MetaWorldSetTaskEnv("CustomMT", train_classes=PAIR, num_goals=1).set_state(state)
 
 

@@ -98,7 +98,7 @@ def test_a_table_is_data_wherever_it_comes_from(tmp_path):
         (7, "got 7"),
         ({"reach-v9": "x"}, r"such as 'reach-v3', got one of 'reach-v9' \(did you mean 'reach-v3'"),
         ({3: "x"}, "got one of '3'"),
-        ({"reach-v3": "x"}, r"must have each of the 2 classes, and lack \['push-v3'\]"),
+        ({"reach-v3": "x"}, r"must have each of the 2 classes, but lack \['push-v3'\]"),
         ({**TABLE, "push-v3": []}, r"of 'push-v3' must be .* list of 1 to 200, got 0 of them"),
         ({**TABLE, "push-v3": ["a"] * 201}, "got 201 of them"),
         ({**TABLE, "push-v3": None}, "list of 1 to 200, got None"),

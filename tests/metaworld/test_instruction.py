@@ -114,8 +114,8 @@ def test_a_stream_of_tasks_has_it_too():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"task_encoding": "dict"}, "instruction=True goes without task_encoding='dict'"),
-        ({"recurrent_info_in_obs": True}, "instruction=True goes without recurrent_info_in_obs=T"),
+        ({"task_encoding": "dict"}, "cannot be combined with task_encoding='dict'"),
+        ({"recurrent_info_in_obs": True}, "cannot be combined with recurrent_info_in_obs=T"),
         ({"instruction": 1}, "instruction must be True or False, got 1"),
     ],
 )

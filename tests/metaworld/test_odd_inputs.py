@@ -53,9 +53,9 @@ make("MT1", num_goals=2, recurrent_info_in_obs="no") -> TypeError: recurrent_inf
 make("MT1", num_goals=2, normalize_observations="no") -> TypeError: normalize_observations ...'no'
 make("MT1", normalize_reward_in_recurrent_info=0) -> TypeError: normalize_reward_in_recurr...got 0
 make("MT1", reward_alpha=NAN) -> ValueError: reward_alpha must be in [0, 1], got nan
-mt.reset(options={"Task_state": 1}) -> ValueError: MetaWorldMTEnv knows ...got ['Task_state']
+mt.reset(options={"Task_state": 1}) -> ValueError: MetaWorldMTEnv takes ...got ['Task_state']
 mt.reset(options={"resample_task": "no"}) -> TypeError: options['resample_task'] must be ...got 'no'
-mt.reset(options={"task": 3}) -> ValueError: MetaWorldMTEnv knows ...got ['task']
+mt.reset(options={"task": 3}) -> ValueError: MetaWorldMTEnv takes ...got ['task']
 mt.reset(options="x") -> TypeError: options of MetaWorldMTEnv must be a dict, got 'x'
 mt.reset(seed=1.0) -> TypeError: a seed must be an integer, got 1.0
 do(mt, "reset()", "step(np.zeros(3))") -> ValueError: reach-v3: ...shape (4,), got (3,)
@@ -122,7 +122,7 @@ MetaWorldSetTaskEnv("MT1").sample_tasks(-1) -> ValueError: n_tasks must be zero 
 MetaWorldSetTaskEnv("MT1", add_env_onehot="no") -> TypeError: add_env_onehot must be ...got 'no'
 MetaWorldSetTaskEnv("MT1", wrapper="no") -> TypeError: wrapper must be callable, got 'no'
 MetaWorldSetTaskEnv("MT1").sample_tasks(1, "no") -> TypeError: with_replacement must be ...got 'no'
-MetaWorldSetTaskEnv("MT1").reset(options={"Task": 1}) -> ValueError: ...knows ['task'] ...['Task']
+MetaWorldSetTaskEnv("MT1").reset(options={"Task": 1}) -> ValueError: ...['task'], ...['Task']
 MetaWorldTaskSampler("MT1", "train").sample(1, "no") -> TypeError: with_replacement must be ...'no'
 MetaWorldSetTaskEnv().reset() -> ResetNeeded: no task was set: call set_task(task) before reset()
 MetaWorldSetTaskEnv("MT10", "test") -> ValueError: MT10 has no test tasks

@@ -203,7 +203,7 @@ def test_a_killed_worker_and_a_checkpoint_change_no_image(tmp_path):
         ({"camera_name": []}, r"at least one name, and none twice, got \[\]"),
         ({"camera_name": ["corner"] * 2}, r"and none twice, got \['corner', 'corner'\]"),
         ({"camera_name": ["corner"], "camera_id": 1}, "camera_name or camera_id, not both"),
-        ({"cameras": {"mine": MINE}}, "camera_name must have each .*, got None without 'mine'"),
+        ({"cameras": {"mine": MINE}}, "camera_name must contain each .*, got None without 'mine'"),
         ({"cameras": [MINE]}, "cameras must be a dict"),
         ({"cameras": {3: MINE}}, r"the names in cameras must be strings, .* got 3"),
         ({"cameras": {"mine": [1]}}, r"cameras\['mine'\] must be a dict, got \[1\]"),
@@ -227,7 +227,7 @@ def test_what_is_no_camera_is_refused(settings, message):
             {"camera_name": ["corner"], "cameras": {"corner": MINE}},
             "the names in cameras must differ from topview, .*, got 'corner'",
         ),
-        ({"observation": "state", "depth": True}, "beside frames, got observation='state'"),
+        ({"observation": "state", "depth": True}, "need frames, got observation='state'"),
     ],
 )
 def test_what_does_not_go_together_is_refused(look, message):

@@ -168,10 +168,10 @@ def test_rewards_are_scaled_per_task_as_with_states():
     ("kwargs", "message"),
     [
         ({"observation": "pixel"}, "observation must be 'state', 'pixels', .* got 'pixel'"),
-        ({"task_encoding": "dict"}, "observation='pixels' goes without task_encoding='dict'"),
+        ({"task_encoding": "dict"}, "'pixels' cannot be combined with task_encoding='dict'"),
         (
             {"recurrent_info_in_obs": True, "normalize_observations": True},
-            "without recurrent_info_in_obs=True and normalize_observations=True",
+            "with recurrent_info_in_obs=True and normalize_observations=True",
         ),
         ({"render_mode": "depth_array"}, "needs render_mode='rgb_array', got 'depth_array'"),
     ],

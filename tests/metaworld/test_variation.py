@@ -42,7 +42,7 @@ def test_a_variation_has_one_canonical_form(given, canonical):
     [
         ("light,ligth", ValueError, r"light, camera, table, objects, .* 'ligth' .* mean 'light'\?"),
         ("cameras", ValueError, "got 'cameras'; did you mean 'camera'"),
-        ("", ValueError, "must be some of light, camera, table, objects, .* between, got ''$"),
+        ("", ValueError, "must be some of light, camera, table, objects, .* commas, got ''$"),
         ("light,", ValueError, "got '' in 'light,'"),
         (["light"], TypeError, r"variation must be a string, got \['light'\]"),
         (True, TypeError, "variation must be a string, got True"),

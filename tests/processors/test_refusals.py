@@ -103,7 +103,7 @@ def test_a_task_may_have_any_name(processor_type, changes):
         ({}, "paths of at least one task, or a list with an entry for each task, got none"),
         ([], "paths of at least one task, or a list with an entry for each task, got none"),
         (3, "paths of at least one task, or a list with an entry for each task, got int"),
-        ([two()], "got a list of paths: SampleProcessor and DiceSampleProcessor take those of one"),
+        ([two()], "got a list of paths: SampleProcessor and DiceSampleProcessor take one task"),
         ([[two()], [3]], "path 0 of paths of task 1 must be a dict, got 3"),
     ],
 )

@@ -270,11 +270,11 @@ ask(ZEROS((6, 2, 2))) -> ValueError: action_chunk=3 executes 3 actions of each c
 ask(ZEROS((6, 2))) -> ValueError: action_chunk=3 expects chunks of shape (n, H, 2) with H >= 3 from the policy, got (6, 2): it returns one action for each row, so leave action_chunk out
 ask(ZEROS(6), shape=()) -> ValueError: action_chunk=3 expects chunks of shape (n, H) with H >= 3 from the policy, got (6,): it returns one action
 ask(ZEROS((6, 4, 5))) -> ValueError: action_chunk=3 expects chunks of shape (n, H, 2) ...got (6, 4, 5): return a chunk for each row
-ask(ZEROS((1, 4, 2))) -> ValueError: expected actions whose shape begins with (6,) from the policy, got (1, 4, 2)
-ask(ZEROS((4, 2))) -> ValueError: expected actions whose shape begins with (6,) from the policy, got (4, 2)
+ask(ZEROS((1, 4, 2))) -> ValueError: expected actions of shape (6,) and more from the policy, got (1, 4, 2)
+ask(ZEROS((4, 2))) -> ValueError: expected actions of shape (6,) and more from the policy, got (4, 2)
 ask(ZEROS((2, 3, 2)), get_actions=True) -> ValueError: ...of shape (M, K, H, 2) with H >= 3 from the policy, got (2, 3, 2): it returns one action for each row
 ask(ZEROS((2, 3, 1, 2)), get_actions=True) -> ValueError: ...chunks of 1, shape (2, 3, 1, 2): pass action_chunk=1 or less
-ask(ZEROS((6, 8, 2)), None) -> ValueError: expected actions of shape (6, 2) from the policy, got (6, 8, 2): if these are chunks of 8 actions, pass action_chunk=K (at the command line --action-chunk K; 1 to 8): how many of each are executed
+ask(ZEROS((6, 8, 2)), None) -> ValueError: expected actions of shape (6, 2) from the policy, got (6, 8, 2): if these are chunks of 8 actions, pass action_chunk=K (at the command line --action-chunk K; 1 to 8), the number of actions to execute
 ask(ZEROS((2, 3, 8, 2)), None, get_actions=True) -> ValueError: expected actions of shape (2, 3, 2) from the policy, got (2, 3, 8, 2): if these are chunks
 ask(ZEROS((6, 3, 2)), 0) -> ValueError: action_chunk must be
 ask(ZEROS((6, 3, 2)), True) -> ...Error: action_chunk must be

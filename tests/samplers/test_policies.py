@@ -176,7 +176,7 @@ PolicyCaller(Scripted, 2, 3) -> TypeError: a policy must have get_actions(...) o
 ask(np.zeros((2, 2, 2))) -> ValueError: ...of shape (2, 3) and more ..., got (2, 2, 2)
 ask([ACTIONS[0], ACTIONS[1][:2]]) -> ValueError: actions must be ...rows of one shape, got list
 ask(None) -> ValueError: ...got ()
-called(0.0) -> ValueError: expected actions whose shape begins with (6,) from the policy, got ()
+called(0.0) -> ValueError: expected actions of shape (6,) and more from the policy, got ()
 called(np.zeros((5, 2))) -> ValueError: expected actions of shape (6,) and ..., got (5, 2)
 called([[0], [1, 2]] * 3) -> ValueError: ...an array with rows of one shape, got list
 called((ACTED, None)) -> TypeError: ...tuple (actions, state): ...predict(obs)[0], or ...get_actions

@@ -178,7 +178,7 @@ def test_in_a_mixed_set_the_environments_without_sentences_are_named_and_names_a
         return np.zeros((2, 1))
 
     with closing(envs):
-        with pytest.raises(ValueError, match=r"none of environments 0, 1: they have no attribute"):
+        with pytest.raises(ValueError, match=r"0, 1 have none: they have no attribute"):
             evaluate(lambda obs, descriptions: np.zeros((2, 1)), envs, 1, max_episode_steps=2)
         evaluate(notes, envs, 1, max_episode_steps=1)
     assert seen == [["Pendulum-v1", "MountainCarContinuous-v0"]]
@@ -266,7 +266,7 @@ def test_meta_learning_hides_names_and_sentences_unless_they_are_asked_for():
 
     asks.begin_trial = lambda: None
     kwargs = {"env_name": "reach-v3", "max_episode_steps": 2, "num_goals": 2}
-    hidden = r"the policy asks for {}, and environments 0 hide their tasks: .*descriptions="
+    hidden = r"the policy takes {}, but environments 0 hide their tasks: .*descriptions="
     with closing(gymnasium.make_vec("mtwrappers/ML1-train-v0", **kwargs)) as envs:
         for policy, what in ((Asks(), "task_names"), (asks, "descriptions")):
             with pytest.raises(ValueError, match=hidden.format(what)):

@@ -147,7 +147,7 @@ def test_gymnasium_counts_returns_and_lengths_around_it():
             [CountingEnv, CountingEnv()],
             {},
             TypeError,
-            "; give a function that makes it",
+            "; pass a function that makes it",
         ),
         (
             counting_makers(2),

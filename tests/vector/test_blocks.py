@@ -224,6 +224,6 @@ def test_only_functions_that_pickle_go_to_workers():
     with closing(counting(MetaParallelEnvExecutor, workers=2)) as envs:
         envs.reset()
         held = threading.Lock()
-        with pytest.raises(TypeError, match=r"a function must pickle .*does not \("):
+        with pytest.raises(TypeError, match=r"a function must be picklable .*is not \("):
             envs.map_blocks(lambda envs, rows: held)
         envs.step(np.zeros(4, np.int64))  # nothing has happened

@@ -18,7 +18,7 @@ executor(counting(3), 2) -> ValueError: expected 2 constructors (one per task) o
 executor(gymnasium.Env, 2) -> TypeError: environment 0 must have an observation_space, <
 executor([CountingEnv, 7], 2) -> TypeError: the constructor of environment 1 must be callable, got 7
 executor([CountingEnv, lambda: 3], 2) -> TypeError: the constructor of environment 1 must ...got 3
-executor(Odd(info={"lock": threading.Lock()}), 2) -> TypeError: an environment must pickle to be giv
+executor(Odd(info={"lock": threading.Lock()}), 2) -> TypeError: an environment must be picklable to
 executor([CountingEnv, partial(CountingEnv, obs_size=3)], 2) -> DifferentSpacesError: environ
 executor([CountingEnv, partial(CountingEnv, num_actions=5)], 2) -> DifferentSpacesError: environ
 executor(CountingEnv, 0) -> ValueError: meta_batch_size must be a positive integer, got 0
@@ -59,7 +59,7 @@ envs.reset(options={"reset_mask": np.zeros(2, bool)}) -> ValueError: ...at least
 envs.reset(options={"env_options": {}}) -> ValueError: env_options must be a list with 2 ..., got {}
 envs.reset(options={"env_options": [{}]}) -> ValueError: ...with 2 dicts or None, got [{}]
 envs.reset(options={"env_options": [{}, 3]}) -> TypeError: env_options of environment 1 ...got 3
-envs.reset(options={"envs_options": []}) -> ValueError: ...knows ['env_options', 'reset_mask'] ...
+envs.reset(options={"envs_options": []}) -> ValueError: ...['env_options', 'reset_mask'], got...
 envs.set_tasks([]) -> ValueError: expected 2 tasks, one for each group of 1 environments, got 0
 envs.set_tasks([1, 2, 3]) -> ValueError: expected 2 tasks, one for each group of 1 ..., got 3
 envs.set_tasks("ab") -> ValueError: expected 2 tasks, ... got 'ab'

@@ -157,8 +157,8 @@ def test_a_forked_process_cannot_use_the_executor_and_its_close_ends_nothing():
         os.waitpid(pid, 0)
         said = os.read(here, 1000).decode()
         assert said == (
-            f"this MetaParallelEnvExecutor belongs to process {os.getpid()}, from which this one "
-            "was forked; make another one here"
+            f"this MetaParallelEnvExecutor belongs to process {os.getpid()}, and cannot be used "
+            "in a fork of it; make another one here"
         )
         os.close(here)
         os.close(there)

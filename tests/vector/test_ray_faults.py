@@ -209,7 +209,7 @@ def test_no_room_for_a_replacement_is_an_error(monkeypatch):
     os.kill(pids[2], signal.SIGKILL)
     message = (
         r"worker 1 did not start within 3 s, with environments 2 to 3 of tasks \[1\].*; no node "
-        r"had room: a worker needs 1 CPU, and the Ray cluster has 4 CPU \([01] free\); all"
+        r"had room: a worker needs 1 CPU, but the Ray cluster has 4 CPU \([01] free\); all"
     )
     with pytest.raises(WorkerDiedError, match=message):
         envs.step(NO_ACTIONS)
@@ -223,7 +223,7 @@ def test_no_room_for_a_replacement_is_an_error(monkeypatch):
     [
         (
             {"workers": 5},
-            r"5 workers do not fit: a worker needs 1 CPU, and the Ray cluster has 4 CPU \(. free\)"
+            r"5 workers do not fit: a worker needs 1 CPU, but the Ray cluster has 4 CPU \(. free\)"
             ", room for 4",
         ),
         (

@@ -67,7 +67,7 @@ class Uneven(CountingEnv):
 def test_infos_that_do_not_go_together_are_named(executor):
     makers = [partial(Uneven, first=2), partial(Uneven, first=3)]
     with closing(executor(makers, 2)) as envs:
-        message = "the info 'shape' of environment 1 does not go with the others: "
+        message = "the info 'shape' of environment 1 does not fit the others: "
         with pytest.raises(ValueError, match=message):
             envs.reset(seed=0)
 

@@ -1,1 +1,1 @@
-"""Meta-World's classes with the same bits, in less than half the time."""
+"""Faster versions of Meta-World's classes with bit-identical results."""

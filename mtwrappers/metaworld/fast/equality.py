@@ -1,4 +1,4 @@
-"""The comparison of the fast classes with upstream's, bit for bit: ``mtwrappers verify-fast``."""
+"""Compares the fast classes with upstream's bit for bit, for ``mtwrappers verify-fast``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mtwrappers.metaworld.fast.known_good import fast_class
 from mtwrappers.metaworld.upstream import all_classes
 
 Policy: TypeAlias = Callable[[Any, Any], NDArray[np.float32]]
-# How much to compare: tasks per class, and steps per episode.
+# The extent of a comparison: tasks per class, and steps per episode.
 QUICK, FULL = (1, 40), (3, 500)
 
 
@@ -32,7 +32,7 @@ def compare_classes(
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_at_ctrl_c) as pool:
         others = active_children()
         try:
-            with after_start():  # so that no worker prints where it was at Ctrl-C
+            with after_start():  # so that no worker prints a traceback at Ctrl-C
                 futures = {pool.submit(first_difference, name, *extent): name for name in names}
             for future in as_completed(futures):
                 yield futures[future], future.result()
@@ -49,14 +49,14 @@ def _end_at_ctrl_c() -> None:
 
 
 def first_difference(name: str, num_tasks: int, steps: int) -> str | None:
-    """Where a fast class first differs from upstream's, or ``None``."""
+    """The first difference of a fast class from upstream's, or ``None``."""
     cls = all_classes()[name]
     for version, benchmark in product(("v2", "v1"), ("MT1", "ML1")):  # the latter hides the goal
         tasks = make_benchmark(benchmark, env_name=name, num_goals=num_tasks).train_tasks
         stock = cls(reward_function_version=version)
         fast = fast_class(cls)(reward_function_version=version)
-        # Every task twice: its first reset runs upstream's code, its later one a snapshot, for
-        # which a tenth of the steps is enough.
+        # Every task is run twice: the first reset runs upstream's code, the later one restores a
+        # snapshot, for which a tenth of the steps is enough.
         for turn, policy in enumerate(("expert", "random") * 2):
             n = steps if turn < 2 else steps // 10
             for k, task in enumerate(tasks):
@@ -102,7 +102,7 @@ def _named(returned: Any) -> dict[str, Any]:
 
 
 def _bits(value: Any) -> tuple[str, bytes]:
-    # Numbers of any kind are equal where their values are; arrays only of one dtype.
+    # Scalars are compared by value, arrays also by dtype.
     array = np.asarray(value) if isinstance(value, np.ndarray) else np.float64(value)
     return str(array.dtype), array.tobytes()
 

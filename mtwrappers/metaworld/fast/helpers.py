@@ -1,7 +1,7 @@
-"""Twins of the helper functions in Meta-World's reward code, for the small inputs that occur there.
+"""Faster twins of the helper functions in Meta-World's reward code, for its small inputs.
 
-Each gives the bits of its original for the inputs that it takes, and hands anything else to the
-original. `exact` compares them; a machine on which one differs gets the originals.
+Each twin is bit-identical to its original for the inputs that it handles, and passes all others to
+the original. `exact` compares them; if one differs on a machine, the originals are used there.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def tolerance(
     sigmoid: str = "gaussian",
     value_at_margin: float = _DEFAULT,
 ) -> Any:
-    """``reward_utils.tolerance`` of one number, for the two sigmoids and the value that occur."""
+    """``reward_utils.tolerance`` of one number, for the two sigmoids in use."""
     kind, margin_kind = type(x), type(margin)
     if (
         (kind is float or kind is _float64)
@@ -77,7 +77,7 @@ def tolerance(
 
 
 class _Quaternion:
-    """The rotation that `Rotation.from_matrix` returns here."""
+    """A substitute for the result of `Rotation.from_matrix`."""
 
     __slots__ = ("_matrix",)
 
@@ -93,7 +93,7 @@ def matrix_to_quaternion(matrix: NDArray[Any]) -> NDArray[np.float64]:
 
     SciPy's algorithm: the largest of the diagonal and the trace decides which component comes
     first (Markley 2008, "Unit quaternion from rotation matrix"). A matrix that SciPy might
-    orthogonalise first is handed to it.
+    orthogonalise is passed to SciPy.
     """
     if type(matrix) is not _ndarray or matrix.dtype != _FLOAT64 or matrix.shape != (3, 3):
         return np.asarray(_from_matrix(matrix).as_quat())
@@ -101,7 +101,7 @@ def matrix_to_quaternion(matrix: NDArray[Any]) -> NDArray[np.float64]:
     ab, ac, bc = a * d + b * e + c * f, a * g + b * h + c * i, d * g + e * h + f * i
     aa, bb, cc = a * a + b * b + c * c, d * d + e * e + f * f, g * g + h * h + i * i
     det = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
-    # Far inside SciPy's own limits (1e-12 beside the diagonal, 1e-5 on it).
+    # Far inside SciPy's own limits (1e-12 off the diagonal, 1e-5 on it).
     if not (
         -1e-13 < ab < 1e-13
         and -1e-13 < ac < 1e-13
@@ -126,14 +126,14 @@ def matrix_to_quaternion(matrix: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def twin_of(module: ModuleType, **replaced: Any) -> ModuleType:
-    """A module with the contents of ``module``, but for some names."""
+    """A module with the contents of ``module``, except for some names."""
     twin = ModuleType(module.__name__)
     twin.__dict__.update({**vars(module), **replaced})
     return twin
 
 
 def fast_globals() -> dict[str, Any]:
-    """The global names that the copies of Meta-World's functions get."""
+    """The global names for the copies of Meta-World's functions."""
     return {
         "np": twin_of(np, linalg=twin_of(np.linalg, norm=norm)),
         "reward_utils": twin_of(reward_utils, tolerance=tolerance),

@@ -1,4 +1,4 @@
-"""On which versions the fast classes are known to give upstream's bits."""
+"""The versions for which the fast classes are verified to be bit-identical to upstream's."""
 
 from __future__ import annotations
 
@@ -11,32 +11,31 @@ from mtwrappers.metaworld.upstream import classes_by_name, is_upstream, metaworl
 
 Fast: TypeAlias = Literal["auto"] | bool
 
-# (metaworld, mujoco) on which `mtwrappers verify-fast --full` said yes.
+# (metaworld, mujoco) for which `mtwrappers verify-fast --full` succeeded.
 VERIFIED = frozenset({("3.1.1", "3.3.0")})
 
 
 def fast_class(cls: Any) -> type[Any]:
-    """The fast subclass of one of Meta-World's classes: the same bits in less than half the time.
+    """Returns the fast subclass of one of Meta-World's classes, bit-identical and twice as fast.
 
-    It keeps Meta-World's reward and reset code, and replaces what surrounds it. Observations,
+    It keeps Meta-World's reward and reset code, and replaces the code around it. Observations,
     rewards, flags, infos and the simulation's integration state equal those of ``cls``. No module
-    of Meta-World, Gymnasium, NumPy or SciPy is changed by it.
+    of Meta-World, Gymnasium, NumPy or SciPy is changed.
 
-    What a reset to a task leaves is kept as a snapshot (10 kB per task, 30 kB for a few classes;
-    at most 1024 per environment). Once anything on which resets depend was edited, in
-    the model or among the environment's attributes, the next reset is run in full. Of the model,
-    these are its options, what bodies, joints, geoms, sites, constraints and actuators are made of,
-    and the vertices of meshes that touch something; not colours, textures, cameras and lights.
-    Do not edit other tables of a mesh (its hull, faces, polygons): write its vertices, or compile
-    another model.
+    The result of a reset to a task is kept as a snapshot (10 kB per task, 30 kB for a few classes;
+    at most 1024 per environment). After an edit of anything that resets depend on, in the model or
+    the environment's attributes, the next reset is run in full. In the model, these are its
+    options, the fields of bodies, joints, geoms, sites, constraints and actuators, and the vertices
+    of meshes that touch something; not colours, textures, cameras and lights. Do not edit other
+    tables of a mesh (its hull, faces, polygons): edit its vertices, or compile another model.
 
     Args:
-        cls: A Sawyer class, or the name of one, such as ``"reach-v3"``. A class of your own is
-            returned as it is, and so is a fast one: only Meta-World's code is known well enough.
+        cls: A Sawyer class, or the name of one, such as ``"reach-v3"``. A custom class is returned
+            unchanged, and so is a fast one: only Meta-World's own code is verified.
 
     Raises:
         ValueError: If there is no class of that name.
-        TypeError: If ``cls`` is no Sawyer class.
+        TypeError: If ``cls`` is not a Sawyer class.
         DependencyNotInstalled: If Meta-World is not installed.
 
     >>> from mtwrappers.metaworld import fast_class
@@ -62,7 +61,7 @@ def fast_class(cls: Any) -> type[Any]:
 
 
 def class_to_build(cls: type[Any], fast: Fast) -> type[Any]:
-    """``cls`` or its fast subclass, which ``"auto"`` takes where it is verified."""
+    """``cls`` or its fast subclass, which ``"auto"`` uses if it is verified."""
     if fast == "auto" and is_upstream(cls):
         reason = why_not_verified()
         fast = reason is None
@@ -77,7 +76,7 @@ def class_to_build(cls: type[Any], fast: Fast) -> type[Any]:
 
 @functools.cache
 def why_not_verified() -> str | None:
-    """Why the fast classes are not to be trusted here, or ``None`` if they are."""
+    """The reason why the fast classes are not verified here, or ``None`` if they are."""
     installed = version("metaworld"), version("mujoco")
     if installed not in VERIFIED:
         known = ", ".join(f"metaworld {a} with mujoco {b}" for a, b in sorted(VERIFIED))

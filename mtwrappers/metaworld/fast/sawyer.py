@@ -1,9 +1,9 @@
-"""Fast classes: copies of a Sawyer class's own functions over a fast base.
+"""Fast classes: copies of a Sawyer class's own functions on a fast base class.
 
-The base stands between the class and `SawyerXYZEnv`. It does what that does, on the same data, with
-everything looked up once. Each method says which of upstream's it replaces; where nothing is said,
-the numbers are computed by the same operations in the same order. What gains less than two per cent
-of a step is upstream's own.
+The base is between the class and `SawyerXYZEnv` in the method resolution order. It does the same on
+the same data, with all lookups done once. Unless a method's docstring says otherwise, it computes
+the same operations in the same order as upstream's. Methods whose replacement would save less than
+two per cent of a step are upstream's own.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ class Views:
         self.pads = model.geom("leftpad_geom").id, model.geom("rightpad_geom").id
 
 
-# By the path of a model: as compiled, for as long as an environment has a copy of it.
+# Compiled models by path, kept as long as an environment has a copy.
 _shared: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 _compiled: set[str] = set()
 
 
 def compiled_model(path: str) -> tuple[Any, Any]:
-    """A freshly compiled model, and what its environment must hold for the next to be quicker.
+    """A model as compiled, and the shared model that its environment must hold for later copies.
 
-    Compiling takes 120 ms and copying 9 ms, but a model that is kept to be copied takes 21 MB. So
-    the first environment of a class has its model alone; from the second on, all have copies of
-    one that nobody else sees.
+    Compiling takes 120 ms and copying 9 ms, but a model that is kept for copying takes 21 MB. So
+    the first environment of a class has its model to itself; from the second on, all have copies of
+    a shared model that is never used itself.
     """
     shared = _shared.get(path)
     if shared is None:
@@ -88,14 +88,13 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a Sawyer environment does not survive pickling; pickle a MetaWorldSetTaskEnv, or its "
-            "task"
+            "a Sawyer environment cannot be pickled; pickle a MetaWorldSetTaskEnv, or its task"
         )
 
-    # Where things are.
+    # Positions.
 
     def get_body_com(self, body_name: str) -> NDArray[np.float64]:
-        """A body's position, ``(3,)``, metres: a live view, as upstream's."""
+        """A body's position, ``(3,)``, metres: a live view, as in upstream."""
         return self._views.body[body_name]
 
     def _get_site_pos(self, site_name: str) -> NDArray[np.float64]:
@@ -113,7 +112,7 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Upstream's reset, which settles the hand twice: once, or from a snapshot."""
+        """Settles the hand once, where upstream does so twice, or restores a snapshot."""
         model, data, snapshots = self.model, self.data, self._snapshots
         if data is not self._views.data:
             self._views = Views(model, data)
@@ -137,13 +136,13 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
 
     def _reset_once(self) -> NDArray[np.float64]:
         self.curr_path_length = 0
-        # The first run moves the model, and the second starts from that; where the first leaves
-        # the hand and what it observes does not matter, because the simulation is then reset.
+        # The first run moves the model, and the second starts from that. The first run's hand
+        # position and observation do not matter, because the simulation is then reset.
         self._prev_obs = np.zeros(18)
         self._settles_hand = False
         self.reset_model()
         self._settles_hand = True
-        # Past SawyerXYZEnv.reset, to the one that resets the simulation and runs reset_model.
+        # Skips SawyerXYZEnv.reset; its parent's resets the simulation and runs reset_model.
         obs: NDArray[np.float64] = super(SawyerXYZEnv, self).reset()[0]
         self._prev_obs = obs[:18].copy()
         obs[18:36] = self._prev_obs
@@ -157,7 +156,7 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
         obs = np.zeros(18)
         obs[:3] = views.body["hand"]
         apart = norm(views.body["rightclaw"] - views.body["leftclaw"]) / 0.1
-        # np.clip keeps the bits of whatever lies between.
+        # np.clip does not change values within the bounds.
         obs[3] = apart if 0.0 <= apart <= 1.0 else np.clip(apart, 0.0, 1.0)
         pos, quat = self._get_pos_objects(), self._get_quat_objects()
         at = 4
@@ -179,7 +178,7 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
     # Rewards.
 
     def touching_object(self, object_geom_id: int) -> Any:
-        """Upstream looks at every contact in Python; here at the pairs of geoms at once."""
+        """Reads all pairs of geoms at once, where upstream loops over contacts."""
         data, contact = self.data, self.data.contact
         pairs = contact.geom.tolist()
         sides = [
@@ -200,7 +199,7 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
         high_density: bool = False,
         medium_density: bool = False,
     ) -> Any:
-        """Upstream's, with numbers where it has arrays of two."""
+        """Computes with scalars where upstream has arrays of two."""
         init_pos: Any = self.obj_init_pos
         # Along y: a pad between the object's radius and the threshold from it is best.
         obj_y, init_y = float(obj_pos[1]), float(init_pos[1])
@@ -245,8 +244,8 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
     def step(self, action: NDArray[np.float32]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Upstream's step.
 
-        Upstream also writes the target sites' positions before ``mj_forward``, which computes
-        them anew from the model; that is left out.
+        It leaves out that upstream writes the target sites' positions before ``mj_forward``, which
+        overwrites them.
         """
         if not self._set_task_called:
             raise RuntimeError("You must call env.set_task before using env.step")
@@ -291,10 +290,10 @@ def make_fast_class(cls: Any) -> Any:
         elif isinstance(value, staticmethod):
             own[name] = staticmethod(copied(value.__func__))
     own["__module__"] = cls.__module__
-    # The name stays: it is the task_name by which Meta-World's own code knows the class.
+    # The name is kept, because it is Meta-World's own task_name.
     made = type(cls.__name__, (cls, FastSawyer), own)
     for function in copies:
-        # Classes call their static methods by their own name.
+        # Classes call their static methods through their own name.
         if cls.__name__ in function.__globals__:
             function.__globals__[cls.__name__] = made
     return made

@@ -1,15 +1,14 @@
-"""Resets from snapshots: a reset to a task that was reset to before gives back what that one left.
+"""Resets from snapshots: a repeated reset to a task restores the result of the first one.
 
-Meta-World's reset settles the hand for 250 physics steps, with the same result whenever it reads
-the same. So the first reset to a task runs Meta-World's code, while the attributes that it reads
-are noted. A later one is served from a snapshot as long as these attributes, and the arrays and
-options of the model on which resets depend (see `mtwrappers.metaworld.fast.watch`), are as the last
-reset left them; else every snapshot is forgotten, and the reset runs.
+Meta-World's reset settles the hand for 250 physics steps, with the same result for the same inputs.
+So the first reset to a task runs Meta-World's code, and records the attributes that it reads. Later
+resets restore a snapshot as long as these attributes, and the arrays and options of the model on
+which resets depend (see `mtwrappers.metaworld.fast.watch`), are as the last reset left them;
+otherwise all snapshots are dropped, and the reset runs.
 
-A snapshot holds MuJoCo's integration state, and what the reset left elsewhere that does not follow
-from that state (forces of the settling, positions from before its last move), so that whatever is
-read or drawn before the first step is the same too. That is 10 kB, or 30 kB for those classes that
-move their object last.
+A snapshot holds MuJoCo's integration state, and the values that do not follow from that state
+(forces of the settling, positions from before its last move), so that anything read or drawn before
+the first step is the same too. It takes 10 kB, or 30 kB for classes that move their object last.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.metaworld.fast.watch import names, watch_reset
 
-# Each array that differs: which one it is, and a copy.
+# Each array that differs: its key, and a copy.
 Changes: TypeAlias = list[tuple[Any, NDArray[Any]]]
 
 MAX_SNAPSHOTS = 1024  # per environment: 10 MB, or 30 MB
@@ -35,11 +34,10 @@ _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
 class Left:
-    """The attributes that a reset left, to be assigned again.
+    """The attributes that a reset assigned, to be assigned again.
 
-    They are copied, so that what a user writes into them stays out of the next reset. Two kinds of
-    arrays are views of something else, and must stay so: of the arrays of the ``simulation``, and
-    of the task's random vector.
+    They are copied, so that a user's edits do not affect the next reset. Two kinds of arrays must
+    stay views: of arrays of the ``simulation``, and of the task's random vector.
     """
 
     def __init__(self, env: Any, names: Iterable[str], simulation: Sequence[NDArray[Any]]) -> None:
@@ -80,17 +78,17 @@ class Snapshot:
 
     state: NDArray[np.float64]
     model: Changes  # by the index in `Watch.arrays`
-    data: Changes  # by name: where the simulation is not what follows from its state
+    data: Changes  # by name: arrays of the simulation that do not follow from its state
     attributes: Left
-    left: list[Any]  # what the attributes that resets read are afterwards
+    left: list[Any]  # the values of the attributes that resets read, after the reset
     obs: NDArray[np.float64]
 
 
 class Snapshots:
     """The snapshots of the environment of a model and its simulation.
 
-    It does not hold the environment, which holds it: a model of 21 MB should go with the last
-    reference to its environment, not with the next garbage collection.
+    It does not refer to the environment, which refers to it: a model of 21 MB should be freed with
+    the last reference to its environment, not at the next garbage collection.
     """
 
     def __init__(self, model: Any, data: Any) -> None:
@@ -118,7 +116,7 @@ class Snapshots:
         return snapshot.obs.copy()
 
     def _forget(self) -> None:
-        """Begins anew with the model as it is."""
+        """Drops all snapshots, and takes the model as it is now."""
         self._kept.clear()
         self._watch = watch_reset(self.model)
         self._before = [array.copy() for array in self._watch.arrays]
@@ -130,7 +128,7 @@ class Snapshots:
         read -= {"_last_rand_vec", "_partially_observable"}
         if not read.issubset(self._names):
             self._names = sorted(read.union(self._names))
-            self._kept.clear()  # what they left of the new names is not known
+            self._kept.clear()  # they lack the values of the new names
         self._watch.remember()
         self._moved = changes(enumerate(self._before), self._watch.arrays)
         state = np.empty(mujoco.mj_stateSize(self.model, _STATE))
@@ -158,7 +156,7 @@ class Snapshots:
 
 
 def _compute(model: Any, data: Any, state: NDArray[np.float64]) -> None:
-    """Gives ``data`` a state and what follows from it, and nothing of before."""
+    """Sets ``data`` to a state and all quantities that follow from it."""
     mujoco.mj_resetData(model, data)
     mujoco.mj_setState(model, data, state, _STATE)
     mujoco.mj_forward(model, data)
@@ -166,7 +164,7 @@ def _compute(model: Any, data: Any, state: NDArray[np.float64]) -> None:
 
 
 def arrays_of(data: Any) -> list[str]:
-    """The names of a simulation's arrays; of constraints only the forces, which rewards read."""
+    """The names of a simulation's arrays; among constraints only forces, which rewards read."""
     return [
         name
         for name in names(data)
@@ -176,7 +174,7 @@ def arrays_of(data: Any) -> list[str]:
 
 
 def changes(old: Iterable[tuple[Any, NDArray[Any]]], new: Iterable[NDArray[Any]]) -> Changes:
-    """The new ones of the arrays of the same shape that differ by a bit."""
+    """The new arrays that have the same shape as the old and differ by at least a bit."""
     return [
         (key, after.copy())
         for (key, before), after in zip(old, new, strict=True)
@@ -185,7 +183,7 @@ def changes(old: Iterable[tuple[Any, NDArray[Any]]], new: Iterable[NDArray[Any]]
 
 
 def traced(env: Any, run: Callable[[], Any]) -> tuple[Any, set[str], set[str]]:
-    """The result of ``run``, the attributes of ``env`` that it reads first, and all it assigns."""
+    """The result of ``run``, the attributes of ``env`` read before assignment, and assigned."""
     cls: Any = type(env)
     read: set[str] = set()
     assigned: set[str] = set()
@@ -201,7 +199,7 @@ def traced(env: Any, run: Callable[[], Any]) -> tuple[Any, set[str], set[str]]:
 
 @functools.cache
 def _tracing(cls: Any) -> Any:
-    """A subclass of ``cls`` that notes which attributes are read and assigned."""
+    """A subclass of ``cls`` that records which attributes are read and assigned."""
 
     def get(self: Any, name: str) -> Any:
         read, assigned = object.__getattribute__(self, "__dict__")["_trace"]
@@ -217,20 +215,20 @@ def _tracing(cls: Any) -> Any:
 
 
 def values(env: Any, names: Iterable[str]) -> list[Any]:
-    """The attributes of these names, of the instance or else of its class, to be compared."""
+    """The values of these attributes, of the instance or its class, for comparison."""
     own, cls = env.__dict__, type(env)
     return [_frozen(own[name] if name in own else getattr(cls, name, None)) for name in names]
 
 
 def _frozen(value: Any) -> Any:
-    """Something that differs as soon as ``value`` does, be it by a bit or in place."""
+    """An immutable value that differs if ``value`` differs by a bit or was changed in place."""
     kind = type(value)
     if kind not in _FREEZE:
         return value
     return kind, _FREEZE[kind](value)
 
 
-# How to freeze what changes in place, and floats, of which 0.0 equals -0.0.
+# How to freeze mutable values, and floats, because 0.0 == -0.0.
 _FREEZE: dict[type[Any], Callable[[Any], Any]] = {
     np.ndarray: lambda value: (value.dtype.char, value.shape, value.tobytes()),
     float: float.hex,

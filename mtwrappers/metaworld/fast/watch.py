@@ -1,7 +1,7 @@
 """The arrays and options of a MuJoCo model on which a reset or a frame depends, watched for edits.
 
-A watch names what it looks at: of the arrays of Meta-World's models, no other one changes a bit of
-a reset when it is edited, but for the hulls of meshes.
+Watched arrays are listed by name: except for the hulls of meshes, editing any other array of
+Meta-World's models does not change a bit of a reset.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-# Of those without tendons, contact pairs, sensors and flexes: Meta-World's models have none.
+# Tendons, contact pairs, sensors and flexes are left out: Meta-World's models have none.
 _OF_RESETS = (
     *("qpos0", "qpos_spring"),
     *("body_pos", "body_quat", "body_ipos", "body_iquat", "body_mass", "body_inertia"),
@@ -32,13 +32,13 @@ _OF_RESETS = (
     *("actuator_forcerange", "actuator_gear", "actuator_gaintype", "actuator_gainprm"),
     *("actuator_biastype", "actuator_biasprm", "actuator_dyntype", "actuator_dynprm"),
 )
-# How the names of those arrays begin on which a frame depends beside the simulation's state.
-# OpenGL keeps meshes and textures as they were first.
+# Prefixes of the arrays on which a frame depends besides the simulation's state. OpenGL does not
+# update meshes and textures.
 _OF_FRAMES = ("qpos0", "body_", "jnt_", "geom_", "site_", "cam_", "light_", "mat_")
 
 
 class Watch:
-    """Arrays of MuJoCo, and structs of numbers and arrays: whether they are as remembered.
+    """Detects changes of MuJoCo's arrays, and of structs of numbers and arrays.
 
     Attributes:
         arrays: The arrays, flat; each is a view of MuJoCo's memory, and stays current.
@@ -61,13 +61,13 @@ class Watch:
         self._numbers = self._read()
 
     def write(self, k: int, values: NDArray[Any]) -> None:
-        """Writes array ``k``, and remembers it so."""
+        """Writes array ``k``, and remembers the new values."""
         self.arrays[k][...] = values
         self._bits[k] = bytearray(self.arrays[k])
 
     def unchanged(self) -> bool:
-        """Whether everything is, bit for bit, as it was remembered."""
-        # A bytearray compares itself with any buffer at once, and copies nothing.
+        """Whether everything is bit for bit as remembered."""
+        # A bytearray compares itself with any buffer without copying.
         same = all(map(operator.eq, self._bits, self.arrays))
         return same and self._read() == self._numbers
 
@@ -76,16 +76,16 @@ class Watch:
 
 
 def names(struct: Any) -> list[str]:
-    """The names of what a struct of MuJoCo holds."""
+    """The names of the fields of a MuJoCo struct."""
     return [name for name in dir(struct) if not name.startswith("_")]
 
 
 def watch_reset(model: Any) -> Watch:
     """Watches what a reset depends on."""
     arrays = [getattr(model, name) for name in _OF_RESETS]
-    # The bounding volumes of bodies, which come before those of meshes.
+    # The bounding volumes of bodies, which precede the meshes'.
     arrays.append(model.bvh_aabb[: model.body_bvhnum.sum()])
-    # The vertices of those meshes that may touch something as the model is now.
+    # The vertices of meshes that can currently touch something.
     touching = (model.geom_contype | model.geom_conaffinity) != 0
     meshes = model.geom_dataid[touching & (model.geom_type == mujoco.mjtGeom.mjGEOM_MESH)]
     first, count = model.mesh_vertadr[meshes], model.mesh_vertnum[meshes]
@@ -94,7 +94,7 @@ def watch_reset(model: Any) -> Watch:
 
 
 def watch_frame(model: Any) -> Watch:
-    """Watches what a frame depends on beside the simulation's state."""
+    """Watches what a frame depends on besides the simulation's state."""
     arrays = [getattr(model, name) for name in names(model) if name.startswith(_OF_FRAMES)]
     visual = [getattr(model.vis, name) for name in names(model.vis)]
     return Watch(arrays, [model.opt, model.stat, *visual])
