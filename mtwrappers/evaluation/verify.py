@@ -39,7 +39,6 @@ from mtwrappers.evaluation.result import (
     EvaluationResult,
     FewShotResult,
     Provenance,
-    chunk_text,
     headline_lines,
     versions,
 )
@@ -433,21 +432,22 @@ def _about(found: Verification) -> list[str]:
     provenance = score.provenance
     assert provenance is not None  # or nothing could be replayed
     rows = []
+    # Actions do not say how they were planned, nor what of the task the policy observed.
+    claimed: dict[str, Any] = {"action_chunk": provenance.action_chunk}
     if provenance.spec is not None:
         env_id, kwargs = determining(provenance.spec, isinstance(result, FewShotResult))
         unseen = without_frames(kwargs)
-        claimed = {name: kwargs[name] for name in kwargs if name not in unseen}
+        claimed |= {name: kwargs[name] for name in kwargs if name not in unseen}
         for name in TASK_IN_OBSERVATION:
             if name in unseen:
                 claimed[name] = unseen.pop(name)
         rows.append(("environments", {"id": env_id, **unseen}))
-        if claimed:  # of what the policy observed, an action does not say
-            rows.append(("not replayed", claimed))
+    rows.append(("not replayed", claimed))
     rows.append(("chosen", _chosen_of(result, provenance)))
     if found.versions:
         changed = {name: f"{there}, here {here}" for name, (there, here) in found.versions.items()}
         rows.append(("versions", changed))
-    lines = [f"policy        {_claimed(provenance)}"]
+    lines = [f"policy        {provenance.policy or '(without a name)'}"]
     lines.append(f"protocol      {score.protocol.label if score.protocol else 'none'}")
     for head, values in rows:
         text = ", ".join(
@@ -466,13 +466,6 @@ def _chosen_of(result: AnyResult, provenance: Provenance) -> dict[str, Any]:
         return {"seed": result.evaluation.seed, **design}
     names = ("episodes_per_task", "tasks", "max_episode_steps")
     return {"seed": result.seed, **{name: getattr(provenance, name) for name in names}}
-
-
-def _claimed(provenance: Provenance) -> str:
-    """The policy as the result names it, with what no replay can verify of it."""
-    name = provenance.policy or "(without a name)"
-    chunk = provenance.action_chunk
-    return name if chunk is None else f"{name} (says: {chunk_text(chunk)})"
 
 
 def _found(found: Verification) -> list[str]:

@@ -1,5 +1,6 @@
 """Chunks of actions: the first are executed, then the policy is asked again, row by row."""
 
+import json
 import os
 import signal
 from contextlib import closing
@@ -324,8 +325,13 @@ def test_an_open_loop_expert_of_meta_world_is_verified_and_keeps_its_chunks(tmp_
     verified = verify(tmp_path / "r.json")
     assert verified.ok
     assert verified.result.provenance.action_chunk == 40
-    assert "policy        (without a name) (says: 40 actions of each chunk executed)" in str(
-        verified
+    assert "\nnot replayed  action_chunk=40\n" in str(verified)
+    # A file that says nothing of chunks says that there were none, which no replay can know.
+    data = json.loads((tmp_path / "r.json").read_text())
+    data["provenance"]["action_chunk"] = None
+    (tmp_path / "forged.json").write_text(json.dumps(data))
+    assert "\nnot replayed  action_chunk=null\n" in str(
+        verify(tmp_path / "forged.json", tmp_path / "r.npz")
     )
     loaded = EvaluationResult.load(tmp_path / "r.json")
     assert loaded == found[40]
