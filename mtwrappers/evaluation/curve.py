@@ -219,8 +219,8 @@ def curves(
         confidence: The confidence level of each interval, in (0, 1).
 
     Raises:
-        IncomparableError: As in `compare`, for all results together, except that results of the
-            same run, or of 0 training steps, may have the same episodes.
+        IncomparableError: If the results are not comparable; see `compare`. Unlike there, results
+            of the same run, or of 0 training steps, may have the same episodes.
         TypeError: If the policies are not a dict of such results.
         ValueError: If no result records its training steps, several of a method at the same steps
             record no training seed, the runs of a method have no steps in common, a result does not

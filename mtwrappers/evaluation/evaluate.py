@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, get_args
@@ -14,6 +15,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_choice, check_name, positive
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.core.task_list import TaskSetMTEnv
 from mtwrappers.evaluation.episodes import (
@@ -444,9 +446,16 @@ def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[PlannedEpisode]
     if tasks is None:
         return known
     if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not tasks:
-        raise TypeError(f"tasks must be a list of at least one task name, got {tasks!r}")
+        hint = f": pass tasks=[{tasks!r}]" if tasks and isinstance(tasks, str) else ""
+        raise TypeError(f"tasks must be a list of at least one task name, got {tasks!r}{hint}")
+    if not all(isinstance(task, str) for task in tasks):
+        raise TypeError(
+            f"tasks must be names such as {known[0]!r}, got {reprlib.repr(tasks)}; it is "
+            "few_shot_evaluate that takes task states"
+        )
     if unknown := [task for task in tasks if task not in known]:
-        raise ValueError(f"tasks must be among {known}, got {unknown}")
+        hint = did_you_mean(unknown[0], known)
+        raise ValueError(f"tasks must be among {known}, got {unknown}{hint and f'; {hint}'}")
     return [task for task in known if task in tasks]
 
 

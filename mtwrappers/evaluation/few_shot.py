@@ -179,7 +179,8 @@ def few_shot_evaluate(
             action_shape=envs.single_action_space.shape,
         )
         run = _Run(policy, act, envs, design, seed, scale, raw, ending, observers)
-        for trial, of_trial in enumerate(tasks or _draw_tasks(envs, inner, design.trials, seed)):
+        each = tasks or _draw_tasks(envs, inner, design.trials, seed)
+        for trial, of_trial in enumerate(_with_goals(inner, each, seed)):
             if trial not in known:
                 episodes += run.trial(trial, of_trial)
     whence = {"protocol": protocol, "policy": policy_name, "evidence": writer and writer.digest}
@@ -372,13 +373,7 @@ def _check_envs(envs: Any, inner: MetaVectorEnv) -> None:
 def _draw_tasks(envs: Any, inner: MetaVectorEnv, trials: int, seed: int) -> list[list[Any]]:
     m, k = inner.meta_batch_size, inner.envs_per_task
     if has_everywhere(inner, "task_states"):
-        rows: list[list[Any]] = [*draw_states(inner.get_attr("task_states")[::k], trials, seed)]
-        if has_everywhere(inner, "exact_task_state"):
-            # All environments of a group get the same goal, in spite of different seeds.
-            for trial, group in itertools.product(range(trials), range(m)):
-                args = rows[trial][group], stream_seed(seed, group, trial)
-                [rows[trial][group]] = inner.call_some([group * k], "exact_task_state", *args)
-        return rows
+        return draw_states(inner.get_attr("task_states")[::k], trials, seed)
     if not has_everywhere(inner, "sample_tasks"):
         raise ValueError(
             "the environments have neither task_states nor sample_tasks: pass tasks, "
@@ -387,3 +382,17 @@ def _draw_tasks(envs: Any, inner: MetaVectorEnv, trials: int, seed: int) -> list
     envs.reset(seed=stream_seed(seed, 0))
     drawn = list(inner.call_some([0], "sample_tasks", m * trials)[0])
     return [drawn[t * m : (t + 1) * m] for t in range(trials)]
+
+
+def _with_goals(inner: MetaVectorEnv, tasks: Sequence[Sequence[Any]], seed: int) -> list[list[Any]]:
+    """The tasks of each trial, with a goal that follows from the seed where it is to be drawn.
+
+    All environments of a group then have one goal, whatever their seeds and streams.
+    """
+    rows, k = [list(of_trial) for of_trial in tasks], inner.envs_per_task
+    if has_everywhere(inner, "exact_task_state"):
+        for trial, group in itertools.product(range(len(rows)), range(inner.meta_batch_size)):
+            if isinstance(state := rows[trial][group], (int, np.integer)):
+                args = state, stream_seed(seed, group, trial)
+                [rows[trial][group]] = inner.call_some([group * k], "exact_task_state", *args)
+    return rows

@@ -24,6 +24,7 @@ import gymnasium
 import numpy as np
 
 from mtwrappers.common.checks import check_choice, check_flag, check_index, check_string
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.evaluation.episodes import Episode, PlannedEpisode, Trials, draw_states, make_plan
 from mtwrappers.evaluation.statistics import Values
@@ -44,6 +45,7 @@ from mtwrappers.metaworld.descriptions import (
     has_paraphrases,
     thaw,
 )
+from mtwrappers.metaworld.own_cameras import CAMERAS, camera_names
 from mtwrappers.metaworld.pixels import ObservationName, without_frames
 from mtwrappers.metaworld.spec import defaults, with_defaults
 from mtwrappers.metaworld.variation import check_variation
@@ -315,6 +317,11 @@ class Protocol:
             not self.camera_name or len({*self.camera_name}) < len(self.camera_name)
         ):
             yield f"camera_name must hold cameras, and none twice, got {self.camera_name!r}"
+        for name in camera_names(self.camera_name) or ():
+            if name not in CAMERAS:
+                hint = did_you_mean(name, CAMERAS)
+                known = hint or f"there are {', '.join(CAMERAS)}"
+                yield f"there is no camera {reprlib.repr(name)}; {known}"
         if self.variation is not None and states:
             yield f"variation is for frames, got {self.variation!r} with states"
         if self.image_size is not None and min(self.image_size) < 1:
@@ -462,7 +469,9 @@ class Protocol:
 
         Args:
             task: The class, by name or index.
-            **options: As for `make_vec`, if `gymnasium.make` takes them.
+            **options: More arguments of `gymnasium.make` for `env_id`, such as ``fast``,
+                ``recurrent_info_in_obs`` or, if states with goals are observed, ``task_encoding``.
+                Arguments that the protocol fixes may be repeated, but not changed.
 
         Raises:
             TypeError, ValueError: If there is no such task, or an argument contradicts the protocol

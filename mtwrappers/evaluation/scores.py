@@ -180,7 +180,8 @@ def scores(
         confidence: The confidence level of the intervals, in (0, 1).
 
     Raises:
-        IncomparableError: As in `compare`, for all methods together.
+        IncomparableError: If the results of all methods together are not comparable; see
+            `compare`.
         TypeError: If the policies are not a dict of such results.
         ValueError: If there are no results, a result does not record success or contains an episode
             twice, or an argument is out of range.

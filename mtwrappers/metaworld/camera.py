@@ -20,13 +20,11 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_choice, check_index
 from mtwrappers.metaworld.fast.watch import watch_frame
 from mtwrappers.metaworld.opengl import FIRST_PATTERN, Drawing, DrawingThread, drawing_thread
-from mtwrappers.metaworld.own_cameras import camera_names, own_model
+from mtwrappers.metaworld.own_cameras import CAMERAS, camera_names, own_model
 from mtwrappers.metaworld.varied_scene import VariedScene, patterns
 
 # The kinds of images that can be drawn.
 Kind: TypeAlias = Literal["colours", "depth", "segmentation"]
-# The cameras of Meta-World's own models.
-CAMERAS = ("topview", "corner", "corner2", "corner3", "corner4", "behindGripper", "gripperPOV")
 FREE = -1
 _FREE_NAME = "free"
 _KINDS: dict[str, tuple[Kind, ...]] = {

@@ -115,7 +115,7 @@ def as_data(given: Any, classes: Collection[str] = _METAWORLD) -> DescriptionsDa
     Raises:
         OSError: If the file cannot be read.
         ValueError: If ``given`` is none of those, a class is unknown, a class has no sentence, or a
-            sentence is empty, longer than 500 characters or unprintable.
+            sentence is empty, longer than 500 characters, unprintable or given twice.
 
     >>> from mtwrappers.metaworld.descriptions import as_data
     >>> as_data({"reach-v3": ["Reach the ball"], "push-v3": ["Push it", "Push the puck"]})
@@ -167,6 +167,9 @@ def _sentences(own: Any, what: str) -> list[str]:
                 f"{what} must be sentences of 1 to {MAX_LENGTH} printable characters, got "
                 f"'{printable(one, 100)}' ({len(one)} characters)"
             )
+    if len(set(listed)) < len(listed):
+        twice = next(one for one in listed if listed.count(one) > 1)
+        raise ValueError(f"{what} must differ from each other, got {reprlib.repr(twice)} twice")
     return [str(one) for one in listed]
 
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from mtwrappers.common.checks import check_mapping
 
+# The cameras of Meta-World's own models, beside which one's own are.
+CAMERAS = ("topview", "corner", "corner2", "corner3", "corner4", "behindGripper", "gripperPOV")
 CameraNames: TypeAlias = str | Sequence[str] | None
 _SIZES = {"pos": 3, "quat": 4}
 _FIELDS = [*_SIZES, "fovy"]

@@ -54,8 +54,11 @@ def make_executor(
         execution: ``"parallel"``, ``"iterative"`` or ``"ray"``; by default parallel if ``workers``
             is above 1, else iterative.
         renders: Whether environments draw with OpenGL, which is not fork-safe.
-        **options: The arguments of `mtwrappers.vector.executors.Executor`; ``None`` stands for the
-            default, except for ``timeout``.
+        **options: ``max_path_length``, ``autoreset_mode``, ``observation_mode``, ``unify``,
+            ``workers``, ``on_worker_failure``, ``max_recoveries``, ``journal``,
+            ``journal_warn_bytes``, ``timeout``, ``context`` and ``ray_options``, which
+            `mtwrappers.vector.executors.Executor` describes. ``None`` stands for the default,
+            except for ``timeout``.
 
     Raises:
         TypeError: If an option is unknown; the message suggests similar names.

@@ -400,3 +400,18 @@ def test_an_evaluation_before_training_leaves_the_first_draws_as_they_were():
         drawn = [envs.reset() and envs.call("get_task_state") for _ in range(6)]
         found.append(drawn)
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "error", "message"),
+    [
+        ("b", TypeError, r"at least one task name, got 'b': pass tasks=\['b'\]"),
+        ([], TypeError, r"at least one task name, got \[\]$"),
+        ([0, 1], TypeError, r"names such as 'a', got \[0, 1\]; it is few_shot_evaluate that takes"),
+        (["B"], ValueError, r"among \['a', 'b', 'c'\], got \['B'\]; did you mean 'b'\?"),
+    ],
+)
+def test_tasks_that_are_no_names_are_refused_with_what_to_pass(tasks, error, message):
+    envs = MetaIterativeEnvExecutor(partial(moving, sample_tasks_on_reset=True), 2)
+    with pytest.raises(error, match=message):
+        evaluate(ones, envs, 5, tasks=tasks)

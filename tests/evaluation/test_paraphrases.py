@@ -244,3 +244,20 @@ def test_sentences_of_few_shot_trials_follow_from_their_seed_and_leave_those_of_
                 later.append(envs.reset()[1]["paraphrase"].tolist())
     assert sentences == [[9, 17, 18, 1, 18, 3, 14, 11]] * 3
     assert later == [[3, 2], [2, 17]]
+
+
+def test_goals_of_tasks_that_are_given_follow_from_the_seed_and_leave_those_of_training():
+    kwargs = {**REACH, **TWO, "sample_tasks_on_reset": False, "goals": "continuous"}
+    del kwargs["num_goals"]
+    returns, later = [], []
+    for before, evaluates in ((5, True), (6, True), (5, False)):
+        with closing(gymnasium.make_vec("mtwrappers/ML1-train-v0", **kwargs)) as envs:
+            envs.reset(seed=before)
+            if evaluates:
+                result = few_shot_evaluate(Remembers(), envs, 2, 1, 1, tasks=[[0], [0]])
+                returns.append([one.episode_return for one in result.episodes])
+            envs.set_tasks([0])
+            envs.reset()
+            later.append([goal.tolist() for goal in envs.get_attr("goal")])
+    assert returns[0] == returns[1]
+    assert later[0] == later[2] != later[1]

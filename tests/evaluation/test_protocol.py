@@ -120,6 +120,8 @@ def test_every_field_counts_in_the_digest():
         ({"depth": True}, "depth needs frames, got observation='state'"),
         ({**SEEN_FIELDS, "camera_name": ["corner"] * 2}, "none twice, got .'corner', 'corner'"),
         ({"observation": "pixels"}, "observation='pixels' and camera_name=None do not go together"),
+        ({**SEEN_FIELDS, "camera_name": "korner"}, "no camera 'korner'; did you mean 'corner'"),
+        ({**SEEN_FIELDS, "camera_name": ["corner", "me"]}, "no camera 'me'; there are topview, "),
         (
             {**SEEN_FIELDS, "image_size": [0, 9]},
             r"image_size must be at least \(1, 1\), got \(0, 9\)",

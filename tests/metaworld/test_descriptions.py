@@ -106,6 +106,7 @@ def test_a_table_is_data_wherever_it_comes_from(tmp_path):
         ({**TABLE, "push-v3": "  "}, r"1 to 500 printable characters, got '  ' \(2 characters\)"),
         ({**TABLE, "push-v3": "a\n"}, r"printable characters, got 'a\\n' \(2 characters\)"),
         ({**TABLE, "push-v3": "x" * 501}, r"\(501 characters\)"),
+        ({**TABLE, "push-v3": ["a", "b", "a"]}, "of 'push-v3' must differ from each other, got 'a"),
     ],
 )
 def test_tables_that_lack_something_are_refused_by_name(table, message):

@@ -1,5 +1,6 @@
 """Chunks of actions: the first are executed, then the policy is asked again, row by row."""
 
+import json
 import os
 import signal
 from contextlib import closing
@@ -327,6 +328,12 @@ def test_an_open_loop_expert_of_meta_world_is_verified_and_keeps_its_chunks(tmp_
     assert verified.result.provenance.action_chunk == 40
     assert "policy        (without a name)\n" in str(verified)
     assert "training_steps=null, action_chunk=40\n" in str(verified)
+    # A file that says nothing of chunks says that there were none, which no replay can know.
+    data = json.loads((tmp_path / "r.json").read_text())
+    data["provenance"]["action_chunk"] = None
+    (tmp_path / "forged.json").write_text(json.dumps(data))
+    forged = verify(tmp_path / "forged.json", tmp_path / "r.npz")
+    assert "training_steps=null, action_chunk=null\n" in str(forged)
     loaded = EvaluationResult.load(tmp_path / "r.json")
     assert loaded == found[40]
     assert "\naction_chunk: 40 actions of each chunk executed\n" in f"{loaded}\n"
