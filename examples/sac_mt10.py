@@ -391,10 +391,9 @@ def train(args: argparse.Namespace) -> Learner:
     checkpoint = args.out / "run.ckpt"
     if checkpoint.exists():
         mtwrappers.load_checkpoint(checkpoint, **run)
-        if progress["seed"] != args.seed:
+        if (begun := progress.get("seed")) != args.seed:
             raise SystemExit(
-                f"{args.out} has a run with --seed {progress['seed']}, got --seed {args.seed}: "
-                "choose --out"
+                f"{args.out} has a run with --seed {begun}, got --seed {args.seed}: choose --out"
             )
         print(f"continues after {progress['iteration'] * n} steps", flush=True)
     else:

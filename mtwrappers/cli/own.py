@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import os
@@ -11,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from mtwrappers.cli.console import UsageError
@@ -107,13 +108,21 @@ def own_errors(own: Own | None) -> Iterator[None]:
         raise UsageError(f"--policy {own.given}: {_described(exc, own.file)}") from None
 
 
+class _FromSource(importlib.machinery.SourceFileLoader):
+    """Compiles the file: cached bytecode may be of a version that was saved in the same second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
 def _module_of_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(OWN_FILE, path)
+    loader = _FromSource(OWN_FILE, str(path))
+    spec = importlib.util.spec_from_file_location(OWN_FILE, path, loader=loader)
     assert spec is not None
-    assert spec.loader is not None  # as the name ends in .py
     sys.path.append(str(path.resolve().parent))  # for imports of files beside it
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    loader.exec_module(module)
     return module
 
 

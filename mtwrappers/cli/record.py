@@ -129,9 +129,13 @@ def _recorded(store: Store) -> Settings:
         why = ""
     if found is None:
         raise UsageError(
-            f"{store.path} exists, and was not made by mtwrappers record{why}; choose another --out"
+            f"{store.path} exists, without the settings that mtwrappers record writes{why}; "
+            "choose another --out"
         )
-    return Settings.from_dict(found)
+    try:
+        return Settings.from_dict(found)
+    except RecordingError as exc:
+        raise UsageError(f"{store.path}: {exc}") from None
 
 
 def _require_same(given: Mapping[str, Any], begun: Mapping[str, Any], store: Store) -> None:

@@ -446,7 +446,7 @@ def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[PlannedEpisode]
     if tasks is None:
         return known
     if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not tasks:
-        hint = f": pass tasks=[{tasks!r}]" if tasks and isinstance(tasks, str) else ""
+        hint = f": pass tasks=[{tasks!r}]" if isinstance(tasks, str) and tasks else ""
         raise TypeError(f"tasks must be a list of at least one task name, got {tasks!r}{hint}")
     if not all(isinstance(task, str) for task in tasks):
         raise TypeError(

@@ -78,6 +78,8 @@ class Verification:
             episodes that count as the same: 0.0 if all are equal to the last bit.
         versions: The packages (and Python) whose version differs from the result's: both versions,
             by name.
+        noted: The settings and the duration that `mtwrappers rollout` wrote beside the result, if
+            it did. None of them is verified.
 
     >>> import gymnasium, numpy as np, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)

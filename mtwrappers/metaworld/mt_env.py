@@ -370,9 +370,16 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         if has_stream is (self.pool.variation is None):
             expected = "without" if self.pool.variation is None else "with"
             raise ValueError(f"expected a state of an environment {expected} variation")
+        found = state.get("evaluation_streams")
+        streams = self._get_streams().keys()
+        for one in (state,) if found is None else (state, check_mapping(found, "streams")):
+            if missing := streams - one.keys():
+                raise ValueError(
+                    f"expected a state with {sorted(streams)}, got none of {sorted(missing)}"
+                )
         super().set_state(state)
         self.terminate_on_success = state["terminate_on_success"]
-        if (found := state.get("evaluation_streams")) is not None:
+        if found is not None:
             self._set_streams(found)  # which checks them
             found = self._get_streams()
         self._of_evaluation = found

@@ -232,11 +232,13 @@ def _columns(episode: Episode) -> dict[str, NDArray[Any]]:
 def _described(path: Path) -> dict[str, Any]:
     """Reads the file beside LeRobot's own with all that is needed to replay the episodes."""
     try:
-        found: dict[str, Any] = load_json(path / _ABOUT, _MAX_ABOUT)
+        found = load_json(path / _ABOUT, _MAX_ABOUT)
     except FileNotFoundError:
         raise RecordingError(
             f"there is no {path / _ABOUT}, which mtwrappers record writes"
         ) from None
+    if not isinstance(found, dict):
+        raise RecordingError(f"expected a JSON object in {path / _ABOUT}, got {found!r:.40}")
     return found
 
 

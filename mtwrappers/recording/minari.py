@@ -129,8 +129,10 @@ class MinariStore:
         return self._metadata(self.path).get(_MARKER)
 
     def _metadata(self, path: Path) -> Any:
-        with opened(path / "data" / "metadata.json", _MAX_METADATA) as file:
-            return json.load(file)
+        with opened(file := path / "data" / "metadata.json", _MAX_METADATA) as stream:
+            if not isinstance(found := json.load(stream), dict):
+                raise RecordingError(f"expected a JSON object in {file}, got {found!r:.40}")
+            return found
 
     def _compress(self, path: Path) -> None:
         """Rewrites an HDF5 file with all arrays compressed losslessly."""

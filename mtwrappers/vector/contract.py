@@ -107,7 +107,9 @@ class Present(NamedTuple):
 
 
 class MetaVectorEnv(VectorEnv[Any, Any, Any]):
-    """A vector environment of ``M`` tasks with ``K`` environments each, at ``task * K + k``.
+    """A vector environment of ``M`` tasks with ``K`` environments each.
+
+    Environment ``k`` of a task has index ``task * K + k``.
 
     It is a `gymnasium.vector.VectorEnv`. For the same constructors and seed, it returns exactly the
     same observations, rewards, flags and infos as `gymnasium.vector.SyncVectorEnv`, in all three

@@ -139,7 +139,7 @@ class MetaIterativeEnvExecutor(Executor):
     ``journal=True``, and ``max_recoveries``, ``timeout`` and ``context`` have no effect.
 
     Raises:
-        ValueError: If ``workers`` is above 1, and as in `Executor`.
+        ValueError: If ``workers`` is above 1, or where `Executor` raises it.
 
     >>> import functools, gymnasium
     >>> from mtwrappers import MetaIterativeEnvExecutor

@@ -281,7 +281,7 @@ def test_a_dataset_that_another_program_made_is_not_taken_for_complete(capsys, t
     data = json.loads(about.read_text())
     assert data.pop("mtwrappers_settings")["benchmark"] == "MT1"
     about.write_text(json.dumps(data))
-    line = f"{tmp_path / NAME} exists, and was not made by mtwrappers record"
+    line = f"{tmp_path / NAME} exists, without the settings that mtwrappers record writes"
     assert refused(capsys, "record", "--resume", DATASET).startswith(line)
     about.write_text(json.dumps({**data, "mtwrappers_settings": {"seed": 3}}))
     assert refused(capsys, "record", "--resume", DATASET).startswith("expected settings ['benc")

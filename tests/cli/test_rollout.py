@@ -1,6 +1,7 @@
 """`mtwrappers rollout`: its episodes, the files it leaves, and videos."""
 
 import csv
+import os
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from mtwrappers import EvaluationResult, evaluate, verify
 from mtwrappers.cli import main, rollout
-from mtwrappers.cli.own import Own, own_errors
+from mtwrappers.cli.own import Own, load_policy, own_errors
 from mtwrappers.common.errors import with_place
 from mtwrappers.metaworld import make_benchmark, opengl
 from tests.cli.fakes import FILES, Interrupting, read, results_of, resume, stable
@@ -223,6 +224,14 @@ def own(tmp_path, monkeypatch):
     yield path
     for name in ("own", "helper", "own_file"):
         sys.modules.pop(name, None)
+
+
+def test_a_policy_that_was_edited_within_a_second_is_the_edited_one(own, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for answer in (1, 2):
+        own.write_text(f"def act(observations): return {answer}\n")
+        os.utime(own, (0, 0))
+        assert load_policy(f"{own}:act").policy(None) == answer
 
 
 @pytest.mark.usefixtures("short_episodes")

@@ -407,6 +407,7 @@ def test_an_evaluation_before_training_leaves_the_first_draws_as_they_were():
     [
         ("b", TypeError, r"at least one task name, got 'b': pass tasks=\['b'\]"),
         ([], TypeError, r"at least one task name, got \[\]$"),
+        (np.array(["a", "b"]), TypeError, r"at least one task name, got array\(\['a', 'b'\]"),
         ([0, 1], TypeError, r"names such as 'a', got \[0, 1\]; it is few_shot_evaluate that takes"),
         (["B"], ValueError, r"among \['a', 'b', 'c'\], got \['B'\]; did you mean 'b'\?"),
     ],
