@@ -284,7 +284,8 @@ def test_a_dataset_that_another_program_made_is_not_taken_for_complete(capsys, t
     line = f"{tmp_path / NAME} exists, without the settings that mtwrappers record writes"
     assert refused(capsys, "record", "--resume", DATASET).startswith(line)
     about.write_text(json.dumps({**data, "mtwrappers_settings": {"seed": 3}}))
-    assert refused(capsys, "record", "--resume", DATASET).startswith("expected settings ['benc")
+    line_of_settings = f"{tmp_path / NAME}: expected settings ['benc"
+    assert refused(capsys, "record", "--resume", DATASET).startswith(line_of_settings)
     about.unlink()
     assert refused(capsys, "record", "--resume", DATASET).startswith(line)
 
