@@ -228,11 +228,11 @@ def test_no_room_for_a_replacement_is_an_error(monkeypatch):
         ),
         (
             {"workers": 3, "ray_options": {"resources": {"special": 1}}},
-            "3 workers .* needs 1 CPU, 1 special, and .* has 4 CPU .*, 2 special .*, room for 2",
+            "3 workers .* needs 1 CPU, 1 special, but .* has 4 CPU .*, 2 special .*, room for 2",
         ),
         (
             {"workers": None, "ray_options": {"num_gpus": 1}},
-            "1 workers .* needs 1 CPU, 1 GPU, and .* has 4 CPU .*, 0 GPU .*, room for 0",
+            "1 workers .* needs 1 CPU, 1 GPU, but .* has 4 CPU .*, 0 GPU .*, room for 0",
         ),
     ],
 )
