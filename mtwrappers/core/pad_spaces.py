@@ -9,12 +9,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_env, check_flag, check_keywords, positive
-from mtwrappers.common.frames import check_image_size, frame_space
 from mtwrappers.common.spaces import (
     append_box,
     as_row,
@@ -25,32 +24,25 @@ from mtwrappers.common.spaces import (
     padded,
     require_exact,
 )
-from mtwrappers.core.state_pixels import (
-    StateAndPixels,
-    as_state_and_pixels,
-    parts_of,
-    require_renders,
-)
 
-# What `unify=` takes: ``"pad"``, or the arguments of `PadSpaces` and `StateAndPixels` in a dict.
+# What `unify=` takes: ``"pad"``, or the arguments of `PadSpaces` in a dict.
 Unify: TypeAlias = Literal["pad"] | Mapping[str, Any] | None
 
-_UNIFY = ("observation_size", "action_size", "rescale", "image_size", "render")
+_UNIFY = ("observation_size", "action_size", "rescale")
 
 
 class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Pads observations with zeros, and drops the padded entries of actions.
 
     So environments with spaces of different lengths look the same to an agent. The values in padded
-    entries of an action have no effect. Actions of spaces other than Box are not changed. In
-    observations of `StateAndPixels`, ``state`` is padded, or added if it is missing.
+    entries of an action have no effect. Actions of spaces other than Box are not changed.
 
     ``observation_mask``, ``(O,)`` bool, and ``action_mask``, ``(A,)`` bool, are true for entries of
     the environment and false for padding; both are attributes, and in every ``info``. If the action
     space is not a Box, ``action_mask`` is ``None`` and not in ``info``.
 
     Args:
-        env: An environment whose observation space is a 1-D Box or a `StateAndPixels` Dict.
+        env: An environment whose observation space is a 1-D Box.
         observation_size: ``O``, the padded length of observations; by default, nothing is padded.
         action_size: ``A``, the padded length of actions; by default, nothing is padded.
         rescale: Whether actions are in [-1, 1] and mapped to the environment's bounds, bit for bit
@@ -83,8 +75,7 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         rescale: bool = False,
     ) -> None:
         check_env(env, "env")
-        self._in_dict = _is_state_and_pixels(env.observation_space)
-        box = _numbers(env.observation_space, "the observation space")
+        box = _box_of_observations(env.observation_space, "the observation space")
         space = env.action_space
         size = _size(observation_size, box, "observation")
         rescale = check_flag(rescale, "rescale")
@@ -99,9 +90,8 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._box, self._size = box, box.shape[0]
         self._shape, self._dtype = box.shape, box.dtype
         self.observation_mask = np.arange(size) < self._size
-        padded_to = pad_boxes([box], size)
-        self._zeros = np.zeros_like(padded_to.low)
-        self.observation_space = _beside(env.observation_space, padded_to)
+        self.observation_space = pad_boxes([box], size)
+        self._zeros = np.zeros_like(self.observation_space.low)
         self._changes_actions = isinstance(space, Box)
         if isinstance(space, Box):
             space = _box_of_actions(space, "the action space")
@@ -128,12 +118,12 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Resets the environment."""
         obs, info = self.env.reset(seed=seed, options=options)
         return self._pad(obs), self._with_masks(info)
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         """Steps the environment with an action without its padding."""
         if self._changes_actions:
             action = self._cut(action)
@@ -146,15 +136,7 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             info["action_mask"] = self.action_mask.copy()
         return info
 
-    def _pad(self, obs: Any) -> Any:
-        if not self._in_dict:
-            return self._pad_row(obs)
-        if not len(self._zeros):  # no environment has numbers
-            return {"pixels": obs["pixels"]}
-        row = self._pad_row(obs["state"]) if self._size else self._zeros.copy()
-        return {"pixels": obs["pixels"], "state": row}
-
-    def _pad_row(self, obs: Any) -> NDArray[Any]:
+    def _pad(self, obs: Any) -> NDArray[Any]:
         out: NDArray[Any] = self._zeros.copy()
         # The fast path for nearly all observations.
         known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
@@ -181,7 +163,7 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _take(self, padding: Padding) -> PadSpaces:
         """Takes the common spaces, which contain the spaces of this environment alone."""
         self.observation_space, self.action_space = padding[:2]
-        dtype: Any = _numbers(padding.observation_space, "the observation space").dtype
+        dtype: Any = padding.observation_space.dtype
         self._zeros = np.zeros(self.observation_mask.shape, dtype)
         self._checks = self._dtype.kind in "iu" and dtype.kind == "f"
         self._casts = self._changes_actions and padding.action_space.dtype != self._action_dtype
@@ -195,15 +177,11 @@ class Padding(NamedTuple):
         observation_space: Contains the padded observations of all environments.
         action_space: The padded action space of all environments.
         rescale: Whether actions in [-1, 1] are mapped to the bounds of each.
-        image_size: The height and width of frames, or ``None`` where there are none.
-        render: Whether environments that observe no frame render one.
     """
 
     observation_space: Space[Any]
     action_space: Space[Any]
     rescale: bool
-    image_size: tuple[int, int] | None = None
-    render: bool = False
 
     @classmethod
     def of(
@@ -224,43 +202,26 @@ class Padding(NamedTuple):
         """
         given = unify if isinstance(unify, Mapping) else {}
         observations, actions = zip(*spaces, strict=True)
-        size, image_size = given.get("observation_size"), given.get("image_size")
+        size, rescale = given.get("action_size"), given.get("rescale", False)
         return cls(
-            _union_of_observations(observations, names, size)
-            if image_size is None
-            else _union_of_dicts(observations, names, size, image_size),
-            _union_of_actions(
-                actions,
-                names,
-                given.get("action_size"),
-                given.get("rescale", False),
-                action_dtype,
-            ),
-            given.get("rescale", False),
-            image_size,
-            given.get("render", False),
+            _union_of_observations(observations, names, given.get("observation_size")),
+            _union_of_actions(actions, names, size, rescale, action_dtype),
+            rescale,
         )
 
     def wrap(self, env: gymnasium.Env[Any, Any], name: str = "the environment") -> PadSpaces:
         """Pads an environment, or raises an error that names it."""
-        given = env.observation_space
-        if self.image_size is not None:
-            parts_of(given, name)  # so that the error names the environment
-            if self.render:
-                require_renders(env, name)
-            env = StateAndPixels(env, self.image_size, self.render)
-        expected, box = self.observation_space, env.observation_space
-        numbers = _numbers(expected, "env_observation_space")
-        own = _numbers(box, f"the observation space of {name}")
-        require_exact(own, name, numbers.dtype)
-        compared: Space[Any] = padded(own, numbers)
-        if not fits(compared, numbers) or _pixels(box) != _pixels(expected):
+        expected = _box_of_observations(self.observation_space, "env_observation_space")
+        own = _box_of_observations(env.observation_space, f"the observation space of {name}")
+        require_exact(own, name, expected.dtype)
+        compared: Space[Any] = padded(own, expected)
+        if not fits(compared, expected):
             raise ValueError(
-                f"{name} has observation space {given}, expected one within {expected} when padded "
-                f"with zeros{difference(compared, numbers, within=True)}"
+                f"{name} has observation space {own}, expected one within {expected} when padded "
+                f"with zeros{difference(compared, expected, within=True)}"
             )
         actions, inner = self.action_space, env.action_space
-        size = len(numbers.low) or None  # none have numbers
+        size = expected.shape[0]
         if not isinstance(actions, Box):
             if inner != actions:
                 raise _differ(inner, name, actions)
@@ -281,48 +242,12 @@ def check_unify(unify: Unify) -> Unify:
         )
     check_keywords(map(str, unify), _UNIFY, "unify")
     checked: dict[str, Any] = {
-        name: check(unify[name], f"unify[{name!r}]")
-        for name, check in (
-            ("observation_size", positive),
-            ("action_size", positive),
-            ("image_size", check_image_size),
-        )
+        name: positive(unify[name], f"unify[{name!r}]")
+        for name in ("observation_size", "action_size")
         if unify.get(name) is not None
     }
-    for name in ("rescale", "render"):
-        checked[name] = check_flag(unify.get(name, False), f"unify[{name!r}]")
-    if checked["render"] and "image_size" not in checked:
-        raise ValueError("unify={'render': True} needs 'image_size', the size of rendered images")
+    checked["rescale"] = check_flag(unify.get("rescale", False), "unify['rescale']")
     return checked
-
-
-def unbounded(observation_size: int, image_size: tuple[int, int] | None) -> Space[Any]:
-    """The space of padded observations of a length, for use where no bounds are known."""
-    box = Box(-np.inf, np.inf, (observation_size,), np.float64)
-    return box if image_size is None else Dict(state=box, pixels=frame_space(*image_size))
-
-
-def _is_state_and_pixels(space: Space[Any]) -> bool:
-    return isinstance(space, Dict) and set(space.keys()) in ({"pixels"}, {"state", "pixels"})
-
-
-def _numbers(space: Space[Any], what: str) -> Box:
-    """The 1-D Box to be padded; it has no entries if ``state`` is missing."""
-    if _is_state_and_pixels(space):
-        entries: Any = space
-        space = entries.get("state", Box(0, 1, (0,)))
-    return _box_of_observations(space, what)
-
-
-def _pixels(space: Space[Any]) -> Space[Any] | None:
-    return space["pixels"] if isinstance(space, Dict) else None
-
-
-def _beside(space: Space[Any], box: Box) -> Space[Any]:
-    """``space`` with its numbers replaced by the padded ``box``."""
-    if not isinstance(space, Dict):
-        return box
-    return Dict({"pixels": space["pixels"], **({"state": box} if box.shape[0] else {})})
 
 
 def _box_of_observations(space: Space[Any], what: str) -> Box:
@@ -330,8 +255,7 @@ def _box_of_observations(space: Space[Any], what: str) -> Box:
         return space
     raise TypeError(
         f"{what} must be a 1-D Box to be padded, got {space}; wrap the environment in "
-        "gymnasium.wrappers.FlattenObservation first, or, if there are images, give all one Dict "
-        "of state and pixels with unify={'image_size': 64}"
+        "gymnasium.wrappers.FlattenObservation first"
     )
 
 
@@ -409,32 +333,6 @@ def _union_of_observations(
     for box, name in zip(boxes, names, strict=True):
         require_exact(box, name, padded_to.dtype)
     return padded_to
-
-
-def _union_of_dicts(
-    spaces: Sequence[Space[Any]],
-    names: Sequence[str],
-    size: int | None,
-    image_size: tuple[int, int],
-) -> Dict:
-    """The Dict of frames of one size, and of the union of all numbers."""
-    dicts = [
-        as_state_and_pixels(space, image_size, name)
-        for space, name in zip(spaces, names, strict=True)
-    ]
-    boxes, owners = [], []
-    for each, name in zip(dicts, names, strict=True):
-        if "state" in each.spaces:
-            boxes.append(each["state"])
-            owners.append(name)
-    pixels = frame_space(*image_size)
-    if not boxes and size is None:
-        return Dict(pixels=pixels)
-    if len(boxes) < len(dicts):  # the others observe zeros only
-        dtype: Any = np.result_type(*(box.dtype for box in boxes or [Box(0, 1)]))
-        boxes.append(Box(0, 1, (0,), dtype))
-        owners.append("an environment without numbers")
-    return Dict(state=_union_of_observations(boxes, owners, size), pixels=pixels)
 
 
 def _no_entries(kind: str, space: Space[Any]) -> ValueError:

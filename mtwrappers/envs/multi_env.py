@@ -54,11 +54,10 @@ def make_env(
             observation, before a one-hot.
         action_repeat: The number of environment steps for which each action is repeated, or a list
             with one number for each environment.
-        unify: ``"pad"``, or a dict of settings, pads observations and actions to one length, and
-            resizes frames to one size; see `MultiEnvWrapper`.
+        unify: ``"pad"``, or a dict of settings, pads observations and actions to one length; see
+            `MultiEnvWrapper`.
         select: How the next task is drawn; see `mtwrappers.core.selection`.
-        render_mode: Passed to every environment; ``"rgb_array"`` by default where
-            ``unify={"render": True}`` needs it.
+        render_mode: Passed to every environment.
         env_kwargs: Passed to every environment, or a list with a dict for each, which may contain
             ``max_episode_steps``.
 
@@ -105,10 +104,9 @@ def make_vec_env(
             observation, before a one-hot.
         action_repeat: For how many steps of the environment each action is repeated: a number, or a
             list of one for each id.
-        unify: ``"pad"``, or a dict of its arguments, pads observations and actions to one length,
-            and gives frames one size; see `MultiEnvWrapper`.
-        render_mode: Passed to every environment; ``"rgb_array"`` by default where
-            ``unify={"render": True}`` needs it.
+        unify: ``"pad"``, or a dict of its arguments, pads observations and actions to one length;
+            see `MultiEnvWrapper`.
+        render_mode: Passed to every environment.
         env_kwargs: Passed to every environment; or a list with a dict for each id, which may say
             its ``max_episode_steps``.
         envs_per_task: How many environments per id, 1 by default.
@@ -135,8 +133,6 @@ def make_vec_env(
     per_id = fit_sizes(num_envs, envs_per_task, num_ids, "MultiEnv")
     if given["unify"] is not None:
         given["unify"] = _padding(_arguments(env_ids, task_names, unify, None, env_kwargs))
-        frames = isinstance(unify, Mapping) and unify.get("image_size") is not None
-        executor = {"renders": frames, **executor}
     given |= {"action_repeat": action_repeat, "task_embedding": task_embedding}
     makers = [
         functools.partial(
@@ -169,8 +165,6 @@ def _arguments(
     for i, env_id in enumerate(ids):
         check_string(env_id, f"entry {i} of env_ids")
     common = {}
-    if render_mode is None and isinstance(unify, Mapping) and unify.get("render"):
-        render_mode = "rgb_array"
     if render_mode is not None:
         common["render_mode"] = check_string(render_mode, "render_mode")
     each = check_each(env_kwargs, len(ids), "env_kwargs", check_mapping)

@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 import cloudpickle
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Space
+from gymnasium.spaces import Box, Space
 from gymnasium.spaces.utils import is_space_dtype_shape_equiv
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_differing_spaces, batch_space
@@ -25,7 +25,6 @@ from mtwrappers.common.checks import (
     check_space,
     positive,
 )
-from mtwrappers.common.frames import is_frame_space
 from mtwrappers.common.spaces import difference
 from mtwrappers.core.pad_spaces import Unify, check_unify
 
@@ -207,12 +206,9 @@ def check_same_actions(spaces: Sequence[Space[Any]]) -> None:
 
 
 def _refuse(space: Space[Any], expected: Space[Any], i: int, what: str, hint: str = "") -> NoReturn:
-    both = space, expected
-    shapes = [each.shape for each in both if isinstance(each, Box)]
+    shapes = [each.shape for each in (space, expected) if isinstance(each, Box)]
     if len(shapes) == 2 and {*map(len, shapes)} == {1} and shapes[0] != shapes[1]:
         hint = "; unify='pad' pads environments to one length"
-    if what == "observation" and any(isinstance(e, Dict) or is_frame_space(e) for e in both):
-        hint = "; unify={'image_size': 64} gives all one Dict of state and pixels"
     raise DifferentSpacesError(
         f"environment {i} has {what} space {space}, expected {expected} as in environment 0"
         f"{difference(space, expected)}{hint}"

@@ -22,17 +22,14 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
     those of Gymnasium's ``FlattenObservation``, in the dtype of ``env_obs``. The `MTEnv` itself is
     ``env.unwrapped``.
 
-    If ``env_obs`` is a Dict, the observation is a Dict with the same entries and the task's:
-    ``task_embedding``, and ``task_onehot`` (float64) or, for a Box, ``task_obs``.
-
     Args:
         env: An environment with the observations of an `MTEnv`.
         task_encoding: ``"onehot"`` appends ``task_obs``, ``"none"`` leaves it out.
 
     Raises:
         TypeError: If a space has another type.
-        ValueError: If ``task_encoding`` is something else, or a Dict has one of these keys; on a
-            step, if an observation does not fit the environment's space.
+        ValueError: If ``task_encoding`` is something else; on a step, if an observation does not
+            fit the environment's space.
 
     >>> import gymnasium
     >>> from functools import partial
@@ -44,8 +41,6 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
     ((5,), array([0., 1.], dtype=float32))
     """
 
-    # The key of the task in observations that are a Dict.
-    _key: str | None = None
     # Where the entry of task 0 is in a one-hot; None where task_obs is appended as it is.
     _first: int | None = None
 
@@ -64,12 +59,6 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
             check_choice(task_encoding, ("onehot", "none"), "task_encoding") == "onehot"
         )
         task: Any = space["task_obs"]
-        entries = space["env_obs"]
-        # An MTEnv of MTEnvs would have two task observations side by side.
-        self._in_dict = isinstance(entries, Dict) and "env_obs" not in entries.spaces
-        if self._in_dict:
-            self._begin_dict(space, entries, task)
-            return
         box = require_flat_box(space["env_obs"], "the space of env_obs")
         self._env_obs, self._task = box, task
         self._size, self._shape, self._dtype = box.shape[0], box.shape, box.dtype
@@ -86,42 +75,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
             self.observation_space = _appended(box, task, "task_obs")
         self._zeros = np.zeros_like(self.observation_space.low)
 
-    def _begin_dict(self, space: Dict, entries: Any, task: Any) -> None:
-        added: dict[str, Space[Any]] = {}
-        if "task_embedding" in space.spaces:
-            added["task_embedding"] = space["task_embedding"]
-        if self._shows_task:
-            no_numbers = Box(0, 1, (0,), np.float64)
-            if isinstance(task, Discrete):
-                self._key, added["task_onehot"] = (
-                    "task_onehot",
-                    append_onehot(no_numbers, int(task.n)),
-                )
-                self._task, self._first, self._task_at = task, -int(task.start), 0
-                self._zeros = np.zeros(int(task.n))
-            else:
-                _appended(no_numbers, task, "task_obs")
-                self._key, added["task_obs"] = "task_obs", task
-        if taken := sorted(set(added) & set(entries.keys())):
-            raise ValueError(f"expected env_obs without the keys {taken}, got {entries}")
-        self.observation_space = Dict({**entries.spaces, **added})
-
-    def _dict(self, obs: dict[str, Any]) -> dict[str, Any]:
-        """The entries of ``env_obs``, and those of the task."""
-        out = dict(obs["env_obs"])
-        if "task_embedding" in obs:
-            out["task_embedding"] = obs["task_embedding"]
-        if self._key is None:
-            return out
-        out[self._key] = obs["task_obs"]
-        if self._first is not None:
-            out[self._key] = onehot = self._zeros.copy()
-            onehot[self._entry(obs["task_obs"], onehot)] = 1
-        return out
-
-    def observation(self, obs: dict[str, Any]) -> Any:
-        if self._in_dict:
-            return self._dict(obs)
+    def observation(self, obs: dict[str, Any]) -> NDArray[Any]:
         row: NDArray[Any] = obs["env_obs"]
         if not self._shows_task and self._embedding is None:
             return row
@@ -136,15 +90,11 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         if self._first is None:
             flat[self._task_at :] = as_row(obs["task_obs"], self._task)
         else:
-            flat[self._entry(obs["task_obs"], flat)] = 1
+            entry = self._first + obs["task_obs"]
+            if not self._task_at <= entry < len(flat):
+                raise ValueError(f"expected task_obs in {self._task}, got {obs['task_obs']!r}")
+            flat[entry] = 1
         return flat
-
-    def _entry(self, task_obs: Any, array: NDArray[Any]) -> Any:
-        """The index to set to one in an array that ends with a one-hot."""
-        entry = self._first + task_obs
-        if not self._task_at <= entry < len(array):
-            raise ValueError(f"expected task_obs in {self._task}, got {task_obs!r}")
-        return entry
 
 
 def _appended(box: Box, space: Space[Any], name: str) -> Box:

@@ -21,10 +21,9 @@ from mtwrappers.common.checks import (
     construct_env,
     positive,
 )
-from mtwrappers.common.frames import is_frame_space
 from mtwrappers.common.spaces import difference, fits
 from mtwrappers.core.mtenv import Observation
-from mtwrappers.core.pad_spaces import Padding, Unify, check_unify, unbounded
+from mtwrappers.core.pad_spaces import Padding, Unify, check_unify
 from mtwrappers.core.selection import SelectName, Strategy
 from mtwrappers.core.task_list import TaskList, TaskSetMTEnv
 from mtwrappers.wrappers.action_repeat import ActionRepeat
@@ -51,13 +50,10 @@ class MultiEnvWrapper(TaskSetMTEnv):
             environment. By default, the space of the initial environment.
         unify: ``"pad"`` wraps each environment in `PadSpaces`, which pads all to the longest; a
             dict has arguments for it, such as
-            ``{"observation_size": 128, "action_size": 16, "rescale": True}``. With ``image_size``,
-            an integer or ``(height, width)``, ``env_obs`` is a Dict with the padded numbers in
-            ``state`` and a frame of that size in ``pixels``; see
-            `mtwrappers.core.state_pixels.StateAndPixels`, whose ``render`` is accepted too. Every
-            environment is built at once to find the longest, unless both sizes are given; actions
-            are then float64. With ``observation_size``, observations are float64 without bounds,
-            unless ``env_observation_space`` is given.
+            ``{"observation_size": 128, "action_size": 16, "rescale": True}``. Every environment is
+            built at once to find the longest, unless both sizes are given; actions are then
+            float64. With ``observation_size``, observations are float64 without bounds, unless
+            ``env_observation_space`` is given.
         max_episode_steps: The number of environment steps after which episodes are truncated, or a
             list with one number (or ``None``) for each task. It cannot lengthen episodes that the
             environment itself truncates.
@@ -169,11 +165,6 @@ class MultiEnvWrapper(TaskSetMTEnv):
         mask: NDArray[np.bool_] | None = self._env.get_wrapper_attr("action_mask")
         return mask
 
-    @property
-    def pixels_mask(self) -> bool:
-        """Whether the active environment has a frame in ``pixels``; see `StateAndPixels`."""
-        return bool(self._env.get_wrapper_attr("pixels_mask"))
-
     def observe(self, env_obs: Any) -> Observation:
         """Returns the multi-task observation, with ``task_embedding`` if there is one."""
         obs = {"env_obs": env_obs, "task_obs": self._task_obs}
@@ -228,7 +219,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
         acted = "action_size" in given or not isinstance(first.action_space, Box)
         if observed and acted:
             if space is None:
-                space = unbounded(given["observation_size"], given.get("image_size"))
+                space = Box(-np.inf, np.inf, (given["observation_size"],), np.float64)
             built = [initial]
             # Environments that are built later may have a more precise dtype.
             dtype: Any = np.float64
@@ -262,6 +253,4 @@ class MultiEnvWrapper(TaskSetMTEnv):
 
 
 def _hint(space: Space[Any]) -> str:
-    if isinstance(space, Dict) or is_frame_space(space):
-        return "; unify={'image_size': 64} gives all one Dict of state and pixels"
     return "; pass unify='pad' to pad shorter Boxes" if isinstance(space, Box) else ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Space
+from gymnasium.spaces import Box, Space
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -28,17 +28,16 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
     `TaskStream`.
 
     Args:
-        env: An environment with a floating-point 1-D Box observation, shape ``(O,)``, or a Dict.
+        env: An environment with a floating-point 1-D Box observation, shape ``(O,)``.
         num_tasks: The number of values of ``task_id``; by default the environment's number, or 1.
         num_leading: The number of leading entries to normalize. By default all, or the entries
             before those that a `TaskOnehotWrapper` or `FlattenMTEnv` appends.
         epsilon: Added to the variance to avoid division by zero.
-        key: The entry of a Dict to normalize, such as ``"state"``; others are not changed.
 
     Raises:
         TypeError: If the observation space has another type.
-        ValueError: If a number is out of range, or a Dict has no such key; on a step, if
-            ``info["task_id"]`` is out of range, or an observation does not fit its space.
+        ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is out of range,
+            or an observation does not fit its space.
 
     >>> import gymnasium
     >>> from mtwrappers import NormalizeObservationPerTask
@@ -57,40 +56,34 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         *,
         num_leading: int | None = None,
         epsilon: float = 1e-8,
-        key: str | None = None,
     ) -> None:
         # Python's own numbers, so that JSON can hold the spec.
         num_tasks = None if num_tasks is None else positive(num_tasks, "num_tasks")
         num_leading = None if num_leading is None else positive(num_leading, "num_leading")
         epsilon = above_zero(epsilon, "epsilon")
         RecordConstructorArgs.__init__(
-            self, num_tasks=num_tasks, num_leading=num_leading, epsilon=epsilon, key=key
+            self, num_tasks=num_tasks, num_leading=num_leading, epsilon=epsilon
         )
         super().__init__(env)
-        below, self._key = self._read("env_observation_space"), key
-        self._box: Any = _entry(env.observation_space, key)
+        below = self._read("env_observation_space")
+        self._box: Any = env.observation_space
         space, n = _normalized_space(self._box, below, num_leading)
-        self._size, self.observation_space = n, _with_entry(env.observation_space, key, space)
+        self._size, self.observation_space = n, space
         self._shape, self._dtype = self._box.shape, self._box.dtype
         self._is_all = space.shape == (n,) and space.dtype == np.float64
         self._begin_statistics("observation", num_tasks, epsilon, (n,))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)
         return self._normalize(obs, info), info
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         return self._normalize(obs, info), reward, terminated, truncated, info
 
-    def _normalize(self, obs: Any, info: dict[str, Any]) -> Any:
-        if self._key is None:
-            return self._normalize_row(obs, info)
-        return {**obs, self._key: self._normalize_row(obs[self._key], info)}
-
-    def _normalize_row(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
+    def _normalize(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
         try:  # the fast path for nearly all observations
             if obs.dtype is not self._dtype or obs.shape != self._shape:
                 raise TypeError
@@ -125,18 +118,16 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
 
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one, with floating-point
-            observations ``(N, O)``, or a Dict.
+            observations ``(N, O)``.
         num_tasks: How many values ``task_id`` has; by default what the environments say, or the
             number of task groups.
         num_leading: How many entries to normalize, from the first on. By default those of the
             environments below a `TaskOnehotWrapper` or `FlattenMTEnv`, else all.
         epsilon: Added to the variance, so that nothing is divided by zero.
-        key: Of a Dict, which entry to normalize, such as ``"state"``; others stay as they are.
 
     Raises:
         TypeError: If observations are of another kind, or ``env`` is none of ours.
-        ValueError: If a number is out of range, or a Dict has no such key; on a reset, if a
-            ``task_id`` is no task.
+        ValueError: If a number is out of range; on a reset, if a ``task_id`` is no task.
 
     >>> import gymnasium
     >>> from mtwrappers import VectorNormalizeObservationPerTask
@@ -155,13 +146,11 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         *,
         num_leading: int | None = None,
         epsilon: float = 1e-8,
-        key: str | None = None,
     ) -> None:
         super().__init__(env)
-        whole, self._key = env.single_observation_space, key
         below = self._read("env_observation_space")
-        box, n = _normalized_space(_entry(whole, key), below, num_leading)
-        self.single_observation_space = space = _with_entry(whole, key, box)
+        space, n = _normalized_space(env.single_observation_space, below, num_leading)
+        self.single_observation_space = space
         self.observation_space = batch_space(space, self.num_envs)
         self._size = n
         self._begin_statistics("observation", num_tasks, epsilon, (n,))
@@ -172,34 +161,24 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         rows = self._reset_rows(options)
         obs, infos = self._inner.reset(seed=seed, options=options)
         self._take_tasks(infos, rows)
-        return self._with(obs, self._normalize(self._own(obs), rows)), infos
-
-    def _own(self, obs: Any) -> Any:
-        """The entry of observations that is normalized."""
-        return obs if self._key is None else obs[self._key]
-
-    def _with(self, obs: Any, normalized: NDArray[Any]) -> Any:
-        """Observations with their normalized entry."""
-        return normalized if self._key is None else {**obs, self._key: normalized}
+        return self._normalize(obs, rows), infos
 
     def step_wait(self) -> StepResult:
-        whole, rewards, terminated, truncated, infos = self._inner.step_wait()
-        obs = self._own(whole)
+        obs, rewards, terminated, truncated, infos = self._inner.step_wait()
         self._take_tasks(infos, self._due)
         ended = self._note_ends(terminated | truncated)
         if ended is None or not self._same_step:
-            out = self._with(whole, self._normalize(obs, slice(None)))
-            return out, rewards, terminated, truncated, infos
+            return self._normalize(obs, slice(None)), rewards, terminated, truncated, infos
         last, finals = obs.copy(), np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(ended):
-            last[i] = self._own(infos["final_obs"][i])
+            last[i] = infos["final_obs"][i]
         normalized = self._normalize(last, slice(None))
         for i in np.flatnonzero(ended):
-            finals[i] = self._with(infos["final_obs"][i], normalized[i].copy())
+            finals[i] = normalized[i].copy()
         infos["final_obs"] = finals
         self._take_tasks(infos, ended)
         normalized[ended] = self._normalize(obs, ended)[ended]
-        return self._with(whole, normalized), rewards, terminated, truncated, infos
+        return normalized, rewards, terminated, truncated, infos
 
     def _normalize(self, obs: NDArray[Any], counted: Any) -> NDArray[Any]:
         """Normalizes all observations after counting those of the rows ``counted``."""
@@ -210,24 +189,6 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
             all_tasks.deviation
         )
         return out
-
-
-def _entry(space: Space[Any], key: str | None) -> Any:
-    """The space to normalize: all of it, or an entry of a Dict."""
-    if key is None:
-        if isinstance(space, Dict):
-            raise TypeError(
-                f"key must be one of {list(space.keys())} for observations of a Dict, got None"
-            )
-        return space
-    if not isinstance(space, Dict) or key not in space.spaces:
-        raise ValueError(f"key must be an entry of a Dict of observations, got {key!r} for {space}")
-    return space[key]
-
-
-def _with_entry(space: Space[Any], key: str | None, box: Box) -> Any:
-    """``space`` with its normalized entry replaced by ``box``."""
-    return box if key is None or not isinstance(space, Dict) else Dict({**space.spaces, key: box})
 
 
 def _normalized_space(
