@@ -133,7 +133,12 @@ def demonstrations(name: str) -> tuple[np.ndarray, np.ndarray]:
     """The observations ``(T, O)`` and actions ``(T, 4)`` of a Minari dataset."""
     import minari
 
-    episodes = list(minari.load_dataset(name).iterate_episodes())
+    try:
+        dataset = minari.load_dataset(name)
+    except FileNotFoundError:
+        record = f"mtwrappers record MT10 --episodes 10 --out minari:{name}"
+        raise SystemExit(f"there is no dataset {name} here; record it with\n    {record}") from None
+    episodes = list(dataset.iterate_episodes())
     observations = np.concatenate([one.observations[:-1] for one in episodes])
     return observations, np.concatenate([one.actions for one in episodes])
 

@@ -39,7 +39,7 @@ multi(select="x") -> ValueError: select must be one of ['least_success', 'round_
 multi(select=["uniform"]) -> ValueError: select must be one of ... or a callable, got ['uniform']
 do(drawing(2), "reset(seed=0)") -> ValueError: ...must be an integer in [0, 1], got 2
 do(drawing(None), "reset(seed=0)") -> ValueError: ...be an integer in [0, 1], got None
-multi().step(0) -> ResetNeeded: task 0 was set but not reset: call reset() before step()
+multi().step(0) -> ResetNeeded: task 0 has no episode ...: call reset() before step()
 multi().reset(options="task_state") -> TypeError: options of MultiEnvWrapper must be a dict, got
 multi().reset(options={"Task_state": 1}) -> ValueError: MultiEnvWrapper takes ...['Task_state']
 multi().reset(options={"resampel_task": 1}) -> ValueError: MultiEnvWrapper ...['resampel_task']

@@ -265,6 +265,13 @@ def _box_of_actions(space: Space[Any], what: str) -> Box:
     raise _no_box(space, what)
 
 
+# An id makes its environment as it was registered, so a wrapped one needs an id of its own.
+_WRAP = (
+    "wrap the environment first (in its constructor for MultiEnvWrapper, or register a function "
+    "that does so under an id of your own, for env_ids), as in gymnasium.wrappers."
+)
+
+
 def _no_box(space: Space[Any], what: str) -> TypeError:
     """The error for actions that cannot be padded, with a wrapper that converts them."""
     function, size = "function", "number_of_actions"
@@ -283,16 +290,16 @@ def _no_box(space: Space[Any], what: str) -> TypeError:
         )
     wrapper = f"TransformAction(env, {function}, Box(-1, 1, ({size},)))"
     return TypeError(
-        f"{what} must be a 1-D Box of floating-point numbers to be padded, got {space}; wrap the "
-        f"environment first, as in gymnasium.wrappers.{wrapper}"
+        f"{what} must be a 1-D Box of floating-point numbers to be padded, got {space}; {_WRAP}"
+        f"{wrapper}"
     )
 
 
 def _differ(space: Space[Any], name: str, expected: Space[Any]) -> ValueError:
     return ValueError(
         f"{name} has action space {space}, expected {expected} as the others have"
-        f"{difference(space, expected)}; only Boxes are padded: wrap environments first, as in "
-        f"gymnasium.wrappers.TransformAction(env, function, {expected})"
+        f"{difference(space, expected)}; only Boxes are padded: {_WRAP}TransformAction(env, "
+        f"function, {expected})"
     )
 
 

@@ -110,11 +110,12 @@ def least_success(
         last_task: Ignored.
         rng: The task stream.
         history: The recent successes of each task.
-        floor: The share of draws that is split evenly among all groups, so that none starves.
-            ``functools.partial(least_success, floor=0.3)`` is a strategy too.
+        floor: The share of draws that is split evenly among all groups, so that none starves; in
+            [0, 1]. ``functools.partial(least_success, floor=0.3)`` is a strategy too.
 
     Raises:
-        ValueError: If an episode has ended whose infos do not say whether it succeeded.
+        ValueError: If ``floor`` is outside [0, 1], or an episode has ended whose infos do not say
+            whether it succeeded.
 
     >>> import numpy as np
     >>> from mtwrappers.core.history import TaskHistory
@@ -127,6 +128,8 @@ def least_success(
     >>> drawn.count(0), drawn.count(1)
     (952, 48)
     """
+    if not 0 <= floor <= 1:
+        raise ValueError(f"floor of least_success must be a share in [0, 1], got {floor!r}")
     present = [g for g in range(history.num_groups) if len(history.members(g))]
     rates = history.group_success_rates[present]
     for group in np.asarray(present)[np.isnan(rates)]:

@@ -66,8 +66,12 @@ class TaskList:
         """Returns ``task_state`` as an `int`, or raises `ValueError`."""
         state = check_index(task_state, len(self.task_ids), what)
         if state not in self._places:
+            own = self.states
+            some = list(own) if len(own) < 6 else f"{own[0]}, {own[1]}, ..., {own[-1]}"
             raise ValueError(
-                f"{what} must be one of this environment's own {list(self.states)}, got {state}"
+                f"{what} must be one of this environment's own {len(own)}: {some}; got {state}. In "
+                "a vector environment, options={'env_options': [{'task_state': ...}, ...]} has one "
+                "for each environment"
             )
         return state
 
@@ -342,9 +346,11 @@ class TaskSetMTEnv(MTEnv):
 
     def _require_reset(self) -> None:
         if not self._in_episode:
+            why = "was set but not reset"
+            if self._origin != "set":
+                why = "has no episode since the environment was made, copied or closed"
             raise ResetNeeded(
-                f"task {self._task_state} was set but not reset: call reset() before step() and "
-                "render()"
+                f"task {self._task_state} {why}: call reset() before step() and render()"
             )
 
     def get_state(self) -> dict[str, Any]:

@@ -121,6 +121,12 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         bottom: Any = env.unwrapped
         while hasattr(bottom, "env"):  # a TaskStream, whose `unwrapped` is itself
             bottom = bottom.env.unwrapped
+        if not hasattr(bottom, "pool"):
+            raise TypeError(
+                "PixelObservation expects an environment of mtwrappers on Meta-World, such as "
+                f"mtwrappers/MT10-v0, got {env}; gymnasium.wrappers.AddRenderObservation observes "
+                "the frames of any other"
+            )
         look, upstream = bottom.pool.settings, bottom.pool.layout.is_upstream
         size = look.height, look.width
         images: dict[str, Any] = {"pixels": Box(0, 255, (*size, 3), np.uint8)}

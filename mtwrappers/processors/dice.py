@@ -12,7 +12,7 @@ from mtwrappers.common.checks import LogSink, check_flag, positive
 from mtwrappers.processors.baselines import Baseline, checked_baseline, fit_predict
 from mtwrappers.processors.batches import DiceMetaSamplesData, DiceSamplesData
 from mtwrappers.processors.processors import Log, PathsOfTasks, SampleProcessor
-from mtwrappers.processors.returns import discounted_sums, gae, steps_before
+from mtwrappers.processors.returns import gae, steps_before
 from mtwrappers.processors.steps import Steps, steps_of_tasks
 from mtwrappers.samplers.nested import map_arrays
 from mtwrappers.samplers.path import Path
@@ -108,7 +108,7 @@ class DiceSampleProcessor(SampleProcessor):
                 )
         real = np.arange(self.max_path_length) < np.array(steps.lengths)[:, None]
         # 2. Returns: discounted sums of rewards.
-        returns = discounted_sums(steps.rewards, self.discount, steps.lengths)
+        returns = steps.returns(self.discount)
         # 3. Adjusted rewards: discount the rewards, fit the baseline to them, and subtract it.
         powers = np.cumprod([1.0, *[self.discount] * (self.max_path_length - 1)])
         discounted = steps.rewards * powers[steps_before(steps.lengths)]

@@ -13,7 +13,7 @@ import numpy as np
 from mtwrappers.common.checks import LogSink, check_flag, check_fraction, check_log_sink
 from mtwrappers.processors.baselines import Baseline, checked_baseline, fit_predict
 from mtwrappers.processors.batches import MetaSamplesData, SamplesData
-from mtwrappers.processors.returns import Floats, discounted_sums, gae
+from mtwrappers.processors.returns import Floats, gae
 from mtwrappers.processors.steps import Steps, steps_of_tasks
 from mtwrappers.samplers.path import Path
 
@@ -102,7 +102,7 @@ class SampleProcessor:
             sums, first = [], []
             for steps in tasks:
                 sums.append(np.add.reduceat(steps.rewards, steps.starts))
-                returns = discounted_sums(steps.rewards, self.discount, steps.lengths)
+                returns = steps.returns(self.discount)
                 first.append(returns[steps.starts])
             figures = {
                 "AverageDiscountedReturn": np.mean(np.concatenate(first)),
@@ -119,7 +119,7 @@ class SampleProcessor:
     def _batch(self, steps: Steps) -> Any:
         """Makes the flat batch of one task."""
         # 1. Returns: discounted sums of rewards.
-        returns = discounted_sums(steps.rewards, self.discount, steps.lengths)
+        returns = steps.returns(self.discount)
         # 2. Values: fit the baseline to the returns, and predict each step and the state after it.
         bootstrap = self.discount if self.bootstrap_truncated else None
         values, after = fit_predict(self.baseline, steps, returns, "returns", bootstrap)

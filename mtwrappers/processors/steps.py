@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.processors.returns import Floats
+from mtwrappers.processors.returns import Floats, discounted_sums
 from mtwrappers.samplers.nested import join
 from mtwrappers.samplers.path import Path
 
@@ -36,6 +36,12 @@ class Steps:
             if not isinstance(infos[0], dict):
                 raise ValueError(f"{key} of path 0 of {what} must be a dict, got {infos[0]!r}")
             self.data[key] = join(infos, key, lambda i: f"path {i} of {what}", self.lengths)
+
+    def returns(self, discount: float) -> Floats:
+        """Discounted sums of rewards, ``(S,)``; raises `ValueError` if they are beyond float64."""
+        found = discounted_sums(self.rewards, discount, self.lengths)
+        check_finite(found, self.lengths, "return", self.what)
+        return found
 
 
 def steps_of_tasks(paths: Any) -> list[Steps]:

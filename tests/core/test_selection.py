@@ -4,7 +4,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mtwrappers.core.selection import TaskSelector
+from mtwrappers.core.history import TaskHistory
+from mtwrappers.core.selection import TaskSelector, least_success
 
 
 def draws(select, num_tasks, n, seed=0):
@@ -91,3 +92,9 @@ def test_a_strategy_that_remembers_has_a_copy_of_its_own_and_a_state_and_forgets
     assert other(None) == 2
     selector.reset()
     assert selector(None) == 3
+
+
+@pytest.mark.parametrize("floor", [3, -0.1, float("nan")])
+def test_a_floor_that_is_no_share_is_refused(floor):
+    with pytest.raises(ValueError, match=rf"floor .* a share in \[0, 1\], got {floor}"):
+        least_success(2, None, np.random.default_rng(0), TaskHistory(2), floor)

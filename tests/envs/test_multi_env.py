@@ -6,6 +6,7 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import TransformAction
 
 from tests.fakes import CountingEnv, check_env_warnings
 
@@ -59,6 +60,22 @@ def test_environments_that_do_not_fit_are_refused():
         env.reset(options={"task_state": 1})
     with pytest.raises(ValueError, match="environment 1 has observation space"):
         gymnasium.make_vec(ID, env_ids=[SHORT, LONG], task_encoding="none")
+
+
+def test_other_actions_are_wrapped_under_an_id_of_their_own():
+    ids = ["MountainCarContinuous-v0", "MountainCar-v0"]
+    hint = "register a function that does so under an id of your own, for env_ids"
+    with pytest.raises(TypeError, match=rf"task 1 \('MountainCar-v0'\) .*{hint}.*Transform"):
+        gymnasium.make(ID, env_ids=ids, unify="pad").reset(options={"task_state": 1})
+
+    def wrapped():
+        return TransformAction(gymnasium.make("MountainCar-v0"), np.argmax, Box(-1, 1, (3,)))
+
+    gymnasium.register("tests/MountainCar-v0", wrapped)
+    env = gymnasium.make(ID, env_ids=[ids[0], "tests/MountainCar-v0"], unify="pad")
+    env.reset(seed=0, options={"task_state": 1})
+    assert env.step(np.float32([0, 0, 1]))[4]["task_name"] == "tests/MountainCar-v0"
+    del gymnasium.registry["tests/MountainCar-v0"]
 
 
 # Sub-environments that each stay with one task.

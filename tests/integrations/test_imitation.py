@@ -70,6 +70,15 @@ def dataset(tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:minari")
+def test_without_its_dataset_it_names_the_command_that_makes_it(script, tmp_path, monkeypatch):
+    pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    message = "no dataset a/b-v0 here; .*\n    mtwrappers record MT10 .* --out minari:a/b-v0"
+    with pytest.raises(SystemExit, match=message):
+        script.main(["--demonstrations", "a/b-v0"])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:minari")
 @pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
 @pytest.mark.slow
 def test_training_writes_what_the_seed_determines(script, dataset, tmp_path, monkeypatch, capsys):

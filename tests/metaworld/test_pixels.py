@@ -12,6 +12,7 @@ from gymnasium.spaces import Box
 
 from mtwrappers import VectorNormalizeRewardPerTask, load_checkpoint, save_checkpoint
 from mtwrappers.metaworld import opengl
+from mtwrappers.metaworld.pixels import PixelObservation
 from tests.fakes import check_env_warnings, equal
 from tests.metaworld.fakes import PARALLEL, actions, bare, episode, make, make_vec
 
@@ -180,6 +181,12 @@ def test_what_does_not_go_with_frames_is_refused_by_name(kwargs, message):
     for make_it in (make, lambda *args, **rest: make_vec(*args, **rest).close()):
         with pytest.raises(ValueError, match=message):
             make_it("CustomMT", **{"observation": "pixels", **kwargs})
+
+
+def test_frames_of_other_environments_are_gymnasiums_to_observe():
+    message = "on Meta-World, such as .*, got <.*Pendulum.*gymnasium.wrappers.AddRenderObservation"
+    with pytest.raises(TypeError, match=message):
+        PixelObservation(gymnasium.make("Pendulum-v1", render_mode="rgb_array"), "pixels")
 
 
 @pytest.mark.slow

@@ -203,3 +203,10 @@ def test_a_seed_makes_runs_repeat_though_no_reset_is_given_one():
     with make_vec("CustomMT", 4, seed=0, **kwargs) as envs:
         envs.reset(seed=0)  # as the first reset is without
         assert states(envs) == runs[0][0][0]
+
+
+def test_one_task_state_for_all_is_refused_with_the_option_that_has_one_for_each():
+    with make_vec("MT10") as envs:
+        message = "environment 1: task state .* own 50: 50, 51, ..., 99; got 3. .*'env_options'"
+        with pytest.raises(ValueError, match=message):
+            envs.reset(options={"task_state": 3})

@@ -89,6 +89,15 @@ def test_malformed_paths_are_named_with_their_task_and_step(processor_type, bad,
         make(processor_type).process_samples(bad)
 
 
+@pytest.mark.parametrize(
+    "baseline", [LinearFeatureBaseline(), LinearTimeBaseline(), ZeroBaseline()]
+)
+def test_a_return_beyond_float64_is_named_whatever_the_baseline(baseline):
+    paths = [two(), make_path([1, 1e308, 1e308])]
+    with pytest.raises(ValueError, match="return of path 1 of paths is inf at step 0"):
+        process(SampleProcessor, paths, baseline)
+
+
 @every_meta
 @pytest.mark.parametrize("changes", [{"actions": np.ones((2, 5))}, {"env_infos": {"step": THREE}}])
 def test_a_task_may_have_any_name(processor_type, changes):

@@ -131,6 +131,10 @@ def test_a_switch_needs_a_reset(make):
                 use()
         assert state_after(env) == state
         env.step(action)
+    env.close()  # after which only Meta-World's needs a reset
+    for one in (make(), *([env] if make is metaworld else [])):
+        with pytest.raises(ResetNeeded, match=r"no episode since .* copied or closed: call"):
+            one.step(action)
 
 
 @every
