@@ -19,7 +19,7 @@ from mtwrappers.cli.console import UsageError
 from mtwrappers.cli.progress import Progress
 from mtwrappers.cli.video import Videos
 from mtwrappers.evaluation import EvaluationResult
-from mtwrappers.state.files import remove_unfinished, write_together
+from mtwrappers.state.files import remove, remove_unfinished, write_together
 
 RESULTS, EVIDENCE = "results.json", "results.npz"
 CSV_COLUMNS = ("task", "episodes", "success_once", "success_final", "mean_return")
@@ -39,6 +39,8 @@ def locked(directory: Path, command: str = "rollout") -> Iterator[None]:
     """
     lock = FileLock(directory / _LOCK, blocking=False)
     try:
+        if (directory / _LOCK).is_symlink():
+            remove(directory / _LOCK)  # else the file that it leads to would be emptied
         lock.acquire()
     except Timeout:
         raise UsageError(
@@ -49,7 +51,7 @@ def locked(directory: Path, command: str = "rollout") -> Iterator[None]:
         if exc.errno not in _NO_LOCKS:
             raise
     try:
-        shutil.rmtree(directory / _BESIDE, ignore_errors=True)
+        remove(directory / _BESIDE)
         remove_unfinished(directory)
         yield
     finally:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import errno
 import json
 import re
 import reprlib
@@ -27,7 +26,7 @@ from mtwrappers.evaluation import Episode, PlannedEpisode
 from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter, actions_of, to_npy
 from mtwrappers.evaluation.result import versions
 from mtwrappers.samplers.rollout import Step
-from mtwrappers.state.files import opened
+from mtwrappers.state.files import opened, write_atomically
 
 NAME = "unfinished.jsonl"
 FORMAT = "mtwrappers.rollout/5"
@@ -103,17 +102,21 @@ class Progress(ActionRecorder):
         return kept
 
     def __enter__(self) -> Progress:
-        """Opens a new file, or the loaded one, truncated after its last complete line."""
+        """Writes a new file with the settings, or the complete lines of the loaded one.
+
+        Nothing is appended to a file that another program has made, which may be a link.
+        """
         path = self.directory / NAME
         try:
-            if path.exists() and not path.is_file():  # a pipe would block
-                raise OSError(errno.EINVAL, f"{NAME} is not a regular file")
-            self._file = path.open("ab" if self._size else "wb")
             if self._size:
-                self._file.truncate(self._size)
+                with opened(path, MAX_SIZE) as file:
+                    begun = file.read(self._size)
             else:
                 settings = asdict(self.settings)
-                self._write({"format": FORMAT, "settings": settings, "versions": versions()})
+                begun = _encoded({"format": FORMAT, "settings": settings, "versions": versions()})
+                self._size = len(begun)
+            write_atomically(path, begun)
+            self._file = path.open("ab")
         except OSError as exc:
             raise cannot_write(self.directory, exc) from None
         return self
@@ -195,7 +198,7 @@ class Progress(ActionRecorder):
         return UsageError(f"{path} was not written by a rollout: {exc}; {START}")
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        data = json.dumps(line).encode() + b"\n"
+        data = _encoded(line)
         self._file.write(data)
         self._file.flush()
         self._size += len(data)
@@ -213,6 +216,10 @@ class _Line(NamedTuple):
         kept = self.actions
         actions = None if kept is None else base64.b64encode(to_npy(kept)).decode()
         return {"seconds": self.seconds, "episode": asdict(self.episode), "actions": actions}
+
+
+def _encoded(line: Mapping[str, Any]) -> bytes:
+    return json.dumps(line).encode() + b"\n"
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[tuple[int, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 
 from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation.statistics import Estimate, Estimates
+from mtwrappers.state.files import write_atomically
 
 DARK, LIGHT, INK = "#2a6fb0", "#9cc3e6", "#333333"
 _SUCCESS = (
@@ -81,7 +83,7 @@ def draw_bars(
         loc="outside lower center", frameon=False, fontsize=_LABEL, title=_wrapped(footer)
     )
     legend.get_title().set_fontsize(_LABEL)
-    figure.savefig(path)
+    _save(figure, path)
 
 
 class GoalMark(NamedTuple):
@@ -153,7 +155,7 @@ def draw_goals(path: Path, tasks: Mapping[str, Sequence[GoalMark]], title: str) 
         title="goals from above, x and y in metres; the robot is at y = 0",
         title_fontsize=_LABEL,
     )
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def _kind(mark: GoalMark) -> int:
@@ -188,7 +190,7 @@ def draw_curves(
         axes.set_ylim(-0.02, 1.02)
     _title(figure, title)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=_LABEL)
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def draw_training(
@@ -229,7 +231,7 @@ def draw_training(
     names = [_wrapped(one, _LINE - 12) for one in names]
     figure.legend(handles, names, loc="outside upper left", frameon=False, fontsize=_LABEL)
     figure.supxlabel("\n".join(notes), fontsize=_LABEL, ha="left", x=0.01)
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def _draw_line(axes: Any, line: Line, place: int, end: float, width: float) -> None:
@@ -297,7 +299,7 @@ def draw_stream(
     rows[-1].xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
     rows[0].set_xlim(0, max(points[-1], ends[-1]))
     figure.supxlabel(_wrapped(footer), fontsize=_LABEL, ha="left", x=0.01)
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def draw_differences(
@@ -326,7 +328,7 @@ def draw_differences(
     _title(figure, title)
     notes = _wrapped(f"{footer}; dark: excludes zero")
     figure.supxlabel(notes, fontsize=_LABEL, ha="left", x=0.01)
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def _figure(height: float) -> tuple[Any, Any]:
@@ -336,6 +338,13 @@ def _figure(height: float) -> tuple[Any, Any]:
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=_LABEL)
     return figure, axes
+
+
+def _save(figure: Any, path: Path) -> None:
+    """Writes a figure in the format of the path's suffix, or as PNG without one."""
+    data = io.BytesIO()
+    figure.savefig(data, format=path.suffix[1:] or "png")
+    write_atomically(path, data.getvalue())
 
 
 def _title(figure: Any, title: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mtwrappers.recording.episodes import Episode, RecordingError
-from mtwrappers.state.files import load_json, write_atomically
+from mtwrappers.state.files import load_json, remove, write_atomically
 
 _MAX_SETTINGS = 2**20
 _PARTS = ("observations", "actions", "rewards", "terminations", "truncations")
@@ -72,7 +72,9 @@ class Unfinished:
             arrays["about"] = np.array(json.dumps({"seed": episode.seed, **about}))
             for part in _PARTS:
                 arrays |= _flat(part, getattr(episode, part))
-        np.savez(self._file("new"), **arrays)
+        data = io.BytesIO()
+        np.savez(data, **arrays)
+        write_atomically(self._file("new"), data.getvalue())
 
     def keep(self, task_state: int) -> None:
         """Lets the episode that was written count."""
@@ -93,12 +95,12 @@ class Unfinished:
     def place(self) -> Path:
         """A folder for the dataset that is being made, empty."""
         whole = self.folder / "whole"
-        shutil.rmtree(whole, ignore_errors=True)  # what a kill has left
+        remove(whole)  # what a kill has left
         return whole
 
     def remove(self) -> None:
         """Removes all of it."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove(self.folder)
 
     def _file(self, name: int | str) -> Path:
         return self.folder / f"{name}.npz"

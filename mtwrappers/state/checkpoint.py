@@ -45,8 +45,8 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
 
     The file holds only JSON and arrays, with a checksum. The data is first written to a temporary
     file in the same directory. The file gets the mode that `open` would give it, or keeps the mode
-    of the file that it replaces, and a symbolic link stays one. If a save is killed, the next save
-    to the same path removes its temporary file.
+    of the file that it replaces; a symbolic link is replaced, and its target is not changed. If a
+    save is killed, the next save to the same path removes its temporary file.
 
     Args:
         path: The file.

@@ -1,4 +1,8 @@
-"""Files that are written whole or not at all, even after a kill or on a full disk."""
+"""Files that are written whole or not at all, even after a kill or on a full disk.
+
+Every file of the package is written here: beside its place, and then moved there. So a link in the
+place is replaced, and the file that it leads to is not changed.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import errno
 import json
 import os
 import secrets
+import shutil
 import stat
 import sys
 from collections import Counter
@@ -32,15 +37,15 @@ def write_together(files: Mapping[str | os.PathLike[str], bytes]) -> None:
     """Writes files; if that fails, existing ones are unchanged.
 
     The data goes to temporary files in the same directory, which are moved when all of them are
-    complete. A symbolic link stays one: its target is written. A file keeps the mode of the one
-    that it replaces; a new one gets the mode that `open` would give it. Temporary files of a killed
-    write are removed.
+    complete. A symbolic link is replaced, and its target is not changed. A file keeps the mode of
+    the one that it replaces; a new one gets the mode that `open` would give it. Temporary files of
+    a killed write are removed.
 
     Args:
         files: The content of each file, by its path.
 
     Raises:
-        OSError: If a file cannot be written, or exists and is not a regular file.
+        OSError: If a file cannot be written, or there is something other than a file or a link.
     """
     with contextlib.ExitStack() as undo:
         unfinished = []
@@ -59,14 +64,18 @@ class Unfinished:
     `move` are called; without them nothing is left. See `write_together`.
 
     Raises:
-        OSError: If it cannot be written, or exists and is not a regular file.
+        OSError: If it cannot be written, or there is something other than a file or a link.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._target = target = Path(os.path.realpath(path))
+        self._target = target = Path(path)
+        self._mode: int | None = None  # of the file that it replaces
         with contextlib.suppress(FileNotFoundError):
-            if not stat.S_ISREG(target.lstat().st_mode):
+            mode = target.lstat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
                 raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+            if stat.S_ISREG(mode):
+                self._mode = stat.S_IMODE(mode) & 0o777
         prefix = f".{target.name}{_MARK}"
         _remove_stale(target.parent, prefix)
         self._temporary, self.file = _open_beside(target.parent, prefix)
@@ -74,8 +83,8 @@ class Unfinished:
     def complete(self) -> None:
         """Flushes all data to the disk, so that a full disk raises here."""
         self.file.flush()
-        with contextlib.suppress(FileNotFoundError):
-            os.chmod(self._temporary, stat.S_IMODE(self._target.stat().st_mode) & 0o777)
+        if self._mode is not None:
+            os.chmod(self._temporary, self._mode)
         os.fsync(self.file.fileno())
 
     def move(self) -> None:
@@ -146,6 +155,14 @@ def remove_unfinished(directory: Path) -> None:
     _remove_stale(directory, ".", _MARK)
 
 
+def remove(path: Path) -> None:
+    """Removes a file, a link (not what it leads to) or a whole directory, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def _open_beside(directory: Path, prefix: str) -> tuple[Path, BinaryIO]:
     """Opens a new file that is locked while it is open."""
     while True:
@@ -161,7 +178,7 @@ def _remove_stale(directory: Path, prefix: str, within: str = "") -> None:
     for name in os.listdir(directory):
         if name.startswith(prefix) and within in name:
             # Ignores files of other users, and files that another write just moved or removed.
-            with contextlib.suppress(OSError), open(directory / name, "rb") as file:
+            with contextlib.suppress(OSError), opened(directory / name, sys.maxsize) as file:
                 if _lock(file, wait=False):
                     os.unlink(directory / name)
 

@@ -137,7 +137,7 @@ def roll_out_and_be_killed(out):
     move = os.replace
 
     def replace(temporary, target):
-        if str(target).endswith("success.png"):
+        if Path(target) == out / "success.png":
             os.kill(os.getpid(), signal.SIGKILL)
         move(temporary, target)
 
@@ -160,22 +160,43 @@ def test_what_a_kill_leaves_is_gone_after_the_next_rollout(tmp_path):
 
 
 @pytest.mark.usefixtures("short_episodes")
-def test_files_have_the_mode_of_any_file_and_links_are_written_through(tmp_path):
-    (tmp_path / "there").mkdir()
-    (tmp_path / "out").mkdir()
-    real, link = tmp_path / "there" / "table.csv", tmp_path / "out" / "results.csv"
-    link.symlink_to(real)
-    (tmp_path / "out" / "results.json").touch(mode=0o640)
+def test_files_have_the_mode_of_any_file(tmp_path):
     before = os.umask(0o026)
     try:
-        results_of(tmp_path / "out", "MT1", "--episodes", "1")
+        results_of(tmp_path, "MT1", "--episodes", "1")
     finally:
         os.umask(before)
-    assert link.is_symlink()
-    assert real.read_text().startswith("task,")
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*.*")}
-    assert modes["results.json"] == modes["success.png"] == modes["table.csv"] == 0o640
-    assert [path.name for path in real.parent.iterdir()] == ["table.csv"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o640}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.usefixtures("short_episodes")
+def test_links_in_the_folder_are_replaced_and_what_they_lead_to_is_left_alone(
+    killed, tmp_path, monkeypatch
+):
+    out, victims = tmp_path / "out", tmp_path / "victims"
+    victims.mkdir()
+    arguments = ["MT1", "--policy", "random", "--episodes", "3"]
+    if killed:  # and the progress that somebody hands on is a link too
+        monkeypatch.setattr(rollout, "Interruption", partial(Interrupting, 1))
+        assert main(["rollout", *arguments, "--workers", "1", "--out", str(out)]) == 130
+        monkeypatch.undo()
+        monkeypatch.setattr(rollout, "EPISODE_STEPS", 40)
+        (out / "unfinished.jsonl").rename(victims / "unfinished.jsonl")
+    out.mkdir(exist_ok=True)
+    for name in (*FILES, "unfinished.jsonl", ".lock", ".unfinished"):
+        if not (victims / name).exists():
+            (victims / name).write_text("a victim")
+        (out / name).unlink(missing_ok=True)
+        (out / name).symlink_to(victims / name)
+    before = {path: path.read_bytes() for path in victims.iterdir()}
+    if killed:
+        assert resume(out)[1] == 2
+    else:
+        results_of(out, *arguments)
+    assert {path: path.read_bytes() for path in victims.iterdir()} == before
+    assert sorted(path.name for path in out.iterdir()) == FILES
+    assert not any(path.is_symlink() for path in out.iterdir())
 
 
 # In the results, and in what is unfinished.
