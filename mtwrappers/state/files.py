@@ -68,23 +68,21 @@ class Unfinished:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._target = target = Path(path)
-        self._mode: int | None = None  # of the file that it replaces
+        self._target = target = Path(path).absolute()
+        mode = 0
         with contextlib.suppress(FileNotFoundError):
             mode = target.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
                 raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-            if stat.S_ISREG(mode):
-                self._mode = stat.S_IMODE(mode) & 0o777
         prefix = f".{target.name}{_MARK}"
         _remove_stale(target.parent, prefix)
         self._temporary, self.file = _open_beside(target.parent, prefix)
+        if stat.S_ISREG(mode):  # the mode of a link is not one of a file
+            os.chmod(self._temporary, stat.S_IMODE(mode) & 0o777)
 
     def complete(self) -> None:
         """Flushes all data to the disk, so that a full disk raises here."""
         self.file.flush()
-        if self._mode is not None:
-            os.chmod(self._temporary, self._mode)
         os.fsync(self.file.fileno())
 
     def move(self) -> None:
