@@ -80,14 +80,13 @@ ENTRIES = re.findall(
 )
 # An error is raised, and of these an example would say no more than that of another name: the
 # classes that others derive from, the fields of batches and of a `Normalization`, what
-# `make_class_env` makes, and what needs a Ray cluster, LeRobot or a recording of vla-eval.
+# `make_class_env` makes, and what needs a Ray cluster, LeRobot or vla-eval.
 WITHOUT = {
     "mtwrappers.EnvUpdate",
     "mtwrappers.TaskSampler",
     "mtwrappers.adapters.lerobot.MTWrappersEnv",
     "mtwrappers.adapters.lerobot_envs.LeRobotEnv",
     "mtwrappers.adapters.vla_eval.MetaWorldBenchmark",
-    "mtwrappers.adapters.vla_eval_recordings.result_of_recording",
     "mtwrappers.core.task_list.TaskSetMTEnv",
     "mtwrappers.evaluation.normalization.Reference",
     "mtwrappers.processors.baselines.LinearBaseline",

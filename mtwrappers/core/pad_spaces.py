@@ -254,8 +254,7 @@ def _box_of_observations(space: Space[Any], what: str) -> Box:
     if isinstance(space, Box) and len(space.shape) == 1:
         return space
     raise TypeError(
-        f"{what} must be a 1-D Box to be padded, got {space}; wrap the environment in "
-        "gymnasium.wrappers.FlattenObservation first"
+        f"{what} must be a 1-D Box to be padded, got {space}; {_WRAP}FlattenObservation(env)"
     )
 
 

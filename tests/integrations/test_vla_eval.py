@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mtwrappers import protocols, verify
+from mtwrappers import protocols
 from mtwrappers.evaluation.protocol import succeeded
 from mtwrappers.metaworld import opengl
 from mtwrappers.metaworld.benchmarks import class_names
@@ -33,7 +33,6 @@ from vla_eval.model_servers.predict import PredictModelServer
 from vla_eval.specs import IMAGE_RGB, LANGUAGE, check_specs
 
 from mtwrappers.adapters.vla_eval import MetaWorldBenchmark
-from mtwrappers.adapters.vla_eval_recordings import result_of_recording
 
 # Its libraries have some.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -284,28 +283,6 @@ def test_each_step_and_the_frames_are_recorded(tmp_path):
     digest = MetaWorldBenchmark(changes=params["changes"]).protocol.digest
     assert json.loads(context)["protocol"] == digest
     assert len([*tmp_path.rglob("*.mp4")]) == 1
-
-
-def test_a_recording_is_a_result_whose_actions_are_replayed(tmp_path):
-    vla_eval.evaluate(Server(expert), config_of(STATES), output_dir=tmp_path)
-    [path] = tmp_path.glob("*.sqlite")
-    result = result_of_recording(path, tmp_path / "r.npz", policy_name="expert")
-    found = [
-        {"success": succeeded(one, result.protocol), **one.to_dict()} for one in result.episodes
-    ]
-    found.sort(key=lambda one: (one["task"], one["number"]))
-    assert found == expected(expert, protocols["metaworld-3.1"], STATES["tasks"], **TWO)
-    result.save(tmp_path / "r.json")
-    replayed = verify(tmp_path / "r.json")
-    assert replayed.ok
-    with contextlib.closing(sqlite3.connect(path)) as recording, recording:
-        recording.execute("DELETE FROM episode_results WHERE task_name = 'reach-v3' AND episode_id")
-    with pytest.raises(ValueError, match=r"reach-v3, number 1 of 2, has failed \(none\)"):
-        result_of_recording(path, tmp_path / "less.npz")
-    with pytest.raises(ValueError, match="expected a recording of vla-eval in"):
-        result_of_recording(tmp_path / "r.json", tmp_path / "less.npz")
-    with pytest.raises(FileNotFoundError, match=r"there is no recording .*nowhere"):
-        result_of_recording(tmp_path / "nowhere", tmp_path / "less.npz")
 
 
 @pytest.mark.parametrize("name", ["metaworld.yaml", "smoke_test.yaml"])
