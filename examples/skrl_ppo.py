@@ -96,7 +96,7 @@ def main(steps: int = 40_000, episodes_per_task: int = 5) -> None:
         "disable_progressbar": True,
         "close_environment_at_exit": False,
     }
-    SequentialTrainer(env=env, agents=agent, cfg=settings).train()
+    SequentialTrainer(env=env.for_trainer(), agents=agent, cfg=settings).train()
     after = mtwrappers.evaluate(policy, envs, episodes_per_task)
     env.close()
 

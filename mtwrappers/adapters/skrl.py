@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 
@@ -16,8 +18,10 @@ def as_skrl_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
 
     skrl's ``wrap_env`` ignores autoreset modes, and stores wrong transitions in each of them. Here
     the next observation of an episode's last step is the episode's own, and the trainer resets the
-    environments whose episode has ended.
-    The trainers of several agents at once refuse this environment.
+    environments whose episode has ended. It does so only in an environment that counts as one, so
+    it is given ``env.for_trainer()``; models and memories are made with ``env`` itself. A
+    ``StepTrainer`` also needs ``trainer.scopes = [(0, env.num_envs)]``. Trainers of several agents
+    at once refuse this environment.
 
     Set ``time_limit_bootstrap=True`` in the configuration of on-policy agents: by default their
     advantages go on from a truncated episode into the next one.
@@ -35,8 +39,8 @@ def as_skrl_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     >>> import gymnasium, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, autoreset_mode="Disabled")
     >>> env = mtwrappers.as_skrl_env(envs)
-    >>> env.num_envs
-    4
+    >>> env.num_envs, env.for_trainer().num_envs
+    (4, 1)
     """
     check_vec_env(vec_env, "skrl", AutoresetMode.DISABLED)
     wrappers = import_extra("skrl.envs.wrappers.torch.gymnasium_envs", "skrl")
@@ -55,11 +59,16 @@ class ExecutorEnv:
         super().__init__(vec_env)  # type: ignore[call-arg] # skrl's class is the next base
         self._finished: Any = None
 
-    @property
-    def num_envs(self) -> int:
-        return _NumEnvs(self._env.num_envs)
+    def for_trainer(self) -> _ForTrainer:
+        """This environment for a trainer, which resets it where episodes have ended."""
+        return _ForTrainer(self)
 
     def step(self, actions: Any) -> Any:
+        if self._finished is not None and self._finished.any():
+            raise ResetNeeded(
+                f"the episodes of environments {np.flatnonzero(self._finished).tolist()} have "
+                "ended, and skrl's trainer has not reset them: give it env=env.for_trainer()"
+            )
         result = super().step(actions)  # type: ignore[misc]
         self._finished = (result[2] | result[3]).flatten().cpu().numpy()
         return result
@@ -81,16 +90,18 @@ class ExecutorEnv:
         )
 
 
-class _NumEnvs(int):
-    """The number of environments, which compares as not above 1.
+class _ForTrainer:
+    """An environment that counts as one, for skrl's trainers only.
 
-    At the end of an episode skrl's trainers call `reset` only where not ``num_envs > 1``. They
-    size memories by the same number, so it cannot be 1. Between storing a step and choosing the
-    next action they ask nothing else of an environment, so it cannot reset by itself without
-    changing the last observation that is stored. We know no other way to have `reset` called.
+    At the end of an episode they call `reset` unless ``num_envs > 1``. Between storing a step and
+    choosing the next action they ask nothing else of an environment, so it cannot reset by itself
+    without changing the last observation that is stored.
     """
 
-    __slots__ = ()
+    num_envs = 1
 
-    def __gt__(self, other: Any) -> bool:
-        return other != 1 and int.__gt__(self, other)
+    def __init__(self, env: Any) -> None:
+        self._env = env
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
