@@ -22,7 +22,6 @@ _ENTRY = re.compile(r"^::: (\S+)(?:\n    options:\n      members: \[(.*)\])?$", 
 _PAGES = {
     "mtwrappers.metaworld.descriptions": "../guides/language.md",
     "mtwrappers.metaworld.pixels": "../guides/pixels.md",
-    "mtwrappers.metaworld.variation": "../guides/variation.md",
     "mtwrappers.samplers.path": "samplers.md#trajectories",
 }
 _NAME = re.compile(r"(?<![`\[])`([\w.]+)`(?!`)")

@@ -21,7 +21,7 @@ from gymnasium.vector import AutoresetMode
 import mtwrappers
 from mtwrappers.metaworld import MetaWorldMTEnv, make_benchmark, opengl, registered
 from mtwrappers.metaworld.agent_view import UPSTREAM, AgentView
-from mtwrappers.metaworld.class_env import SawyerSettings
+from mtwrappers.metaworld.settings import SawyerSettings
 from mtwrappers.vector.executors import Executor
 from mtwrappers.vector.make import make_executor
 from tests.fakes import ROOT, run_with_python

@@ -51,7 +51,6 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
         camera_name: The camera that draws the frames, or several with commas between: policies then
             see ``observation.images.NAME`` of each instead of ``observation.image``.
         shadows: Whether frames have shadows and reflections.
-        variation: How the scene varies between episodes, such as ``"light,camera"``.
         idle_steps: How many zero actions follow each reset; they do not count as steps.
         descriptions: The sentences that policies read: ``"lerobot-0.6.1"``, ``"metaworld"``, or the
             path of a JSON file with a table; see `mtwrappers.metaworld.descriptions`.
@@ -69,7 +68,6 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
     observation_width: int = 480
     camera_name: str = CAMERA
     shadows: bool = True
-    variation: str | None = None
     idle_steps: int = 0
     descriptions: str = "lerobot-0.6.1"
 
@@ -113,7 +111,6 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
             "width": self.observation_width,
             "camera_name": cameras[0] if len(cameras) == 1 else cameras,
             "shadows": self.shadows,
-            "variation": self.variation,
             "idle_steps": self.idle_steps,
             "descriptions": as_data(self.descriptions),
             "max_episode_steps": self.episode_length,

@@ -74,8 +74,8 @@ def _refuse_nested(space: Space[Any]) -> None:
         if isinstance(part, Dict):
             raise ValueError(
                 f"Stable-Baselines3 takes no Dict in a Dict, got one as {key!r}. Observe one "
-                "camera, or several with observation='pixels', task_encoding='none' and neither "
-                "depth nor segmentation: these are one Dict"
+                "camera, or several with observation='pixels', task_encoding='none' and no depth: "
+                "these are one Dict"
             )
 
 

@@ -244,7 +244,6 @@ def _record(
     size: _Count | None = None,
     camera: Annotated[list[str] | None, Parameter(metavar="CAMERA")] = None,
     no_shadows: bool = False,
-    variation: Annotated[str | None, Parameter(metavar="PARTS")] = None,
     descriptions: Annotated[str | None, Parameter(metavar="NAME")] = None,
     action_chunk: _Count | None = None,
     video: bool = False,
@@ -266,8 +265,6 @@ def _record(
             480).
         camera: The camera of the frames (default: corner4); can be repeated.
         no_shadows: Draw frames without shadows and reflections, which is faster.
-        variation: Vary the scene between episodes: light, camera, table, objects, or several of
-            these, separated by commas.
         descriptions: The table of task sentences (default: metaworld; for LeRobot its own), or a
             JSON file with a table.
         action_chunk: As in rollout.
@@ -288,7 +285,6 @@ def _record(
         "size": size,
         "camera": camera,
         "no_shadows": no_shadows or None,
-        "variation": variation,
         "descriptions": descriptions,
         "action_chunk": action_chunk,
         "video": video or None,

@@ -58,8 +58,6 @@ FIELDS: dict[str, Callable[[Protocol], str]] = {
     "    version": lambda p: _sentences(p.descriptions).partition("-")[2] or "-",
     "  camera": lambda p: _text(p.camera_name),
     "  depth": lambda p: _text(p.depth) if p.camera_name else "-",
-    "  segmentation": lambda p: _text(p.segmentation) if p.camera_name else "-",
-    "  variation": lambda p: _text(p.variation),
     "  image size": lambda p: " x ".join(map(str, p.image_size or "-")),
     "digest": lambda p: p.digest[:10],
 }

@@ -20,7 +20,7 @@ from mtwrappers.recording.record import Settings, Store, record, requirements
 from mtwrappers.recording.stores import open_store
 from mtwrappers.recording.unfinished import Unfinished
 
-_OF_FRAMES = ("camera", "no_shadows", "variation")
+_OF_FRAMES = ("camera", "no_shadows")
 
 
 def run(given: Mapping[str, Any], out: str | None, resume: str | None) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.random import PCG64, Generator, SeedSequence
 
-_ENV, _TASK, _CHILDREN, _PHASES, _SENTENCES, _VARIATION = 0, 1, 2, 3, 4, 5
+_ENV, _TASK, _CHILDREN, _PHASES, _SENTENCES = 0, 1, 2, 3, 4
 
 
 def check_seed(seed: Any) -> int:
@@ -58,11 +58,6 @@ def phase_generator(seed: int) -> Generator:
 def sentence_generator(seed: int) -> Generator:
     """The stream of ``seed`` that draws among the paraphrases of a task's description."""
     return Generator(PCG64(SeedSequence(seed, spawn_key=(_SENTENCES,))))
-
-
-def variation_generator(seed: int) -> Generator:
-    """The stream of ``seed`` that draws the visual variation of episodes."""
-    return Generator(PCG64(SeedSequence(seed, spawn_key=(_VARIATION,))))
 
 
 def goal_generator(seed: int) -> Generator:

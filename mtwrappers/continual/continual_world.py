@@ -195,12 +195,6 @@ class MetaWorldStream(TaskStream):
         space: Text = self.env.get_wrapper_attr("description_space")
         return space
 
-    @property
-    def variation_parameters(self) -> dict[str, Any] | None:
-        """How the current episode varies; see `MetaWorldMTEnv.variation_parameters`."""
-        found: dict[str, Any] | None = self.env.get_wrapper_attr("variation_parameters")
-        return found
-
 
 def _make_slot(sequence: Any, inputs: AgentView, record: bool, **settings: Any) -> Env:
     env = make_stream(sequence, inputs, **settings)

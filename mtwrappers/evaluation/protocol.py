@@ -45,10 +45,9 @@ from mtwrappers.metaworld.descriptions import (
     has_paraphrases,
     thaw,
 )
-from mtwrappers.metaworld.own_cameras import CAMERAS, camera_names
 from mtwrappers.metaworld.pixels import ObservationName, without_frames
+from mtwrappers.metaworld.settings import CAMERAS, camera_names
 from mtwrappers.metaworld.spec import defaults, with_defaults
-from mtwrappers.metaworld.variation import check_variation
 from mtwrappers.vector.contract import MetaVectorEnv
 
 Means: TypeAlias = Literal["tasks", "groups"]
@@ -98,13 +97,13 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
     "make_vec": _kinds(
         fixed="benchmark kind env_name goals seed num_goals meta_batch_size "
         "max_episode_steps action_repeat idle_steps terminate_on_success reward_function_version "
-        "observation camera_name camera_id depth segmentation width height upright shadows "
-        "variation task_encoding descriptions instruction envs_per_task",
+        "observation camera_name camera_id depth width height upright shadows "
+        "task_encoding descriptions instruction envs_per_task",
         free="id num_envs workers execution context timeout on_worker_failure max_recoveries "
         "journal journal_warn_bytes ray_options autoreset_mode observation_mode unify fast "
         "render_mode record_episode_statistics select sample_tasks_on_reset "
         "recurrent_info_in_obs normalize_reward_in_recurrent_info normalize_observations",
-        refused="train_classes test_classes reward_normalization_method reward_alpha cameras "
+        refused="train_classes test_classes reward_normalization_method reward_alpha "
         "vectorization_mode vector_kwargs wrappers",
     ),
 }
@@ -160,9 +159,6 @@ class Protocol:
         camera_name: The camera of the frames, or several, in order; ``None`` without frames.
         image_size: The height and width of frames in pixels; ``None`` without frames.
         depth: Whether depth images are observed in addition to frames.
-        segmentation: Whether segmentations are observed in addition to frames.
-        variation: The visual variation between episodes, as in `mtwrappers.metaworld.variation`;
-            ``None`` for no variation.
 
     Raises:
         TypeError, ValueError: If a field is not valid, fields contradict each other, or the name is
@@ -209,13 +205,10 @@ class Protocol:
     camera_name: str | tuple[str, ...] | None = None
     image_size: tuple[int, int] | None = None
     depth: bool = False
-    segmentation: bool = False
-    variation: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "descriptions", _described(self.descriptions))
         self._check_types()
-        object.__setattr__(self, "variation", check_variation(self.variation))
         self._check_together()
         known = _kept_for(self.name)
         if known is None:
@@ -310,9 +303,8 @@ class Protocol:
         if self.descriptions is not None and states:
             got = reprlib.repr(self.descriptions)
             yield f"descriptions are for frames, got {got} with states"
-        for name in ("depth", "segmentation"):
-            if states and getattr(self, name):
-                yield f"{name} needs frames, got observation='state'"
+        if states and self.depth:
+            yield "depth needs frames, got observation='state'"
         if isinstance(self.camera_name, tuple) and (
             not self.camera_name or len({*self.camera_name}) < len(self.camera_name)
         ):
@@ -322,8 +314,6 @@ class Protocol:
                 hint = did_you_mean(name, CAMERAS)
                 known = hint or f"there are {', '.join(CAMERAS)}"
                 yield f"there is no camera {reprlib.repr(name)}; {known}"
-        if self.variation is not None and states:
-            yield f"variation is for frames, got {self.variation!r} with states"
         if self.image_size is not None and min(self.image_size) < 1:
             yield f"image_size must be at least (1, 1), got {self.image_size}"
 
@@ -631,8 +621,8 @@ def _with_states(fields: Mapping[str, Any]) -> dict[str, Any]:
     if fields["observation"] == "state":
         return dict(fields)
     base, on, benchmark = fields["name"].partition(" on ")
-    names = ("camera_name", "image_size", "variation", "descriptions")
-    unseen: dict[str, Any] = {**dict.fromkeys(names), "depth": False, "segmentation": False}
+    names = ("camera_name", "image_size", "descriptions")
+    unseen: dict[str, Any] = {**dict.fromkeys(names), "depth": False}
     name = f"{base}-states{on}{benchmark}"
     return {**fields, **unseen, "name": name, "observation": "state"}
 
@@ -779,8 +769,7 @@ def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
         height, width = protocol.image_size or (None, None)
         found |= {"camera_name": protocol.camera_name, "camera_id": None, "upright": True}
         found |= {"height": height, "width": width, "shadows": True}
-        found |= {"depth": protocol.depth, "segmentation": protocol.segmentation}
-        found["variation"] = protocol.variation
+        found["depth"] = protocol.depth
     if frames or not protocol.goal_visible:
         found |= {"task_encoding": "none", "descriptions": thaw(protocol.descriptions)}
     if not frames or protocol.descriptions is None:

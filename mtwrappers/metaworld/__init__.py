@@ -5,7 +5,6 @@
 """
 
 from mtwrappers.metaworld.benchmarks import BENCHMARKS, make_benchmark
-from mtwrappers.metaworld.camera_parameters import camera_parameters, segmentation_names
 from mtwrappers.metaworld.fast.known_good import fast_class
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
@@ -14,8 +13,6 @@ __all__ = [
     "BENCHMARKS",
     "MetaWorldMTEnv",
     "MetaWorldSetTaskEnv",
-    "camera_parameters",
     "fast_class",
     "make_benchmark",
-    "segmentation_names",
 ]

@@ -55,7 +55,6 @@ class AgentView:
             ``"pixels_agent_pos"`` or ``"pixels_state"``. The render mode is then ``"rgb_array"``,
             and the camera by default ``"corner4"``.
         depth: Whether to observe depth images in addition to frames, see `PixelObservation`.
-        segmentation: Whether to observe segmentations in addition to frames, likewise.
         instruction: Whether to observe the sentence that describes the task, see
             `InstructionObservation`.
 
@@ -77,7 +76,6 @@ class AgentView:
     normalize_observations: bool = False
     observation: ObservationName = "state"
     depth: bool = False
-    segmentation: bool = False
     instruction: bool = False
 
     def __post_init__(self) -> None:
@@ -89,7 +87,6 @@ class AgentView:
             "normalize_reward_in_recurrent_info",
             "normalize_observations",
             "depth",
-            "segmentation",
             "instruction",
         ):
             check_flag(getattr(self, name), name)
@@ -101,10 +98,10 @@ class AgentView:
                 "task_encoding='dict'"
             )
         check_choice(self.observation, OBSERVATIONS, "observation")
-        if self.observation == "state" and (self.depth or self.segmentation):
+        if self.observation == "state" and self.depth:
             raise ValueError(
-                "depth and segmentation need frames, got observation='state': "
-                f"expected one of {list(OBSERVATIONS[1:])}"
+                "depth needs frames, got observation='state': expected one of "
+                f"{list(OBSERVATIONS[1:])}"
             )
         if self.observation != "state" and (changes or self.task_encoding == "dict"):
             refused = (
@@ -136,7 +133,7 @@ class AgentView:
         if self.normalize_observations:
             env = NormalizeObservationPerTask(env)
         if self.observation != "state":
-            env = PixelObservation(env, self.observation, self.depth, self.segmentation)
+            env = PixelObservation(env, self.observation, self.depth)
         if self.instruction:
             env = InstructionObservation(env)
         return env

@@ -1,12 +1,11 @@
-"""One Sawyer class as a Gymnasium environment, and the settings that it is built with."""
+"""One Sawyer class as a Gymnasium environment."""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -14,11 +13,9 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_choice, not_negative, positive
 from mtwrappers.common.extras import import_extra
-from mtwrappers.metaworld.fast.known_good import Fast, class_to_build
-from mtwrappers.metaworld.own_cameras import CameraNames, camera_names, check_cameras
-from mtwrappers.metaworld.variation import VariationStream, check_variation
+from mtwrappers.metaworld.fast.known_good import class_to_build
+from mtwrappers.metaworld.settings import RENDER_MODES, SawyerSettings
 
 OBS_SIZE = 39
 # MuJoCo resets a simulation in which a position exceeds this (mjMAXVAL), so it is a valid bound,
@@ -33,96 +30,9 @@ INFO_KEYS = (
     "obj_to_target",
     "unscaled_reward",
 )
-RENDER_MODES = ("rgb_array", "depth_array", "rgbd_tuple")
 # "human" is left to Gymnasium's HumanRendering, which make() applies, because the window of the
 # upstream classes needs a display at construction.
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 80}
-# The settings with a fixed set of values.
-_KNOWN: dict[str, tuple[Any, ...]] = {
-    "reward_function_version": ("v1", "v2"),
-    "render_mode": (*RENDER_MODES, None),
-    "upright": (True, False),
-    "shadows": (True, False),
-    "fast": ("auto", True, False),
-}
-
-
-@dataclass(frozen=True)
-class SawyerSettings:
-    """The settings that Sawyer classes are built with.
-
-    Args:
-        reward_function_version: Meta-World's ``"v1"`` or ``"v2"``.
-        render_mode: What `render` returns: ``"rgb_array"``, ``"depth_array"`` (metres),
-            ``"rgbd_tuple"`` (both), or ``None`` for nothing.
-        camera_name: A camera of the model, such as ``"corner2"``, or one of ``cameras``, or a list
-            of several, of which `render` draws the first; by default the free camera.
-        camera_id: The index of a camera of the model, -1 for the free camera.
-        cameras: Custom cameras by name, each a dict of ``pos`` (three numbers, metres, in world
-            coordinates), ``quat`` (four numbers, w, x, y, z) and ``fovy`` (the vertical field of
-            view, degrees), as in MuJoCo: a camera looks along its -z axis, with +x to the right and
-            +y up. The model is not changed.
-        width: Width of a frame in pixels.
-        height: Height of a frame in pixels.
-        upright: Whether to rotate the frames of Meta-World's corner cameras, which are mounted
-            upside down.
-        shadows: Whether frames have shadows and reflections. Without a graphics card they take most
-            of the drawing time.
-        fast: Whether to use the fast classes; ``"auto"`` uses them if they are verified.
-        idle_steps: The number of zero actions after each reset, for objects to settle. The reset
-            returns the observation after them. They do not count towards the episode's length or
-            return.
-        variation: The parts of the scene that vary between episodes: ``light``, ``camera``,
-            ``table`` and ``objects``, separated by commas; see `mtwrappers.metaworld.variation`. It
-            needs frames.
-
-    Raises:
-        TypeError: If names, cameras or ``variation`` have another form.
-        ValueError: If a value is not allowed, or ``variation`` is given without frames.
-
-    >>> import gymnasium, mtwrappers
-    >>> for version in ("v1", "v2"):
-    ...     settings = {"reward_function_version": version, "idle_steps": 5}
-    ...     env = gymnasium.make("mtwrappers/MT1-v0", env_name="push-v3", num_goals=1, **settings)
-    ...     obs, info = env.reset(seed=0)
-    ...     print(version, round(env.step([0.5, 0.0, 0.0, 0.0])[1], 3))
-    v1 -0.158
-    v2 0.053
-    """
-
-    reward_function_version: Literal["v1", "v2"] = "v2"
-    render_mode: str | None = None
-    camera_name: CameraNames = None
-    camera_id: int | None = None
-    cameras: Mapping[str, Any] | None = None
-    width: int = 480
-    height: int = 480
-    upright: bool = True
-    shadows: bool = True
-    fast: Fast = "auto"
-    idle_steps: int = 0
-    variation: str | None = None
-
-    def __post_init__(self) -> None:
-        for name, known in _KNOWN.items():
-            check_choice(getattr(self, name), known, name)
-        if self.camera_name is not None and self.camera_id is not None:
-            raise ValueError(
-                "give camera_name or camera_id, not both; got "
-                f"{self.camera_name!r} and {self.camera_id!r}"
-            )
-        camera_names(self.camera_name)
-        if self.cameras is not None:
-            check_cameras(self.cameras, self.camera_name)
-        positive(self.width, "width")
-        positive(self.height, "height")
-        not_negative(self.idle_steps, "idle_steps")
-        object.__setattr__(self, "variation", check_variation(self.variation))
-        if self.variation is not None and self.render_mode is None:
-            raise ValueError(
-                f"variation={self.variation!r} only changes frames: pass a render_mode, or "
-                "observe frames; got render_mode=None"
-            )
 
 
 def action_box() -> Box:
@@ -177,7 +87,6 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         observation_space: Box,
         settings: SawyerSettings,
         max_episode_steps: int | None,
-        variation: VariationStream | None = None,
     ) -> None:
         self.name = name
         self.render_mode = settings.render_mode
@@ -192,7 +101,6 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
             self._camera = Camera(self.sawyer.model, settings)
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
-        self._variation = variation
         self._idle_steps = settings.idle_steps
         self.terminate_on_success = False
 
@@ -206,8 +114,6 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
             obs = self._idle()
         if self._camera is not None:
             self._camera.begin(self.sawyer.data)
-        if self._variation is not None:
-            self._camera.vary(self._variation.draw())
         return obs, {**dict.fromkeys(INFO_KEYS, 0.0), "task_name": self.name}
 
     def step(
@@ -258,30 +164,10 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
             return None
         return self._camera.frame(self.sawyer.data, self.render_mode)
 
-    @property
-    def camera(self) -> Any:
-        """The `mtwrappers.metaworld.camera.Camera`; for environments with a render mode.
-
-        Raises:
-            ValueError: If there is no render mode.
-        """
-        if self._camera is None:
-            raise ValueError(
-                f"{self.name} has no camera: expected a render_mode or frames as observations, got "
-                "render_mode=None"
-            )
-        return self._camera
-
     def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
         """Draws the current state; see `mtwrappers.metaworld.camera.Camera.images`."""
-        drawn: dict[str, dict[str, NDArray[Any]]] = self.camera.images(self.sawyer.data, kinds)
+        drawn: dict[str, dict[str, NDArray[Any]]] = self._camera.images(self.sawyer.data, kinds)
         return drawn
-
-    @property
-    def variation_parameters(self) -> dict[str, Any] | None:
-        """The variation of the current episode, as plain data; ``None`` without variation."""
-        found: dict[str, Any] | None = self._camera and self._camera.variation_parameters
-        return found
 
     def close(self) -> None:
         """Frees the camera's resources."""

@@ -15,7 +15,7 @@ from gymnasium.spaces import Box
 from mtwrappers.common.checks import check_callable, check_choice, check_flag, positive
 from mtwrappers.common.spaces import append_onehot
 from mtwrappers.metaworld.benchmarks import Kind, split_of, take_benchmark
-from mtwrappers.metaworld.class_env import SawyerClassEnv, SawyerSettings, observation_box
+from mtwrappers.metaworld.class_env import SawyerClassEnv, observation_box
 from mtwrappers.metaworld.continuous import (
     ContinuousGoals,
     Goals,
@@ -23,8 +23,8 @@ from mtwrappers.metaworld.continuous import (
     first_of_each_class,
 )
 from mtwrappers.metaworld.plain_task import decode
+from mtwrappers.metaworld.settings import SawyerSettings, find_cameras
 from mtwrappers.metaworld.upstream import all_classes
-from mtwrappers.metaworld.variation import VariationStream
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
@@ -89,7 +89,6 @@ class ClassPool:
         settings: The settings that every environment here is built with.
         render_mode: The render mode of every environment here.
         max_episode_steps: The number of steps until truncation, ``None`` for no limit.
-        variation: The stream of visual variations; ``None`` without variation.
     """
 
     def __init__(
@@ -113,9 +112,6 @@ class ClassPool:
         # With continuous goals nothing depends on the benchmark's goals, so their seed is fixed.
         benchmark = take_benchmark(benchmark, 0 if continuous else goals_seed, options)
         self.settings = SawyerSettings(**options)
-        self.variation: VariationStream | None = None
-        if self.settings.variation is not None:
-            self.variation = VariationStream(seed)
         self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
         self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
         self._terminate_on_success = False
@@ -142,8 +138,6 @@ class ClassPool:
         self.layout = Layout(classes, visible, onehot)
         if self.layout.is_upstream:
             # The cameras of other classes are only known once these are built.
-            from mtwrappers.metaworld.camera import find_cameras
-
             find_cameras(self.settings)
         self.observation_space: gymnasium.Space[Any] = self.layout.space
         if self.tasks and wrapper is not None:
@@ -209,7 +203,6 @@ class ClassPool:
             layout.box,
             self.settings,
             self.max_episode_steps,
-            self.variation,
         )
         if self.goals is not None:
             bare.sawyer.max_snapshots = 4  # continuous goals seldom repeat

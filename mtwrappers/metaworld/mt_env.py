@@ -82,7 +82,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             sentence reveals the class.
         **options: The arguments ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals``
             of `mtwrappers.metaworld.make_benchmark`, if ``benchmark`` is a name, and the fields of
-            `mtwrappers.metaworld.class_env.SawyerSettings`.
+            `mtwrappers.metaworld.settings.SawyerSettings`.
 
     Attributes:
         pool: The `ClassPool` that owns the tasks and their environments.
@@ -305,23 +305,11 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             self._seed_itself()  # a goal may have to be drawn
         super().set_task_state(task_state)
 
-    @property
-    def variation_parameters(self) -> dict[str, Any] | None:
-        """The variation of the current episode, as plain data: by word, name and parameter.
-
-        Names are of lights, cameras and materials. ``None`` without variation.
-        """
-        self._require_reset()
-        found: dict[str, Any] | None = self._env.get_wrapper_attr("variation_parameters")
-        return found
-
     def seed(self, seed: int | None = None) -> list[int]:
-        """Seeds the environment stream, and the streams of paraphrases and visual variation."""
+        """Seeds the environment stream, and the stream of paraphrases."""
         seeds = super().seed(seed)
         if self._has_paraphrases:
             self._sentence_stream = sentence_generator(seeds[0])
-        if self.pool.variation is not None:
-            self.pool.variation.seed(seeds[0])
         return seeds
 
     def seed_task(self, seed: int | None = None) -> list[int]:
@@ -337,8 +325,8 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         """Begins an episode as `TaskSetMTEnv.reset` does."""
         if not self.keeps_selection:
             return super().reset(seed=seed, options=options)
-        # In an evaluation goals, sentences and how episodes look follow from its seeds, also in
-        # the resets after a seeded one; training continues with streams of its own.
+        # In an evaluation goals and sentences follow from its seeds, also in the resets after a
+        # seeded one; training continues with streams of its own.
         self._seed_itself()
         of_training = self._get_streams()
         if self._of_evaluation is not None:
@@ -366,11 +354,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Restores the state that `get_state` returned, or raises `ValueError`."""
-        has_stream = "variation_stream" in check_mapping(state, "a state")
-        if has_stream is (self.pool.variation is None):
-            expected = "without" if self.pool.variation is None else "with"
-            raise ValueError(f"expected a state of an environment {expected} variation")
-        found = state.get("evaluation_streams")
+        found = check_mapping(state, "a state").get("evaluation_streams")
         streams = self._get_streams().keys()
         for one in (state,) if found is None else (state, check_mapping(found, "streams")):
             if missing := streams - one.keys():
@@ -386,8 +370,10 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         self._set_streams(state)
 
     def _get_streams(self) -> dict[str, Any]:
-        """The states of the streams of goals, of variation and of sentences, ready for JSON."""
-        state = {name: stream.get_state() for name, stream in self._streams().items()}
+        """The states of the streams of goals and of sentences, ready for JSON."""
+        state: dict[str, Any] = {}
+        if self._continuous is not None:
+            state["goal_stream"] = self._continuous.goals.get_state()
         if self._sentence_stream is not None:
             state["sentence_stream"] = dict(self._sentence_stream.bit_generator.state)
         return state
@@ -396,14 +382,8 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         """Goes on from what `_get_streams` returned, which may come from a file."""
         if self._sentence_stream is not None:
             set_generator(self._sentence_stream, state["sentence_stream"])
-        for name, stream in self._streams().items():
-            stream.set_state(state[name])
-
-    def _streams(self) -> dict[str, Any]:
-        """The streams of goals and of variation, by name."""
-        goals = {} if self._continuous is None else {"goal_stream": self._continuous.goals}
-        look = {} if self.pool.variation is None else {"variation_stream": self.pool.variation}
-        return {**goals, **look}
+        if self._continuous is not None:
+            self._continuous.goals.set_state(state["goal_stream"])
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy builds its own simulation, so it needs a reset, which is on the same task.

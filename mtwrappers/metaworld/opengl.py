@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any
@@ -31,8 +31,6 @@ _BUFFERS = (
     *("offColor", "offColor_r", "offDepthStencil", "offDepthStencil_r", "offFBO", "offFBO_r"),
     *("offWidth", "offHeight", "offSamples", "shadowFBO", "shadowTex", "shadowSize"),
 )
-# The index of the first material of `Drawing.add_patterns`; a context has a thousand.
-FIRST_PATTERN = 900
 _FONT = mujoco.mjtFontScale.mjFONTSCALE_50  # no text is drawn
 _HEADLESS = {"darwin": ["cgl"], "win32": ["wgl"]}.get(sys.platform, ["egl", "osmesa"])
 
@@ -187,29 +185,6 @@ class Drawing:
         self._context = _bare_context(model)
         self._context.readDepthMap = mujoco.mjtDepthMap.mjDEPTH_ZEROFAR
         self._own = {name: getattr(self._context, name) for name in _BUFFERS}
-        self._patterns: Any = None
-
-    def add_patterns(self, images: Sequence[NDArray[np.uint8]]) -> None:
-        """Adds grey patterns, ``(n, n)``, as materials from `FIRST_PATTERN` on.
-
-        The materials and textures of the model are not changed.
-        """
-        textures = "".join(
-            f'<texture name="{k}" type="cube" builtin="flat" nchannel="3" width="{len(image)}" '
-            f'height="{6 * len(image)}"/>'
-            for k, image in enumerate(images)
-        )
-        model = mujoco.MjModel.from_xml_string(f"<mujoco><asset>{textures}</asset></mujoco>")
-        faces = [np.repeat(np.tile(image, (6, 1)).ravel(), 3) for image in images]
-        model.tex_data[:] = np.concatenate(faces)
-        self._patterns = patterns = _bare_context(model)
-        into, roles = self._context, int(mujoco.mjtTextureRole.mjNTEXROLE)
-        for k in range(len(images)):
-            at = FIRST_PATTERN + k
-            into.texture[at] = patterns.texture[k]
-            into.textureType[at] = patterns.textureType[k]
-            into.mat_texid[roles * at : roles * (at + 1)] = -1
-            into.mat_texid[roles * at + int(mujoco.mjtTextureRole.mjTEXROLE_RGB)] = at
 
     def colours(self, scene: Any, rect: Any) -> NDArray[np.uint8]:
         """The colours of a scene, ``(height, width, 3)``, lowest row first."""
@@ -218,31 +193,24 @@ class Drawing:
         mujoco.mjr_readPixels(image, None, rect, self._context)
         return image
 
-    def depth_and_objects(
-        self, scene: Any, rect: Any
-    ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        """Distances and objects as `mujoco.Renderer` computes them, lowest row first.
+    def depth(self, scene: Any, rect: Any) -> NDArray[np.float32]:
+        """Distances from the camera's plane as `mujoco.Renderer` computes them.
 
-        The distances from the camera's plane are ``(height, width)``, metres. The objects are
-        ``(height, width, 2)``: the id of each pixel's object and its type, an `mujoco.mjtObj`; both
-        are -1 for the background.
+        They are ``(height, width)``, in metres, lowest row first.
         """
         # Flat colours without multisampling, which would mix distances.
         flags = [int(mujoco.mjtRndFlag.mjRND_SEGMENT), int(mujoco.mjtRndFlag.mjRND_IDCOLOR)]
         scene.flags[flags] = True
         self._render(scene, rect)
         scene.flags[flags] = False
-        colours = np.empty((rect.height, rect.width, 3), np.uint8)
         image = np.empty((rect.height, rect.width), np.float32)
-        mujoco.mjr_readPixels(colours, image, rect, self._context)
-        return _metres(image, scene.camera[0]), _objects(colours, scene)
+        mujoco.mjr_readPixels(None, image, rect, self._context)
+        return _metres(image, scene.camera[0])
 
     def free(self) -> None:
         """Frees the resources that are not shared."""
         self._use(self._own)
         self._context.free()
-        if self._patterns is not None:
-            self._patterns.free()
 
     def _render(self, scene: Any, rect: Any) -> None:
         buffers = self._shared.get(self._quality)
@@ -283,13 +251,3 @@ def _metres(buffer: NDArray[np.float32], camera: Any) -> NDArray[np.float32]:
     shift = half * ((np.float32(2) * far * near) / (far - near))
     metres: NDArray[np.float64] = float(shift) / (buffer.astype(np.float64) + float(scale))
     return metres.astype(np.float32)
-
-
-def _objects(colours: NDArray[np.uint8], scene: Any) -> NDArray[np.int32]:
-    """The id and type of each pixel's object; a colour encodes a number, 0 for the background."""
-    by_number = np.full((scene.ngeom + 1, 2), -1, np.int32)
-    for geom in scene.geoms[: scene.ngeom]:
-        if geom.segid >= 0:
-            by_number[geom.segid + 1] = geom.objid, geom.objtype
-    objects: NDArray[np.int32] = by_number[colours.astype(np.int32) @ [1, 2**8, 2**16]]
-    return objects

@@ -12,7 +12,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from mtwrappers.common.checks import check_choice
 from mtwrappers.metaworld.class_env import FAR, OBS_SIZE, class_env_of
-from mtwrappers.metaworld.own_cameras import camera_names
+from mtwrappers.metaworld.settings import camera_names
 
 ObservationName: TypeAlias = Literal["state", "pixels", "pixels_agent_pos", "pixels_state"]
 OBSERVATIONS = ("state", "pixels", "pixels_agent_pos", "pixels_state")
@@ -23,8 +23,8 @@ CAMERA = "corner4"
 FAR_PLANE = 120.0
 
 _OF_FRAMES = (
-    *("observation", "camera_name", "camera_id", "cameras", "depth", "segmentation"),
-    *("width", "height", "upright", "shadows", "variation"),
+    *("observation", "camera_name", "camera_id", "depth"),
+    *("width", "height", "upright", "shadows"),
 )
 
 # The parts of a state to observe with the frame: the key, and the number of leading entries.
@@ -34,7 +34,7 @@ _BESIDE: dict[str, dict[str, int]] = {
     "pixels_state": {"environment_state": OBS_SIZE},
 }
 # The kind of image for each key.
-_KINDS = {"pixels": "colours", "depth": "depth", "segmentation": "segmentation"}
+_KINDS = {"pixels": "colours", "depth": "depth"}
 
 
 def ask_for_frames(observation: ObservationName, settings: dict[str, Any]) -> dict[str, Any]:
@@ -78,9 +78,8 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
 
     An observation is a dict. ``pixels`` is a frame, ``(height, width, 3)`` uint8, upright;
     ``depth`` is the distance of each pixel's object from the camera's plane, ``(height, width)``
-    float32, in metres; ``segmentation`` is the object's id and type, ``(height, width, 2)`` int32,
-    as in `mujoco.Renderer`, both -1 for the background. With several cameras, each of these is a
-    dict by camera name. ``agent_pos`` is the hand's position in metres and the gripper's opening,
+    float32, in metres. With several cameras, each of these is a dict by camera name.
+    ``agent_pos`` is the hand's position in metres and the gripper's opening,
     ``(4,)``; ``environment_state`` is the whole state, ``(39,)``; ``task_onehot``, ``(number of
     classes,)``, and ``task_embedding`` are present if the observations of ``env`` have them after
     the state. Numbers keep their dtype, float64. If there is nothing but ``pixels``, the
@@ -92,7 +91,6 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         observation: ``"pixels"`` for frames; ``"pixels_agent_pos"`` adds ``agent_pos``, and
             ``"pixels_state"`` adds ``environment_state``.
         depth: Whether to add ``depth``.
-        segmentation: Whether to add ``segmentation``.
 
     Raises:
         ValueError: If there is no such observation.
@@ -109,11 +107,8 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         env: gymnasium.Env[Any, Any],
         observation: ObservationName,
         depth: bool = False,
-        segmentation: bool = False,
     ) -> None:
-        RecordConstructorArgs.__init__(
-            self, observation=observation, depth=depth, segmentation=segmentation
-        )
+        RecordConstructorArgs.__init__(self, observation=observation, depth=depth)
         super().__init__(env)
         beside = _BESIDE[check_choice(observation, list(_BESIDE), "observation")]
         state: Any = env.observation_space
@@ -132,8 +127,6 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         images: dict[str, Any] = {"pixels": Box(0, 255, (*size, 3), np.uint8)}
         if depth:
             images["depth"] = Box(0.0, FAR_PLANE if upstream else FAR, size, np.float32)
-        if segmentation:
-            images["segmentation"] = Box(-1, np.iinfo(np.int32).max, (*size, 2), np.int32)
         self._kinds = {key: _KINDS[key] for key in images}
         names = camera_names(look.camera_name)
         self._several = names is not None and not isinstance(look.camera_name, str)

@@ -25,9 +25,10 @@ from mtwrappers.metaworld.benchmarks import (
     split_of,
     take_benchmark,
 )
-from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
+from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.continuous import Goals, check_goals
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
+from mtwrappers.metaworld.settings import SawyerSettings
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, fit_sizes, make_executor
 from mtwrappers.wrappers.action_repeat import ActionRepeat
@@ -49,12 +50,12 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
             ``env_name``, ``train_classes``, ``test_classes``, ``num_goals``. The episode:
             ``max_episode_steps``, ``terminate_on_success``, and ``action_repeat``, how often each
             action is taken. What is observed, see `AgentView`: ``task_encoding``, ``observation``,
-            ``depth``, ``segmentation``, ``instruction``, ``recurrent_info_in_obs``,
+            ``depth``, ``instruction``, ``recurrent_info_in_obs``,
             ``normalize_reward_in_recurrent_info``, ``normalize_observations``,
             ``reward_normalization_method``, ``reward_alpha``. How classes are built and drawn, see
             `SawyerSettings`: ``reward_function_version``, ``idle_steps``, ``fast``,
-            ``render_mode``, ``camera_name``, ``camera_id``, ``cameras``, ``width``, ``height``,
-            ``upright``, ``shadows``, ``variation``. Meta-World's own names are understood too.
+            ``render_mode``, ``camera_name``, ``camera_id``, ``width``, ``height``, ``upright``,
+            ``shadows``. Meta-World's own names are understood too.
 
     Raises:
         OSError: If a file of descriptions cannot be read.

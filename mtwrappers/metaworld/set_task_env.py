@@ -51,7 +51,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         max_episode_steps: The number of steps until truncation, ``None`` for no limit.
         **options: The arguments ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals``
             of `mtwrappers.metaworld.make_benchmark`, if ``benchmark`` is a name, and the fields of
-            `mtwrappers.metaworld.class_env.SawyerSettings`.
+            `mtwrappers.metaworld.settings.SawyerSettings`.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -190,8 +190,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Begins an episode of the current task, or of the benchmark's first if none was set.
 
-        ``seed`` also seeds `sample_tasks` and the visual variation; ``options={"task": task}`` sets
-        a task first.
+        ``seed`` also seeds `sample_tasks`; ``options={"task": task}`` sets a task first.
 
         Raises:
             ResetNeeded: If no task was set and there is no benchmark.
@@ -201,8 +200,6 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         if seed is not None:
             seed = check_seed(seed)
             self.seed_tasks(seed)
-            if self._pool.variation is not None:
-                self._pool.variation.seed(seed)
         super().reset(seed=seed)
         if options and "task" in options:
             self.set_task(options["task"])
@@ -227,24 +224,10 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             raise ResetNeeded("call reset() before render()")
         return self._env.render()
 
-    @property
-    def variation_parameters(self) -> dict[str, Any] | None:
-        """The variation of the current episode; see `MetaWorldMTEnv.variation_parameters`.
-
-        Raises:
-            ResetNeeded: Before the first `reset`.
-        """
-        if not self._begun:
-            raise ResetNeeded("call reset() before variation_parameters")
-        found: dict[str, Any] | None = self._env.get_wrapper_attr("variation_parameters")
-        return found
-
     def get_state(self) -> dict[str, Any]:
         """The state between two episodes: the current task, and what `sample_tasks` draws next."""
-        goals, look = self._pool.goals, self._pool.variation
+        goals = self._pool.goals
         drawn = {} if goals is None else {"goal_stream": goals.get_state()}
-        if look is not None:
-            drawn["variation_stream"] = look.get_state()
         return {"task": self.get_task(), "order": self._order.get_state(), **drawn}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -253,15 +236,9 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         if (goals is None) == ("goal_stream" in state):
             kinds = ("a list", "a continuous distribution")[:: 1 if goals is None else -1]
             raise ValueError(f"expected a state with goals from {kinds[0]}, got {kinds[1]}")
-        look = self._pool.variation
-        if (look is None) == ("variation_stream" in state):
-            expected = "without" if look is None else "with"
-            raise ValueError(f"expected a state of an environment {expected} variation")
         self._order.set_state(state["order"])
         if goals is not None:
             goals.set_state(state["goal_stream"])
-        if look is not None:
-            look.set_state(state["variation_stream"])
         if state["task"] is not None:
             self.set_task(state["task"])
 

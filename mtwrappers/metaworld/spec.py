@@ -6,7 +6,6 @@ episode. Specs of other ids are returned unchanged.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -14,11 +13,10 @@ from typing import Any
 
 from mtwrappers.metaworld.agent_view import default_task_encoding
 from mtwrappers.metaworld.benchmarks import DEFAULT_CLASS, META_LEARNING, ONE_CLASS
-from mtwrappers.metaworld.class_env import SawyerSettings
 from mtwrappers.metaworld.descriptions import has_paraphrases
 from mtwrappers.metaworld.pixels import CAMERA
 from mtwrappers.metaworld.registered import VectorSettings
-from mtwrappers.metaworld.variation import check_variation
+from mtwrappers.metaworld.settings import SawyerSettings
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
 # The packages whose versions change the results of episodes.
@@ -43,7 +41,7 @@ def defaults() -> Mapping[str, Any]:
     found: dict[str, Any] = {field.name: field.default for field in settings}
     # The value that Gymnasium writes into the spec if it has called our entry point.
     found |= {"vectorization_mode": "vector_entry_point", "reward_alpha": 0.001}
-    view = {"observation": "state", "depth": False, "segmentation": False, "instruction": False}
+    view = {"observation": "state", "depth": False, "instruction": False}
     return {**found, **view, "action_repeat": 1}
 
 
@@ -71,7 +69,6 @@ def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     made |= {k: v for k, v in stands_for.items() if made.get(k) is None}
     if isinstance(made["camera_name"], list):
         made["camera_name"] = tuple(made["camera_name"])  # a list in JSON
-    made["variation"] = check_variation(made["variation"])
     return made
 
 
@@ -84,8 +81,6 @@ def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, 
     """
     kwargs = spec["kwargs"]
     found = {name: value for name, value in kwargs.items() if name not in _CHOSEN_BY_USER}
-    with contextlib.suppress(TypeError, ValueError):  # in a file, it may be anything
-        found |= {"variation": check_variation(found["variation"])} if "variation" in found else {}
     frames = kwargs.get("observation", "state") != "state"
     if not frames and kwargs.get("benchmark") not in META_LEARNING:
         drawn = ("descriptions",) if has_paraphrases(kwargs.get("descriptions")) else ()

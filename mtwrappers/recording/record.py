@@ -33,7 +33,7 @@ from mtwrappers.samplers.policies import PolicyCaller
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 # Settings whose type may differ from that of their default.
-_OTHER_KINDS = {"size": int, "variation": str, "descriptions": dict, "action_chunk": int}
+_OTHER_KINDS = {"size": int, "descriptions": dict, "action_chunk": int}
 # Upper limits of settings that determine memory or time.
 _MAX = {"num_goals": 100_000, "width": 4096, "height": 4096, "action_repeat": 1, "idle_steps": 0}
 
@@ -51,7 +51,6 @@ class Settings:
     size: int | None = None  # of frames, in pixels
     camera: list[str] = field(default_factory=lambda: [CAMERA])
     no_shadows: bool = False
-    variation: str | None = None
     descriptions: str | dict[str, Any] = "metaworld"  # a name, or a table
     action_chunk: int | None = None
     video: bool = False
@@ -94,7 +93,6 @@ class Settings:
             kwargs |= {"observation": "pixels_state", "width": self.size, "height": self.size}
             one_or_more = self.camera[0] if len(self.camera) == 1 else self.camera
             kwargs |= {"camera_name": one_or_more, "shadows": not self.no_shadows}
-            kwargs["variation"] = self.variation
         return gymnasium.make(
             f"mtwrappers:mtwrappers/{self.benchmark}-v0",
             seed=self.seed,

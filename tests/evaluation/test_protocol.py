@@ -14,7 +14,6 @@ from mtwrappers import MetaIterativeEnvExecutor, evaluate, protocols
 from mtwrappers.evaluation import Episode, EvaluationResult, Provenance, VerificationError, verify
 from mtwrappers.evaluation.protocol import (
     Protocol,
-    check_made,
     episodes_needed,
     succeeded,
     weights,
@@ -79,8 +78,7 @@ def test_every_field_counts_in_the_digest():
     digests = {dataclasses.replace(SMALL, **{k: v}).digest for k, v in other.items()}
     assert len(digests | {SMALL.digest}) == len(other) + 1
     observed = {"observation": "pixels_state", "camera_name": "corner2", "image_size": (84, 85)}
-    observed |= {"descriptions": "lerobot-0.6.1", "depth": True, "segmentation": True}
-    observed |= {"variation": "light"}
+    observed |= {"descriptions": "lerobot-0.6.1", "depth": True}
     digests = {dataclasses.replace(SEEN, **{k: v}).digest for k, v in observed.items()}
     assert len(digests | {SEEN.digest}) == len(observed) + 1
     of_trials = {"adaptation_steps": 2, "adaptation_terminate_on_success": True, "trials": 9}
@@ -126,8 +124,6 @@ def test_every_field_counts_in_the_digest():
             {**SEEN_FIELDS, "image_size": [0, 9]},
             r"image_size must be at least \(1, 1\), got \(0, 9\)",
         ),
-        ({**SEEN_FIELDS, "variation": "lights"}, "got 'lights'; did you mean 'light'"),
-        ({"variation": "light"}, "variation is for frames, got 'light' with states"),
         ({**SEEN_FIELDS, "descriptions": None}, "needs descriptions, got None"),
         ({"speed": 3}, "unexpected keyword argument 'speed'"),
         ({"name": "rlinf"}, "rlinf has version='a3816b59', got '3.1.1': give a variant another"),
@@ -140,19 +136,6 @@ def test_what_is_no_protocol_is_refused_from_a_file(fields, message):
         del data["digest"]
     with pytest.raises(ValueError, match=message):
         Protocol.from_dict(data)
-
-
-def test_a_variation_counts_in_its_canonical_form():
-    varied = dataclasses.replace(SEEN, variation="camera, light,light")
-    assert varied.variation == "light,camera"
-    assert varied.digest == dataclasses.replace(SEEN, variation="light,camera").digest
-    assert Protocol.from_dict(varied.to_dict()) == varied
-    assert varied.settings["variation"] == "light,camera"
-    assert varied.with_states().variation is None
-    made = {**varied.settings, "benchmark": "MT1", "kind": "train", "variation": "camera,light"}
-    check_made(varied, "mtwrappers/MT1-v0", made)
-    with pytest.raises(ValueError, match="fixes variation='light,camera', got 'light'"):
-        check_made(varied, "mtwrappers/MT1-v0", {**made, "variation": "light"})
 
 
 def test_a_published_protocol_moves_to_another_of_its_benchmarks_and_no_further():
@@ -230,7 +213,6 @@ def test_evaluate_makes_environments_or_takes_those_that_fit():
         ({"width": 24}, "seen fixes width=32, got 24"),
         ({"observation": "state"}, "seen fixes observation='pixels', got 'state'"),
         ({"shadows": False}, "seen fixes shadows=True, got False"),
-        ({"variation": "light"}, "seen fixes variation=None, got 'light'"),
     ],
 )
 def test_a_protocol_of_frames_fixes_how_they_look(argument, expected):

@@ -164,7 +164,7 @@ def test_a_policy_learns_from_two_cameras_and_from_depth_and_nested_dicts_are_re
     look = {"observation": "pixels", "width": 40, "height": 36, "shadows": False}
     made = {"num_goals": 1, "task_encoding": "none", **look}
     two = {"camera_name": ["corner4", "gripperPOV"]}
-    for kwargs in (two, {"depth": True, "segmentation": True}):
+    for kwargs in (two, {"depth": True}):
         envs = gymnasium.make_vec("mtwrappers/CustomMT-v0", **made, **kwargs)
         venv = mtwrappers.as_sb3_vec_env(envs)
         PPO("MultiInputPolicy", venv, n_steps=2, batch_size=4, n_epochs=1, seed=0).learn(4)

@@ -7,14 +7,14 @@ import pytest
 from mtwrappers import MetaWorldSetTaskEnv, MetaWorldTaskSampler
 from mtwrappers.metaworld import MetaWorldMTEnv, fast_class, make_benchmark
 from mtwrappers.metaworld.agent_view import AgentView
-from mtwrappers.metaworld.class_env import SawyerSettings
+from mtwrappers.metaworld.settings import SawyerSettings
 from tests.metaworld.fakes import ML
 from tests.odd_inputs import NAMES, check_arguments
 
 LIMIT = {"max_episode_steps": "None"}
 SETTINGS = {"reward_function_version": "", "render_mode": "None", "width": "", "height": ""}
-SETTINGS |= {"upright": "True", "shadows": "True", "fast": "True", "variation": "None"}
-CAMERAS = {"camera_name": "None", "camera_id": "None -1", "cameras": "None {}"}
+SETTINGS |= {"upright": "True", "shadows": "True", "fast": "True"}
+CAMERAS = {"camera_name": "None", "camera_id": "None -1"}
 INPUTS = {"recurrent_info_in_obs": "True", "normalize_reward_in_recurrent_info": "True"}
 INPUTS |= {
     "reward_normalization_method": "None",
@@ -22,7 +22,6 @@ INPUTS |= {
     "normalize_observations": "True",
     "observation": "",
     "depth": "",  # without frames
-    "segmentation": "",
 }
 FLAGS = {"terminate_on_success": "True", "record_episode_statistics": "True"}
 UPSTREAM = {"task_select": "", "use_one_hot": "True", "vector_strategy": ""}

@@ -12,9 +12,9 @@ import pytest
 
 from mtwrappers import MetaWorldSetTaskEnv
 from mtwrappers.metaworld import opengl
-from mtwrappers.metaworld.camera import CAMERAS, Camera
-from mtwrappers.metaworld.class_env import SawyerSettings
+from mtwrappers.metaworld.camera import Camera
 from mtwrappers.metaworld.fast.equality import integration_state
+from mtwrappers.metaworld.settings import CAMERAS, SawyerSettings
 from tests.metaworld.fakes import PAIR, actions
 
 ID = "mtwrappers/CustomMT-v0"

@@ -6,8 +6,8 @@ import pytest
 from metaworld.policies import ENV_POLICY_MAP
 
 from mtwrappers.metaworld import MetaWorldSetTaskEnv, make_benchmark
-from mtwrappers.metaworld.camera import CAMERAS
 from mtwrappers.metaworld.class_env import observation_box
+from mtwrappers.metaworld.settings import CAMERAS
 from tests.fakes import equal
 from tests.metaworld.fakes import actions, bare
 

@@ -1,4 +1,4 @@
-"""Several cameras, and cameras of one's own: what is observed, and what is refused."""
+"""Several cameras, and depth: what is observed, and what is refused."""
 
 import functools
 import os
@@ -13,17 +13,17 @@ from gymnasium.spaces import Box, Dict
 
 from mtwrappers import load_checkpoint, save_checkpoint
 from mtwrappers.metaworld import opengl
-from mtwrappers.metaworld.class_env import SawyerSettings, class_env_of
+from mtwrappers.metaworld.class_env import class_env_of
 from mtwrappers.metaworld.fast.equality import integration_state
 from mtwrappers.metaworld.pixels import FAR_PLANE
+from mtwrappers.metaworld.settings import SawyerSettings
 from mtwrappers.metaworld.upstream import all_classes
 from tests.fakes import check_env_warnings, equal
 from tests.metaworld.fakes import PARALLEL, actions, episode, make, make_vec
 
 LOOK = {"width": 16, "height": 12, "shadows": False}
-MINE = {"pos": [0.7, 0.1, 0.5], "quat": [0.3, 0.25, 0.6, 0.7], "fovy": 50}
-TWO = {"camera_name": ["mine", "gripperPOV"], "cameras": {"mine": MINE}}
-ALL = {"observation": "pixels", "depth": True, "segmentation": True, **TWO, **LOOK}
+TWO = {"camera_name": ["corner", "gripperPOV"]}
+ALL = {"observation": "pixels", "depth": True, **TWO, **LOOK}
 SMALL = {"num_goals": 1, "max_episode_steps": 3, "record_episode_statistics": False}
 
 
@@ -45,7 +45,6 @@ def test_each_key_has_an_image_of_every_camera_and_the_spec_survives_json():
     boxes = {
         "depth": Box(0.0, FAR_PLANE, (12, 16), np.float32),
         "pixels": Box(0, 255, (12, 16, 3), np.uint8),
-        "segmentation": Box(-1, 2**31 - 1, (12, 16, 2), np.int32),
     }
     names = TWO["camera_name"]
     assert env.observation_space == Dict(
@@ -54,9 +53,9 @@ def test_each_key_has_an_image_of_every_camera_and_the_spec_survives_json():
     obs, _ = env.reset(seed=3)
     assert obs in env.observation_space
     assert list(obs["pixels"]) == names
-    assert np.array_equal(env.render(), obs["pixels"]["mine"])
-    assert not np.array_equal(obs["pixels"]["gripperPOV"], obs["pixels"]["mine"])
-    assert obs["depth"]["gripperPOV"].max() < obs["depth"]["mine"].max() < FAR_PLANE
+    assert np.array_equal(env.render(), obs["pixels"]["corner"])
+    assert not np.array_equal(obs["pixels"]["gripperPOV"], obs["pixels"]["corner"])
+    assert obs["depth"]["gripperPOV"].max() < obs["depth"]["corner"].max() < FAR_PLANE
     spec = EnvSpec.from_json(env.spec.to_json())
     assert spec == env.spec
     again = gymnasium.make(spec)
@@ -71,7 +70,7 @@ def test_each_key_has_an_image_of_every_camera_and_the_spec_survives_json():
         ({"camera_name": "corner4", "depth": True}, {"depth", "pixels"}),
         ({"camera_name": ("corner", "topview")}, {"corner", "topview"}),
         ({"camera_name": ["corner"]}, {"corner"}),
-        ({"observation": "pixels_state", "segmentation": True}, {"pixels", "segmentation"}),
+        ({"observation": "pixels_state", "depth": True}, {"pixels", "depth"}),
     ],
 )
 @pytest.mark.slow_but("look1")
@@ -89,9 +88,8 @@ def test_an_image_is_the_one_that_its_camera_draws_alone():
     every = make("MT1", num_goals=1, **ALL)
     obs, _ = every.reset(seed=0)
     for name in TWO["camera_name"]:
-        cameras = {"cameras": {"mine": MINE}} if name == "mine" else {}
         for mode, key in (("rgb_array", "pixels"), ("depth_array", "depth")):
-            alone = {**LOOK, "render_mode": mode, "camera_name": name, **cameras}
+            alone = {**LOOK, "render_mode": mode, "camera_name": name}
             env = make("MT1", num_goals=1, **alone)
             env.reset(seed=0)
             assert np.array_equal(env.render(), obs[key][name])
@@ -116,7 +114,7 @@ def test_no_far_clipping_plane_is_beyond_the_bound_of_depth(name):
 # Beside it, nothing changes.
 
 
-def test_cameras_of_ones_own_keep_the_model_and_the_bits_of_the_trajectory():
+def test_drawing_keeps_the_model_and_the_bits_of_the_trajectory():
     results, models = [], []
     for look in ({}, ALL):
         env = make("MT1", num_goals=1, **look)
@@ -129,7 +127,6 @@ def test_cameras_of_ones_own_keep_the_model_and_the_bits_of_the_trajectory():
         models.append(class_env_of(env).sawyer.model)
         env.close()
     assert equal(results[0], results[1])
-    assert models[0].ncam == models[1].ncam == 7
     size = mujoco.mj_sizeModel(models[0])
     both = [np.empty(size, np.uint8) for _ in models]
     for model, buffer in zip(models, both, strict=True):
@@ -144,13 +141,13 @@ def count(drawing, drawn, name, method, *args):
 
 def test_each_camera_draws_a_state_once(monkeypatch):
     drawn = []
-    for name in ("colours", "depth_and_objects"):
+    for name in ("colours", "depth"):
         method = getattr(opengl.Drawing, name)
         counted = functools.partialmethod(count, drawn, name, method)
         monkeypatch.setattr(opengl.Drawing, name, counted)
     env = make("MT1", num_goals=1, **ALL)
     first, _ = env.reset(seed=0)
-    assert sorted(drawn) == ["colours"] * 2 + ["depth_and_objects"] * 2
+    assert sorted(drawn) == ["colours"] * 2 + ["depth"] * 2
     env.render()
     one = class_env_of(env)
     assert equal(one.images(["colours"])["colours"], first["pixels"])
@@ -169,7 +166,7 @@ def test_workers_return_the_same_images():
     results = []
     for kwargs in ({}, PARALLEL):
         with make_vec("CustomMT", **SMALL, **ALL, **kwargs) as envs:
-            assert envs.reset(seed=5)[0]["depth"]["mine"].shape == (2, 12, 16)
+            assert envs.reset(seed=5)[0]["depth"]["corner"].shape == (2, 12, 16)
             results.append(episode(envs, 4, seed=5))
     assert equal(*results)
 
@@ -203,15 +200,6 @@ def test_a_killed_worker_and_a_checkpoint_change_no_image(tmp_path):
         ({"camera_name": []}, r"at least one name, and none twice, got \[\]"),
         ({"camera_name": ["corner"] * 2}, r"and none twice, got \['corner', 'corner'\]"),
         ({"camera_name": ["corner"], "camera_id": 1}, "camera_name or camera_id, not both"),
-        ({"cameras": {"mine": MINE}}, "camera_name must contain each .*, got None without 'mine'"),
-        ({"cameras": [MINE]}, "cameras must be a dict"),
-        ({"cameras": {3: MINE}}, r"the names in cameras must be strings, .* got 3"),
-        ({"cameras": {"mine": [1]}}, r"cameras\['mine'\] must be a dict, got \[1\]"),
-        ({"cameras": {"mine": {"pos": [0, 0, 0]}}}, r"must have pos, quat, fovy, got \['pos'\]"),
-        ({"cameras": {"mine": {**MINE, "pos": [0, 1]}}}, r"pos of .* 3 finite .*, got \[0, 1\]"),
-        ({"cameras": {"mine": {**MINE, "quat": [0, 1, np.nan, 1]}}}, "quat of .* 4 finite numbers"),
-        ({"cameras": {"mine": {**MINE, "quat": [0] * 4}}}, r"must not be zero, got \[0, 0, 0, 0\]"),
-        ({"cameras": {"mine": {**MINE, "fovy": 180}}}, "between 0 and 180 degrees, got 180"),
     ],
 )
 def test_what_is_no_camera_is_refused(settings, message):
@@ -223,11 +211,7 @@ def test_what_is_no_camera_is_refused(settings, message):
     ("look", "message"),
     [
         ({"camera_name": ["corner", "front"]}, "each of camera_name must be .* got 'front'"),
-        (
-            {"camera_name": ["corner"], "cameras": {"corner": MINE}},
-            "the names in cameras must differ from topview, .*, got 'corner'",
-        ),
-        ({"observation": "state", "depth": True}, "need frames, got observation='state'"),
+        ({"observation": "state", "depth": True}, "needs frames, got observation='state'"),
     ],
 )
 def test_what_does_not_go_together_is_refused(look, message):
