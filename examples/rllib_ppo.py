@@ -4,9 +4,10 @@
     python examples/rllib_ppo.py
 
 RLlib's env runners need a vector environment of exactly ``num_envs_per_env_runner`` environments in
-the autoreset mode NEXT_STEP; other sizes and modes are refused. Without ``gym_env_vectorize_mode``
-each environment switches between the ten classes, and there may be any number of them. The module
-before the id is imported in the process in which RLlib makes the environment, which registers it.
+the autoreset mode NEXT_STEP; of another mode they store wrong steps, without an error. Without
+``gym_env_vectorize_mode`` each environment switches between the ten classes, and there may be any
+number of them. The module before the id is imported in the process in which RLlib makes the
+environment, which registers it.
 
 The lines marked "scale" are all that a cluster needs: where Ray is, how many env runners there are,
 and that a runner that dies is restarted while training continues with the others.

@@ -7,13 +7,10 @@ module, as in ``"mtwrappers:mtwrappers/MT10-v0"``.
 from __future__ import annotations
 
 import copy
-import importlib
-import sys
 from typing import Any
 
 import numpy as np
 from gymnasium.envs.registration import EnvSpec, register, registry
-from gymnasium.vector import AutoresetMode
 
 EPISODE_STEPS = 500
 _TRAIN = {"train_classes": ["reach-v3", "push-v3"]}
@@ -44,26 +41,6 @@ TABLE: dict[str, tuple[str, dict[str, Any], int | None]] = {
     "mtwrappers/PointGoal-v0": ("mtwrappers.envs.point_goal", {}, 100),
     "mtwrappers/Ledger-v0": ("mtwrappers.testing.ledger", {}, None),
 }
-
-# Libraries that make our vector environments from their ids -> the function that checks whether the
-# library can use them. It is called only in a process that has imported the library.
-LIBRARY_CHECKS = {"ray.rllib": "mtwrappers.adapters.rllib:check_env_runner"}
-
-
-def check_library(num_envs: int, autoreset_mode: AutoresetMode) -> None:
-    """Checks a vector environment for the libraries that this process has imported.
-
-    Args:
-        num_envs: The number of sub-environments.
-        autoreset_mode: The autoreset mode of the vector environment.
-
-    Raises:
-        ValueError: If a library would misread such a vector environment.
-    """
-    for library, check in LIBRARY_CHECKS.items():
-        if library in sys.modules:
-            module, _, name = check.partition(":")
-            getattr(importlib.import_module(module), name)(num_envs, autoreset_mode)
 
 
 def register_all() -> None:

@@ -10,10 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.vector import AutoresetMode
 
 from mtwrappers.common.checks import check_choice, check_keywords, positive
-from mtwrappers.common.registration import check_library
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.executors import (
     Executor,
@@ -21,7 +19,7 @@ from mtwrappers.vector.executors import (
     MetaParallelEnvExecutor,
     MetaRayEnvExecutor,
 )
-from mtwrappers.vector.settings import Maker, Settings, check_autoreset_mode
+from mtwrappers.vector.settings import Maker, Settings
 
 Execution: TypeAlias = Literal["parallel", "iterative", "ray"]
 EXECUTORS: dict[str, type[Executor]] = {
@@ -83,8 +81,6 @@ def make_executor(
         execution = "parallel" if positive(given.get("workers", 1), "workers") > 1 else "iterative"
     if execution == "parallel" and renders:
         given.setdefault("context", "forkserver")
-    mode = check_autoreset_mode(given.get("autoreset_mode", AutoresetMode.SAME_STEP))
-    check_library(meta_batch_size * envs_per_task, mode)
     return EXECUTORS[execution](makers, meta_batch_size, envs_per_task, **given)
 
 
