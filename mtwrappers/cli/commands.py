@@ -133,9 +133,9 @@ def _list() -> int:
 @_command(
     "rollout",
     "mtwrappers rollout MT10",
-    "mtwrappers rollout MT10 --policy random --episodes 50 --seed 1",
-    "mtwrappers rollout MT10 --policy my_policy.py:act",
-    "mtwrappers rollout MT50 --task hammer-v3 --task door-open-v3 --video",
+    "mtwrappers rollout MT10 --policy random --episodes 50 --out random",
+    "mtwrappers rollout MT10 --policy my_policy.py:act --out mine",
+    "mtwrappers rollout MT50 --task hammer-v3 --video --overwrite",
     "mtwrappers rollout ML10-test --workers 4 --out ml10",
     "mtwrappers rollout --resume ml10",
 )
@@ -162,6 +162,7 @@ def _rollout(
     video: bool = False,
     no_fast: bool = False,
     no_evidence: bool = False,
+    overwrite: bool = False,
     resume: Annotated[Path | None, Parameter(metavar="DIR")] = None,
 ) -> int:
     """Evaluate a policy on a benchmark and report success rates.
@@ -186,11 +187,13 @@ def _rollout(
             of actions to execute before it is called again.
         workers: Worker processes (default: all cores).
         execution: Where the workers run: local processes (default), or actors of a Ray cluster.
-        out: The output folder (default: results); files of an earlier rollout are replaced.
+        out: The output folder (default: results). One that has files of an earlier rollout is
+            refused without --overwrite or --resume.
         video: Also write an mp4 of the first episode of each class; not with --resume.
         no_fast: Run Meta-World's own classes, which are slower and give the same numbers.
         no_evidence: Do not keep the actions (about 8 kB per episode) in results.npz, from which
             anyone can verify the results.
+        overwrite: Remove the files of an earlier rollout from the output folder first.
         resume: Continue the interrupted or killed rollout in DIR with its settings; only --workers
             and --execution may differ. The results are the same as without the interruption.
     """
@@ -218,6 +221,7 @@ def _rollout(
         execution=execution,
         out=out,
         video=video,
+        overwrite=overwrite,
         resume=resume,
     )
 
@@ -296,9 +300,9 @@ def _record(
 
 @_command(
     "verify",
-    "mtwrappers rollout MT10 --policy my_policy.py:act",
-    "mtwrappers verify results/results.json",
-    "mtwrappers verify results/results.json --sample 0.1 --workers 4",
+    "mtwrappers rollout MT10 --policy my_policy.py:act --out mine",
+    "mtwrappers verify mine/results.json",
+    "mtwrappers verify mine/results.json --sample 0.1 --workers 4",
     "mtwrappers verify minari:metaworld/mt10-expert-v0",
 )
 def _verify(

@@ -8,6 +8,7 @@ import dataclasses
 import errno
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,12 +17,13 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from mtwrappers.cli.console import UsageError
-from mtwrappers.cli.progress import Progress
+from mtwrappers.cli.progress import NAME, Progress
 from mtwrappers.cli.video import Videos
 from mtwrappers.evaluation import EvaluationResult
+from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.state.files import remove, remove_unfinished, write_together
 
-RESULTS, EVIDENCE = "results.json", "results.npz"
+RESULTS, EVIDENCE, TABLE, CHART = "results.json", "results.npz", "results.csv", "success.png"
 CSV_COLUMNS = ("task", "episodes", "success_once", "success_final", "mean_return")
 _LOCK, _BESIDE = ".lock", ".unfinished"
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)  # of file systems
@@ -60,6 +62,25 @@ def locked(directory: Path, command: str = "rollout") -> Iterator[None]:
         lock.release()
 
 
+def clear(directory: Path, overwrite: bool) -> None:
+    """Removes the files of an earlier rollout, if ``overwrite``; other files stay.
+
+    Raises:
+        UsageError: If there are some, and not ``overwrite``.
+        OSError: If one cannot be removed.
+    """
+    known = {RESULTS, EVIDENCE, TABLE, CHART, NAME, *(f"{task}.mp4" for task in all_classes())}
+    found = sorted(known.intersection(os.listdir(directory)))
+    if found and not overwrite:
+        raise UsageError(
+            f"{directory} has files of an earlier rollout ({', '.join(found)}): replace them with "
+            f"--overwrite, continue it with --resume {shlex.quote(str(directory))}, or choose "
+            "another folder with --out DIR"
+        )
+    for name in found:
+        (directory / name).unlink()
+
+
 def write_files(
     kept: Progress,
     settings: Mapping[str, Any],
@@ -70,7 +91,7 @@ def write_files(
     """Writes results, evidence, a table, a chart and videos; returns their paths.
 
     All files are complete before the first is moved into place, so a full disk or a kill leaves
-    the files of an earlier run unchanged. ``texts`` are the chart's title and note.
+    those of an earlier interruption unchanged. ``texts`` are the chart's title and note.
     """
     directory = kept.directory
     with _beside(directory) as place:
@@ -80,14 +101,12 @@ def write_files(
             result = dataclasses.replace(result, provenance=provenance)
         results = {**result.to_dict(), "rollout": settings}
         (place / RESULTS).write_text(json.dumps(results, indent=2) + "\n")
-        _write_csv(place / "results.csv", result)
-        result.plot(place / "success.png", *texts)
+        _write_csv(place / TABLE, result)
+        result.plot(place / CHART, *texts)
         if videos is not None:
             videos.write(place)
         names = sorted(os.listdir(place))
         write_together({directory / name: (place / name).read_bytes() for name in names})
-        if EVIDENCE not in names:
-            (directory / EVIDENCE).unlink(missing_ok=True)  # of earlier results
     return [directory / name for name in names]
 
 

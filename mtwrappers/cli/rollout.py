@@ -20,7 +20,7 @@ import gymnasium
 from mtwrappers.cli import ctrl_c
 from mtwrappers.cli.classes import count_classes, full_name, has_one_class
 from mtwrappers.cli.console import UsageError, progress_bar, say, say_table, unknown
-from mtwrappers.cli.directory import EVIDENCE, RESULTS, locked, write_files
+from mtwrappers.cli.directory import EVIDENCE, RESULTS, clear, locked, write_files
 from mtwrappers.cli.own import Own, load_policy, own_errors
 from mtwrappers.cli.progress import MAX_SIZE, NAME, Progress, cannot_write
 from mtwrappers.cli.scripted import ScriptedPolicy
@@ -51,6 +51,7 @@ def run(
     execution: Literal["parallel", "ray"],
     out: Path | None,
     video: bool,
+    overwrite: bool,
     resume: Path | None,
 ) -> int:
     """Runs the command; returns its exit code. ``given`` has the settings that are not default."""
@@ -61,9 +62,15 @@ def run(
             try:
                 kept.directory.mkdir(parents=True, exist_ok=True)
                 lock.enter_context(locked(kept.directory))
+                clear(kept.directory, overwrite)
             except OSError as exc:
                 raise cannot_write(kept.directory, exc) from None
         else:
+            if overwrite:
+                raise UsageError(
+                    "--overwrite replaces an earlier rollout, and --resume continues one: pass "
+                    "only one of them"
+                )
             if video:
                 raise UsageError(
                     "--video films a rollout from its start, and --resume continues one: pass only "
@@ -279,7 +286,8 @@ def _finish(rollout: Rollout, kept: Progress, video: bool) -> int:
     films = video and can_film()
     ctrl_c.raises()
     with kept:
-        _announce(rollout, kept)
+        with contextlib.suppress(BrokenPipeError):  # the files are written if nobody reads this
+            _announce(rollout, kept)
         outcome = _evaluate(rollout, kept, films)
     if outcome is None:
         if not kept.episodes:
@@ -294,7 +302,6 @@ def _finish(rollout: Rollout, kept: Progress, video: bool) -> int:
         say("Interrupted: these are the finished episodes. Continue with:", "yellow")
         say(kept.how_to_resume(), "bold")
         return ctrl_c.EXIT_CODE
-    kept.remove()
     if kept.settings.evidence:
         say(f"Anyone who has {RESULTS} and {EVIDENCE} can check the numbers:")
         say(f"mtwrappers verify {shlex.quote(str(kept.directory / RESULTS))}", "bold")
@@ -405,13 +412,11 @@ class Interruption(Observer):
 
 
 def _write(rollout: Rollout, kept: Progress, outcome: Outcome) -> None:
-    """Prints the results and writes them."""
+    """Writes the results, and then prints them: the reader of a pipe may leave after a line."""
     settings = rollout.settings
     result = outcome.result.described(note=settings.note, authors=settings.authors)
     seconds, steps = kept.seconds, sum(episode.length for episode in result.episodes)
     rate = steps / seconds
-    say_table(str(result))
-    say(f"{steps:,} steps in {seconds:.1f} s: {rate:,.0f} steps/s")
     described = {
         "benchmark": settings.benchmark,
         "policy": settings.policy,
@@ -432,5 +437,9 @@ def _write(rollout: Rollout, kept: Progress, outcome: Outcome) -> None:
         paths = write_files(kept, described, result, (title, note), outcome.videos)
     except OSError as exc:
         raise kept.cannot_go_on(exc) from None
+    if not outcome.interrupted:
+        kept.remove()
+    say_table(str(result))
+    say(f"{steps:,} steps in {seconds:.1f} s: {rate:,.0f} steps/s")
     for path in paths:
         say(f"wrote {path}", "dim")

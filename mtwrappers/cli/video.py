@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mtwrappers.cli.console import say
+from mtwrappers.cli.console import warn
 from mtwrappers.common.extras import import_extra
 from mtwrappers.common.interrupts import after_start
 from mtwrappers.evaluation import Episode, Observer, PlannedEpisode
@@ -28,8 +28,8 @@ def can_film() -> bool:
 
     name = choose_gl()
     if name is None:
-        say(
-            "No video: neither EGL nor OSMesa can render here. Install one of them\n(Debian: "
+        warn(
+            "no video: neither EGL nor OSMesa can render here; install one of them (Debian: "
             "libegl1 or libosmesa6). The rollout continues without one."
         )
         return False

@@ -14,8 +14,9 @@ FILES = ["results.csv", "results.json", "results.npz", "success.png"]
 
 
 def results_of(out, *arguments, workers=1):
-    """Runs a rollout in this process and returns its results."""
-    code = main(["rollout", *arguments, "--workers", str(workers), "--out", str(out)])
+    """Runs a rollout in this process, in the place of an earlier one; returns its results."""
+    into = ["--workers", str(workers), "--out", str(out), "--overwrite"]
+    code = main(["rollout", *arguments, *into])
     assert code == 0
     return read(out)
 

@@ -5,6 +5,7 @@ import pty
 import re
 import shlex
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -24,9 +25,20 @@ def terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR")
 
+    def read_all(reader):
+        drawn = b""
+        while not drawn.endswith(END.encode()):
+            drawn += os.read(reader, 2**16)
+        return drawn.decode().removesuffix(END).replace("\r\n", "\n")
+
     def run(*arguments):
         reader, writer = pty.openpty()
-        with os.fdopen(writer, "w") as screen, monkeypatch.context() as patch:
+        with (
+            ThreadPoolExecutor() as pool,
+            os.fdopen(writer, "w") as screen,
+            monkeypatch.context() as patch,
+        ):
+            drawn = pool.submit(read_all, reader)  # meanwhile: a terminal that is full blocks
             patch.setattr(sys, "stdout", screen)
             patch.setattr(sys, "stderr", screen)
             try:
@@ -35,11 +47,9 @@ def terminal(monkeypatch):
                 code = exc.code
             screen.write(END)  # processes that were started may keep the terminal open
             screen.flush()
-            drawn = b""
-            while not drawn.endswith(END.encode()):
-                drawn += os.read(reader, 2**16)
+            said = drawn.result()
         os.close(reader)
-        return code, drawn.decode().removesuffix(END).replace("\r\n", "\n")
+        return code, said
 
     return run
 

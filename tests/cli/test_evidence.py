@@ -163,7 +163,7 @@ def test_a_rollout_goes_on_from_the_actions_that_it_has_kept(finished, capsys, m
 def test_a_rollout_keeps_no_actions_where_it_is_not_to(finished, capsys, monkeypatch):
     where, _ = finished
     before = read(where)
-    begun = [*ROLLOUT, "--name", "mine", "--out", str(where), "--no-evidence"]
+    begun = [*ROLLOUT, "--name", "mine", "--out", str(where), "--no-evidence", "--overwrite"]
     with monkeypatch.context() as patch:
         patch.setattr(rollout, "Interruption", partial(Interrupting, 1))
         assert main(begun) == 130

@@ -119,6 +119,57 @@ def test_a_second_rollout_into_a_directory_is_refused_until_the_first_has_ended(
     os.killpg(first.pid, signal.SIGKILL)
 
 
+@pytest.mark.usefixtures("short_episodes")
+def test_a_second_rollout_into_a_folder_is_refused_unless_it_is_to_replace_the_first(
+    tmp_path, capsys
+):
+    out = tmp_path / "out"
+    arguments = ["MT1", "--policy", "random", "--episodes", "1"]
+    results_of(out, *arguments)
+    for name in ("push-v3.mp4", "holiday.mp4", "unfinished.jsonl"):
+        (out / name).write_text("of before")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    capsys.readouterr()
+    for more, message in [
+        (
+            [],
+            f"{out} has files of an earlier rollout (push-v3.mp4, results.csv, results.json, "
+            "results.npz, success.png, unfinished.jsonl): replace them with --overwrite, continue "
+            f"it with --resume {out}, or choose another folder with --out DIR",
+        ),
+        (
+            ["--overwrite", "--resume", str(out)],
+            "--overwrite replaces an earlier rollout, and --resume continues one: pass only one of "
+            "them",
+        ),
+    ]:
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(["rollout", *arguments, "--out", str(out), *more])
+        assert capsys.readouterr().err == f"mtwrappers: error: {message}\n"
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    results_of(out, *arguments, "--no-evidence")  # with --overwrite
+    left = ["holiday.mp4", "results.csv", "results.json", "success.png"]
+    assert sorted(path.name for path in out.iterdir()) == left
+
+
+def test_a_reader_who_leaves_after_the_first_line_has_all_files(tmp_path):
+    # The experts of MT1 have one line to say before, those of ML1 have three.
+    for benchmark in ("MT1", "ML1"):
+        out = tmp_path / benchmark
+        command = f"{sys.executable} -m mtwrappers rollout {benchmark} --episodes 1 --out {out}"
+        done = subprocess.run(
+            f"{command} | head -1; echo ${{PIPESTATUS[0]}}",
+            shell=True,
+            executable="bash",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert re.fullmatch(r"(Running MT1 on|ML1 has hidden goals).*\n141\n", done.stdout)
+        assert done.stderr == ""
+        assert sorted(path.name for path in out.iterdir()) == FILES
+
+
 def test_on_a_file_system_without_locks_there_is_none(tmp_path, monkeypatch):
     def acquire(lock):
         raise OSError(number, "of the system")
@@ -205,9 +256,7 @@ def test_links_in_the_folder_are_replaced_and_what_they_lead_to_is_left_alone(
     [(9000, ["--no-evidence"], 0), (1400, ["--no-evidence"], 1), (36_000, [], 1)],
 )
 @pytest.mark.slow_but("9000-arguments0-0")
-def test_a_full_disk_is_one_line_and_keeps_the_files_of_before(size, arguments, left, tmp_path):
-    for name in ("results.json", "results.npz"):
-        (tmp_path / name).write_text("of before")
+def test_a_full_disk_is_one_line_and_keeps_finished_episodes(size, arguments, left, tmp_path):
     said = tmp_path.with_name("said")
 
     def roll_out_on_a_full_disk():
@@ -222,10 +271,7 @@ def test_a_full_disk_is_one_line_and_keeps_the_files_of_before(size, arguments, 
         f"\nmtwrappers: error: cannot write to {tmp_path}: File too large; finished episodes "
         f"are kept: continue with mtwrappers rollout --resume {tmp_path}\n"
     )
-    unfinished = tmp_path / "unfinished.jsonl"
-    before = [tmp_path / "results.json", tmp_path / "results.npz"]
-    assert sorted(tmp_path.iterdir()) == [*before, unfinished]
-    assert [path.read_text() for path in before] == ["of before"] * 2
+    assert os.listdir(tmp_path) == ["unfinished.jsonl"]
     # Once there is space, nothing is run again.
     assert resume(tmp_path)[1] == left
     files = [name for name in FILES if not arguments or name != "results.npz"]
