@@ -120,6 +120,11 @@ class Worker(abc.ABC):
     def how_it_ended(self) -> str:
         """A description of how the worker ended by itself."""
 
+    @property
+    def cannot_start(self) -> bool:
+        """Whether it ended by itself before it answered, as each replacement would too."""
+        return False
+
     def advice(self) -> str:
         """Advice for one that did not even start."""
         return ""
@@ -300,7 +305,7 @@ class WorkerPool(Blocks):
         """Starts replacements of lost workers, repeatedly if these are lost too."""
         attempts = 0
         while lost:
-            if attempts == self._max_recoveries:
+            if attempts == self._max_recoveries or any(one.cannot_start for one in lost):
                 self._raise_lost(lost, attempts)
             attempts += 1
             self.recoveries += len(lost)
@@ -581,11 +586,31 @@ def _text(exc: BaseException) -> str:
 
 
 def blocks_of(makers: Sequence[Maker], count: int, settings: Settings) -> list[tuple[slice, bytes]]:
-    """The rows of each of ``count`` workers, and the pickled arguments of its `EnvBlock`."""
+    """The rows of each of ``count`` workers, and the pickled arguments of its `EnvBlock`.
+
+    Raises:
+        TypeError: If a constructor cannot be pickled.
+    """
     n = len(makers)
     settings = dataclasses.replace(settings, ray_options=None)  # may be objects of the parent's
     rows = [slice(n * w // count, n * (w + 1) // count) for w in range(count)]
-    return [(some, cloudpickle.dumps((makers[some], some.start, settings))) for some in rows]
+    try:
+        return [(some, cloudpickle.dumps((makers[some], some.start, settings))) for some in rows]
+    except Exception:  # any class may refuse to be pickled in any way
+        for i, make in enumerate(makers):
+            _require_picklable(make, i)
+        raise
+
+
+def _require_picklable(make: Maker, i: int) -> None:
+    try:
+        cloudpickle.dumps(make)
+    except Exception as exc:
+        raise TypeError(
+            f"the constructor of environment {i} must be picklable to run in workers, {make!r} is "
+            f"not ({exc}): let it make such objects when it is called, or use "
+            "execution='iterative', which has no workers"
+        ) from exc
 
 
 def pickled_function(function: Any) -> bytes:

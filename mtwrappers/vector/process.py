@@ -52,6 +52,7 @@ PICKLED = b"\x80"  # the first byte of a pickle
 _HEADER = struct.Struct("!Q")  # the number of bytes that follow
 _CHUNK = 1 << 16
 _DONE = Answer()
+_NAME = "mtw-"  # begins the name of each worker process
 
 
 class Channel:
@@ -191,7 +192,7 @@ class ProcessWorker(Worker):
         files = (os.dup(self._memory), life)
         ends = [other, *(Connection(fd) for fd in files)]
         self.process = self._context.Process(
-            target=main, args=ends, daemon=True, name=f"mtw-{self.index}"
+            target=main, args=ends, daemon=True, name=f"{_NAME}{self.index}"
         )
         _processes.add(self.process)
         try:
@@ -276,9 +277,14 @@ class ProcessWorker(Worker):
         """Awaits its end."""
         self.process.join(seconds)
 
+    @property
+    def cannot_start(self) -> bool:
+        """Whether it exited before it answered; one that was killed is replaced."""
+        return self.state is State.UNBORN and self._exit_code() in range(256)
+
     def advice(self) -> str:
         """Advice for one that did not even start."""
-        if self.state is not State.UNBORN or self._context.get_start_method() == "fork":
+        if not self.cannot_start or self._context.get_start_method() == "fork":
             return ""
         return (
             "it ended before it began: start workers only below `if __name__ == '__main__':`, in "
@@ -288,8 +294,7 @@ class ProcessWorker(Worker):
 
     def how_it_ended(self) -> str:
         """How the process ended by itself."""
-        self.process.join(ALIVE_CHECK)
-        code = self.process.exitcode
+        code = self._exit_code()
         if code is None:
             return "closed its pipe"
         if code >= 0:
@@ -297,6 +302,14 @@ class ProcessWorker(Worker):
         with contextlib.suppress(ValueError):
             return f"was killed by {signal.Signals(-code).name}"
         return f"was killed by signal {-code}"
+
+    def _exit_code(self) -> int | None:
+        """The exit code, negative after a signal; None if it has not ended or not begun."""
+        if self.process.pid is None:
+            return None
+        self.process.join(ALIVE_CHECK)
+        code: int | None = self.process.exitcode
+        return code
 
 
 class ProcessPool(WorkerPool):
@@ -403,8 +416,15 @@ def _thread_count() -> int:
 
 
 def check_process() -> None:
-    """Raises `RuntimeError` in a process that cannot have workers."""
-    if mp.current_process().daemon:
+    """Raises `RuntimeError` in a process that cannot have workers.
+
+    A worker that gets here while it imports its main module, a script without a guard, exits
+    without a traceback: its parent raises the error that says what to do.
+    """
+    process = mp.current_process()
+    if process.name.startswith(_NAME) and getattr(process, "_inheriting", False):
+        sys.exit(1)
+    if process.daemon:
         raise RuntimeError(
             "a daemonic process may not have children, so there can be no workers here; use "
             "MetaIterativeEnvExecutor, or execution='iterative' in make_vec"

@@ -36,6 +36,7 @@ MetaParallelEnvExecutor(CountingEnv, 2, timeout=NAN) -> ValueError: timeout, if 
 MetaParallelEnvExecutor(CountingEnv, 2, timeout=True) -> ValueError: timeout, if it ...got True
 MetaParallelEnvExecutor(CountingEnv, 2, timeout="a") -> ValueError: timeout, if it ...got 'a'
 MetaParallelEnvExecutor(CountingEnv, 2, context="thread") -> ValueError: ...'thread'
+MetaParallelEnvExecutor([CountingEnv, threading.Lock().locked], 2) -> TypeError: ...1 must be pickla
 make_vec("PointGoal", wrokers=2) -> TypeError: make_vec takes no 'wrokers': did you mean 'workers'?
 make_vec("PointGoal", workers=2, ray_options={}) -> ValueError: parallel ...got {'ray_options': {}}
 """

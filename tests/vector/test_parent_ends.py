@@ -141,6 +141,7 @@ def test_workers_end_with_a_parent_that_was_killed_while_they_build(context, tmp
 NO_GUARD = """
 from mtwrappers import MetaParallelEnvExecutor
 from tests.vector.faults import (FragileEnv)
+print("the script runs", flush=True)
 MetaParallelEnvExecutor(FragileEnv, 2, workers=2, {})
 """
 
@@ -153,12 +154,12 @@ MetaParallelEnvExecutor(FragileEnv, 2, workers=2, {})
         ("a file", "on_worker_failure='recover'"),
     ],
 )
-@pytest.mark.slow_but("standard input")
+@pytest.mark.slow_but("standard input", "recover")
 def test_a_main_module_that_cannot_be_imported_again_is_told_what_to_do(source, option, tmp_path):
     path = tmp_path / "script.py"
     path.write_text(NO_GUARD.format(option))
     with path.open() as file, run([str(path)] if source == "a file" else ["-"], file) as process:
-        _, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=30)
     last = err.splitlines()[-1]
     assert process.returncode == 1
     died = "mtwrappers.common.errors.WorkerDiedError: worker 0 exited with code 1, with "
@@ -167,6 +168,9 @@ def test_a_main_module_that_cannot_be_imported_again_is_told_what_to_do(source, 
         "it ended before it began: start workers only below `if __name__ == '__main__':`, in a "
         "file (not from standard input), or pass context='fork'"
     ) in last
+    if source == "a file":  # here, and once in each worker, which says nothing more
+        assert out.count("the script runs") == 3
+        assert err.count("Traceback") == 1
 
 
 SLOW = """
