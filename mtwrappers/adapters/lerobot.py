@@ -15,7 +15,7 @@ from mtwrappers.adapters.lerobot_envs import classes_of, make_class_env
 from mtwrappers.common.checks import check_choice
 from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.class_env import METADATA, OBS_SIZE
-from mtwrappers.metaworld.descriptions import as_data
+from mtwrappers.metaworld.descriptions import check_descriptions
 from mtwrappers.metaworld.pixels import CAMERA
 
 _types: Any = import_extra("lerobot.configs", "lerobot")
@@ -52,8 +52,8 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
             see ``observation.images.NAME`` of each instead of ``observation.image``.
         shadows: Whether frames have shadows and reflections.
         idle_steps: How many zero actions follow each reset; they do not count as steps.
-        descriptions: The sentences that policies read: ``"lerobot-0.6.1"``, ``"metaworld"``, or the
-            path of a JSON file with a table; see `mtwrappers.metaworld.descriptions`.
+        descriptions: The sentences that policies read, ``"lerobot-0.6.1"`` or ``"metaworld"``; see
+            `mtwrappers.metaworld.descriptions`.
 
     Raises:
         DependencyNotInstalled: On import, if LeRobot is not installed.
@@ -112,7 +112,7 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
             "camera_name": cameras[0] if len(cameras) == 1 else cameras,
             "shadows": self.shadows,
             "idle_steps": self.idle_steps,
-            "descriptions": as_data(self.descriptions),
+            "descriptions": check_descriptions(self.descriptions),
             "max_episode_steps": self.episode_length,
             "disable_env_checker": self.disable_env_checker,
         }

@@ -269,8 +269,7 @@ def _record(
             480).
         camera: The camera of the frames (default: corner4); can be repeated.
         no_shadows: Draw frames without shadows and reflections, which is faster.
-        descriptions: The table of task sentences (default: metaworld; for LeRobot its own), or a
-            JSON file with a table.
+        descriptions: The table of task sentences (default: metaworld; for LeRobot its own).
         action_chunk: As in rollout.
         video: Store LeRobot's frames as video, which is smaller and lossy (default: PNG, lossless).
         out: The dataset, minari:NAME or lerobot:NAME, in the library's own folder.

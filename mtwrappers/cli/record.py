@@ -14,7 +14,7 @@ from mtwrappers.cli.classes import count_classes, full_name
 from mtwrappers.cli.console import UsageError, say
 from mtwrappers.cli.directory import locked
 from mtwrappers.cli.own import Own, load_policy, own_errors
-from mtwrappers.metaworld.descriptions import as_data
+from mtwrappers.metaworld.descriptions import check_descriptions
 from mtwrappers.recording.episodes import RecordingError
 from mtwrappers.recording.record import Settings, Store, record, requirements
 from mtwrappers.recording.stores import open_store
@@ -34,7 +34,7 @@ def run(given: Mapping[str, Any], out: str | None, resume: str | None) -> int:
             "minari:metaworld/mt10-expert-v0"
         )
     try:
-        given = _as_data(given)
+        given = _stored(given)
         store = open_store(address)
         unfinished = Unfinished(store.path)
         if resume is None:
@@ -54,15 +54,15 @@ def run(given: Mapping[str, Any], out: str | None, resume: str | None) -> int:
         raise UsageError(str(exc)) from None
 
 
-def _as_data(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts settings to their stored form: full name of the benchmark, sentences as data."""
+def _stored(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Converts settings to their stored form, with the full name of the benchmark."""
     given = dict(given)
     if "benchmark" in given:
         given["benchmark"] = full_name(given["benchmark"])
     try:
         if "descriptions" in given:
-            given["descriptions"] = as_data(given["descriptions"])
-    except (OSError, ValueError) as exc:
+            check_descriptions(given["descriptions"])
+    except ValueError as exc:
         raise UsageError(f"--descriptions: {exc}") from None
     return given
 

@@ -60,8 +60,7 @@ class PlainSpec:
     """The attribute ``spec`` of an environment, with arguments that JSON can hold.
 
     Gymnasium stores the arguments of `make` unchanged, NumPy's numbers and arrays included; here
-    they become Python's. Values in the environment's dict ``settled`` replace the given ones, such
-    as the content of a file its path.
+    they become Python's.
     """
 
     def __get__(self, env: Any, owner: type[Any]) -> EnvSpec | None:
@@ -70,8 +69,7 @@ class PlainSpec:
     def __set__(self, env: Any, spec: EnvSpec | None) -> None:
         if spec is not None:
             spec = copy.copy(spec)
-            given = {**spec.kwargs, **vars(env).get("settled", {})}
-            spec.kwargs = {name: _plain(given[name]) for name in spec.kwargs}
+            spec.kwargs = {name: _plain(value) for name, value in spec.kwargs.items()}
         vars(env)["spec"] = spec
 
 

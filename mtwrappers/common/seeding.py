@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.random import PCG64, Generator, SeedSequence
 
-_ENV, _TASK, _CHILDREN, _PHASES, _SENTENCES = 0, 1, 2, 3, 4
+_ENV, _TASK, _CHILDREN, _PHASES = 0, 1, 2, 3
 
 
 def check_seed(seed: Any) -> int:
@@ -53,11 +53,6 @@ def task_generator(seed: int) -> Generator:
 def phase_generator(seed: int) -> Generator:
     """The stream of ``seed`` that draws among the tasks of a phase of a `TaskStream`."""
     return Generator(PCG64(SeedSequence(seed, spawn_key=(_PHASES,))))
-
-
-def sentence_generator(seed: int) -> Generator:
-    """The stream of ``seed`` that draws among the paraphrases of a task's description."""
-    return Generator(PCG64(SeedSequence(seed, spawn_key=(_SENTENCES,))))
 
 
 def goal_generator(seed: int) -> Generator:

@@ -22,7 +22,7 @@ from mtwrappers.continual.vector_stream import VectorTaskStream
 from mtwrappers.metaworld.agent_view import INPUTS, AgentView, take_inputs
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.continuous import Goals
-from mtwrappers.metaworld.registered import SETTINGS, Env, make_mt_env, parameters_of, settle
+from mtwrappers.metaworld.registered import SETTINGS, Env, make_mt_env, parameters_of
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, make_executor
 
 CW10 = (
@@ -66,7 +66,6 @@ def make_env(sequence: Literal["CW10", "CW20"], **kwargs: Any) -> Env:
     check_keywords(kwargs, known, f"make of {sequence}", dict.fromkeys(only_vector, hint))
     inputs, kwargs = take_inputs("CustomMT", kwargs)
     env = make_stream(sequence, inputs, **kwargs)
-    settle(env, kwargs)
     if kwargs.get("seed") is not None:
         env.action_space.seed(check_seed(kwargs["seed"]))
     return env
@@ -128,7 +127,6 @@ def make_vec_env(
     ]
     renders = settings.get("render_mode") is not None
     envs = VectorTaskStream(make_executor(makers, 1, num_envs, renders=renders, **executor))
-    settle(envs, settings)
     if seed is not None:
         envs.action_space.seed(seed)
     return envs

@@ -52,8 +52,6 @@ class Episode:
         steps_to_success: The number of steps to the first success; ``None`` without a success.
         longest_success: The largest number of consecutive steps of success; ``None`` if infos do
             not report success.
-        paraphrase: The index of the sentence that described the task, in the table of descriptions
-            of the class; ``None`` if no class has several.
 
     >>> from mtwrappers.evaluation import Episode
     >>> episode = Episode("reach-v3", 0, 812.5, 500, success_once=True, success_final=False)
@@ -71,14 +69,10 @@ class Episode:
     trial: int | None = None
     steps_to_success: int | None = None
     longest_success: int | None = None
-    paraphrase: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields, ready for JSON, without ``paraphrase`` if it is ``None``."""
-        found = asdict(self)
-        if self.paraphrase is None:
-            del found["paraphrase"]
-        return found
+        """All fields, ready for JSON."""
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Any) -> Episode:
@@ -204,7 +198,6 @@ class Tally:
         for observer in self._observers:
             observer.step(step)
         ends = np.flatnonzero(step.finished & step.counted).tolist()
-        paraphrases = _indices(*step.info("paraphrase")) if ends else {}
         for i in ends:
             planned = self.present(i)
             if not np.isfinite(self._returns[i]):
@@ -225,7 +218,6 @@ class Tally:
                 trial=planned.trial,
                 steps_to_success=at or None,
                 longest_success=int(self._longest[i]) if reports else None,
-                paraphrase=paraphrases.get(i),
             )
             self.ended.append((self._first + i, episode))
             for observer in self._observers:
@@ -249,13 +241,6 @@ class Tally:
                     )
                 reported[i], success[i] = True, bool(value)
         return success, reported
-
-
-def _indices(values: Any, reported: Flags) -> dict[int, int]:
-    """The values of the environments that report an integer."""
-    if not isinstance(values, np.ndarray) or values.dtype.kind != "i" or values.ndim != 1:
-        return {}
-    return {i: int(values[i]) for i in np.flatnonzero(reported & (values >= 0)).tolist()}
 
 
 @dataclass(frozen=True)

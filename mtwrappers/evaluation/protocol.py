@@ -39,11 +39,7 @@ from mtwrappers.metaworld.benchmarks import (
     share_out,
 )
 from mtwrappers.metaworld.descriptions import (
-    FrozenTable,
-    as_data,
-    freeze,
-    has_paraphrases,
-    thaw,
+    check_descriptions,
 )
 from mtwrappers.metaworld.pixels import ObservationName, without_frames
 from mtwrappers.metaworld.settings import CAMERAS, camera_names
@@ -52,6 +48,8 @@ from mtwrappers.vector.contract import MetaVectorEnv
 
 Means: TypeAlias = Literal["tasks", "groups"]
 Groups: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+# The sentence of each class, in the order of the classes' names.
+FrozenTable: TypeAlias = tuple[tuple[str, str], ...]
 Kind: TypeAlias = Literal["fixed", "free", "refused"]
 Function: TypeAlias = Literal["evaluate", "few_shot_evaluate", "make_vec"]
 
@@ -155,7 +153,7 @@ class Protocol:
         goal_visible: Whether the state contains the goal.
         descriptions: The sentences that describe tasks, if frames are observed: the name of a table
             in `mtwrappers.metaworld.descriptions`, or a table by class, which may be given as a
-            dict and is stored as tuples. If a class has paraphrases, each episode draws one.
+            dict and is stored as tuples.
         camera_name: The camera of the frames, or several, in order; ``None`` without frames.
         image_size: The height and width of frames in pixels; ``None`` without frames.
         depth: Whether depth images are observed in addition to frames.
@@ -357,7 +355,7 @@ class Protocol:
     @property
     def _plain(self) -> dict[str, Any]:
         """All fields, ready for JSON."""
-        fields = {**dataclasses.asdict(self), "descriptions": thaw(self.descriptions)}
+        fields = {**dataclasses.asdict(self), "descriptions": _thawed(self.descriptions)}
         return {name: _listed(value) for name, value in fields.items()}
 
     @classmethod
@@ -432,8 +430,7 @@ class Protocol:
         Args:
             workers: The number of worker processes; ``None`` steps in this process.
             frames: Whether to draw the frames of a protocol with frames. If not, the environments
-                are those of `with_states`, which run the same episodes in much less time, with the
-                same paraphrases, if there are any.
+                are those of `with_states`, which run the same episodes in much less time.
             **options: More arguments of `gymnasium.make_vec` for `env_id`, such as
                 ``envs_per_task``, ``fast``, ``recurrent_info_in_obs`` or, if states with goals are
                 observed, ``task_encoding``. Arguments that the protocol fixes may be repeated, but
@@ -445,8 +442,6 @@ class Protocol:
         settings, others = self._settle(options)
         if not check_flag(frames, "frames"):
             settings, others = self.with_states().settings, without_frames(others)
-            if has_paraphrases(described := thaw(self.descriptions)):
-                settings["descriptions"] = described
         envs: Any = gymnasium.make_vec(self.env_id, workers=workers, **settings, **others)
         return envs  # type: ignore[no-any-return]
 
@@ -584,8 +579,6 @@ class Protocol:
     def _settle(self, options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arguments of `make_vec` that the protocol fixes, and the others that were given."""
         given = by_our_names(options)
-        if "descriptions" in given:
-            given["descriptions"] = as_data(given["descriptions"])
         check_given(self, "make_vec", given)
         fixed = fixed_by(self, "make_vec")
         return self.settings, {name: value for name, value in given.items() if name not in fixed}
@@ -595,25 +588,20 @@ def _described(given: Any) -> Any:
     """Converts descriptions for the field of a protocol: a name or a table of tuples.
 
     Raises:
-        TypeError: If they are a file, because a protocol from an untrusted source reads no files.
         ValueError: If they are not valid.
     """
-    frozen = _fits(given, FrozenTable)
-    if given is not None and not frozen and not isinstance(given, (str, Mapping)):
-        raise TypeError(
-            f"descriptions of a protocol must be a name or a table, got {reprlib.repr(given)}"
-        )
-    if frozen:
+    if _fits(given, FrozenTable):
         names = [name for name, _ in given]
         if len(set(names)) < len(names):
             raise ValueError(f"descriptions of a protocol have a class twice: {names}")
         given = dict(given)
-    if isinstance(given, str) and given.endswith(".json"):
-        raise TypeError(
-            "a protocol reads no file: descriptions must be a name or a table, got "
-            f"{reprlib.repr(given)}; mtwrappers.metaworld.descriptions.as_data(path) reads one"
-        )
-    return freeze(as_data(given))
+    checked = check_descriptions(given)
+    return tuple(sorted(checked.items())) if isinstance(checked, dict) else checked
+
+
+def _thawed(descriptions: str | FrozenTable | None) -> str | dict[str, str] | None:
+    """Reverses `_described`."""
+    return dict(descriptions) if isinstance(descriptions, tuple) else descriptions
 
 
 def _with_states(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -771,7 +759,7 @@ def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
         found |= {"height": height, "width": width, "shadows": True}
         found["depth"] = protocol.depth
     if frames or not protocol.goal_visible:
-        found |= {"task_encoding": "none", "descriptions": thaw(protocol.descriptions)}
+        found |= {"task_encoding": "none", "descriptions": _thawed(protocol.descriptions)}
     if not frames or protocol.descriptions is None:
         found["instruction"] = False
     return found

@@ -15,7 +15,6 @@ import gymnasium
 from mtwrappers.common.errors import full_message, printable
 from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.metaworld.descriptions import DESCRIPTIONS
 from mtwrappers.metaworld.pixels import without_frames
 from mtwrappers.metaworld.spec import GROUPS, determining, shares_goals
 from mtwrappers.vector.calls import read_only
@@ -83,12 +82,6 @@ def remake(
         raise VerificationError(
             "it does not say how to make its environments (they have no spec, or are in a wrapper "
             "that changes actions or rewards): give them as envs=..."
-        )
-    described = spec["kwargs"].get("descriptions")
-    if isinstance(described, str) and described not in DESCRIPTIONS:
-        raise VerificationError(
-            f"no file is read that it names: its descriptions must be {' or '.join(DESCRIPTIONS)}, "
-            f"or a table, got {described!r}"
         )
     env_id, chosen = determining(spec, in_trials)
     of_id = _of_id(env_id, spec["kwargs"])

@@ -31,7 +31,7 @@ from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import MAX_BYTES, Actions, digest, name_of, read_evidence
 from mtwrappers.evaluation.few_shot import few_shot_evaluate
-from mtwrappers.evaluation.protocol import Protocol, check_given, check_made
+from mtwrappers.evaluation.protocol import Protocol, check_made
 from mtwrappers.evaluation.remake import VerificationError, goals_of, remake
 from mtwrappers.evaluation.result import (
     MAX_SIZE,
@@ -42,7 +42,6 @@ from mtwrappers.evaluation.result import (
     headline_lines,
     versions,
 )
-from mtwrappers.metaworld.descriptions import has_paraphrases
 from mtwrappers.metaworld.pixels import without_frames
 from mtwrappers.metaworld.spec import TASK_IN_OBSERVATION, determining
 from mtwrappers.samplers.bar import Advance, ProgressBar
@@ -246,19 +245,8 @@ class _Source:
     progress: bool
 
     def measure(self, function: Any, **given: Any) -> Any:
-        """The evaluating function with arguments: the protocol's own, or ``function``.
-
-        A protocol of states with hidden goals has no sentences. If the original episodes with
-        frames drew sentences, the replay draws them too, and its arguments are checked here.
-        """
-        measure = function
-        if self.protocol is not None:
-            measure = self.protocol.evaluate
-            kwargs = (self.provenance.spec or {}).get("kwargs", {})
-            hidden = self.protocol.observation == "state" and not self.protocol.goal_visible
-            if hidden and has_paraphrases(kwargs.get("descriptions")):
-                check_given(self.protocol, function.__name__, given)
-                measure = function
+        """The evaluating function with arguments: the protocol's own, or ``function``."""
+        measure = function if self.protocol is None else self.protocol.evaluate
         return functools.partial(measure, **given)
 
     def check_steps(self, chosen: Collection[Episode]) -> None:

@@ -14,7 +14,7 @@ import gymnasium
 from mtwrappers.common.checks import check_choice, check_flag, check_fraction, positive
 from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.benchmarks import META_LEARNING
-from mtwrappers.metaworld.descriptions import as_data
+from mtwrappers.metaworld.descriptions import check_descriptions
 from mtwrappers.metaworld.instruction import InstructionObservation
 from mtwrappers.metaworld.pixels import (
     OBSERVATIONS,
@@ -188,13 +188,11 @@ def by_our_names(kwargs: Mapping[str, Any]) -> dict[str, Any]:
 def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict[str, Any]]:
     """Splits an id's keyword arguments into an `AgentView` and the others, by our names.
 
-    The others include the render mode and camera that the view needs for frames. A table of
-    descriptions in a file is read.
+    The others include the render mode and camera that the view needs for frames.
 
     Raises:
-        OSError: If a file of descriptions cannot be read.
-        TypeError, ValueError: If `AgentView` or `as_data` does not accept an argument, or
-            sentences are to be observed for an id that has none.
+        TypeError, ValueError: If `AgentView` or `check_descriptions` does not accept an argument,
+            or sentences are to be observed for an id that has none.
     """
     others = by_our_names(kwargs)
     own = {name: others.pop(name) for name in INPUTS if name in others}
@@ -202,7 +200,7 @@ def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict
         own["task_encoding"] = default_task_encoding(benchmark)
     view = AgentView(**own)
     if others.get("descriptions") is not None:
-        others["descriptions"] = as_data(others["descriptions"], all_classes())
+        check_descriptions(others["descriptions"], all_classes())
     elif view.instruction and benchmark in META_LEARNING:
         raise ValueError(
             f"instruction=True needs descriptions on {benchmark}: its classes are hidden, and a "

@@ -1,7 +1,6 @@
 """Sentences for each class, for policies that read.
 
-A table of sentences is data: a sentence for each class, or a list of paraphrases, from which each
-episode draws one. Two tables have names:
+A table has a sentence for each class. Two tables have names:
 
 - ``"metaworld"``: Meta-World's documentation, ``docs/benchmark/task_descriptions.md`` in
   https://github.com/Farama-Foundation/Metaworld (MIT licence), the first sentence of each task,
@@ -10,15 +9,13 @@ episode draws one. Two tables have names:
   https://github.com/huggingface/lerobot (Apache-2.0 licence), commit 7e241bd6. ``push-v3`` and
   ``push-back-v3`` have the same sentence there.
 
-A custom table is a mapping such as ``{"reach-v3": ["Reach the red ball", "Go to the ball"]}``, or a
-JSON file with such a mapping.
+A custom table is a mapping such as ``{"reach-v3": "Reach the red ball"}``.
 """
 
 from __future__ import annotations
 
-import os
 import reprlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from gymnasium.error import CustomSpaceError
@@ -27,20 +24,12 @@ from gymnasium.vector.utils import create_shared_memory
 
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import is_printable, printable
-from mtwrappers.state.files import load_json
 
 DescriptionsName: TypeAlias = Literal["metaworld", "lerobot-0.6.1"]
-# The type of arguments: a name, the path of a JSON file, or a table.
-Descriptions: TypeAlias = str | os.PathLike[str] | Mapping[str, str | Sequence[str]]
-# The same as data: a name, or JSON values. A class with a single sentence has no list.
-DescriptionsData: TypeAlias = str | dict[str, str | list[str]]
-# The same as immutable data, in the order of the classes' names.
-FrozenTable: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
-Sentences: TypeAlias = dict[str, tuple[str, ...]]
+# A name, or a sentence for each class.
+Descriptions: TypeAlias = str | Mapping[str, str]
 
 MAX_LENGTH = 500  # characters of a sentence
-MAX_PARAPHRASES = 200  # of a class
-_MAX_FILE = 2**24  # bytes
 
 _METAWORLD = {
     "assembly-v3": "Pick up a nut and place it onto a peg",
@@ -105,97 +94,47 @@ DESCRIPTIONS: dict[DescriptionsName, dict[str, str]] = {
 }
 
 
-def as_data(given: Any, classes: Collection[str] = _METAWORLD) -> DescriptionsData | None:
-    """Returns descriptions as data: a name or a table, which is read if it is in a file.
+def check_descriptions(given: Any, classes: Collection[str] = _METAWORLD) -> Any:
+    """Returns descriptions as they are, a table as a new dict.
 
     Args:
-        given: A name, the path of a JSON file (with the suffix ``.json``), a table, or ``None``.
+        given: The name of a table, a table, or ``None``.
         classes: The classes that a table may have.
 
     Raises:
-        OSError: If the file cannot be read.
-        ValueError: If ``given`` is none of those, a class is unknown, a class has no sentence, or a
-            sentence is empty, longer than 500 characters, unprintable or given twice.
-
-    >>> from mtwrappers.metaworld.descriptions import as_data
-    >>> as_data({"reach-v3": ["Reach the ball"], "push-v3": ["Push it", "Push the puck"]})
-    {'reach-v3': 'Reach the ball', 'push-v3': ['Push it', 'Push the puck']}
+        ValueError: If ``given`` is none of those, a class is unknown, or its sentence is not text
+            of 1 to 500 printable characters.
     """
     if given is None or (isinstance(given, str) and given in DESCRIPTIONS):
         return given
-    what = "descriptions"
-    if isinstance(given, os.PathLike) or (isinstance(given, str) and given.endswith(".json")):
-        what = f"the descriptions in {os.fspath(given)}"
-        try:
-            given = load_json(given, _MAX_FILE)
-        except ValueError as exc:
-            raise ValueError(f"{what} must be a table in JSON: {exc}") from None
-        if not isinstance(given, dict):
-            raise ValueError(f"{what} must be a table by class, got {reprlib.repr(given)}")
     if not isinstance(given, Mapping) or not given:
         names = ", ".join(map(repr, DESCRIPTIONS))
         raise ValueError(
-            f"{what} must be {names}, the path of a JSON file, or a table with sentences for each "
-            f"class, got {reprlib.repr(given)}"
+            f"descriptions must be {names}, or a table with a sentence for each class, got "
+            f"{reprlib.repr(given)}"
         )
-    table: dict[str, str | list[str]] = {}
-    for name, own in given.items():
+    for name, sentence in given.items():
         if not isinstance(name, str) or name not in classes:
             shown = printable(name, 100) if isinstance(name, str) else reprlib.repr(name)
             hint = did_you_mean(shown, classes)
             raise ValueError(
-                f"{what} must be of classes such as 'reach-v3', got one of {shown!r}"
+                f"descriptions must be of classes such as 'reach-v3', got one of {shown!r}"
                 f"{f' ({hint})' if hint else ''}"
             )
-        found = _sentences(own, f"{what} of {name!r}")
-        table[name] = found if len(found) > 1 else found[0]
-    return table
-
-
-def _sentences(own: Any, what: str) -> list[str]:
-    listed = [own] if isinstance(own, str) else own
-    if not isinstance(listed, (list, tuple)) or not 1 <= len(listed) <= MAX_PARAPHRASES:
-        got = f"{len(listed)} of them" if isinstance(listed, (list, tuple)) else reprlib.repr(own)
-        raise ValueError(
-            f"{what} must be a sentence or a list of 1 to {MAX_PARAPHRASES}, got {got}"
-        )
-    for one in listed:
-        if not isinstance(one, str):
-            raise ValueError(f"{what} must be sentences, got {reprlib.repr(one)}")
-        if not (is_printable(one) and one.strip() and len(one) <= MAX_LENGTH):
+        what = f"the description of {name!r}"
+        if not isinstance(sentence, str):
+            raise ValueError(f"{what} must be one sentence, got {reprlib.repr(sentence)}")
+        if not (is_printable(sentence) and sentence.strip() and len(sentence) <= MAX_LENGTH):
             raise ValueError(
-                f"{what} must be sentences of 1 to {MAX_LENGTH} printable characters, got "
-                f"'{printable(one, 100)}' ({len(one)} characters)"
+                f"{what} must have 1 to {MAX_LENGTH} printable characters, got "
+                f"'{printable(sentence, 100)}' ({len(sentence)} characters)"
             )
-    if len(set(listed)) < len(listed):
-        twice = next(one for one in listed if listed.count(one) > 1)
-        raise ValueError(f"{what} must differ from each other, got {reprlib.repr(twice)} twice")
-    return [str(one) for one in listed]
+    return dict(given)
 
 
-def freeze(data: Any) -> str | FrozenTable | None:
-    """Converts the result of `as_data` to immutable data."""
-    if not isinstance(data, dict):
-        return data  # type: ignore[no-any-return] # a name
-    return tuple(sorted(sentences_of(data).items()))
-
-
-def thaw(frozen: str | FrozenTable | None) -> DescriptionsData | None:
-    """Reverses `freeze`."""
-    if not isinstance(frozen, tuple):
-        return frozen
-    return {name: list(own) if len(own) > 1 else own[0] for name, own in frozen}
-
-
-def sentences_of(data: DescriptionsData) -> Sentences:
-    """The sentences of each class."""
-    table: Mapping[str, Any] = DESCRIPTIONS[data] if isinstance(data, str) else data  # type: ignore[index] # a name, as was checked
-    return {name: (own,) if isinstance(own, str) else tuple(own) for name, own in table.items()}
-
-
-def has_paraphrases(data: Any) -> bool:
-    """Whether a class has several sentences, so that each episode draws one."""
-    return isinstance(data, Mapping) and any(not isinstance(own, str) for own in data.values())
+def sentences_of(data: Any) -> Mapping[str, str]:
+    """The sentence of each class, from the result of `check_descriptions`."""
+    return DESCRIPTIONS[data] if isinstance(data, str) else data  # type: ignore[index] # as was checked
 
 
 class SentenceSpace(Text):
@@ -211,8 +150,7 @@ def _refuse_shared_memory(space: SentenceSpace, n: int = 1, ctx: Any = None) -> 
     raise CustomSpaceError(f"Gymnasium's shared memory does not update texts, got {space}")
 
 
-def text_space(sentences: Sentences) -> SentenceSpace:
+def text_space(sentences: Mapping[str, str]) -> SentenceSpace:
     """The space of all sentences of a table, with their lengths and characters."""
-    every = [one for own in sentences.values() for one in own]
-    characters = "".join(sorted({letter for one in every for letter in one}))
-    return SentenceSpace(max(map(len, every)), min_length=1, charset=characters)
+    characters = "".join(sorted({*"".join(sentences.values())}))
+    return SentenceSpace(max(map(len, sentences.values())), min_length=1, charset=characters)

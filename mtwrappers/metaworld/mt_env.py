@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Text
-from numpy.random import Generator
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_flag, check_index, check_list, check_mapping
-from mtwrappers.common.seeding import check_seed, goal_generator, sentence_generator
+from mtwrappers.common.seeding import check_seed, goal_generator
 from mtwrappers.core.mtenv import Observation
 from mtwrappers.core.selection import SelectName, Strategy
 from mtwrappers.core.task_list import TaskList, TaskSetMTEnv
@@ -25,15 +22,12 @@ from mtwrappers.metaworld.continuous import ContinuousTasks, Exact, Goals
 from mtwrappers.metaworld.descriptions import (
     DESCRIPTIONS,
     Descriptions,
-    Sentences,
-    as_data,
-    has_paraphrases,
+    check_descriptions,
     sentences_of,
     text_space,
 )
 from mtwrappers.metaworld.plain_task import decode, digest, with_vector
 from mtwrappers.metaworld.upstream import all_classes
-from mtwrappers.state.plain_data import set_generator
 
 # The classes in which the hand itself has to reach the goal, and the classes in which the first
 # object is a tool for the second.
@@ -74,10 +68,8 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         terminate_on_success: Whether a success ends the episode.
         max_episode_steps: The number of steps until truncation; ``None`` leaves it to a
             ``TimeLimit``.
-        descriptions: The sentences of `task_description`: ``"metaworld"``, ``"lerobot-0.6.1"``, a
-            table ``{class: sentence or list of paraphrases}``, or the path of a JSON file with one;
-            see `mtwrappers.metaworld.descriptions`. If a class has paraphrases, each reset draws
-            one from a seeded stream, and ``info["paraphrase"]`` is its index. ``None`` takes
+        descriptions: The sentences of `task_description`: ``"metaworld"``, ``"lerobot-0.6.1"``, or
+            a table ``{class: sentence}``; see `mtwrappers.metaworld.descriptions`. ``None`` takes
             Meta-World's if goals are visible, and no descriptions if they are hidden, because a
             sentence reveals the class.
         **options: The arguments ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals``
@@ -91,7 +83,6 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         sample_tasks_on_reset: Whether every reset draws a task. Can be set at any time.
 
     Raises:
-        OSError: If a file of descriptions cannot be read.
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has none of these values, or descriptions lack a class.
         DependencyNotInstalled: If Meta-World is not installed.
@@ -156,17 +147,13 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             first_seed=seed,
         )
         self.render_mode = self.pool.render_mode
-        described = as_data(descriptions, {*all_classes(), *classes})
+        described = check_descriptions(descriptions, {*all_classes(), *classes})
         if described is None and self.pool.layout.goals_visible:
             described = "metaworld"
         self._sentences = None if described is None else sentences_of(described)
         if isinstance(described, dict):
             self._require_sentences_of(classes)
-        # The index of the current sentence of the class, and the stream that draws paraphrases.
-        self._paraphrase = 0
-        self._has_paraphrases = has_paraphrases(described)
-        self._sentence_stream: Generator | None = None
-        # Where the streams of an evaluation are, beside those of training.
+        # Where the stream of continuous goals is in an evaluation, beside that of training.
         self._of_evaluation: dict[str, Any] | None = None
         self.terminate_on_success = check_flag(terminate_on_success, "terminate_on_success")
 
@@ -195,9 +182,6 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def task_description(self) -> str:
         """The instruction for the current class, a sentence.
 
-        Among paraphrases, it is the one drawn by the last reset, or the first if a task was set
-        since.
-
         Raises:
             AttributeError: If tasks are hidden and ``descriptions`` was not given, or if there is
                 no sentence for this class.
@@ -205,7 +189,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         sentences = self._require_sentences()
         if self.task not in sentences:
             raise AttributeError(f"there is no task_description of {self.task!r}")
-        return sentences[self.task][self._paraphrase]
+        return sentences[self.task]
 
     @property
     def description_space(self) -> Text:
@@ -219,7 +203,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         self._require_sentences_of(list(self.pool.layout.classes))
         return text_space(sentences)
 
-    def _require_sentences(self) -> Sentences:
+    def _require_sentences(self) -> Mapping[str, str]:
         if self._sentences is None:
             names = ", ".join(map(repr, DESCRIPTIONS))
             raise AttributeError(
@@ -305,13 +289,6 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             self._seed_itself()  # a goal may have to be drawn
         super().set_task_state(task_state)
 
-    def seed(self, seed: int | None = None) -> list[int]:
-        """Seeds the environment stream, and the stream of paraphrases."""
-        seeds = super().seed(seed)
-        if self._has_paraphrases:
-            self._sentence_stream = sentence_generator(seeds[0])
-        return seeds
-
     def seed_task(self, seed: int | None = None) -> list[int]:
         """Seeds the task stream and the stream of goals; the selection starts over."""
         seeds = super().seed_task(seed)
@@ -323,21 +300,22 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Begins an episode as `TaskSetMTEnv.reset` does."""
-        if not self.keeps_selection:
+        goals = None if self._continuous is None else self._continuous.goals
+        if goals is None or not self.keeps_selection:
             return super().reset(seed=seed, options=options)
-        # In an evaluation goals and sentences follow from its seeds, also in the resets after a
-        # seeded one; training continues with streams of its own.
+        # In an evaluation goals follow from its seeds, also in the resets after a seeded one;
+        # training continues with a stream of its own.
         self._seed_itself()
-        of_training = self._get_streams()
+        of_training = goals.get_state()
         if self._of_evaluation is not None:
-            self._set_streams(self._of_evaluation)
-        if seed is not None and self._continuous is not None:
-            self._continuous.goals.seed(seed)
+            goals.set_state(self._of_evaluation)
+        if seed is not None:
+            goals.seed(seed)
         try:
             return super().reset(seed=seed, options=options)
         finally:
-            self._of_evaluation = self._get_streams()
-            self._set_streams(of_training)
+            self._of_evaluation = goals.get_state()
+            goals.set_state(of_training)
 
     def close(self) -> None:
         """Closes and frees every class that was built. A later `reset` builds it again."""
@@ -347,43 +325,26 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def get_state(self) -> dict[str, Any]:
         """The state between two episodes, ready for JSON: the task, streams and settings."""
         state = {**super().get_state(), "terminate_on_success": self.terminate_on_success}
-        state |= self._get_streams()
-        if self.keeps_selection and self._of_evaluation is not None:
-            state["evaluation_streams"] = dict(self._of_evaluation)
+        if self._continuous is not None:
+            state["goal_stream"] = self._continuous.goals.get_state()
+            if self.keeps_selection and self._of_evaluation is not None:
+                state["evaluation_goal_stream"] = dict(self._of_evaluation)
         return state
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Restores the state that `get_state` returned, or raises `ValueError`."""
-        found = check_mapping(state, "a state").get("evaluation_streams")
-        streams = self._get_streams().keys()
-        for one in (state,) if found is None else (state, check_mapping(found, "streams")):
-            if missing := streams - one.keys():
-                raise ValueError(
-                    f"expected a state with {sorted(streams)}, got none of {sorted(missing)}"
-                )
+        goals = None if self._continuous is None else self._continuous.goals
+        if goals is not None and "goal_stream" not in check_mapping(state, "a state"):
+            raise ValueError(f"expected a state with 'goal_stream', got {sorted(state)}")
         super().set_state(state)
         self.terminate_on_success = state["terminate_on_success"]
-        if found is not None:
-            self._set_streams(found)  # which checks them
-            found = self._get_streams()
-        self._of_evaluation = found
-        self._set_streams(state)
-
-    def _get_streams(self) -> dict[str, Any]:
-        """The states of the streams of goals and of sentences, ready for JSON."""
-        state: dict[str, Any] = {}
-        if self._continuous is not None:
-            state["goal_stream"] = self._continuous.goals.get_state()
-        if self._sentence_stream is not None:
-            state["sentence_stream"] = dict(self._sentence_stream.bit_generator.state)
-        return state
-
-    def _set_streams(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `_get_streams` returned, which may come from a file."""
-        if self._sentence_stream is not None:
-            set_generator(self._sentence_stream, state["sentence_stream"])
-        if self._continuous is not None:
-            self._continuous.goals.set_state(state["goal_stream"])
+        if goals is not None:
+            found = state.get("evaluation_goal_stream")
+            if found is not None:
+                goals.set_state(found)  # which checks it
+                found = goals.get_state()
+            self._of_evaluation = found
+            goals.set_state(state["goal_stream"])
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy builds its own simulation, so it needs a reset, which is on the same task.
@@ -396,14 +357,6 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         if self._continuous is not None:
             task_state = self._continuous.complete(task_state)
         super()._turn_to(task_state)
-        self._paraphrase = 0
-
-    def _reset_below(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        if self._sentence_stream is not None:
-            several = len(self._require_sentences()[self.task])
-            self._paraphrase = int(self._sentence_stream.integers(several))
-            self._task_info = {**self._task_info, "paraphrase": self._paraphrase}
-        return super()._reset_below(options)
 
     def _activate(self, task_state: Any) -> None:
         self._env = self.pool.turn_to(self._task(task_state))
@@ -419,11 +372,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def _identity(self) -> dict[str, Any]:
         classes = sorted({task.env_name for task in self.tasks})
         goals = digest(self.tasks) if self._continuous is None else "continuous"
-        identity = {"num_tasks": self.num_tasks, "classes": classes, "goals": goals}
-        if self._has_paraphrases:
-            text = json.dumps(self._sentences, sort_keys=True)
-            identity["descriptions"] = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return identity
+        return {"num_tasks": self.num_tasks, "classes": classes, "goals": goals}
 
     def _tasks_identity(self) -> dict[str, Any]:
         return self._identity

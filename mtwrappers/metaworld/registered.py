@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -58,7 +58,6 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
             ``shadows``. Meta-World's own names are understood too.
 
     Raises:
-        OSError: If a file of descriptions cannot be read.
         TypeError: If an argument is unknown, with a hint, or has the wrong type.
         ValueError: If an argument has none of the allowed values.
         DependencyNotInstalled: If Meta-World is not installed.
@@ -76,7 +75,6 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
     inputs, kwargs = take_inputs(benchmark, kwargs)
     kwargs.pop("execution", None)
     env = make_mt_env(benchmark, **kwargs)
-    settle(env, kwargs)
     if kwargs.get("seed") is not None:
         env.action_space.seed(check_seed(kwargs["seed"]))
     return inputs.apply(env)
@@ -184,7 +182,6 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
             ``action_repeat``. Meta-World's own names are understood too.
 
     Raises:
-        OSError: If a file of descriptions cannot be read.
         TypeError: If an argument is unknown, with a hint, or has the wrong type.
         ValueError: If sizes are inconsistent (the message names valid ones), or an argument has
             none of the allowed values.
@@ -200,7 +197,6 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
     known = {"benchmark", "num_envs", *VECTOR_SETTINGS, *EXECUTOR_OPTIONS, *KEYWORDS}
     check_keywords(kwargs, known, f"make_vec of {benchmark}")
     view, kwargs = take_inputs(benchmark, kwargs)
-    given = dict(kwargs)
     settings = VectorSettings(**_take(kwargs, VECTOR_SETTINGS))
     options = {**_take(kwargs, OPTIONS), "num_goals": settings.num_goals}
     continuous = check_goals(settings.goals, benchmark, options)
@@ -231,15 +227,9 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
             makers.append(make)
     renders = passed.get("render_mode") is not None
     envs = make_executor(makers, num_groups, each, renders=renders, **kwargs)
-    settle(envs, given)
     if seed is not None:
         envs.action_space.seed(seed)
     return envs
-
-
-def settle(env: Any, kwargs: Mapping[str, Any]) -> None:
-    """Makes the spec of an environment hold the data of ``kwargs`` instead of a file's path."""
-    env.unwrapped.settled = {k: v for k, v in kwargs.items() if k == "descriptions"}
 
 
 def _take(kwargs: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from typing import Any
 
 from mtwrappers.metaworld.agent_view import default_task_encoding
 from mtwrappers.metaworld.benchmarks import DEFAULT_CLASS, META_LEARNING, ONE_CLASS
-from mtwrappers.metaworld.descriptions import has_paraphrases
 from mtwrappers.metaworld.pixels import CAMERA
 from mtwrappers.metaworld.registered import VectorSettings
 from mtwrappers.metaworld.settings import SawyerSettings
@@ -23,7 +22,7 @@ from mtwrappers.vector.make import EXECUTOR_OPTIONS
 SIMULATION = ("metaworld", "mujoco")
 # Arguments for how observations identify the task. They do not change an episode with given
 # actions, except with frames and sentences, or if goals are hidden and the agent has to infer the
-# task. The table of descriptions also counts if each episode draws and records its sentence.
+# task.
 TASK_IN_OBSERVATION = ("task_encoding", "descriptions", "instruction")
 # Arguments for the number of task groups, which share a class's goals in meta-learning.
 GROUPS = ("num_envs", "meta_batch_size")
@@ -83,8 +82,7 @@ def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, 
     found = {name: value for name, value in kwargs.items() if name not in _CHOSEN_BY_USER}
     frames = kwargs.get("observation", "state") != "state"
     if not frames and kwargs.get("benchmark") not in META_LEARNING:
-        drawn = ("descriptions",) if has_paraphrases(kwargs.get("descriptions")) else ()
-        left_out = {*TASK_IN_OBSERVATION, "use_one_hot"}.difference(drawn)
+        left_out = {*TASK_IN_OBSERVATION, "use_one_hot"}
         found = {name: value for name, value in found.items() if name not in left_out}
     if "benchmark" in kwargs and not (in_trials or shares_goals(kwargs)):
         found = {name: value for name, value in found.items() if name not in _OF_EACH}

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.errors import full_message
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
-from mtwrappers.metaworld.descriptions import DESCRIPTIONS
 from mtwrappers.metaworld.experts import expert_actions
 from mtwrappers.metaworld.pixels import CAMERA
 from mtwrappers.recording.episodes import (
@@ -33,7 +32,7 @@ from mtwrappers.samplers.policies import PolicyCaller
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 # Settings whose type may differ from that of their default.
-_OTHER_KINDS = {"size": int, "descriptions": dict, "action_chunk": int}
+_OTHER_KINDS = {"size": int, "action_chunk": int}
 # Upper limits of settings that determine memory or time.
 _MAX = {"num_goals": 100_000, "width": 4096, "height": 4096, "action_repeat": 1, "idle_steps": 0}
 
@@ -51,7 +50,7 @@ class Settings:
     size: int | None = None  # of frames, in pixels
     camera: list[str] = field(default_factory=lambda: [CAMERA])
     no_shadows: bool = False
-    descriptions: str | dict[str, Any] = "metaworld"  # a name, or a table
+    descriptions: str = "metaworld"
     action_chunk: int | None = None
     video: bool = False
 
@@ -211,9 +210,6 @@ def remake(spec: Mapping[str, Any]) -> Env:
         for name, most in _MAX.items():
             if kwargs.get(name, 0) > most:
                 raise ValueError(f"{name} must be at most {most:,}, got {kwargs[name]!r}")
-        described = kwargs.get("descriptions")
-        if isinstance(described, str) and described not in DESCRIPTIONS:
-            raise ValueError(f"descriptions cannot name a file, got {described!r}")
         if (steps := spec["max_episode_steps"]) != EPISODE_STEPS:
             raise ValueError(f"max_episode_steps must be {EPISODE_STEPS}, got {steps!r}")
         return gymnasium.make(f"mtwrappers:{env_id}", max_episode_steps=steps, **kwargs)

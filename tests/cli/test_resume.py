@@ -293,7 +293,6 @@ FREE |= {
     "name",
     "evidence",
     "longest_success",
-    "paraphrase",
     "trial",
     "steps_to_success",
     "episode_return",

@@ -205,17 +205,15 @@ def test_observations_are_those_of_the_protocol(monkeypatch):
 
 
 @pytest.mark.usefixtures("frames")
-def test_several_cameras_and_paraphrases_of_a_variant():
-    words = {name: [f"{name} {i}" for i in range(9)] for name in class_names("MT50")}
+def test_several_cameras_and_sentences_of_a_variant():
+    words = {name: f"do {name}" for name in class_names("MT50")}
     changes = {**SMALL, "max_episode_steps": 1, "descriptions": words}
     changes["camera_name"] = ["corner4", "gripperPOV"]
     server = Server(random)
     params = {"benchmark": "MT1", "env_name": "reach-v3", "changes": changes}
-    [result] = vla_eval.evaluate(server, config_of(params), no_save=True)
-    drawn = [one["paraphrase"] for one in found_in(result)]
-    assert len(set(drawn)) == 2
-    for i, seen in zip(drawn, server.observations, strict=True):
-        assert seen["task_description"] == words["reach-v3"][i]
+    vla_eval.evaluate(server, config_of(params), no_save=True)
+    for seen in server.observations:
+        assert seen["task_description"] == "do reach-v3"
         assert [*seen["images"]] == ["corner4", "gripperPOV"]
         assert {frame.shape for frame in seen["images"].values()} == {(16, 24, 3)}
     specs = MetaWorldBenchmark(**params).get_observation_spec()

@@ -289,6 +289,31 @@ def test_an_evaluation_plays_goals_that_its_seed_determines_and_training_goes_on
         assert equal(after, [envs.get_attr("rand_vec")] * 2)
 
 
+def test_a_state_in_an_evaluation_carries_both_streams_of_goals():
+    env, again = (MetaWorldMTEnv(**CONTINUOUS, task_states=[0]) for _ in range(2))
+    vectors(env, 2, seed=1000)
+    assert "evaluation_goal_stream" not in env.get_state()
+    env.keeps_selection = again.keeps_selection = True  # in an evaluation, whose worker is killed
+    drawn = [], []
+    env.reset(seed=7, options={"task_state": 0})
+    again.set_state(json.loads(json.dumps(env.get_state())))
+    for one, found in zip((env, again), drawn, strict=True):
+        for _ in range(3):
+            one.reset(options={"task_state": 0})
+            found.append(one.get_task_state())
+        one.keeps_selection = False
+        for _ in range(2):
+            one.reset()
+            found.append(one.get_task_state())
+    assert drawn[0] == drawn[1]
+    fresh = MetaWorldMTEnv(**CONTINUOUS, task_states=[0])
+    assert drawn[0][3:] == vectors(fresh, 4, seed=1000)[2:]
+    state = env.get_state()
+    del state["goal_stream"]
+    with pytest.raises(ValueError, match="expected a state with 'goal_stream', got"):
+        again.set_state(state)
+
+
 def test_goals_of_meta_learning_stay_until_they_are_sampled():
     with make_vec("CustomML-train", **IDS, test_classes=["door-open-v3"]) as envs:
         envs.reset(seed=1000)
@@ -330,6 +355,32 @@ def test_a_few_shot_trial_stays_on_one_goal_in_all_environments_of_its_group():
     assert [len(trial) for trial in goals] == [2] * 4
     assert all(one == other for trial in goals for one, other in trial)
     assert goals[0] == goals[2] != goals[1] == goals[3]
+
+
+class Trials:
+    """A policy that could remember the episodes of a trial."""
+
+    def begin_trial(self): ...
+
+    def __call__(self, obs):
+        return still(obs)
+
+
+def test_goals_of_tasks_that_are_given_follow_from_the_seed_and_leave_those_of_training():
+    kwargs = {"env_name": "reach-v3", "max_episode_steps": 2, "goals": "continuous"}
+    kwargs |= {"num_envs": 2, "envs_per_task": 2, "sample_tasks_on_reset": False}
+    returns, later = [], []
+    for before, evaluates in ((5, True), (6, True), (5, False)):
+        with make_vec("ML1-train", **kwargs) as envs:
+            envs.reset(seed=before)
+            if evaluates:
+                result = few_shot_evaluate(Trials(), envs, 2, 1, 1, tasks=[[0], [0]])
+                returns.append([one.episode_return for one in result.episodes])
+            envs.set_tasks([0])
+            envs.reset()
+            later.append([goal.tolist() for goal in envs.get_attr("goal")])
+    assert returns[0] == returns[1]
+    assert later[0] == later[2] != later[1]
 
 
 def test_set_tasks_have_new_goals_and_play_them_in_another_process():

@@ -1,0 +1,99 @@
+"""Scores with sentences of one's own, which protocols fix."""
+
+import dataclasses
+import json
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from mtwrappers import protocols
+from mtwrappers.cli.protocols import FIELDS
+from mtwrappers.evaluation import EvaluationResult, verify
+from mtwrappers.evaluation.protocol import Protocol
+
+TABLE = {"reach-v3": "Go there, 到球那里", "push-v3": "Push it"}
+FROZEN = (("push-v3", "Push it"), ("reach-v3", "Go there, 到球那里"))
+MINE = dataclasses.replace(
+    protocols["lerobot-0.6"].on("MT1", "reach-v3"),
+    **{"name": "mine", "episodes_per_task": 2, "max_episode_steps": 2, "image_size": (8, 8)},
+    descriptions=TABLE,
+)
+
+
+def still(observations):
+    return np.zeros((len(observations["instruction"]), 4), np.float32)
+
+
+def test_a_protocol_holds_a_table_that_nobody_can_change():
+    assert MINE.descriptions == FROZEN
+    data = json.loads(json.dumps(MINE.to_dict()))
+    assert data["descriptions"] == TABLE
+    found = Protocol.from_dict(data)
+    assert found == MINE
+    assert hash(found) == hash(MINE)
+    other_order = dict(reversed(TABLE.items()))
+    assert dataclasses.replace(MINE, descriptions=other_order).digest == MINE.digest
+    digests = {
+        dataclasses.replace(MINE, descriptions=one).digest
+        for one in ("metaworld", {**TABLE, "push-v3": "Push it."}, FROZEN[1:])
+    }
+    assert len(digests | {MINE.digest}) == 4
+    assert FIELDS["  sentences of"](MINE) + FIELDS["    version"](MINE) == "own2"
+    assert MINE.with_states().descriptions is None
+    assert MINE.settings["descriptions"] == TABLE
+    for name in ("lerobot-0.6", "rlinf"):
+        assert protocols[name].descriptions == "lerobot-0.6.1"
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("lerobot", "descriptions must be 'metaworld', 'lerobot-0.6.1', .* got 'lerobot'"),
+        (["reach-v3"], "or a table with a sentence for each class, got"),
+        ([["reach-v3", "a"], ["reach-v3", "b"]], "descriptions of a protocol have a class twice"),
+        ({"reach-v3": "a\u202eb"}, r"printable characters, got 'a\\u202eb'"),
+        ({"reach-v3": ["a", "b"]}, r"must be one sentence, got \['a', 'b'\]"),
+        ({"nothing-v3": "a"}, "got one of 'nothing-v3'"),
+        (3, "must be 'metaworld', .* got 3"),
+    ],
+)
+def test_tables_of_strangers_are_checked(table, message):
+    data = {**MINE.to_dict(), "descriptions": table}
+    del data["digest"]
+    with pytest.raises(ValueError, match=message):
+        Protocol.from_dict(data)
+
+
+def test_a_table_is_for_frames_and_needs_each_class():
+    with pytest.raises(ValueError, match="descriptions are for frames, got"):
+        dataclasses.replace(MINE.with_states(), descriptions=TABLE)
+    with pytest.raises(ValueError, match=r"each of the 1 classes, but lack \['reach-v3'\]"):
+        dataclasses.replace(MINE, descriptions=FROZEN[:1]).make_vec(frames=True)
+
+
+def test_the_table_is_fixed_and_the_instruction_free():
+    with closing(MINE.make_vec(descriptions=TABLE, instruction=True)) as envs:
+        assert set(envs.single_observation_space) == {"agent_pos", "instruction", "pixels"}
+    with pytest.raises(ValueError, match=r"mine fixes descriptions=\{'push-v3': .* got 'metaworl"):
+        MINE.make_vec(descriptions="metaworld")
+    for protocol in (MINE.with_states(), protocols["metaworld-3.1"]):
+        with pytest.raises(ValueError, match="fixes instruction=False, got True"):
+            protocol.make_vec(instruction=True)
+        assert "instruction" not in protocol.settings
+
+
+def test_a_score_with_them_is_verified_and_the_sentences_are_named_as_not_replayed(tmp_path):
+    path = tmp_path / "r.json"
+    with closing(MINE.make_vec(instruction=True)) as envs:
+        result = MINE.evaluate(still, envs, evidence=tmp_path / "r.npz")
+        assert envs.spec.kwargs["descriptions"] == TABLE
+    result.save(path)
+    assert EvaluationResult.load(path) == result
+    checked = verify(path)
+    assert checked.ok, str(checked)
+    assert checked.rounding == 0.0
+    verified, claimed = str(checked).split("\nnot replayed  ")
+    for said in ('camera_name="corner4"', "height=8", "instruction=true", "descriptions={"):
+        assert said in claimed
+        assert said not in verified
