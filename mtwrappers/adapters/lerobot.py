@@ -15,8 +15,8 @@ from mtwrappers.adapters.lerobot_envs import classes_of, make_class_env
 from mtwrappers.common.checks import check_choice
 from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.class_env import METADATA, OBS_SIZE
-from mtwrappers.metaworld.descriptions import check_descriptions
 from mtwrappers.metaworld.pixels import CAMERA
+from mtwrappers.metaworld.text import check_descriptions
 
 _types: Any = import_extra("lerobot.configs", "lerobot")
 _configs: Any = import_extra("lerobot.envs.configs", "lerobot")
@@ -53,7 +53,7 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
         shadows: Whether frames have shadows and reflections.
         idle_steps: How many zero actions follow each reset; they do not count as steps.
         descriptions: The sentences that policies read, ``"lerobot-0.6.1"`` or ``"metaworld"``; see
-            `mtwrappers.metaworld.descriptions`.
+            `mtwrappers.metaworld.text`.
 
     Raises:
         DependencyNotInstalled: On import, if LeRobot is not installed.

@@ -14,7 +14,7 @@ from mtwrappers.cli.classes import count_classes, full_name
 from mtwrappers.cli.console import UsageError, say
 from mtwrappers.cli.directory import locked
 from mtwrappers.cli.own import Own, load_policy, own_errors
-from mtwrappers.metaworld.descriptions import check_descriptions
+from mtwrappers.metaworld.text import check_descriptions
 from mtwrappers.recording.episodes import RecordingError
 from mtwrappers.recording.record import Settings, Store, record, requirements
 from mtwrappers.recording.stores import open_store

@@ -38,12 +38,12 @@ from mtwrappers.metaworld.benchmarks import (
     class_names,
     share_out,
 )
-from mtwrappers.metaworld.descriptions import (
-    check_descriptions,
-)
 from mtwrappers.metaworld.pixels import ObservationName, without_frames
 from mtwrappers.metaworld.settings import CAMERAS, camera_names
 from mtwrappers.metaworld.spec import defaults, with_defaults
+from mtwrappers.metaworld.text import (
+    check_descriptions,
+)
 from mtwrappers.vector.contract import MetaVectorEnv
 
 Means: TypeAlias = Literal["tasks", "groups"]
@@ -152,7 +152,7 @@ class Protocol:
             `mtwrappers.metaworld.pixels`.
         goal_visible: Whether the state contains the goal.
         descriptions: The sentences that describe tasks, if frames are observed: the name of a table
-            in `mtwrappers.metaworld.descriptions`, or a table by class, which may be given as a
+            in `mtwrappers.metaworld.text`, or a table by class, which may be given as a
             dict and is stored as tuples.
         camera_name: The camera of the frames, or several, in order; ``None`` without frames.
         image_size: The height and width of frames in pixels; ``None`` without frames.

@@ -14,14 +14,13 @@ import gymnasium
 from mtwrappers.common.checks import check_choice, check_flag, check_fraction, positive
 from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.benchmarks import META_LEARNING
-from mtwrappers.metaworld.descriptions import check_descriptions
-from mtwrappers.metaworld.instruction import InstructionObservation
 from mtwrappers.metaworld.pixels import (
     OBSERVATIONS,
     ObservationName,
     PixelObservation,
     ask_for_frames,
 )
+from mtwrappers.metaworld.text import InstructionObservation, check_descriptions
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 from mtwrappers.wrappers.normalize_observation import NormalizeObservationPerTask

@@ -19,14 +19,14 @@ from mtwrappers.metaworld.benchmarks import Kind
 from mtwrappers.metaworld.class_env import METADATA, action_box
 from mtwrappers.metaworld.class_pool import ClassPool
 from mtwrappers.metaworld.continuous import ContinuousTasks, Exact, Goals
-from mtwrappers.metaworld.descriptions import (
+from mtwrappers.metaworld.plain_task import decode, digest, with_vector
+from mtwrappers.metaworld.text import (
     DESCRIPTIONS,
     Descriptions,
     check_descriptions,
     sentences_of,
     text_space,
 )
-from mtwrappers.metaworld.plain_task import decode, digest, with_vector
 from mtwrappers.metaworld.upstream import all_classes
 
 # The classes in which the hand itself has to reach the goal, and the classes in which the first
@@ -69,7 +69,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         max_episode_steps: The number of steps until truncation; ``None`` leaves it to a
             ``TimeLimit``.
         descriptions: The sentences of `task_description`: ``"metaworld"``, ``"lerobot-0.6.1"``, or
-            a table ``{class: sentence}``; see `mtwrappers.metaworld.descriptions`. ``None`` takes
+            a table ``{class: sentence}``; see `mtwrappers.metaworld.text`. ``None`` takes
             Meta-World's if goals are visible, and no descriptions if they are hidden, because a
             sentence reveals the class.
         **options: The arguments ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals``

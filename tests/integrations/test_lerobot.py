@@ -21,8 +21,8 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 from mtwrappers.cli import main
-from mtwrappers.metaworld.descriptions import DESCRIPTIONS
 from mtwrappers.metaworld.experts import expert
+from mtwrappers.metaworld.text import DESCRIPTIONS
 from tests.fakes import ROOT, run_python
 
 pytest.importorskip("lerobot")

@@ -3,7 +3,7 @@
 import pytest
 from gymnasium.envs.registration import EnvSpec
 
-from mtwrappers.metaworld.descriptions import DESCRIPTIONS
+from mtwrappers.metaworld.text import DESCRIPTIONS
 from mtwrappers.metaworld.upstream import all_classes
 from tests.metaworld.fakes import PAIR, make, make_vec
 
