@@ -114,7 +114,7 @@ def in_state(**change):
     """Changes the state of the wrapper that has these attributes."""
 
     def apply(layers):
-        for _, kept in layers:
+        for *_, kept in layers:
             if isinstance(kept, dict) and change.keys() <= kept.keys():
                 kept.update(change)
 
@@ -125,14 +125,14 @@ def in_log(*calls, where="calls"):
     """Adds calls to what was done with the first environment."""
 
     def apply(layers):
-        log = layers[0][1]["logs"][0]
+        log = layers[0][2]["logs"][0]
         log[where] = [*log[where], *calls]
 
     return apply
 
 
 def in_state_of_log(**change):
-    return lambda layers: in_state(**change)(layers[0][1]["logs"][0]["state"])
+    return lambda layers: in_state(**change)(layers[0][2]["logs"][0]["state"])
 
 
 def call(method, /, *args, **kwargs):
@@ -284,7 +284,7 @@ def test_no_checkpoint_decides_where_videos_are_written(kind, name, tmp_path, mo
         with pytest.raises(CheckpointError, match=f"the attribute '{name}' of environment 0"):
             load_checkpoint(tmp_path / "x", envs=envs, env=env)
         save_checkpoint(tmp_path / "x", env=env)
-        craft(tmp_path / "x", lambda states: states["env"][0][1].update({name: "theirs"}))
+        craft(tmp_path / "x", lambda states: states["env"][0][2].update({name: "theirs"}))
         with pytest.raises(CheckpointError, match=r"expected \[|is not plain data"):
             load_checkpoint(tmp_path / "x", env=env)
 
@@ -321,7 +321,7 @@ def crafted_counting(path, log, make=Sampled):
         envs.reset(seed=0)
         save_checkpoint(path, envs=envs)
         load_checkpoint(path, max_steps=1, envs=envs)
-        craft(path, lambda states: states["envs"][0][1]["logs"][0].update(log))
+        craft(path, lambda states: states["envs"][0][2]["logs"][0].update(log))
         before = copy.deepcopy(envs.get_state())
         try:
             load_checkpoint(path, max_steps=1_000, envs=envs)

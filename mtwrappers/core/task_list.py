@@ -14,7 +14,7 @@ from gymnasium.spaces import Discrete, Space
 from numpy.random import Generator
 
 from mtwrappers.common import seeding
-from mtwrappers.common.checks import check_flag, check_index, check_mapping, check_task_names
+from mtwrappers.common.checks import check_flag, check_index, check_task_names
 from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.core.selection import SelectName, Strategy, TaskSelector
 from mtwrappers.state.env_state import get_state, set_state
@@ -85,10 +85,6 @@ class TaskList:
         named = {} if self.task_names is None else {"task_name": self.task_names[task_id]}
         return np.int64(task_id), {"task_id": task_id, **named}
 
-    def identity(self) -> dict[str, Any]:
-        """The identity of these tasks, ready for JSON: equal for equal tasks."""
-        return {"num_tasks": self.num_tasks, "task_names": list(self.task_names or [])}
-
 
 class TaskSpace:
     """Tasks that are the elements of a space; the elements are also the task states."""
@@ -117,10 +113,6 @@ class TaskSpace:
     def describe(self, task_state: Any) -> tuple[Any, dict[str, Any]]:
         """The element, and no infos."""
         return task_state, {}
-
-    def identity(self) -> dict[str, Any]:
-        """The identity of these tasks, ready for JSON: equal for equal tasks."""
-        return {"space": str(self._space)}
 
 
 class TaskSetMTEnv(MTEnv):
@@ -358,7 +350,6 @@ class TaskSetMTEnv(MTEnv):
         self._seed_itself()
         return {
             **super().get_state(),
-            "tasks": self._tasks_identity(),
             "origin": self._origin,
             "sample_tasks_on_reset": self.sample_tasks_on_reset,
             "selection": None if self._selector is None else self._selector.get_state(),
@@ -371,13 +362,8 @@ class TaskSetMTEnv(MTEnv):
 
         Raises:
             TypeError: If ``state`` is not a dict.
-            ValueError: If ``state`` belongs to an environment on other tasks.
+            ValueError: If ``state`` does not fit.
         """
-        found, expected = check_mapping(state, "a state").get("tasks"), self._tasks_identity()
-        if found != expected:
-            raise ValueError(
-                f"expected the state of an environment on the tasks {expected}, got one on {found}"
-            )
         super().set_state(state)
         if self._selector is not None:
             self._selector.set_state(state["selection"])
@@ -386,8 +372,3 @@ class TaskSetMTEnv(MTEnv):
             set_state(self._build(int(branch)), kept)
         self.sample_tasks_on_reset = state["sample_tasks_on_reset"]
         self._origin = state["origin"]
-
-    def _tasks_identity(self) -> dict[str, Any]:
-        """The identity of these tasks, ready for JSON: equal for equal tasks."""
-        identity: dict[str, Any] = self._task_set.identity()
-        return identity

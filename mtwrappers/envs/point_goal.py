@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_options, not_negative, positive
 from mtwrappers.common.registration import PlainSpec
+from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
 
@@ -51,6 +52,7 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
     spec: Any = PlainSpec()
 
     def __init__(self, radius: float = 1.0, render_mode: str | None = None) -> None:
+        keep_arguments(self, locals())
         number = isinstance(radius, (int, float, np.integer, np.floating))
         if not number or isinstance(radius, bool) or not 0 < radius <= 4:
             raise ValueError(f"radius must be in (0, 4], got {radius!r}")

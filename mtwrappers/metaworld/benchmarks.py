@@ -14,6 +14,7 @@ from mtwrappers.common.checks import check_choice, positive
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.metaworld import plain_task
 from mtwrappers.metaworld.upstream import classes_by_name, metaworld
+from mtwrappers.state.identity import keep_arguments
 
 Kind: TypeAlias = Literal["train", "test"]
 Classes: TypeAlias = tuple[tuple[str, type[Any]], ...]
@@ -83,6 +84,7 @@ def make_benchmark(
     >>> len(benchmark.train_tasks), benchmark.train_tasks[0].env_name
     (3, 'push-v3')
     """
+    arguments = {**locals()}
     if not isinstance(name, str) or name not in BENCHMARKS:
         hint = did_you_mean(name, BENCHMARKS) or f"expected one of {list(BENCHMARKS)}"
         raise ValueError(f"unknown benchmark {name!r}; {hint}")
@@ -100,6 +102,7 @@ def make_benchmark(
     # Its constructor is not called, because it compiles every class's model to draw goals.
     benchmark_type = CustomMT if name == "CustomMT" else getattr(metaworld(), name)
     benchmark: Any = benchmark_type.__new__(benchmark_type)
+    keep_arguments(benchmark, {**arguments, "seed": goals_seed})
     benchmark._train_classes, benchmark._test_classes = OrderedDict(train), OrderedDict(test)
     benchmark._train_tasks = list(_tasks(train, hidden, goals_seed, int(num_goals)))
     benchmark._test_tasks = list(_tasks(test, hidden, test_seed, int(num_goals)))

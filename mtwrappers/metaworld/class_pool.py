@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -22,16 +22,17 @@ from mtwrappers.metaworld.continuous import (
     check_goals,
     first_of_each_class,
 )
-from mtwrappers.metaworld.plain_task import decode
+from mtwrappers.metaworld.plain_task import decode, digest
 from mtwrappers.metaworld.settings import SawyerSettings, find_cameras
 from mtwrappers.metaworld.upstream import all_classes
+from mtwrappers.state.identity import describe
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 Wrapper: TypeAlias = Callable[[Env, Any], Env]
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Layout:
     """The settings that determine the observation space: classes, visible goals, one-hot."""
 
@@ -89,6 +90,7 @@ class ClassPool:
         settings: The settings that every environment here is built with.
         render_mode: The render mode of every environment here.
         max_episode_steps: The number of steps until truncation, ``None`` for no limit.
+        arguments: The benchmark and all ``options``, for `keep_arguments`.
     """
 
     def __init__(
@@ -136,6 +138,11 @@ class ClassPool:
                 f"{benchmark and self.name} with kind={kind!r}"
             )
         self.layout = Layout(classes, visible, onehot)
+        self.arguments = dataclasses.asdict(self.settings)
+        del self.arguments["fast"]  # the fast classes give the same bits
+        made = self.arguments["benchmark"] = describe(benchmark)
+        if made is not None and "name" not in made:  # not from `make_benchmark`
+            made["tasks"] = digest(self.tasks)
         if self.layout.is_upstream:
             # The cameras of other classes are only known once these are built.
             find_cameras(self.settings)

@@ -28,6 +28,7 @@ from mtwrappers.metaworld.text import (
     text_space,
 )
 from mtwrappers.metaworld.upstream import all_classes
+from mtwrappers.state.identity import keep_arguments
 
 # The classes in which the hand itself has to reach the goal, and the classes in which the first
 # object is a tool for the second.
@@ -115,6 +116,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     ) -> None:
         if benchmark is None:
             raise TypeError("benchmark must be a metaworld.Benchmark or its name, got None")
+        keep_arguments(self, {**locals(), "options": None})
         self.pool = ClassPool(
             benchmark,
             kind,
@@ -123,6 +125,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             max_episode_steps=max_episode_steps,
             options=options,
         )
+        keep_arguments(self, self.pool.arguments)
         every, classes = self.pool.tasks, list(self.pool.layout.classes)
         chosen = range(len(every)) if task_states is None else task_states
         chosen = check_list(chosen, "task_states", "task")
@@ -151,6 +154,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         if described is None and self.pool.layout.goals_visible:
             described = "metaworld"
         self._sentences = None if described is None else sentences_of(described)
+        keep_arguments(self, {"descriptions": described})
         if isinstance(described, dict):
             self._require_sentences_of(classes)
         # Where the stream of continuous goals is in an evaluation, beside that of training.
@@ -367,12 +371,3 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             return self.pool.tasks[task_state]
         k, vector = task_state
         return with_vector(self.pool.tasks[k], vector)
-
-    @functools.cached_property
-    def _identity(self) -> dict[str, Any]:
-        classes = sorted({task.env_name for task in self.tasks})
-        goals = digest(self.tasks) if self._continuous is None else "continuous"
-        return {"num_tasks": self.num_tasks, "classes": classes, "goals": goals}
-
-    def _tasks_identity(self) -> dict[str, Any]:
-        return self._identity

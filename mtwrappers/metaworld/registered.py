@@ -29,12 +29,14 @@ from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.continuous import Goals, check_goals
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.metaworld.settings import SawyerSettings
+from mtwrappers.state.env_state import Layers, get_state, set_state
+from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, fit_sizes, make_executor
 from mtwrappers.wrappers.action_repeat import ActionRepeat
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
-Checkpoint: TypeAlias = tuple[str, dict[str, Any]]
+Checkpoint: TypeAlias = tuple[str, Layers]
 SETTINGS = [field.name for field in dataclasses.fields(SawyerSettings)]
 # The keywords that both `make` and `make_vec` accept in addition to their own signatures.
 KEYWORDS = {"action_repeat", "select", "descriptions", *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
@@ -270,6 +272,7 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Env, checkpoint_id: str) -> None:
         super().__init__(env)
+        keep_arguments(self, {})  # the id is only a name
         self.checkpoint_id = checkpoint_id
         self._mt_env: MetaWorldMTEnv = env.unwrapped  # type: ignore[assignment]
 
@@ -295,8 +298,8 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._mt_env.terminate_on_success = check_flag(on, "on")
 
     def get_checkpoint(self) -> Checkpoint:
-        """This environment's id, and the state that `MetaWorldMTEnv.get_state` returns."""
-        return self.checkpoint_id, self._mt_env.get_state()
+        """This environment's id, and the state of its `MetaWorldMTEnv`."""
+        return self.checkpoint_id, get_state(self._mt_env)
 
     def load_checkpoint(self, checkpoints: list[Checkpoint]) -> None:
         """Restores this environment's checkpoint from a list; `reset` then continues from it.
@@ -307,7 +310,7 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
         states = dict(checkpoints)
         if self.checkpoint_id not in states:
             raise ValueError(f"no checkpoint of {self.checkpoint_id!r} among {list(states)}")
-        self._mt_env.set_state(states[self.checkpoint_id])
+        set_state(self._mt_env, states[self.checkpoint_id])
 
 
 class RecordingTaskControl(TaskControl, RecordEpisodeStatistics):

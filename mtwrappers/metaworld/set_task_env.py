@@ -22,6 +22,7 @@ from mtwrappers.metaworld.class_env import METADATA, action_box
 from mtwrappers.metaworld.class_pool import ClassPool, Layout, Wrapper
 from mtwrappers.metaworld.continuous import Goals
 from mtwrappers.metaworld.upstream import classes_by_name
+from mtwrappers.state.identity import keep_arguments
 
 SetTaskDict: TypeAlias = dict[str, Any]
 
@@ -82,6 +83,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         max_episode_steps: int | None = 500,
         **options: Any,
     ) -> None:
+        keep_arguments(self, {**locals(), "options": None})
         self._pool = ClassPool(
             benchmark,
             kind,
@@ -92,6 +94,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             max_episode_steps=max_episode_steps,
             options=options,
         )
+        keep_arguments(self, self._pool.arguments)
         self._kind = kind
         self._task: SetTaskDict | None = None
         self._env: Any = None  # of the current task

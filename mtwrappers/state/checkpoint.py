@@ -31,7 +31,7 @@ from mtwrappers.state import packages
 from mtwrappers.state.files import write_atomically
 from mtwrappers.state.plain_data import check_generator, dict_of, set_generator
 
-VERSION = 3
+VERSION = 4
 _MAGIC = b"mtwrappers checkpoint"
 _STATES = "states.json"
 

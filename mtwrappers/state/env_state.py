@@ -12,6 +12,8 @@ state of
   `numpy.random.Generator`, `RunningMeanStd`, and lists, tuples, deques and dicts of these.
   Functions, classes, modules and spaces are taken as constant. Anything else is an error.
 
+Each state comes with the `identity` of its layer, which has to be that of the layer that takes it.
+
 States are copied when they are returned and when they are set. A state may come from an untrusted
 file, of which nothing is run.
 """
@@ -33,12 +35,13 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.wrappers import vector as vector_wrappers
 
 from mtwrappers.state import packages
+from mtwrappers.state.identity import WATCHERS, identity_of, require_same
 from mtwrappers.state.plain_data import copied, pack, unpack
 
 MAX_STEPS = 300_000  # the default limit of replayed environment steps
 
-# The class of a layer, and its state.
-Layers = list[tuple[str, Any]]
+# The class of a layer, its identity, and its state.
+Layers = list[tuple[str, dict[str, Any], Any]]
 
 _STATISTICS = ("episode_count", "time_queue", "return_queue", "length_queue")
 # The attributes that wrappers of Gymnasium keep from one episode to the next. Vector environments
@@ -66,7 +69,7 @@ _KNOWN = ("gymnasium", "mtwrappers", *packages.KNOWN_BY)
 _COMMON = {
     *vars(gymnasium.Wrapper(gymnasium.Env())),
     *vars(VectorWrapper(VectorEnv())),
-    "_saved_kwargs",
+    *("_saved_kwargs", "_arguments"),
 }
 _CLOCKS = {"episode_start_times"}  # stored as time elapsed, because clocks differ by process
 # Paths that a recorder writes to come from its constructor, never from a state.
@@ -96,6 +99,7 @@ def get_state(env: Any) -> Layers:
     return [
         (
             name,
+            _identity(layer, chain),
             copied(layer.get_state(), copy.deepcopy) if keeps is None else keeps.read(layer, chain),
         )
         for name, layer, keeps in _layers(chain)
@@ -113,7 +117,8 @@ def set_state(env: Any, state: Layers, max_steps: int | None = None) -> None:
 
     Raises:
         TypeError: If a vector environment has no ``set_state`` of its own.
-        ValueError: If ``state`` belongs to other layers.
+        ValueError: If ``state`` belongs to other layers, or to layers that were made with other
+            arguments; the message names each argument.
 
     >>> import gymnasium
     >>> from mtwrappers.state.env_state import get_state, set_state
@@ -127,16 +132,28 @@ def set_state(env: Any, state: Layers, max_steps: int | None = None) -> None:
     [True, True, True]
     """
     guard(env)
+    require_identity(env, state)
     layers = list(_layers(_chain(env)))
-    expected, found = [name for name, _, _ in layers], [name for name, _ in state]
-    if found != expected:
-        raise ValueError(f"expected the state of {expected}, got one of {found}")
     # The environment at the bottom comes first, because wrappers may read from it.
-    for (_, layer, keeps), (_, kept) in reversed(list(zip(layers, state, strict=True))):
+    for (_, layer, keeps), (_, _, kept) in reversed(list(zip(layers, state, strict=True))):
         if keeps is None:
             layer.set_state(copied(kept, copy.deepcopy), **limit(layer, max_steps))
         else:
             keeps.write(layer, kept)
+
+
+def require_identity(env: Any, state: Layers) -> None:
+    """Raises `ValueError` unless a state belongs to an environment of these layers and arguments.
+
+    It is part of `set_state`. The arguments are those of `mtwrappers.state.identity`.
+    """
+    chain = _chain(env)
+    layers = list(_layers(chain))
+    expected, found = [name for name, _, _ in layers], [name for name, _, _ in state]
+    if found != expected:
+        raise ValueError(f"expected the state of {expected}, got one of {found}")
+    for (_, layer, _), (_, identity, _) in zip(layers, state, strict=True):
+        require_same(_identity(layer, chain), identity, type(layer).__name__)
 
 
 def limit(obj: Any, max_steps: int | None) -> dict[str, int]:
@@ -201,7 +218,8 @@ class _Keeps:
         self._paths = _PATHS if issubclass(cls, _RECORDERS) else ()
         # Whether all other attributes of plain data belong to the state too.
         self._open = not bottom and cls.__module__.split(".")[0] not in _KNOWN
-        self.anything = bool(self._names) or self._open
+        # Whether a state has an entry for such a layer.
+        self.listed = bool(self._names) or self._open or not issubclass(cls, WATCHERS)
 
     def read(self, layer: Any, chain: Sequence[Any]) -> dict[str, Any]:
         """The attributes of a layer, packed."""
@@ -283,8 +301,17 @@ def _layers(chain: Sequence[Any]) -> Iterator[tuple[str, Any, _Keeps | None]]:
                 "MetaIterativeEnvExecutor or MetaParallelEnvExecutor and journal=True, or give "
                 f"{cls.__name__} the methods get_state() and set_state(state)"
             )
-        elif (keeps := _keeps(cls, bottom)).anything:
+        elif (keeps := _keeps(cls, bottom)).listed:
             yield cls.__name__, layer, keeps
+
+
+def _identity(layer: Any, chain: Sequence[Any]) -> dict[str, Any]:
+    """The identity of a layer; a vector environment has its own in its state."""
+    bottom = layer is chain[-1]
+    if bottom and isinstance(layer, VectorEnv):
+        return {}
+    known = type(layer).__module__.split(".")[0] in _KNOWN
+    return identity_of(layer, bottom=bottom, known=known)
 
 
 def _is_constant(name: str, value: Any, chain: Sequence[Any]) -> bool:

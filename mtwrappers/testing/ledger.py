@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_choice, check_index, check_options, positive
 from mtwrappers.common.registration import PlainSpec
 from mtwrappers.common.seeding import check_seed
+from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import make_executor
 
@@ -87,6 +88,7 @@ class Ledger(gymnasium.Env[Any, Any]):
         observation: Observation = "vector",
         actions: Actions = "continuous",
     ) -> None:
+        keep_arguments(self, locals())
         self.environment = check_index(environment, SIZE, "environment")
         spaces: dict[str, Space[Any]] = {
             "vector": Box(0, SIZE - 1, (3,), np.float32),

@@ -30,6 +30,7 @@ from mtwrappers.common.errors import with_place
 from mtwrappers.common.registration import PlainSpec
 from mtwrappers.core.pad_spaces import Padding
 from mtwrappers.state.env_state import MAX_STEPS
+from mtwrappers.state.identity import describe, require_same
 from mtwrappers.vector.arguments import ActionCheck, split_options, spread_seeds
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.blocks import Blocks, BorrowedBlock
@@ -37,7 +38,12 @@ from mtwrappers.vector.buffers import Info, InfoColumns, InfoSchema, ObsLayout, 
 from mtwrappers.vector.calls import call_entry
 from mtwrappers.vector.commands import Answer, Command, EachCall, Entry
 from mtwrappers.vector.journal import Budget, Journal, ReplayLog
-from mtwrappers.vector.settings import Settings, check_same_actions, observation_spaces
+from mtwrappers.vector.settings import (
+    MAY_DIFFER,
+    Settings,
+    check_same_actions,
+    observation_spaces,
+)
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 # A function for `MetaVectorEnv.map_blocks`, of environments and of their rows among all.
@@ -666,7 +672,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         array([[0.2, 0.2],
                [0.2, 0.2]])
         """
-        state: dict[str, Any] = {**self._identity(), "first_seeds": self._first_seeds}
+        state: dict[str, Any] = {"identity": self._identity(), "first_seeds": self._first_seeds}
         journal, buffers = self._journal, self._buffers
         if journal is not None and not between_episodes:
             logs = [log.to_state(f"environment {i}") for i, log in enumerate(journal.logs)]
@@ -701,9 +707,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             NotDeterministicError: If a replay does not return the same results. After any error the
                 environments are unchanged.
         """
-        expected, found = self._identity(), {name: state.get(name) for name in self._identity()}
-        if found != expected:
-            raise ValueError(f"expected the state of environments with {expected}, got {found}")
+        require_same(self._identity(), state.get("identity"), "vector environment")
         n, blocks = self.num_envs, self._blocks
         given = state.get("first_seeds")
         first_seeds: Any = None if given is None else spread_seeds(_check_length(given, n), n)
@@ -735,12 +739,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._first_seeds = first_seeds
 
     def _identity(self) -> dict[str, Any]:
-        return {
-            "num_envs": self.num_envs,
-            "envs_per_task": self.envs_per_task,
-            "max_path_length": self._settings.max_path_length,
-            "autoreset_mode": self.autoreset_mode.value,
-        }
+        """All settings that can change a result; each environment has its own identity."""
+        settings = describe(self._settings)
+        return {name: value for name, value in settings.items() if name not in MAY_DIFFER}
 
     def __reduce__(self) -> NoReturn:
         name = type(self).__name__

@@ -285,6 +285,7 @@ def replay(
     """
     at, repeat = Replayed(info={}), _repeats(env)
     if log.state is not None:
+        layers.require_identity(env, log.state)  # before calls, which other environments may refuse
         for call in log.calls:
             budget.take(cost_of(call[0], call[1:]))
             call_again(env, call)

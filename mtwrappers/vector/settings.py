@@ -33,6 +33,11 @@ ObservationMode: TypeAlias = Literal["same", "different"] | tuple[Space[Any], Sp
 OnWorkerFailure: TypeAlias = Literal["raise", "recover"]
 JOURNAL_WARN_BYTES = 1e9
 TIMEOUT = 300.0  # seconds
+# The settings in which executors may differ that go on with each other's state.
+MAY_DIFFER = (
+    *("workers", "on_worker_failure", "max_recoveries", "journal", "journal_warn_bytes"),
+    *("timeout", "context", "ray_options"),
+)
 
 
 class DifferentSpacesError(ValueError, RuntimeError):

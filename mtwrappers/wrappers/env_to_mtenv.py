@@ -12,6 +12,7 @@ from gymnasium.spaces import Space
 from mtwrappers.common.checks import check_callable, check_env, check_list
 from mtwrappers.core.selection import SelectName, Strategy
 from mtwrappers.core.task_list import TaskList, TaskSetMTEnv, TaskSpace
+from mtwrappers.state.identity import keep_arguments
 
 
 class EnvToMTEnv(TaskSetMTEnv):
@@ -76,6 +77,7 @@ class EnvToMTEnv(TaskSetMTEnv):
         select: SelectName | Strategy = "uniform",
         sample_tasks_on_reset: bool = False,
     ) -> None:
+        keep_arguments(self, locals())
         needed = None
         if set_task is None:
             needed = "set_task(task); pass a function as set_task="

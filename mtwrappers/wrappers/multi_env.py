@@ -26,6 +26,7 @@ from mtwrappers.core.mtenv import Observation
 from mtwrappers.core.pad_spaces import Padding, Unify, check_unify
 from mtwrappers.core.selection import SelectName, Strategy
 from mtwrappers.core.task_list import TaskList, TaskSetMTEnv
+from mtwrappers.state.identity import keep_arguments
 from mtwrappers.wrappers.action_repeat import ActionRepeat
 from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 
@@ -94,6 +95,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
         task_embedding: ArrayLike | None = None,
         sample_tasks_on_reset: bool = False,
     ) -> None:
+        keep_arguments(self, locals())
         self._makers = check_makers(funcs_to_make_envs, "funcs_to_make_envs")
         n = len(self._makers)
         initial = check_index(initial_task_state, n, "initial_task_state")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import above_zero, positive
 from mtwrappers.common.spaces import as_row, require_floating_box
+from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
 
@@ -147,6 +148,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         num_leading: int | None = None,
         epsilon: float = 1e-8,
     ) -> None:
+        keep_arguments(self, locals())
         super().__init__(env)
         below = self._read("env_observation_space")
         space, n = _normalized_space(env.single_observation_space, below, num_leading)

@@ -11,6 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 
 from mtwrappers.common.checks import above_zero, check_fraction, positive
+from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
 
@@ -124,6 +125,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
         gamma: float = 0.99,
         epsilon: float = 1e-8,
     ) -> None:
+        keep_arguments(self, locals())
         super().__init__(env)
         self._begin_statistics("reward", num_tasks, epsilon)
         self._gamma = check_fraction(gamma, "gamma")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import above_zero, check_flag
 from mtwrappers.common.spaces import append_box, as_row, require_floating_box
+from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 
@@ -151,6 +152,7 @@ class VectorRL2Observation(EpisodeVectorWrapper):
         reward_divisor: float = 1.0,
         across_episodes: bool = True,
     ) -> None:
+        keep_arguments(self, locals())
         super().__init__(env)
         spaces = env.single_observation_space, env.single_action_space
         self._memory = _Memory(self.num_envs, *spaces, reward_divisor, across_episodes)

@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
 from mtwrappers import (
+    CheckpointError,
     EnvToMTEnv,
     FlattenMTEnv,
     MetaIterativeEnvExecutor,
@@ -445,8 +446,8 @@ def test_a_stream_goes_on_from_its_state(tmp_path):
     for one in (env, other):
         one.reset()
     assert equal(run(other, 12), run(env, 12))
-    with pytest.raises(ValueError, match="state of a stream of the phases"):
-        stream([(0, 5)]).set_state(env.get_state())
+    with pytest.raises(CheckpointError, match=r"another TaskStream: expected phases "):
+        load_checkpoint(tmp_path / "stream", env=stream([(0, 5)]))
 
 
 def test_a_state_asks_for_a_reset_and_keeps_the_task_that_was_set():

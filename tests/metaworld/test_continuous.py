@@ -17,6 +17,7 @@ from mtwrappers import MetaWorldSetTaskEnv, evaluate, load_checkpoint, save_chec
 from mtwrappers.evaluation import few_shot_evaluate
 from mtwrappers.metaworld import MetaWorldMTEnv
 from mtwrappers.metaworld.plain_task import decode
+from mtwrappers.state.env_state import get_state, set_state
 from mtwrappers.testing import check_mtenv, check_set_task_env
 from tests.fakes import equal
 from tests.metaworld.fakes import ITERATIVE, PAIR, PARALLEL, bare, episode, make, make_vec
@@ -228,8 +229,8 @@ def test_states_copies_and_pickles_go_on_with_the_same_goals():
     assert vectors(others[2], 4) == expected
     for other in others[:2]:  # a copy begins with the same task, and then goes on
         assert vectors(other, 5) == [present, *expected]
-    with pytest.raises(ValueError, match="expected the state of an environment on the tasks"):
-        MetaWorldMTEnv("CustomMT", train_classes=PAIR).set_state(state)
+    with pytest.raises(ValueError, match="expected goals 'list', got 'continuous'"):
+        set_state(MetaWorldMTEnv("CustomMT", train_classes=PAIR), get_state(env))
 
 
 @pytest.mark.filterwarnings("ignore:.*starting a replacement")

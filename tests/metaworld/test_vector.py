@@ -175,7 +175,7 @@ def test_after_loading_a_checkpoint_a_reset_goes_on_as_the_original_would(name, 
 
 def test_a_checkpoint_that_is_missing_or_of_other_goals_is_refused():
     missing = r"environment 1.*: no checkpoint of 'CustomMT-train/push-v3/1' among \['.*reach-v3/0'"
-    message = r"expected the state of an .* on the tasks {.*'goals': '\w{16}'}, got one on {"
+    message = r"another MetaWorldMTEnv: expected benchmark.num_goals 4, got 3; expected task_states"
     with make_vec("CustomMT", num_goals=3) as envs, make_vec("CustomMT", num_goals=4) as others:
         saved = envs.call("get_checkpoint")
         with pytest.raises(ValueError, match=missing):

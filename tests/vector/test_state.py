@@ -58,7 +58,7 @@ def test_a_state_is_not_what_environments_or_callers_go_on_to_change(executor):
         for _ in range(3):
             envs.reset(seed=0)
         state = envs.get_state()
-        envs.get_state()["logs"][0]["state"][0][1]["tally"] += 1
+        envs.get_state()["logs"][0]["state"][0][2]["tally"] += 1
         assert equal(envs.get_state(), state)
         for _ in range(2):
             envs.set_state(state)
@@ -92,7 +92,7 @@ def test_the_state_of_other_environments_is_refused_and_changes_nothing():
             envs.reset(seed=1)
             envs.step([0] * 4)
         state = first.get_state()
-        with pytest.raises(ValueError, match=r"expected .*'max_path_length': 7.*, got .*None"):
+        with pytest.raises(ValueError, match=r"expected max_path_length 7, got None$"):
             shorter.set_state(state)
         state["logs"][3]["digest"] += np.uint64(1)
         for envs in (other, first):

@@ -9,6 +9,7 @@ from gymnasium.spaces import Box, Discrete
 
 from mtwrappers import EnvToMTEnv
 from mtwrappers.common import seeding
+from mtwrappers.state import env_state
 from mtwrappers.testing import check_mtenv
 from tests.fakes import CountingEnv, CountingSetTaskEnv, check_env_warnings, equal, play
 
@@ -137,5 +138,5 @@ def test_the_state_of_a_space_goes_through_json_and_not_to_another_space():
     state = json.loads(json.dumps(env.get_state(), default=int))
     other.set_state(state)
     assert equal([env.reset() for _ in range(6)], [other.reset() for _ in range(6)])
-    with pytest.raises(ValueError, match="expected the state of an environment on the tasks"):
-        space_env(Discrete(6)).set_state(state)
+    with pytest.raises(ValueError, match=r"expected tasks 'Discrete\(6\)', got 'Discrete\(5\)'"):
+        env_state.set_state(space_env(Discrete(6)), env_state.get_state(env))

@@ -14,6 +14,7 @@ from gymnasium.spaces import Discrete
 
 from mtwrappers import EnvToMTEnv, MultiEnvWrapper
 from mtwrappers.metaworld import MetaWorldMTEnv
+from mtwrappers.state import env_state
 from mtwrappers.testing import check_mtenv
 from tests.fakes import CountingEnv, check_env_warnings, equal, play
 
@@ -225,8 +226,8 @@ def test_a_state_of_other_tasks_is_refused_and_changes_nothing(make):
     env.reset(seed=5)
     other.reset(seed=6)
     before = other.get_state()
-    with pytest.raises(ValueError, match="expected the state of an environment on the"):
-        other.set_state(env.get_state())
+    with pytest.raises(ValueError, match=r"the state belongs to another .*Env.*: expected "):
+        env_state.set_state(other, env_state.get_state(env))
     assert other.get_state() == before
 
 
