@@ -4,13 +4,15 @@
     python examples/sb3_ppo.py
 
 The same command continues a run that was stopped or killed, with the same numbers as if it had not
-been. The guide "Train PPO on MT10" has the results, and a version of 20 lines.
+been. Ctrl-C saves the run after the current update of PPO, some seconds later. The
+guide "Train PPO on MT10" has the results, and a version of 20 lines.
 """
 
 import argparse
 import dataclasses
 import os
 import pickle
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,24 @@ def points(out: Path) -> list[Path]:
     return sorted(path.parent for path in out.glob("*/run.ckpt"))
 
 
+class Stop:
+    """Notes a first Ctrl-C while it is open; a second one raises ``KeyboardInterrupt``."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __enter__(self) -> "Stop":
+        self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _note(self, *signal_and_frame: object) -> None:
+        self.asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def train(out: Path, steps: int, seed: int, save_every: int, workers: int) -> None:
     """Trains, or continues after the last point, and saves points at regular steps.
 
@@ -86,6 +106,9 @@ def train(out: Path, steps: int, seed: int, save_every: int, workers: int) -> No
         save_every: Steps from a point to the next, a multiple of 5,000.
         workers: Processes that step the environments; with 0 this one does. The numbers are the
             same.
+
+    Raises:
+        KeyboardInterrupt: After Ctrl-C, with the run saved.
     """
     before = points(out)
     if before:
@@ -98,14 +121,17 @@ def train(out: Path, steps: int, seed: int, save_every: int, workers: int) -> No
             return
     start = time.perf_counter()
     envs, model, run = make(before[-1] if before else None, seed, workers)
-    while model.num_timesteps < steps:
-        model.learn(min(save_every, steps - model.num_timesteps), reset_num_timesteps=False)
-        save(out / f"{model.num_timesteps:08}", model, run)
-        rate = np.mean(model.ep_success_buffer)
-        print(
-            f"{model.num_timesteps} steps; success in the last 100 episodes: {rate:.2f}", flush=True
-        )
+    with Stop() as stop:
+        while model.num_timesteps < steps and not stop.asked:
+            model.learn(ITERATION, reset_num_timesteps=False)
+            now = model.num_timesteps
+            if now % save_every == 0 or now >= steps or stop.asked:
+                save(out / f"{now:08}", model, run)
+                rate = np.mean(model.ep_success_buffer)
+                print(f"{now} steps; success in the last 100 episodes: {rate:.2f}", flush=True)
     envs.close()
+    if stop.asked:
+        raise KeyboardInterrupt
     used = os.times()  # of this process, and of workers that have ended
     seconds = used.user + used.system + used.children_user + used.children_system
     clock = time.perf_counter() - start
@@ -173,10 +199,16 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--evaluate-every", type=int, default=200_000, help="steps")
     parser.add_argument("--episodes", type=int, default=50, help="of each class, in an evaluation")
     args = parser.parse_args(argv)
-    train(args.out, args.steps, args.seed, args.save_every, args.workers)
-    for folder in points(args.out):
-        if int(folder.name) % args.evaluate_every == 0 or folder == points(args.out)[-1]:
-            evaluate(folder, args.seed, args.episodes, args.workers)
+    try:
+        train(args.out, args.steps, args.seed, args.save_every, args.workers)
+        for folder in points(args.out):
+            if int(folder.name) % args.evaluate_every == 0 or folder == points(args.out)[-1]:
+                evaluate(folder, args.seed, args.episodes, args.workers)
+    except KeyboardInterrupt:
+        saved = points(args.out)
+        done = f"{int(saved[-1].name)} steps are saved" if saved else "nothing is saved"
+        print(f"stopped; {done}; run the same command again to continue")
+        raise SystemExit(130) from None
 
 
 if __name__ == "__main__":

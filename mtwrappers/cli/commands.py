@@ -76,9 +76,9 @@ def help_of(argv: Sequence[str]) -> str:
 
 
 def _whole(type_: Any, tokens: Sequence[Token]) -> int:
-    """Converts digits only: cyclopts' ``int`` would misread 1e3, 0x10 and 1.5."""
+    """Converts a sign and digits only: cyclopts' ``int`` would misread 1e3, 0x10 and 1.5."""
     [token] = tokens
-    if not token.value.isdecimal():
+    if not token.value.removeprefix("-").isdecimal():
         raise ValueError(f'expected a whole number, got "{token.value}".')
     return int(token.value[:20])  # longer ones are too large in any case
 
@@ -317,8 +317,8 @@ def _verify(
     """Replay the actions of a result or a dataset, and compare every number.
 
     Args:
-        result: A file of rollout or EvaluationResult.save, or a dataset of record (minari:NAME or
-            lerobot:NAME, without options).
+        result: A file of rollout or EvaluationResult.save, the folder of a rollout, or a dataset of
+            record (minari:NAME or lerobot:NAME, without options).
         evidence: The .npz file with the actions of the episodes (default: the file of the same
             name beside the result, as rollout writes it).
         sample: Replay only this share of each class's episodes, chosen at random (default: 1).
@@ -327,6 +327,7 @@ def _verify(
         no_fast: Run Meta-World's own classes, which are slower and give the same numbers.
     """
     from mtwrappers.cli import verify
+    from mtwrappers.cli.directory import result_file
 
     if is_dataset(result):
         if evidence or sample != 1.0 or table or workers or no_fast:
@@ -334,7 +335,7 @@ def _verify(
                 f"{result} is a dataset, which is replayed whole: leave out the options"
             )
         return verify.run_dataset(result)
-    return verify.run(Path(result), evidence, sample, table, workers, no_fast)
+    return verify.run(result_file(result), evidence, sample, table, workers, no_fast)
 
 
 @_command(
@@ -359,10 +360,10 @@ def _compare(
     """Print and compare the scores of methods over training runs.
 
     Args:
-        results: Files of rollouts or of EvaluationResult.save. Files with the same --name are
-            training runs of one method. reference:NAME is a result that comes with mtwrappers, by
-            the same protocol: reference:experts for Meta-World's scripted experts,
-            reference:random for random actions.
+        results: Files of rollouts or of EvaluationResult.save, or folders of rollouts. Files with
+            the same --name are training runs of one method. reference:NAME is a result that comes
+            with mtwrappers, by the same protocol: reference:experts for Meta-World's scripted
+            experts, reference:random for random actions.
         format: table (default) also prints the differences from the first method; latex needs the
             package booktabs; csv has full precision.
         no_tasks: Print and draw only the means over all tasks and over groups of tasks.

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from mtwrappers.cli.console import UsageError, say, say_table, warn
+from mtwrappers.cli.directory import result_file
 from mtwrappers.evaluation import (
     Curves,
     IncomparableError,
@@ -132,7 +133,8 @@ def read(argument: str, like: AnyResult | None) -> dict[str, AnyResult]:
     """Returns the results of one argument; for a method, only those with ``like``'s protocol."""
     try:
         if not argument.startswith(_REFERENCE):
-            return {argument: read_claim(argument)}
+            path = result_file(argument)
+            return {str(path): read_claim(path)}
         found = reference(argument.removeprefix(_REFERENCE), like if _is_method(argument) else None)
         if _is_method(argument) and like is None:
             raise UsageError(

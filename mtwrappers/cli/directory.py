@@ -29,6 +29,11 @@ _LOCK, _BESIDE = ".lock", ".unfinished"
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)  # of file systems
 
 
+def result_file(given: str) -> Path:
+    """Returns the file with the results of a rollout, named by itself or by its folder."""
+    return Path(given, RESULTS) if os.path.isdir(given) else Path(given)
+
+
 @contextlib.contextmanager
 def locked(directory: Path, command: str = "rollout") -> Iterator[None]:
     """Locks a directory against other ``command`` processes; removes remains of killed ones.

@@ -52,7 +52,11 @@ def run(
     workers: int | None,
     no_fast: bool,
 ) -> int:
-    """Runs the command; returns its exit code: 1 if the result is not true."""
+    """Runs the command; returns its exit code: 1 if the replay differs from the result.
+
+    Raises:
+        UsageError: If there is nothing that can be replayed.
+    """
     ctrl_c.raises()
     start = time.perf_counter()
     try:
@@ -65,8 +69,7 @@ def run(
             progress=True,
         )
     except (VerificationError, EvidenceError) as exc:
-        say(f"refused: {exc}", "bold red")
-        return 1
+        raise UsageError(f"cannot verify {result}: {exc}") from None
     except OSError as exc:
         raise UsageError(f"cannot read {exc.filename}: {exc.strerror}") from None
     if table and found.ok:

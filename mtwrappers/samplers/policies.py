@@ -176,7 +176,7 @@ class PolicyCaller:
                 ``action_chunk`` the other rows are never due.
 
         Raises:
-            TypeError: If ``get_actions`` does not return a pair, a callable returns a tuple
+            TypeError: If ``get_actions`` does not return a pair, a callable returns None or a tuple
                 (actions, state), or agent infos have another form.
             ValueError: If the policy returns another number of actions or agent infos, chunks that
                 are too short, a chunk instead of an action, or an action instead of a chunk.
@@ -295,6 +295,11 @@ def _joined(values: Any, name: str, shape: tuple[int, ...]) -> Any:
     """Converts a policy's values, possibly nested in dicts, to arrays ``(n, ...)``."""
     if isinstance(values, dict):
         return {k: _joined(value, f"{name}[{k!r}]", shape) for k, value in values.items()}
+    if values is None:
+        raise TypeError(
+            f"expected {name} of shape {shape} and more from the policy, got None: is a return "
+            "missing?"
+        )
     try:
         array = np.array(values)
     except ValueError:

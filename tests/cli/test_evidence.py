@@ -49,7 +49,7 @@ def test_a_rollout_is_verified(finished, capsys):
         "success at any step, mean over tasks   0.000  0.000 to 0.561 (95%)",
     ]
     assert max(map(len, lines)) <= 80
-    assert main(["verify", str(where / "results.json"), "--sample", "0.3", "--table", *ONE]) == 0
+    assert main(["verify", str(where), "--sample", "0.3", "--table", *ONE]) == 0  # its folder
     said = capsys.readouterr().out
     assert "reach-v3 3  0.00 0.00-0.56" in said
     assert "replayed      1 of 3 episodes\n" in said
@@ -68,18 +68,23 @@ def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
     assert lines[-2].startswith("not verified: 2 of 3 episodes")
     data["episodes"][1]["task"] = "\33[2J"
     path.write_text(json.dumps(data))
-    assert main(["verify", str(path), *ONE]) == 1
-    said = capsys.readouterr().out
-    assert said.startswith("refused: ")
-    assert "\33" not in said
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["verify", str(path), *ONE])
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"mtwrappers: error: cannot verify {path}: ")
+    assert "\33" not in said.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["verify", "none.json"], "cannot read none.json: No such file or directory"),
+        (["verify", "broken.json"], "cannot verify broken.json: broken.json is not a result"),
+        (["verify", ".", "--evidence", "broken.json"], "expected the actions of episodes, cannot"),
         (["verify", "none.json", "--sample", "2"], "for --sample. Must be <= 1."),
         (["compare", "none.json"], "cannot read none.json: No such file or directory"),
+        (["compare", ".", "results.json"], "results.json is given twice"),
         (["compare", "broken.json", "results.json"], "broken.json: broken.json is not a result"),
         (["rollout", "MT10", "--name", "a\nb"], "Must be 1 to 100 printable characters."),
         (["rollout", "--protocol", "none"], "unknown protocol 'none'; choose from metaworld-3.1"),

@@ -144,6 +144,8 @@ def test_a_shell_completes_commands_and_options(tmp_path, monkeypatch, capsys):
         ),
         ("rollout --seed", 'Command "rollout" parameter --seed requires an argument. See mtwrapp'),
         ("rollout MT1 --out FILE", "cannot write to FILE: File exists; choose another directory w"),
+        ("rollout MT1 --seed -1", 'Invalid value "-1" for --seed. Must be >= 0. See mtwrappers'),
+        ("rollout MT1 --workers -1", 'Invalid value "-1" for --workers. Must be >= 1. See mtwrapp'),
         ("rollout MT1 --seed 1.5", 'Invalid value for --seed: expected a whole number, got "1.5".'),
         ("rollout MT1 --execution here", 'Invalid value "here" for --execution. Choose from: "pa'),
         (

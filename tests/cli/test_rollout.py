@@ -81,7 +81,7 @@ def test_a_rollout_names_its_training_run_and_authors_after_an_interruption_too(
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--training-seed", "-1", "expected a whole number"),
+        ("--training-seed", "-1", 'Invalid value "-1" for --training-seed. Must be >= 0.'),
         ("--training-steps", "2e6", "expected a whole number"),
         ("--training-steps", str(2**63), "Must be < 9223372036854775808"),
         ("--note", "x" * 1001, "at most 1000 printable characters"),

@@ -1,6 +1,7 @@
 """Stable-Baselines3 trains on our ids, one environment and many."""
 
 import re
+import signal
 from functools import partial
 
 import gymnasium
@@ -99,17 +100,28 @@ def test_off_policy_learners_keep_the_true_last_observation():
 
 
 @pytest.mark.slow
-def test_the_example_learns_and_continues_with_the_same_numbers(tmp_path):
-    """A run that stops after 10,000 of 20,000 steps, and goes on in two workers instead of none."""
+def test_the_example_learns_and_continues_with_the_same_numbers(tmp_path, monkeypatch, capsys):
+    """Ctrl-C between 5,000 and 10,000 of 20,000 steps; it goes on in two workers, not in none."""
     example = load_example("sb3_ppo.py")
-    short = ["--save-every", "10000", "--episodes", "1"]
+    short = ["--save-every", "20000", "--episodes", "1"]
+
+    def interrupted(model, *args, **kwargs):
+        if model.num_timesteps == 5000:
+            signal.raise_signal(signal.SIGINT)
+        return learn(model, *args, **kwargs)
 
     def run(steps, workers, out):
         example.main([*short, "--steps", steps, "--workers", workers, "--out", str(tmp_path / out)])
         return tmp_path / out / "00020000"
 
     whole = run("20000", "0", "whole")
-    run("10000", "0", "parts")
+    learn = PPO.learn
+    with monkeypatch.context() as patch:
+        patch.setattr(PPO, "learn", interrupted)
+        with pytest.raises(SystemExit, match="130"):
+            run("20000", "0", "parts")
+    said = "stopped; 10000 steps are saved; run the same command again to continue\n"
+    assert capsys.readouterr().out.endswith(said)
     parts = run("20000", "2", "parts")
     weights = [PPO.load(folder / "model").policy.state_dict() for folder in (whole, parts)]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])

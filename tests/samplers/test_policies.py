@@ -175,8 +175,9 @@ PolicyCaller("random", 2, 3) -> TypeError: a policy must have get_actions(...) o
 PolicyCaller(Scripted, 2, 3) -> TypeError: a policy must have get_actions(...) or be callable, got
 ask(np.zeros((2, 2, 2))) -> ValueError: ...of shape (2, 3) and more ..., got (2, 2, 2)
 ask([ACTIONS[0], ACTIONS[1][:2]]) -> ValueError: actions must be ...rows of one shape, got list
-ask(None) -> ValueError: ...got ()
+ask(None) -> TypeError: expected actions of ..., got None: is a return missing?
 called(0.0) -> ValueError: expected actions of shape (6,) and more from the policy, got ()
+called(None) -> TypeError: expected actions of ..., got None: is a return missing?
 called(np.zeros((5, 2))) -> ValueError: expected actions of shape (6,) and ..., got (5, 2)
 called([[0], [1, 2]] * 3) -> ValueError: ...an array with rows of one shape, got list
 called((ACTED, None)) -> TypeError: ...tuple (actions, state): ...predict(obs)[0], or ...get_actions
