@@ -143,7 +143,7 @@ class ExecutorVecEnv:
         """Returns the step in SB3's form."""
         dones = terminated | truncated
         self._returns += rewards
-        self._lengths += 1
+        self._lengths += self.vec_env.unwrapped.stepped
         each = self._split_ends(infos, dones) if dones.any() else split_infos(infos, self.num_envs)
         for info, cut in zip(each, (dones & ~terminated).tolist(), strict=True):
             info["TimeLimit.truncated"] = cut

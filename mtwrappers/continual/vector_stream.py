@@ -10,10 +10,10 @@ from gymnasium.vector import VectorEnv
 
 from mtwrappers.continual.phases import PhasedStream
 from mtwrappers.vector.contract import StepResult
-from mtwrappers.wrappers.vector import EpisodeVectorWrapper
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 
-class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
+class VectorTaskStream(PhasedStream, MetaVectorWrapper):
     """A stream of tasks that the environments of a vector environment share.
 
     Each of them is a `TaskStream`, or has one inside its wrappers, with the same phases. By itself,
@@ -99,7 +99,6 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
         if not some and not seeded:  # a step that raised was counted by some of them
             self._inner.set_attr("stream_steps", self.stream_steps)
         result = self._inner.reset(seed=seed, options=options)
-        self._reset_rows(options)
         if seeded:
             self.stream_steps = 0
         return result
@@ -107,9 +106,7 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
     def step_async(self, actions: Any) -> None:
         """Begins a step; a `RuntimeError` if the stream is finished and ``at_end="raise"``."""
         self._require_more()
-        idle = self._executor._buffers.paused
-        if self._due is not None:
-            idle = idle | self._due
+        idle = ~self._executor.next_rows()[0]
         counted = 0 if self.stream_finished else self.num_envs - int(np.count_nonzero(idle))
         self._counted, end = counted, self._ends[self.phase]
         if counted and self.stream_steps + counted >= end:
@@ -120,15 +117,12 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
     def step_wait(self) -> StepResult:
         result = self._inner.step_wait()
         self.stream_steps += self._counted
-        if self._next_step:
-            self._note_ends(result[2] | result[3])
         return result
 
     def get_state(self) -> dict[str, Any]:
         """Returns the position in the stream as JSON types."""
-        return {"stream_steps": self.stream_steps, "due": self._due_rows()}
+        return {"stream_steps": self.stream_steps}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Restores the state that `get_state` returned."""
         self.stream_steps = state["stream_steps"]
-        self._set_due(state["due"])

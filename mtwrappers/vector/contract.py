@@ -131,6 +131,12 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         first_seeds: For copies of an environment: a seed for the first reset of each.
         logs: The logs of environments that another executor has built.
 
+    Attributes:
+        stepped: A mask of the environments that the last `step` stepped, ``(N,)`` bool. The others
+            were paused or restarted, so a wrapper must not count their rewards.
+        restarted: A mask of the environments that the last `step` reset instead, as the mode
+            NEXT_STEP does after the end of an episode, ``(N,)`` bool.
+
     >>> import gymnasium, numpy as np, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, meta_batch_size=2)
     >>> envs.set_tasks([{"goal": (1.0, 0.0)}, {"goal": (0.0, 1.0)}])
@@ -146,6 +152,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     meta_batch_size: int
     envs_per_task: int
     autoreset_mode: AutoresetMode
+    stepped: NDArray[np.bool_]
+    restarted: NDArray[np.bool_]
     closed = True  # until it is built
     spec: Any = PlainSpec()
     _turn: tuple[int] | None = None  # the thread whose call is under way
@@ -195,6 +203,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             self._layout = ObsLayout(observation_space, n)
             self._buffers = blocks.connect(self._layout, self._check_actions.row_shape)
             self._due = np.ones(n, dtype=np.bool_)  # environments to reset before the next step
+            self._nobody = np.zeros(n, dtype=np.bool_)
+            self._nobody.setflags(write=False)  # handed out more than once
+            self.stepped = self.restarted = self._nobody
             if settings.journal:
                 logs = [ReplayLog() for _ in range(n)] if logs is None else logs
                 digests = self._buffers.digests
@@ -311,7 +322,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Pauses some environments: `step` does not step them.
 
         For a paused environment, `step` returns its last observation and info, the reward 0.0, and
-        no end of the episode. A `reset` of the environment ends its pause.
+        no end of the episode. A `reset` of the environment ends its pause. Our vector wrappers and
+        adapters count no step of a paused environment.
 
         Args:
             mask: A mask of the environments to pause, ``(N,)`` bool; all others are resumed.
@@ -393,8 +405,16 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 None if paused else ("step", action)
                 for action, paused in zip(kept, buffers.paused.tolist(), strict=True)
             ]
+        self.stepped, self.restarted = self.next_rows()
         self._due.fill(True)  # until the step has succeeded
         return Command("step", lambda rows: (checked[rows],), entries)
+
+    def next_rows(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Returns what `stepped` and `restarted` will be after a step that begins now."""
+        finished, active = self._buffers.finished, ~self._buffers.paused
+        if self.autoreset_mode is not AutoresetMode.NEXT_STEP:
+            return active, self._nobody
+        return active & ~finished, active & finished
 
     @exclusive
     def step_wait(self, timeout: float | None = None) -> StepResult:

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Space
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
@@ -113,6 +113,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     before any of them is normalized. With one environment per task, results equal those of the
     single form. In SAME_STEP mode, an episode's last observation, ``infos["final_obs"]``, is
     counted and normalized for the task of that episode, and then the first of the next episode.
+    What `step` repeats of a paused environment is not counted.
 
     The task of an episode is its ``infos["task_id"]``, or the index of its task group if infos do
     not have it; a warning names task groups that report the same id.
@@ -167,14 +168,15 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
 
     def step_wait(self) -> StepResult:
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
-        self._take_tasks(infos, self._due)
-        ended = self._note_ends(terminated | truncated)
-        if ended is None or not self._same_step:
-            return self._normalize(obs, slice(None)), rewards, terminated, truncated, infos
+        executor, ended = self._executor, terminated | truncated
+        self._take_tasks(infos, executor.restarted)
+        seen = executor.stepped | executor.restarted
+        if not np.count_nonzero(ended) or self.autoreset_mode is not AutoresetMode.SAME_STEP:
+            return self._normalize(obs, seen), rewards, terminated, truncated, infos
         last, finals = obs.copy(), np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(ended):
             last[i] = infos["final_obs"][i]
-        normalized = self._normalize(last, slice(None))
+        normalized = self._normalize(last, seen)
         for i in np.flatnonzero(ended):
             finals[i] = normalized[i].copy()
         infos["final_obs"] = finals
@@ -182,7 +184,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         normalized[ended] = self._normalize(obs, ended)[ended]
         return normalized, rewards, terminated, truncated, infos
 
-    def _normalize(self, obs: NDArray[Any], counted: Any) -> NDArray[Any]:
+    def _normalize(self, obs: NDArray[Any], counted: NDArray[np.bool_]) -> NDArray[Any]:
         """Normalizes all observations after counting those of the rows ``counted``."""
         leading, out = obs[:, : self._size], obs.copy()
         self._count(leading, counted)

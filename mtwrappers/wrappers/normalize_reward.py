@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from mtwrappers.common.checks import above_zero, check_fraction, positive
 from mtwrappers.state.identity import keep_arguments
@@ -91,10 +91,11 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
 
     The environments of a task share its statistics: each step's returns are all counted once before
     any reward of the step is scaled. With one environment per task, results equal those of the
-    single form. The steps in which NEXT_STEP mode resets an environment are not counted. The task
-    of an episode is its ``infos["task_id"]``, or the index of its task group if infos do not have
-    it; a warning names task groups that report the same id. ``infos["raw_reward"]``, shape ``(N,)``
-    float64, is the unscaled reward; in SAME_STEP mode, ``final_info`` has it too.
+    single form. Steps in which NEXT_STEP mode resets an environment, or in which it is paused, are
+    not counted. The task of an episode is its ``infos["task_id"]``, or the index of its task group
+    if infos do not have it; a warning names task groups that report the same id.
+    ``infos["raw_reward"]``, shape ``(N,)`` float64, is the unscaled reward; in SAME_STEP mode,
+    ``final_info`` has it too.
 
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one.
@@ -143,16 +144,18 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
 
     def step_wait(self) -> StepResult:
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
-        self._take_tasks(infos, self._due)
-        self._returns = self._returns * self._gamma + rewards
-        self._count(self._returns, self._stepped())
+        executor = self._executor
+        self._take_tasks(infos, executor.restarted)
+        returns = self._returns * self._gamma + rewards
+        self._returns = np.where(executor.stepped, returns, self._returns)
+        self._count(self._returns, executor.stepped)
         scaled = rewards / self._each(self._statistics.moments[0].deviation)
         infos["raw_reward"] = rewards
         infos["_raw_reward"] = self._everyone.copy()
-        ended = self._note_ends(terminated | truncated)
-        if ended is not None:
+        ended = terminated | truncated
+        if np.count_nonzero(ended):
             self._returns[ended] = 0.0
-            if self._same_step:
+            if self.autoreset_mode is AutoresetMode.SAME_STEP:
                 final = {"raw_reward": np.where(ended, rewards, 0.0), "_raw_reward": ended.copy()}
                 infos["final_info"] = {**infos["final_info"], **final}
                 self._take_tasks(infos, ended)

@@ -14,7 +14,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import above_zero, check_flag, check_mapping, positive
-from mtwrappers.wrappers.vector import EpisodeVectorWrapper
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 # As in Gymnasium's RunningMeanStd: a prior variance of one, with the weight of 1e-4 samples.
 PRIOR_COUNT = 1e-4
@@ -203,7 +203,7 @@ class PerTaskWrapper(_PerTask, gymnasium.Wrapper[Any, Any, Any, Any]):
         self._default = 0 if self._num_tasks == 1 else None  # the task of an info without one
 
 
-class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
+class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
     """Keeps statistics of each task of a vector environment.
 
     The task of an episode is its ``infos["task_id"]``, or the index of the environment's task group
@@ -223,9 +223,9 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
     def _read(self, name: str) -> Any:
         return self._inner.call(name)[0] if self._envs_have(name) else None
 
-    def _take_tasks(self, infos: dict[str, Any], rows: NDArray[np.bool_] | None) -> None:
+    def _take_tasks(self, infos: dict[str, Any], rows: NDArray[np.bool_]) -> None:
         """Notes the tasks of the episodes that have just begun in ``rows``, ``(N,)`` bool."""
-        if rows is None:
+        if not np.count_nonzero(rows):  # a tenth of the time of any()
             return
         if "stream_finished" in infos:
             known = rows & infos.get("_stream_finished", True)
@@ -281,22 +281,19 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
 
     def _episodes(self) -> dict[str, Any]:
         uncounted = [] if self._uncounted is None else np.flatnonzero(self._uncounted).tolist()
-        return {"tasks": self._tasks.tolist(), "due": self._due_rows(), "uncounted": uncounted}
+        return {"tasks": self._tasks.tolist(), "uncounted": uncounted}
 
     def _set_episodes(self, state: Mapping[str, Any]) -> None:
         self._set_tasks(np.array(state["tasks"]))
-        self._set_due(state["due"])
         self._set_uncounted(np.isin(np.arange(self.num_envs), state["uncounted"]))
 
-    def _count(self, x: NDArray[Any], rows: Any) -> None:
-        """Counts the samples of some environments; ``rows`` is a mask, or a slice for all."""
+    def _count(self, x: NDArray[Any], rows: NDArray[np.bool_]) -> None:
+        """Counts the samples of the environments in ``rows``, a mask ``(N,)``."""
         if not self.update_running_mean:
             return
         if self._uncounted is not None:
-            some = np.zeros(self.num_envs, dtype=np.bool_)
-            some[rows] = True
-            rows = some & ~self._uncounted
-        if self._one_each and isinstance(rows, slice):
+            rows = rows & ~self._uncounted
+        if self._one_each and np.count_nonzero(rows) == len(rows):
             self._statistics.update(self._statistics.moments[0], x)
         else:
             self._statistics.update_some(self._tasks[rows], x[rows])

@@ -12,15 +12,16 @@ from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
 from gymnasium.spaces.utils import flatten_space
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.utils.env_checker import data_equivalence
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import above_zero, check_flag
 from mtwrappers.common.spaces import append_box, as_row, require_floating_box
 from mtwrappers.state.identity import keep_arguments
+from mtwrappers.vector.arguments import split_options
 from mtwrappers.vector.contract import StepResult
-from mtwrappers.wrappers.vector import EpisodeVectorWrapper
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 # Methods that return the task, in the order of preference; otherwise it is ``info["task_id"]``.
 _TASK_READERS = ("get_task_state", "get_task")
@@ -116,11 +117,11 @@ class RL2Observation(
         self._memory.set_state(state)
 
 
-class VectorRL2Observation(EpisodeVectorWrapper):
+class VectorRL2Observation(MetaVectorWrapper):
     """`RL2Observation` for vector environments, in every autoreset mode.
 
-    In each environment a trial begins as in the single form, and also with the first reset after
-    `set_tasks`.
+    In each environment a trial begins as in the single form, whether the ``options`` of a reset ask
+    for a task or its ``env_options``, and also with the first reset after `set_tasks`.
     In SAME_STEP mode, ``infos["final_obs"]`` has the action, the reward and ``done`` of the step
     that ended the episode; the first observation of the next episode has the same values if the
     trial continues, and zeros if not.
@@ -169,10 +170,11 @@ class VectorRL2Observation(EpisodeVectorWrapper):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        rows = self._reset_rows(options)
+        n, rows = self.num_envs, self._reset_rows(options)
         obs, infos = self._inner.reset(seed=seed, options=options)
-        seeds = [seed] * self.num_envs if np.ndim(seed) == 0 else seed
-        new = self._set | _asks_for_a_task(options) | [s is not None for s in seeds]
+        seeds = [seed] * n if np.ndim(seed) == 0 else seed
+        asked = [_asks_for_a_task(one) for one in split_options(options, n)[0]]
+        new = self._set | asked | [s is not None for s in seeds]
         self._begin(infos, rows, new)
         self._set[rows] = False
         return self._memory.append(obs), infos
@@ -184,30 +186,28 @@ class VectorRL2Observation(EpisodeVectorWrapper):
 
     def step_wait(self) -> StepResult:
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
-        began, stepped = self._due, self._stepped()
+        stepped, began = self._executor.stepped, self._executor.restarted
         done = terminated | truncated
-        ended = self._note_ends(done)
-        self._memory.record(stepped, self._encoded[stepped], rewards[stepped], done[stepped])
-        if self._same_step and ended is not None:
-            began = ended
+        rows: Any = stepped if np.count_nonzero(stepped) < len(stepped) else slice(None)  # faster
+        self._memory.record(rows, self._encoded[rows], rewards[rows], done[rows])
+        if np.count_nonzero(done) and self.autoreset_mode is AutoresetMode.SAME_STEP:
+            began = done
             finals = np.full(self.num_envs, None, dtype=object)
-            for i in np.flatnonzero(ended):
+            for i in np.flatnonzero(done):
                 finals[i] = self._memory.append(infos["final_obs"][i], i)
             infos["final_obs"] = finals
-        if began is not None:
+        if np.count_nonzero(began):
             self._begin(infos, began, np.zeros_like(began))
         return self._memory.append(obs), rewards, terminated, truncated, infos
 
     def get_state(self) -> dict[str, Any]:
         """The values to append to the next observations, and the tasks of the trials."""
-        episodes = {"set": self._set.tolist(), "due": self._due_rows()}
-        return {**self._memory.get_state(), **episodes}
+        return {**self._memory.get_state(), "set": self._set.tolist()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Takes what `get_state` returned."""
         self._memory.set_state(state)
         self._set = np.array(state["set"])
-        self._set_due(state["due"])
 
     def _begin(self, infos: dict[str, Any], rows: NDArray[Any], new: NDArray[Any]) -> None:
         """Begins episodes in ``rows``, and new trials where ``new`` or if the task changed."""
@@ -312,4 +312,5 @@ class _Memory:
 def _asks_for_a_task(options: dict[str, Any] | None) -> bool:
     """Whether the options of a reset set or draw a task."""
     options = options or {}
-    return "task_state" in options or bool(options.get("resample_task"))
+    asked = "task_state" in options or "task" in options
+    return asked or bool(options.get("resample_task"))

@@ -1,4 +1,4 @@
-"""Base classes for wrappers of our vector environments."""
+"""The base class for wrappers of our vector environments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class MetaVectorWrapper(_Base):
 
     Gymnasium's own do not forward ``call``, ``get_attr``, ``set_attr``, ``set_tasks``,
     ``step_async``, ``autoreset_mode``, ``meta_batch_size`` and ``envs_per_task``. A subclass
-    overrides `reset` and `step_wait`, and `step_async` only if it changes actions.
+    overrides `reset` and `step_wait`, and `step_async` only if it changes actions. After a step,
+    ``self.unwrapped.stepped`` says which environments took it; see `MetaVectorEnv`.
 
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one.
@@ -104,45 +105,10 @@ class MetaVectorWrapper(_Base):
     def set_attr(self, name: str, values: Any) -> None:
         self._inner.set_attr(name, values)
 
-
-class EpisodeVectorWrapper(MetaVectorWrapper):
-    """Tracks in which environments a step begins an episode, in every autoreset mode."""
-
-    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
-        super().__init__(env)
-        self._same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
-        self._next_step = self.autoreset_mode is AutoresetMode.NEXT_STEP
-        # The environments that the next step resets instead of stepping, shape (N,) bool; None if
-        # there are none, as always in other modes than NEXT_STEP.
-        self._due: NDArray[np.bool_] | None = None
-
     def _reset_rows(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
         """A mask of the environments that a reset with these options resets, shape ``(N,)``."""
         mask = (options or {}).get("reset_mask")
-        rows = np.ones(self.num_envs, np.bool_) if mask is None else np.array(mask, np.bool_)
-        if self._due is not None:
-            self._due = _some(self._due & ~rows)
-        return rows
-
-    def _stepped(self) -> Any:
-        """The environments that take a step now: a mask of shape ``(N,)``, or a slice."""
-        return slice(None) if self._due is None else ~self._due
-
-    def _note_ends(self, ended: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
-        """Records the ends of episodes; returns their mask, ``(N,)``, or ``None`` for none."""
-        some = _some(ended)
-        self._due = some if self._next_step else None
-        return some
-
-    def _due_rows(self) -> list[int]:
-        return [] if self._due is None else np.flatnonzero(self._due).tolist()
-
-    def _set_due(self, rows: list[int]) -> None:
-        self._due = _some(np.isin(np.arange(self.num_envs), rows))
+        return np.ones(self.num_envs, np.bool_) if mask is None else np.array(mask, np.bool_)
 
     def _envs_have(self, name: str) -> bool:
         return all(self._inner.call("has_wrapper_attr", name))
-
-
-def _some(rows: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
-    return rows if np.count_nonzero(rows) else None

@@ -364,3 +364,13 @@ def test_statistics_are_of_the_rewards_that_those_see_who_keep_them(sb3, own):
     assert venv.vec_env is envs
     venv.close()
     assert envs.unwrapped.closed
+
+
+def test_steps_of_paused_environments_do_not_count_in_the_length_of_an_episode(sb3):
+    env = as_sb3_vec_env(MetaIterativeEnvExecutor(counting_makers(2, length=3), 2))
+    env.reset()
+    for t in range(5):
+        env.vec_env.pause(np.array([t in (1, 2), False]))
+        _, _, dones, infos = env.step([0, 0])
+    assert dones.tolist() == [True, False]
+    assert (infos[0]["episode"]["l"], infos[0]["episode"]["r"]) == (3, 6.0)

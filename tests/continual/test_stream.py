@@ -669,6 +669,19 @@ def test_environments_that_rest_do_not_count():
     assert [rows(envs.step([0, 0]))[3:] for _ in range(2)] == [(NONE, [0, 0]), (ALL, [1, 1])]
 
 
+def test_a_reset_that_a_pause_postponed_does_not_count():
+    envs = side_by_side([("b", 9), ("a", 9)], mode=AutoresetMode.NEXT_STEP)
+    envs.reset(seed=0)
+    for _ in range(3):  # whose last one ends both episodes
+        envs.step([0, 0])
+    counts = []
+    for paused in (True, False):
+        envs.unwrapped.pause(np.array([paused, False]))
+        envs.step([0, 0])  # resets the second one; then the first one, and steps the second
+        counts.append(envs.stream_steps)
+    assert counts == [6, 7]
+
+
 def test_a_step_that_was_interrupted_or_refused_counts_for_nobody():
     envs = side_by_side([("a", 4), ("b", 4)])
     envs.reset(seed=0)
@@ -837,7 +850,9 @@ def test_a_checkpoint_in_phase_7_goes_on_as_the_unbroken_run(executor, mode, tmp
     local = executor is MetaIterativeEnvExecutor
     with closing(make()) as envs, closing(make()) as others:
         envs.reset(seed=3)
-        while envs.env.stream_steps < 43 or (envs.env._next_step and envs.env._due is None):
+        while envs.env.stream_steps < 43 or (
+            mode is AutoresetMode.NEXT_STEP and not envs.unwrapped.next_rows()[1].any()
+        ):
             run_steps(envs, [[0, 0]])  # in NEXT_STEP, until one of them is to be reset
         assert envs.env.phase == 7
         save_checkpoint(tmp_path / "stream", envs=envs)

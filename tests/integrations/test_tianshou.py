@@ -6,7 +6,11 @@ import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers import as_tianshou_env
+from mtwrappers import (
+    VectorNormalizeObservationPerTask,
+    VectorNormalizeRewardPerTask,
+    as_tianshou_env,
+)
 from mtwrappers.testing import Ledger, check_transitions
 from tests.integrations.examples import check_learnt, load_example
 from tests.integrations.ledgers import (
@@ -73,6 +77,18 @@ def test_environments_that_are_not_needed_are_paused():
     report = check(collect(env, times=2, n_episode=5))
     assert report.ok
     assert report.truncations.sum() == report.bootstraps.sum() >= 2
+    env.close()
+
+
+def test_only_the_steps_that_it_stores_are_counted():
+    observations = VectorNormalizeObservationPerTask(make_ledgers(autoreset_mode="Disabled"))
+    rewards = VectorNormalizeRewardPerTask(observations)
+    buffer = collect(env := as_tianshou_env(rewards), n_episode=3)
+    stored = [steps_of(i, 0, 1) for i in range(ENVS)]
+    assert [len(part) for part in buffer.buffers] == stored == [5, 2, 3]
+    assert rewards.get_state()["count"] == pytest.approx([n + 1e-4 for n in stored])
+    # With the observations of three resets: at the first, at the end, and of all after it.
+    assert observations.get_state()["count"] == pytest.approx([n + 3.0001 for n in stored])
     env.close()
 
 

@@ -56,6 +56,12 @@ def test_a_seed_or_asking_for_a_task_begins_a_trial_whichever_it_is(reset):
     assert env.reset()[0][2:].tolist() == [0] * 4  # nothing was done since
 
 
+def test_a_task_in_the_options_of_a_reset_begins_a_trial():
+    env, task = RL2Observation(CountingSetTaskEnv()), {"first": 0}
+    tails(env, [1], seed=0)
+    assert env.reset(options={"task": task})[0][2:].tolist() == [0] * 4
+
+
 class IdentifiedEnv(CountingEnv):
     task_id = 0
 
@@ -176,6 +182,7 @@ def test_a_task_that_is_changed_in_place_is_another_though_infos_do_not_tell():
         ({"seed": 1}, [True, True, True]),
         ({"seed": [None, 4, None]}, [False, True, False]),
         ({"options": {"resample_task": True}}, [True, True, True]),
+        ({"options": {"env_options": [None, {"task_state": 0}, {}]}}, [False, True, False]),
         ({"tasks": [{"task": i} for i in range(3)]}, [True, True, True]),
     ],
 )

@@ -6,11 +6,18 @@ from contextlib import closing
 import numpy as np
 import pytest
 from gymnasium.error import AlreadyPendingCallError, ResetNeeded
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 
+from mtwrappers import (
+    MetaIterativeEnvExecutor,
+    VectorNormalizeObservationPerTask,
+    VectorNormalizeRewardPerTask,
+    VectorRL2Observation,
+)
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.fakes import counting_makers, equal
-from tests.vector.fakes import HalfReward, both_executors
+from tests.vector.fakes import HalfReward, all_modes, both_executors
+from tests.wrappers.fakes import makers
 
 
 class InterruptedOnce(MetaVectorWrapper):
@@ -50,6 +57,59 @@ def test_a_step_during_another_is_refused_and_leaves_that_one_under_way(executor
         with pytest.raises(AlreadyPendingCallError, match="call step_wait"):
             envs.step([0, 0])
         assert np.array_equal(envs.step_wait()[1], [0.5, 0.5])
+
+
+# Pauses.
+
+
+def wrapped(executor, length=None, **kwargs):
+    """Three tasks in all wrappers that remember steps, the outermost first."""
+    lengths = {} if length is None else {"length": length}
+    rewards = VectorNormalizeRewardPerTask(executor(makers(**lengths), 3, **kwargs), 3)
+    observations = VectorNormalizeObservationPerTask(rewards, 3)
+    return VectorRL2Observation(observations), observations, rewards
+
+
+def test_a_paused_environment_counts_nowhere():
+    envs, observations, rewards = wrapped(MetaIterativeEnvExecutor, 100)
+    envs.reset(seed=0)
+    for _ in range(5):
+        envs.step([0] * 3)
+    envs.unwrapped.pause(np.array([True, False, False]))
+    for _ in range(20):
+        envs.step([1] * 3)
+    assert rewards.get_state()["count"] == pytest.approx([5.0001, 25.0001, 25.0001])
+    assert observations.get_state()["count"] == pytest.approx([6.0001, 26.0001, 26.0001])
+    assert rewards.get_state()["episodes"]["returns"][0] == pytest.approx(14.80149401)
+    tails = envs.reset()[0][:, 2:]  # the action, the reward and the end
+    assert tails[:, [0, 1, 3]].tolist() == [[1, 0, 1], [0, 1, 1], [0, 1, 1]]
+    assert tails[0, 2] != 0
+
+
+@both_executors
+@all_modes
+@pytest.mark.slow_but("iterative", "NextStep-parallel")
+def test_pauses_change_none_of_the_numbers(executor, mode):
+    def run(turns):
+        """Twelve steps of each environment, which take turns."""
+        envs, observations, rewards = wrapped(executor, autoreset_mode=mode)
+        with closing(envs):
+            envs.reset(seed=0)
+            seen, over = [[], [], []], np.zeros(3, np.bool_)
+            for action in [0, 1, 1] * 4:
+                if mode is AutoresetMode.DISABLED and over.any():
+                    envs.reset(options={"reset_mask": over})
+                for rows in turns:
+                    envs.unwrapped.pause(~np.isin(np.arange(3), rows))
+                    obs, paid, terminated, truncated, _ = envs.step([action] * 3)
+                    over[rows] = (terminated | truncated)[rows]
+                    for i in rows:
+                        seen[i].append((obs[i].tolist(), paid[i], over[i]))
+            return seen, [one.get_state() for one in (observations, rewards)]
+
+    together, inturns = run([[0, 1, 2]]), run([[1], [0, 2]])
+    assert len(together[0][2]) == 12
+    assert equal(together, inturns)
 
 
 class Lookalike(VectorEnv):
