@@ -145,9 +145,11 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return None if self._task is None else dict(self._task)
 
     def sample_tasks(self, n_tasks: int, with_replacement: bool = False) -> list[SetTaskDict]:
-        """Draws tasks class by class, so that each class has the same share.
+        """Draws tasks in rounds, so that each class has the same share.
 
-        Without replacement, tasks of a class repeat only after all of them were drawn.
+        Each round has a task of every class, in a random order. Without replacement, tasks of a
+        class repeat only after all of them were drawn. The seed determines all draws; a round goes
+        on in the next call.
 
         Raises:
             TypeError: If ``with_replacement`` is not a bool.
@@ -292,7 +294,7 @@ def layout_of(task: Any) -> Layout:
 
 
 class ClassByClass:
-    """Draws places in a list of tasks, class by class."""
+    """Draws places in a list of tasks in rounds: one of every class, in a random order."""
 
     def __init__(self, tasks: Sequence[Any]) -> None:
         self._tasks = tasks
@@ -303,13 +305,12 @@ class ClassByClass:
     def seed(self, seed: int | None) -> None:
         """Seeds the order, from entropy if ``seed`` is ``None``."""
         self._rng = task_generator(chosen_seed(seed))
+        self._round = WithoutReplacement()  # of the classes
         self._sweeps = {name: WithoutReplacement() for name in self._by_class}
-        self._next_class = 0
 
     def draw(self, with_replacement: bool) -> int:
-        """Draws a place of the next class."""
-        name = list(self._by_class)[self._next_class]
-        self._next_class = (self._next_class + 1) % len(self._by_class)
+        """Draws a place of the next class of the round."""
+        name = list(self._by_class)[self._round(len(self._by_class), None, self._rng)]
         places = self._by_class[name]
         if with_replacement:
             return places[int(self._rng.integers(len(places)))]
@@ -320,8 +321,8 @@ class ClassByClass:
         return {
             "tasks": plain_task.digest(self._tasks),
             "rng": dict(self._rng.bit_generator.state),
+            "round": self._round.get_state(),
             "sweeps": {name: sweep.get_state() for name, sweep in self._sweeps.items()},
-            "next_class": self._next_class,
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -332,6 +333,6 @@ class ClassByClass:
                 f"expected a state of the tasks {own}, got one of {state.get('tasks')}"
             )
         self._rng.bit_generator.state = state["rng"]
+        self._round.set_state(state["round"])
         for name, sweep in self._sweeps.items():
             sweep.set_state(state["sweeps"][name])
-        self._next_class = state["next_class"]

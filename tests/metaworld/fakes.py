@@ -50,3 +50,9 @@ def bare(name: str, task: Any = None, **kwargs: Any) -> Any:
     env = metaworld.ALL_V3_ENVIRONMENTS[name](**kwargs)
     env.set_task(task or make_benchmark("MT1", env_name=name, num_goals=1).train_tasks[0])
     return env
+
+
+def task_of_each(env):
+    """A task of each class of a `MetaWorldSetTaskEnv`, in the order of the classes."""
+    tasks = env.sample_tasks(len(env.task_names))
+    return sorted(tasks, key=lambda task: env.task_names.index(task["inner"].env_name))

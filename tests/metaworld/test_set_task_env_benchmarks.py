@@ -10,7 +10,7 @@ import pytest
 from mtwrappers import MetaWorldSetTaskEnv
 from mtwrappers.metaworld import make_benchmark, plain_task
 from tests.fakes import equal
-from tests.metaworld.fakes import HIDDEN, ML, ONEHOT, PAIR_ENV, episode
+from tests.metaworld.fakes import HIDDEN, ML, ONEHOT, PAIR_ENV, episode, task_of_each
 
 CLASSES = metaworld.ALL_V3_ENVIRONMENTS
 
@@ -36,7 +36,8 @@ class OwnBenchmark(metaworld.Benchmark):
 def test_a_benchmark_of_ones_own_with_a_class_of_ones_own_works():
     env, other = MetaWorldSetTaskEnv(OwnBenchmark(), "train"), MetaWorldSetTaskEnv()
     tasks = env.sample_tasks(4)
-    assert [task["inner"].env_name for task in tasks] == ["own-reach", "door-open-v3"] * 2
+    for two in (tasks[:2], tasks[2:]):
+        assert {task["inner"].env_name for task in two} == {"own-reach", "door-open-v3"}
     assert {task["benchmark"] for task in tasks} == {"OwnBenchmark"}
     assert max(len(pickle.dumps(task)) for task in tasks) < 4096
     for task in tasks[:2]:
@@ -47,7 +48,7 @@ def test_a_benchmark_of_ones_own_with_a_class_of_ones_own_works():
         assert equal(episode(other), first)
     both = MetaWorldSetTaskEnv(OwnBenchmark())
     assert both.task_names == ("own-reach", "door-open-v3", "push-v3")
-    assert [task["kind"] for task in both.sample_tasks(3)] == ["train", "train", "test"]
+    assert sorted(task["kind"] for task in both.sample_tasks(3)) == ["test", "train", "train"]
     for kind in ("test", None):
         message = f"is for the train tasks of multi-task benchmarks, got OwnBenchmark with {kind=}"
         with pytest.raises(ValueError, match=message):
@@ -126,6 +127,6 @@ def test_a_malformed_task_is_refused_and_the_present_one_stays(benchmark):
     ],
 )
 def test_a_task_of_the_other_kind_or_of_another_benchmark_is_refused(env, source, message):
-    [task] = MetaWorldSetTaskEnv(**source).sample_tasks(1)
+    task = task_of_each(MetaWorldSetTaskEnv(**source))[0]
     with pytest.raises(ValueError, match=re.escape(message)):
         MetaWorldSetTaskEnv(**env).set_task(task)
