@@ -194,7 +194,7 @@ class Tally:
             self._success_at[first] = self._lengths[first]
         self._run = np.where(success, self._run + 1, 0)
         np.maximum(self._longest, self._run, out=self._longest)
-        self._reports |= reported
+        self._require_success(reported, step.counted)
         for observer in self._observers:
             observer.step(step)
         ends = np.flatnonzero(step.finished & step.counted).tolist()
@@ -222,6 +222,18 @@ class Tally:
             self.ended.append((self._first + i, episode))
             for observer in self._observers:
                 observer.end(i, episode)
+
+    def _require_success(self, reported: Flags, counted: Flags) -> None:
+        """Raises an error where a step does not report success, as earlier ones of the episode."""
+        for i in np.flatnonzero(self._reports & ~reported & counted).tolist():
+            planned = self.present(i)
+            raise ValueError(
+                "an episode whose infos report success must report it in every later step: "
+                f"expected {' or '.join(SUCCESS_KEYS)}, got neither in step {self._lengths[i]} of "
+                f"episode {planned.number} from environment {self._first + i}, task "
+                f"{planned.task!r}"
+            )
+        self._reports |= reported
 
     def _success(self, step: Step) -> tuple[Flags, Flags]:
         """Masks of the environments whose step was a success, and of those that report it."""

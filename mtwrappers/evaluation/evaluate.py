@@ -155,9 +155,10 @@ def evaluate(
         EvidenceError: If the evidence does not contain the episodes in ``finished``.
         ValueError: If a number is out of range, a task is unknown, actions have another shape or
             are NaN, a finished episode does not belong to this evaluation, ``success`` in infos is
-            neither a bool nor 0 or 1, a return is not finite, an environment changes its task by
-            itself, recorded actions change their dtype, the name of a task or of the policy is not
-            printable, or something contradicts the protocol.
+            neither a bool nor 0 or 1, or is missing after a step of the episode that has it, a
+            return is not finite, an environment changes its task by itself, recorded actions change
+            their dtype, the name of a task or of the policy is not printable, or something
+            contradicts the protocol.
         RuntimeError: If an episode has not ended after 100,000 steps and there is no
             ``max_episode_steps``.
 

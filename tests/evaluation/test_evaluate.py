@@ -114,15 +114,37 @@ def test_success_that_infos_do_not_tell_is_none_and_has_no_column():
     assert both.overall["mean"]["success_once"].value == 1.0  # of those that report it
 
 
-class TellsOnlySuccess(ScriptedEnv):
+class TellsInSteps(ScriptedEnv):
+    """Succeeds in every step, and tells it in these."""
+
+    def __init__(self, *steps, lengths=(3,)):
+        super().__init__(lengths, key=None, name="a")
+        self.told = steps
+
     def _info(self):
-        return {"success": True} if self.steps == 2 else {}
+        return super()._info() | ({"success": True} if self.steps in self.told else {})
 
 
 def test_an_episode_that_tells_nothing_among_others_that_do_did_not_succeed():
-    makers = [TellsOnlySuccess, partial(TellsOnlySuccess, [1])]
-    found = evaluate(ones, MetaIterativeEnvExecutor(makers, 1, 2), 4).per_task["task 0"]
-    assert (found["success_once"].value, found["success_final"].value) == (0.5, 0.0)
+    makers = [partial(TellsInSteps, 2, 3), partial(TellsInSteps, 2, 3, lengths=[1])]
+    found = evaluate(ones, MetaIterativeEnvExecutor(makers, 1, 2), 4).per_task["a"]
+    assert (found["success_once"].value, found["success_final"].value) == (0.5, 0.5)
+
+
+@all_modes
+@pytest.mark.parametrize(
+    ("told", "missing"),
+    [((1, 2), 3), ((1, 3), 2), ((2,), 3), ((1, 2, 3), None), ((2, 3), None), ((3,), None)],
+)
+def test_success_that_goes_after_it_came_is_an_error_that_names_the_step(told, missing, mode):
+    makers = [partial(TellsInSteps, lengths=[9]), partial(TellsInSteps, *told)]
+    envs = MetaIterativeEnvExecutor(makers, 2, autoreset_mode=mode)
+    if missing is None:
+        assert [one.success_final for one in evaluate(ones, envs, 2).episodes] == [None, True]
+        return
+    message = f"got neither in step {missing} of episode 1 from environment 1, task 'a'"
+    with pytest.raises(ValueError, match=rf"expected success or is_success, {message}"):
+        evaluate(ones, envs, 2)
 
 
 @pytest.mark.parametrize(
