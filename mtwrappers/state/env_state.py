@@ -99,7 +99,7 @@ def get_state(env: Any) -> Layers:
     return [
         (
             name,
-            _identity(layer, chain),
+            _identity(layer, keeps, chain),
             copied(layer.get_state(), copy.deepcopy) if keeps is None else keeps.read(layer, chain),
         )
         for name, layer, keeps in _layers(chain)
@@ -152,8 +152,8 @@ def require_identity(env: Any, state: Layers) -> None:
     expected, found = [name for name, _, _ in layers], [name for name, _, _ in state]
     if found != expected:
         raise ValueError(f"expected the state of {expected}, got one of {found}")
-    for (_, layer, _), (_, identity, _) in zip(layers, state, strict=True):
-        require_same(_identity(layer, chain), identity, type(layer).__name__)
+    for (_, layer, keeps), (_, identity, _) in zip(layers, state, strict=True):
+        require_same(_identity(layer, keeps, chain), identity, type(layer).__name__)
 
 
 def limit(obj: Any, max_steps: int | None) -> dict[str, int]:
@@ -214,12 +214,12 @@ class _Keeps:
             names += _OF_GYMNASIUM.get(base, ())
             if (package := packages.package_of(base)) is not None:
                 names += packages.known_by(package).attributes(base)
-        self._names = tuple(dict.fromkeys(names))
+        self.names = tuple(dict.fromkeys(names))
         self._paths = _PATHS if issubclass(cls, _RECORDERS) else ()
         # Whether all other attributes of plain data belong to the state too.
         self._open = not bottom and cls.__module__.split(".")[0] not in _KNOWN
         # Whether a state has an entry for such a layer.
-        self.listed = bool(self._names) or self._open or not issubclass(cls, WATCHERS)
+        self.listed = bool(self.names) or self._open or not issubclass(cls, WATCHERS)
 
     def read(self, layer: Any, chain: Sequence[Any]) -> dict[str, Any]:
         """The attributes of a layer, packed."""
@@ -268,7 +268,7 @@ class _Keeps:
 
     def _present(self, layer: Any) -> list[str]:
         """The attributes that exist in the installed version of the package."""
-        return [name for name in self._names if hasattr(layer, name)]
+        return [name for name in self.names if hasattr(layer, name)]
 
 
 @functools.lru_cache(maxsize=256)
@@ -305,13 +305,14 @@ def _layers(chain: Sequence[Any]) -> Iterator[tuple[str, Any, _Keeps | None]]:
             yield cls.__name__, layer, keeps
 
 
-def _identity(layer: Any, chain: Sequence[Any]) -> dict[str, Any]:
+def _identity(layer: Any, keeps: _Keeps | None, chain: Sequence[Any]) -> dict[str, Any]:
     """The identity of a layer; a vector environment has its own in its state."""
     bottom = layer is chain[-1]
     if bottom and isinstance(layer, VectorEnv):
         return {}
     known = type(layer).__module__.split(".")[0] in _KNOWN
-    return identity_of(layer, bottom=bottom, known=known)
+    names = () if keeps is None else keeps.names
+    return identity_of(layer, bottom=bottom, known=known, state=names)
 
 
 def _is_constant(name: str, value: Any, chain: Sequence[Any]) -> bool:

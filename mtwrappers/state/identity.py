@@ -22,7 +22,7 @@ import inspect
 import json
 import reprlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from enum import Enum
 from typing import Any
 
@@ -58,13 +58,16 @@ def keep_arguments(obj: Any, arguments: Mapping[str, Any]) -> None:
     vars(obj).setdefault(_ARGUMENTS, {}).update(describe(arguments))
 
 
-def identity_of(layer: Any, *, bottom: bool, known: bool) -> dict[str, Any]:
+def identity_of(
+    layer: Any, *, bottom: bool, known: bool, state: Collection[str] = ()
+) -> dict[str, Any]:
     """The identity of a layer, as JSON values.
 
     Args:
         layer: An environment or a wrapper.
         bottom: Whether it is the environment inside all wrappers.
         known: Whether it belongs to a package whose wrappers have a known state.
+        state: The attributes that are its state, which are no part of its identity.
     """
     if _ARGUMENTS not in vars(layer):
         found: Mapping[str, Any] = {}
@@ -75,7 +78,7 @@ def identity_of(layer: Any, *, bottom: bool, known: bool) -> dict[str, Any]:
         elif bottom:
             found = _of_spec(layer)
         elif known:
-            found = _kept(layer)
+            found = {name: value for name, value in _kept(layer) if name not in state}
         keep_arguments(layer, found)
     identity: dict[str, Any] = vars(layer)[_ARGUMENTS]
     return identity
@@ -140,18 +143,17 @@ def _of_spec(env: Any) -> dict[str, Any]:
     return {name: getattr(env, name) for name in ("observation_space", "action_space")}
 
 
-def _kept(wrapper: Any) -> dict[str, Any]:
+def _kept(wrapper: Any) -> Iterator[tuple[str, Any]]:
     """The arguments of a constructor that its wrapper has as attributes.
 
     Gymnasium's vector wrappers do not record them, but those around a wrapper of single
     environments have it in ``wrapper``.
     """
-    has, found = vars(wrapper), {}
+    has = vars(wrapper)
     for name in ("wrapper", *inspect.signature(type(wrapper).__init__).parameters):
         for attribute in (name, f"_{name}"):
             if attribute in has:
-                found[name] = has[attribute]
-    return found
+                yield name, has[attribute]
 
 
 def _differences(expected: Any, found: Any, where: str) -> Iterator[str]:

@@ -484,7 +484,7 @@ def test_of_mutated_files_with_the_right_checksum_each_is_refused_or_taken(tmp_p
                 objects["rng"].bit_generator.state,
             ]
             assert repr(after) == repr(before)
-    assert 10 < taken < 150
+    assert 5 < taken < 150
 
 
 class Stated:
