@@ -399,9 +399,8 @@ def test_set_task_environments_keep_their_task_and_their_order_of_tasks():
     assert other.get_task() == first.get_task()
     assert other.sample_tasks(20) == first.sample_tasks(20)
     assert equal(other.reset(), first.reset())
-    ml10 = MetaWorldSetTaskEnv("ML10")
-    with pytest.raises(ValueError, match="expected a state of the tasks"):
-        ml10.set_state(first.get_state())
+    with pytest.raises(ValueError, match=r"expected benchmark\.name 'ML10', got 'MT10'"):
+        set_state(MetaWorldSetTaskEnv("ML10"), get_state(first))
 
 
 def test_task_samplers_go_on_with_the_same_tasks():
