@@ -30,7 +30,7 @@ def payload(path: Path) -> Any:
 
 def read(path: Path) -> dict[str, Any]:
     """The plain values of a checkpoint."""
-    return from_bytes(path.read_bytes().split(b"\n", 1)[1], 2**32)
+    return from_bytes(path.read_bytes().split(b"\n", 1)[1])
 
 
 def write(path: Path, states: dict[str, Any]) -> None:

@@ -1,9 +1,7 @@
 """Checkpoints that somebody has crafted: they run nothing, write nowhere, and end."""
 
-import copy
 import functools
 import sys
-import tracemalloc
 from contextlib import closing, suppress
 from functools import partial
 from types import ModuleType
@@ -20,15 +18,13 @@ from mtwrappers import (
     CheckpointError,
     EnvToMTEnv,
     MetaIterativeEnvExecutor,
-    MetaParallelEnvExecutor,
     load_checkpoint,
     save_checkpoint,
 )
 from mtwrappers.metaworld import plain_task
 from mtwrappers.state.env_state import get_state, set_state
-from mtwrappers.wrappers.action_repeat import ActionRepeat
 from tests.crafted import craft, paths, payload, read, replace
-from tests.fakes import CountingEnv, equal
+from tests.fakes import CountingEnv
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Box observation space:UserWarning")
 of_one = partial(MetaIterativeEnvExecutor, meta_batch_size=1, journal=True)
@@ -106,6 +102,19 @@ def chosen():
     return Choose(bare(Sawyer), benchmark().train_tasks[:2])
 
 
+class Optional(gymnasium.Wrapper):
+    """A user's wrapper, which sets the task in the options of a reset."""
+
+    def reset(self, *, seed=None, options=None):
+        if options:
+            self.unwrapped.set_task(options["task"])
+        return self.env.reset(seed=seed)
+
+
+def optional(cls=None):
+    return Optional(bare(Sawyer) if cls is None else cls())
+
+
 def of_list():
     return EnvToMTEnv(bare(Sawyer), benchmark().train_tasks[:2])
 
@@ -121,22 +130,17 @@ def in_state(**change):
     return apply
 
 
-def in_log(*calls, where="calls"):
-    """Adds calls to what was done with the first environment."""
+def in_reset(**options):
+    """Changes the options of the first environment's reset."""
 
     def apply(layers):
-        log = layers[0][2]["logs"][0]
-        log[where] = [*log[where], *calls]
+        layers[0][2]["logs"][0]["reset"][1] = options
 
     return apply
 
 
 def in_state_of_log(**change):
     return lambda layers: in_state(**change)(layers[0][2]["logs"][0]["state"])
-
-
-def call(method, /, *args, **kwargs):
-    return ["call", method, args, kwargs]
 
 
 ROADS = {
@@ -149,33 +153,14 @@ ROADS = {
         partial(of_one, upstream),
         lambda evil: in_state_of_log(tasks=["list", [evil]]),
     ),
-    "attribute": (
-        partial(of_one, upstream),
-        lambda evil: in_log(call("set_wrapper_attr", "tasks", [evil]), call("sample_tasks")),
+    "options of a reset": (partial(of_one, optional), lambda evil: in_reset(task=evil)),
+    "options of a reset, to a part": (
+        partial(of_one, partial(optional, Composed)),
+        lambda evil: in_reset(task=evil),
     ),
-    "attribute by its keyword": (
-        partial(of_one, upstream),
-        lambda evil: in_log(
-            call("set_wrapper_attr", name="tasks", value=[evil]), call("sample_tasks")
-        ),
-    ),
-    "subclass": (
-        partial(of_one, partial(bare, Sawyer)),
-        lambda evil: in_log(call("set_task", evil)),
-    ),
-    "subclass, in the episode": (
-        partial(of_one, partial(bare, Sawyer)),
-        lambda evil: in_log(call("set_task", task=evil), where="entries"),
-    ),
-    "part of a user's environment": (
-        partial(of_one, Composed),
-        lambda evil: in_log(call("set_task", evil)),
-    ),
-    "one of several": (
+    "task state of one of several": (
         partial(of_one, of_list),
-        lambda evil: in_log(
-            call("set_wrapper_attr", "tasks", [evil]), call("set_task_state", 0), where="entries"
-        ),
+        lambda evil: in_reset(task_state=evil),
     ),
     "list of a user's wrapper": (chosen, lambda evil: in_state(tasks=["list", [evil]])),
     "attribute of a user's wrapper": (chosen, lambda evil: in_state(given=evil)),
@@ -202,7 +187,7 @@ def test_nothing_in_a_checkpoint_is_unpickled(road, tmp_path):
         load_checkpoint(tmp_path / "x", env=other)  # as it is, it is taken
         change = crafted(payload(tmp_path / "it ran"))
         craft(tmp_path / "x", lambda states: change(states["env"]))
-        message = r"metaworld\.Task|was set, which"
+        message = r"metaworld\.Task|task state must be"
         with pytest.raises((CheckpointError, TypeError), match=message):
             load_and_reset(tmp_path / "x", other)
     assert not (tmp_path / "it ran").exists()
@@ -279,110 +264,10 @@ def test_no_checkpoint_decides_where_videos_are_written(kind, name, tmp_path, mo
         with closing(make("another")) as other:
             set_state(other, get_state(env))
             assert other.video_folder == str(tmp_path / "another")
-        attribute = call("set_wrapper_attr", name, str(tmp_path / "theirs"))
-        craft(tmp_path / "x", lambda states: in_log(attribute)(states["envs"]))
-        with pytest.raises(CheckpointError, match=f"the attribute '{name}' of environment 0"):
-            load_checkpoint(tmp_path / "x", envs=envs, env=env)
         save_checkpoint(tmp_path / "x", env=env)
         craft(tmp_path / "x", lambda states: states["env"][0][2].update({name: "theirs"}))
         with pytest.raises(CheckpointError, match=r"expected \[|is not plain data"):
             load_checkpoint(tmp_path / "x", env=env)
-
-
-def test_an_attribute_that_no_checkpoint_holds_is_named_when_it_is_saved(tmp_path):
-    with closing(of_one(CountingEnv)) as envs:
-        envs.reset(seed=0)
-        envs.set_attr("stream_steps", 4)
-        save_checkpoint(tmp_path / "x", envs=envs)
-        envs.set_attr("stream_steps", [np.zeros(3)])
-        with pytest.raises(TypeError, match=r"with 'set_wrapper_attr' and array.* holds numbers"):
-            save_checkpoint(tmp_path / "x", envs=envs)
-    with closing(of_one(CountingEnv)) as envs:
-        envs.set_attr("first", 3)
-        with pytest.raises(
-            TypeError, match=r"the attribute 'first' of environment 0 was set.*set_t"
-        ):
-            save_checkpoint(tmp_path / "x", envs=envs)
-
-
-# How long it takes, and how much memory.
-
-
-class Sampled(CountingEnv):
-    """Draws tasks, as many as are asked for."""
-
-    def sample_tasks(self, n=1, seed=None):
-        return [{"first": i} for i in range(n)]
-
-
-def crafted_counting(path, log, make=Sampled):
-    """Loads a checkpoint with this log into an executor, with a limit of 1,000 steps."""
-    with closing(of_one(partial(make, 10**9))) as envs:
-        envs.reset(seed=0)
-        save_checkpoint(path, envs=envs)
-        load_checkpoint(path, max_steps=1, envs=envs)
-        craft(path, lambda states: states["envs"][0][2]["logs"][0].update(log))
-        before = copy.deepcopy(envs.get_state())
-        try:
-            load_checkpoint(path, max_steps=1_000, envs=envs)
-        finally:
-            assert equal(envs.get_state(), before)
-
-
-def repeated(n, length):
-    return ActionRepeat(CountingEnv(length), n)
-
-
-RESET = ["reset", 0, None]
-LARGE = {
-    "tasks": ({"calls": [call("sample_tasks", 10**9)]}, Sampled),
-    "tasks by a keyword": ({"calls": [call("sample_tasks", n=10**9)]}, Sampled),
-    "tasks without an end": ({"calls": [call("sample_tasks", float("inf"))]}, Sampled),
-    "no number of tasks": ({"calls": [call("sample_tasks", float("nan"))]}, Sampled),
-    "steps": ({"entries": [RESET, ["steps", np.zeros(10**7, np.int8)]]}, Sampled),
-    "single steps": ({"entries": [RESET, *[["step", 0]] * 1_001]}, Sampled),
-    "calls": ({"calls": [call("seed", 1)] * 1_001}, Sampled),
-    "repeated steps": (
-        {"entries": [RESET, ["steps", np.zeros(300, np.int64)]]},
-        partial(repeated, 4),
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", LARGE)
-def test_a_small_file_that_takes_long_is_refused_before_it_is_replayed(kind, tmp_path):
-    log, make = LARGE[kind]
-    tracemalloc.start()
-    message = r"it takes [\d,infa]+ steps of environments to replay, but max_steps is 1,000"
-    with pytest.raises(CheckpointError, match=message):
-        crafted_counting(tmp_path / "x", log, make)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 5 * 10**7
-
-
-def test_no_attribute_makes_a_step_long(tmp_path):
-    log = {"calls": [call("set_wrapper_attr", "frame_skip", 10**8)]}
-    with pytest.raises(CheckpointError, match="the attribute 'frame_skip'"):
-        crafted_counting(tmp_path / "x", log)
-
-
-@pytest.mark.parametrize("executor", [MetaIterativeEnvExecutor, MetaParallelEnvExecutor])
-def test_the_steps_of_all_environments_are_counted_together(executor, tmp_path):
-    with closing(executor([partial(CountingEnv, 99)] * 4, 4, journal=True)) as envs:
-        envs.reset(seed=0)
-        for _ in range(9):
-            envs.step(np.zeros(4, np.int64))
-        save_checkpoint(tmp_path / "x", envs=envs)
-        with pytest.raises(CheckpointError, match=r"takes 40 steps .* but max_steps is 39"):
-            load_checkpoint(tmp_path / "x", max_steps=39, envs=envs)
-        load_checkpoint(tmp_path / "x", max_steps=40, envs=envs)
-        state = envs.get_state()
-        with pytest.raises(ValueError, match=r"takes 40 steps .* but max_steps is 39"):
-            envs.set_state(state, max_steps=39)
-        envs.set_state(state, max_steps=None)
-    with pytest.raises(ValueError, match="max_steps must be a positive integer, got 0"):
-        load_checkpoint(tmp_path / "x", max_steps=0)
 
 
 def test_a_random_vector_with_which_a_reset_never_ends_is_refused(tmp_path):

@@ -41,14 +41,14 @@ def add_member(archive: zipfile.ZipFile, name: str, data: bytes, *, compress: bo
 
 
 def read_members(
-    file: BinaryIO, max_bytes: int, *, text: str | None = None, cut_off: bool = False
+    file: BinaryIO, max_bytes: int | None, *, text: str | None = None, cut_off: bool = False
 ) -> Iterator[tuple[str, bytes]]:
     """Reads the names of a zip file's members, and the bytes of each.
 
     Args:
         file: The file.
         max_bytes: The memory that all of them may take: the arrays, and 64 bytes for each character
-            of JSON.
+            of JSON; ``None`` if nothing may be compressed.
         text: The name of the member that is JSON; all others are arrays.
         cut_off: Whether to read the complete members of a file without a directory, which a killed
             process leaves.
@@ -71,7 +71,9 @@ def read_members(
                 yield one.filename, member.read(one.file_size + 1)
 
 
-def _whole_members(file: BinaryIO, max_bytes: int, text: str | None) -> Iterator[tuple[str, bytes]]:
+def _whole_members(
+    file: BinaryIO, max_bytes: int | None, text: str | None
+) -> Iterator[tuple[str, bytes]]:
     """The complete members of a file without a directory."""
     found: list[tuple[zipfile.ZipInfo, bytes]] = []
     file.seek(0)
@@ -91,17 +93,19 @@ def _whole_members(file: BinaryIO, max_bytes: int, text: str | None) -> Iterator
             yield one.filename, data
 
 
-def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int, text: str | None) -> None:
+def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int | None, text: str | None) -> None:
     """Checks the names, compression and sizes that a file declares, before it is read."""
     names = Counter(one.filename for one in members)
+    methods = (zipfile.ZIP_STORED,) + ((zipfile.ZIP_DEFLATED,) if max_bytes is not None else ())
     needed = 0
     for one in members:
         if names[one.filename] > 1 or not (one.filename == text or one.filename.endswith(_NPY)):
             raise ValueError(f"{one.filename!r} is not an array, or occurs twice")
-        if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{one.filename!r} is compressed by another method than deflate")
+        if one.compress_type not in methods:
+            said = "by another method than deflate" if zipfile.ZIP_DEFLATED in methods else ""
+            raise ValueError(f"{one.filename!r} is compressed {said}".rstrip())
         needed += one.file_size * (_PER_CHARACTER if one.filename == text else 1)
-    if needed > max_bytes:
+    if max_bytes is not None and needed > max_bytes:
         raise ValueError(
             f"it takes up to {needed:,} bytes of memory, but max_bytes is {max_bytes:,}"
         )

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import stat
-import sys
 import zipfile
 from collections.abc import Mapping
 from typing import Any, BinaryIO
@@ -23,7 +22,6 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import positive
 from mtwrappers.common.errors import full_message
 from mtwrappers.state import arrays as npz
 from mtwrappers.state import env_state as layers
@@ -31,7 +29,7 @@ from mtwrappers.state import packages
 from mtwrappers.state.files import write_atomically
 from mtwrappers.state.plain_data import check_generator, dict_of, set_generator
 
-VERSION = 4
+VERSION = 5
 _MAGIC = b"mtwrappers checkpoint"
 _STATES = "states.json"
 
@@ -67,38 +65,23 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     >>> obs, infos = envs.reset(seed=0)
     >>> mtwrappers.save_checkpoint("run.ckpt", envs=envs, progress=progress)
     """
-    for name in ("max_bytes", "max_steps"):
-        if name in objects:
-            raise TypeError(f"{name} is an argument of load_checkpoint, not a name for an object")
     data = to_bytes({name: _get(name, obj) for name, obj in objects.items()})
     write_atomically(path, b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data)) + data)
 
 
-def load_checkpoint(
-    path: str | os.PathLike[str],
-    *,
-    max_bytes: int = 2**32,
-    max_steps: int = layers.MAX_STEPS,
-    **objects: Any,
-) -> None:
+def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     """Restores the states that `save_checkpoint` wrote; nothing in the file is run.
 
     Args:
         path: The file.
-        max_bytes: The memory that its content may take: its arrays, and 64 bytes for each character
-            of its JSON. This is checked before the content is read.
-        max_steps: The largest number of steps that may be replayed to restore a vector environment
-            in mid-episode; see `MetaVectorEnv.set_state`. This is checked before the first step.
-            Other objects receive it if their ``set_state`` takes an argument ``max_steps``.
         **objects: Objects like the saved ones, under the same names. Vector environments may have
             another number of workers, or another executor. A dict is emptied and filled.
 
     Raises:
-        CheckpointError: If the file is not a checkpoint, has another version, is truncated, damaged
-            or too large, or does not match the names or an object. After this and any other error,
-            all objects are as before.
+        CheckpointError: If the file is not a checkpoint, has another version, is truncated or
+            damaged, or does not match the names or an object. After this and any other error, all
+            objects are as before.
         TypeError: If an object has no state.
-        ValueError: If ``max_bytes`` or ``max_steps`` is not a positive integer.
         OSError: If the file cannot be read.
 
     >>> import gymnasium, mtwrappers
@@ -117,8 +100,7 @@ def load_checkpoint(
     >>> progress
     {'steps': 4}
     """
-    states = _read(path, positive(max_bytes, "max_bytes"))
-    max_steps = positive(max_steps, "max_steps")
+    states = _read(path)
     if set(states) != set(objects):
         raise CheckpointError(
             f"{path}: expected a checkpoint of {sorted(objects)}, got one of {sorted(states)}"
@@ -129,7 +111,7 @@ def load_checkpoint(
         # Vector environments come last, because restoring them replays all steps of their episodes.
         for name in sorted(objects, key=lambda name: isinstance(objects[name], VectorEnv)):
             changed.append(name)
-            _set(objects[name], states[name], max_steps)
+            _set(objects[name], states[name])
     except BaseException as exc:
         lost = _put_back({name: objects[name] for name in reversed(changed)}, before)
         if not isinstance(exc, Exception):
@@ -163,9 +145,9 @@ def _before(name: str, obj: Any) -> Any:
     return state if isinstance(obj, (gymnasium.Env, VectorEnv)) else copy.deepcopy(state)
 
 
-def _set(obj: Any, state: Any, max_steps: int) -> None:
+def _set(obj: Any, state: Any) -> None:
     if isinstance(obj, (gymnasium.Env, VectorEnv)):
-        layers.set_state(obj, state, max_steps)
+        layers.set_state(obj, state)
     elif isinstance(obj, np.random.Generator):
         set_generator(obj, state)
     elif isinstance(obj, np.random.RandomState):
@@ -177,7 +159,7 @@ def _set(obj: Any, state: Any, max_steps: int) -> None:
         obj.clear()
         obj.update(state)
     else:
-        obj.set_state(state, **layers.limit(obj, max_steps))
+        obj.set_state(state)
 
 
 def _put_back(objects: Mapping[str, Any], before: Mapping[str, Any]) -> str:
@@ -186,7 +168,7 @@ def _put_back(objects: Mapping[str, Any], before: Mapping[str, Any]) -> str:
     for name, obj in objects.items():
         try:
             if isinstance(obj, dict) or not _same(_get(name, obj), before[name]):
-                _set(obj, before[name], sys.maxsize)
+                _set(obj, before[name])
         except Exception as exc:
             lost += f"; {name} could not be put back: {full_message(exc)}"
     return lost
@@ -199,18 +181,18 @@ def _same(state: Any, other: Any) -> bool:
         return False  # unknown, because a checkpoint cannot hold it
 
 
-def _read(path: str | os.PathLike[str], max_bytes: int) -> dict[str, Any]:
+def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise CheckpointError(f"{path}: expected a file, got a directory, a pipe or a device")
     with open(path, "rb") as file:
-        data = _checked(file, str(path), max_bytes)
+        data = _checked(file, str(path))
     try:
-        return from_bytes(data, max_bytes)
+        return from_bytes(data)
     except Exception as exc:  # the checksum is right, but this package did not write the file
         raise CheckpointError(f"{path}: its content cannot be read: {exc}") from exc
 
 
-def _checked(file: BinaryIO, path: str, max_bytes: int) -> bytes:
+def _checked(file: BinaryIO, path: str) -> bytes:
     """The bytes after the first line of a file, which is read first."""
     header = file.readline(200)
     begin = re.fullmatch(_MAGIC + rb" (\d{1,9}) (.*)\n", header)
@@ -226,9 +208,8 @@ def _checked(file: BinaryIO, path: str, max_bytes: int) -> bytes:
             f"{path}: expected a checkpoint of version {VERSION}, got version {version}; "
             f"{when} mtwrappers reads it"
         )
-    if (size := os.fstat(file.fileno()).st_size) > max_bytes:
-        raise CheckpointError(f"{path}: it has {size:,} bytes, but max_bytes is {max_bytes:,}")
-    data = file.read(size)
+    size = os.fstat(file.fileno()).st_size - len(header)
+    data = file.read(size) if expected.endswith(b" %d" % size) else b""
     if (found := _fingerprint(data)) != expected:
         raise CheckpointError(
             f"{path}: truncated or damaged, expected checksum and size {expected!r}, got {found!r}"
@@ -247,18 +228,19 @@ def to_bytes(states: Mapping[str, Any]) -> bytes:
     encoded = {name: _encode(state, name, arrays) for name, state in states.items()}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        npz.add_member(archive, _STATES, json.dumps(encoded).encode(), compress=True)
+        npz.add_member(archive, _STATES, json.dumps(encoded).encode(), compress=False)
         for number, array in enumerate(arrays):
             npz.add_member(archive, _member(number), npz.to_npy(array), compress=False)
     return buffer.getvalue()
 
 
-def from_bytes(data: bytes, max_bytes: int) -> dict[str, Any]:
+def from_bytes(data: bytes) -> dict[str, Any]:
     """Decodes the states that `to_bytes` encoded; arrays are new copies.
 
     Untrusted bytes are safe: nothing in them is run, and invalid ones raise an exception early.
+    Nothing in them is compressed, so that what they take follows from their length.
     """
-    members = dict(npz.read_members(io.BytesIO(data), max_bytes, text=_STATES))
+    members = dict(npz.read_members(io.BytesIO(data), None, text=_STATES))
     states = json.loads(members.pop(_STATES, b"").decode("ascii"))
     if not isinstance(states, dict):
         raise ValueError(f"expected the states by name, got {type(states).__name__}")

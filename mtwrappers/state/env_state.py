@@ -20,7 +20,6 @@ file, of which nothing is run.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import inspect
@@ -37,8 +36,6 @@ from gymnasium.wrappers import vector as vector_wrappers
 from mtwrappers.state import packages
 from mtwrappers.state.identity import WATCHERS, identity_of, require_same
 from mtwrappers.state.plain_data import copied, pack, unpack
-
-MAX_STEPS = 300_000  # the default limit of replayed environment steps
 
 # The class of a layer, its identity, and its state.
 Layers = list[tuple[str, dict[str, Any], Any]]
@@ -106,14 +103,12 @@ def get_state(env: Any) -> Layers:
     ]
 
 
-def set_state(env: Any, state: Layers, max_steps: int | None = None) -> None:
+def set_state(env: Any, state: Layers) -> None:
     """Restores the state that `get_state` returned; the next reset continues from it.
 
     Args:
         env: An environment or a vector environment of the same layers.
         state: The result of `get_state`, possibly from a file: nothing in it is run.
-        max_steps: The limit of replayed steps, for a layer whose ``set_state`` takes this argument;
-            ``None`` leaves it out.
 
     Raises:
         TypeError: If a vector environment has no ``set_state`` of its own.
@@ -137,7 +132,7 @@ def set_state(env: Any, state: Layers, max_steps: int | None = None) -> None:
     # The environment at the bottom comes first, because wrappers may read from it.
     for (_, layer, keeps), (_, _, kept) in reversed(list(zip(layers, state, strict=True))):
         if keeps is None:
-            layer.set_state(copied(kept, copy.deepcopy), **limit(layer, max_steps))
+            layer.set_state(copied(kept, copy.deepcopy))
         else:
             keeps.write(layer, kept)
 
@@ -156,13 +151,24 @@ def require_identity(env: Any, state: Layers) -> None:
         require_same(_identity(layer, keeps, chain), identity, type(layer).__name__)
 
 
-def limit(obj: Any, max_steps: int | None) -> dict[str, int]:
-    """The keyword argument ``max_steps``, if it is given and ``obj.set_state`` takes it."""
-    if max_steps is not None:
-        with contextlib.suppress(ValueError):  # a method in C has no signature
-            if "max_steps" in inspect.signature(obj.set_state).parameters:
-                return {"max_steps": max_steps}
-    return {}
+def require_kept(env: Any, name: str) -> None:
+    """Raises `TypeError` if the layer that has a method or attribute has no state for its changes.
+
+    Args:
+        env: An environment, in any wrappers.
+        name: The name of the method or attribute; ``""`` stands for a function of the environment.
+    """
+    chain = _chain(env)
+    layer = next((one for one in chain if name and hasattr(one, name)), chain[-1])
+    cls: Any = type(layer)
+    if hasattr(cls, "get_state") and hasattr(cls, "set_state"):
+        return
+    if not _keeps(cls, layer is chain[-1]).lasts:
+        said = repr(name) if name else "a function"
+        raise TypeError(
+            f"it was called with {said}, and a checkpoint cannot hold what this has changed: give "
+            f"{cls.__name__} the methods get_state() and set_state(state)"
+        )
 
 
 def guard(env: Any) -> None:
@@ -218,6 +224,8 @@ class _Keeps:
         self._paths = _PATHS if issubclass(cls, _RECORDERS) else ()
         # Whether all other attributes of plain data belong to the state too.
         self._open = not bottom and cls.__module__.split(".")[0] not in _KNOWN
+        # Whether anything but the random generator lasts from one episode to the next.
+        self.lasts = self._open or bool({*self.names} - {"np_random"})
         # Whether a state has an entry for such a layer.
         self.listed = bool(self.names) or self._open or not issubclass(cls, WATCHERS)
 

@@ -19,12 +19,12 @@ from gymnasium.vector import AutoresetMode
 
 from mtwrappers.common.checks import construct_env
 from mtwrappers.common.errors import with_place
-from mtwrappers.state.env_state import get_state, guard, set_state
+from mtwrappers.state.env_state import get_state, guard, require_kept, set_state
 from mtwrappers.state.plain_data import copied
 from mtwrappers.vector.buffers import Buffers, Info, InfoColumns, InfoSchema, ObsLayout
 from mtwrappers.vector.calls import find_call
 from mtwrappers.vector.commands import Answer, EachCall, Traits
-from mtwrappers.vector.journal import Budget, ReplayLog, fingerprint, replay, require_same
+from mtwrappers.vector.journal import ReplayLog, fingerprint, replay, require_same
 from mtwrappers.vector.settings import Maker, Settings
 
 # Commands after whose failure environments must be reset.
@@ -165,7 +165,7 @@ class EnvBlock:
     def _built(self) -> _Rows:
         """Builds new environments."""
         rows = _Rows(self._makers(), self.offset)
-        if self.logged:  # their calls may come from a file
+        if self.logged:  # the arguments of their resets may come from a file
             for env in rows.envs:
                 guard(env)
         return rows
@@ -301,22 +301,37 @@ class EnvBlock:
         """The state of each environment between two episodes."""
         return Answer([get_state(env) for env in self.envs])
 
-    def set_states(self, states: Sequence[Any]) -> Answer:
-        """Restores states from `get_states`; a reset is then due."""
+    def set_states(self, logs: Sequence[ReplayLog]) -> Answer:
+        """Restores the states with which logs begin; a reset is then due."""
         i = 0
         try:
-            for i in range(len(self.envs)):
-                set_state(self.envs[i], states[i])
+            for i, env in enumerate(self.envs):
+                set_state(env, logs[i].state)
         except Exception as exc:
             self._fail(exc, i)
-        return Answer(states=dict(enumerate(states)))
+        return Answer(states={i: log.state for i, log in enumerate(logs)})
 
-    def replay(self, logs: Sequence[ReplayLog], max_steps: int | None = None) -> Answer:
+    def require_kept(self, targets: Sequence[Sequence[str]]) -> Answer:
+        """Raises an error if an environment was called, and no state has what this has changed.
+
+        Args:
+            targets: For each environment, the names of methods and attributes that were called.
+        """
+        i = 0
+        try:
+            for i, env in enumerate(self.envs):
+                for name in targets[i]:
+                    require_kept(env, name)
+        except Exception as exc:
+            self._fail(exc, i)
+        return Answer()
+
+    def replay(self, logs: Sequence[ReplayLog]) -> Answer:
         """Brings new environments to the state of others by a replay, and checks the result."""
-        i, rows, budget = 0, self._rows, Budget(max_steps)
+        i, rows = 0, self._rows
         try:
             for i, (env, log) in enumerate(zip(self.envs, logs, strict=True)):
-                at = replay(env, log, budget, self._limit, self.beat)
+                at = replay(env, log, self._limit, self.beat)
                 rows.obs[i], rows.infos[i], rows.elapsed[i], rows.names[i] = at[:4]
                 self.buffers.finished[i], self.buffers.digests[i] = at.finished, at.digest
                 require_same(log, at.digest)
@@ -324,12 +339,12 @@ class EnvBlock:
             self._fail(exc, i)
         return Answer()
 
-    def restore(self, logs: Sequence[ReplayLog], max_steps: int | None) -> Answer:
+    def restore(self, logs: Sequence[ReplayLog]) -> Answer:
         """Builds new environments and replays logs in them; `keep` accepts or drops them."""
         before = self._rows, self.buffers.pack(())
         self._rows = self._built()
         self._spare = before
-        return self.replay(logs, max_steps)
+        return self.replay(logs)
 
     def keep(self, restored: bool) -> Answer:
         """Closes the environments from before `restore`, or the ones that it has built."""

@@ -1,7 +1,7 @@
 """Calls of environments: those known by name, and how calls are recorded and replayed.
 
-All tables of names are in this file, for every package of environments: it lists the methods that a
-file may call, and a parent process needs no modules that only its workers import.
+The tables of names are for every package of environments, so that a parent process needs no modules
+that only its workers import.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import copy
 import functools
 import importlib
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import gymnasium
-import numpy as np
 
 from mtwrappers.common.checks import check_callable
 from mtwrappers.common.errors import NotDeterministicError
@@ -40,35 +39,6 @@ READ_ONLY_CALLS = frozenset(
 _SETTERS = frozenset({"set_task", "set_task_state", "set_wrapper_attr"})
 # Functions of an environment that are called by name, like its methods.
 _NAMED_FUNCTIONS = {"set_statistics_updates": layers.set_statistics_updates}
-# Methods that may be called with any plain values, because only the environment knows what a task
-# is. (Meta-World's accepts only tasks, see `mtwrappers.state.env_state.guard`.)
-_WITH_ANYTHING = frozenset({"set_task", "set_task_state"})
-# Methods that may be called with numbers, texts and lists of these.
-_WITH_SCALARS = frozenset(
-    {
-        "sample_task_state",
-        "reset_task_state",
-        "sample_tasks",
-        "seed",
-        "seed_task",
-        "set_wrapper_attr",
-        "toggle_terminate_on_success",
-        "toggle_sample_tasks_on_reset",
-        "set_statistics_updates",
-    }
-)
-SAVED_CALLS = _WITH_ANYTHING | _WITH_SCALARS
-# The attributes that may be set: switches, and the place in a stream of tasks.
-SAVED_ATTRIBUTES = frozenset(
-    {
-        "sample_tasks_on_reset",
-        "terminate_on_success",
-        "update_running_mean",
-        "keeps_selection",
-        "held_phase",
-        "stream_steps",
-    }
-)
 
 
 def read_only(function: Function) -> Function:
@@ -147,9 +117,7 @@ def call_again(env: gymnasium.Env[Any, Any], call: Entry) -> None:
         NotDeterministicError: If it succeeded before and now raises, or the other way round.
     """
     what, name, args, kwargs = call
-    given = [reprlib.repr(value) for value in args]
-    given += [f"{key}={reprlib.repr(value)}" for key, value in kwargs.items()]
-    said = f"the call {name if isinstance(name, str) else repr(name)}({', '.join(given)})"
+    said = f"the call {describe_call(call)}"
     try:
         do, _ = find_call(env, name, copy.deepcopy(args), copy.deepcopy(kwargs))
         do()
@@ -164,6 +132,27 @@ def call_again(env: gymnasium.Env[Any, Any], call: Entry) -> None:
             raise NotDeterministicError(
                 f"{said} raised, and does not when it is replayed in a new environment"
             )
+
+
+def describe_call(call: Entry) -> str:
+    """A call as it is written in Python, with long arguments shortened."""
+    _, name, args, kwargs = call
+    given = [reprlib.repr(value) for value in args]
+    given += [f"{key}={reprlib.repr(value)}" for key, value in kwargs.items()]
+    return f"{name if isinstance(name, str) else repr(name)}({', '.join(given)})"
+
+
+def target_of(call: Entry) -> str | None:
+    """The name of the method or attribute in a call, ``""`` for a function of an environment.
+
+    It is ``None`` for a function that changes only what has a state.
+    """
+    _, name, args, kwargs = call
+    if name == "set_wrapper_attr":
+        name = args[0] if args else kwargs.get("name")
+    if name in _NAMED_FUNCTIONS:
+        return None
+    return name if isinstance(name, str) else ""
 
 
 def undoes(entry: Entry, before: Any) -> bool:
@@ -187,50 +176,3 @@ def _is_importable(function: Any) -> bool:
     for part in name.split("."):
         found = getattr(found, part, None)
     return found is function
-
-
-def check_call(what: str, given: Sequence[Any], of: str) -> None:
-    """Raises an error for a call that a file must not contain.
-
-    Args:
-        what: The kind of entry.
-        given: The name, arguments and keyword arguments.
-        of: The environment that was called, for messages.
-
-    Raises:
-        TypeError: If it is not a call, or its method or arguments are not allowed.
-    """
-    if what not in ("call", "tried", "cut"):
-        raise TypeError(f"{of}: expected a reset, steps or a call, got {what!r}")
-    name, args, kwargs = given
-    if not isinstance(name, str) or name not in SAVED_CALLS:
-        raise TypeError(
-            f"{of} was called with {name!r}, which a checkpoint cannot hold: it holds calls of "
-            f"{', '.join(sorted(SAVED_CALLS))}; let get_state() return what other calls change"
-        )
-    if not isinstance(args, (list, tuple)) or not isinstance(kwargs, dict):
-        raise TypeError(f"{of}: expected arguments of {name!r}, got {reprlib.repr([args, kwargs])}")
-    if name == "set_wrapper_attr":
-        attribute = args[0] if args else kwargs.get("name")
-        if not isinstance(attribute, str) or attribute not in SAVED_ATTRIBUTES:
-            raise TypeError(
-                f"the attribute {attribute!r} of {of} was set, which a "
-                f"checkpoint cannot hold: it holds {', '.join(sorted(SAVED_ATTRIBUTES))}; let "
-                "a method set_task() of the environment set others"
-            )
-    if name in _WITH_SCALARS:
-        for value in (*args, *kwargs.values()):
-            if not all(map(_is_scalar, value if isinstance(value, (list, tuple)) else [value])):
-                raise TypeError(
-                    f"{of} was called with {name!r} and {reprlib.repr(value)}, which a checkpoint "
-                    "cannot hold: for this call it holds numbers, texts and lists of these"
-                )
-
-
-def _is_scalar(value: Any) -> bool:
-    return value is None or isinstance(value, str) or is_number(value)
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a number of Python's or NumPy's."""
-    return isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from mtwrappers.vector.buffers import Info
 
 # ("reset", seed, options), ("step", action), ("call", name, args, kwargs); "tried" replaces "call"
-# if it raised, and "cut" if Ctrl-C interrupted it.
+# if it raised.
 Entry = tuple[Any, ...]
 
 

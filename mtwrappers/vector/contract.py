@@ -29,7 +29,6 @@ from mtwrappers.common.checks import check_callable, check_index
 from mtwrappers.common.errors import with_place
 from mtwrappers.common.registration import PlainSpec
 from mtwrappers.core.pad_spaces import Padding
-from mtwrappers.state.env_state import MAX_STEPS
 from mtwrappers.state.identity import describe, require_same
 from mtwrappers.vector.arguments import ActionCheck, split_options, spread_seeds
 from mtwrappers.vector.block import EnvBlock
@@ -37,7 +36,7 @@ from mtwrappers.vector.blocks import Blocks, BorrowedBlock
 from mtwrappers.vector.buffers import Info, InfoColumns, InfoSchema, ObsLayout, schema_of
 from mtwrappers.vector.calls import call_entry
 from mtwrappers.vector.commands import Answer, Command, EachCall, Entry
-from mtwrappers.vector.journal import Budget, Journal, ReplayLog
+from mtwrappers.vector.journal import Journal, ReplayLog
 from mtwrappers.vector.settings import (
     MAY_DIFFER,
     Settings,
@@ -48,6 +47,10 @@ from mtwrappers.vector.settings import (
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 # A function for `MetaVectorEnv.map_blocks`, of environments and of their rows among all.
 BlockFunction: TypeAlias = "Callable[[MetaVectorEnv, slice], Any]"
+_NEEDS_JOURNAL = (
+    "the state of an executor in mid-episode needs its journal: pass journal=True, or "
+    "on_worker_failure='recover'"
+)
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -671,16 +674,18 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def get_state(self, *, between_episodes: bool = False) -> dict[str, Any]:
         """The state of the environments, for `save_checkpoint`: plain values and arrays.
 
-        With a journal, it includes the current episodes. Without one, it is what environments keep
-        from one episode to the next, and no episode may be under way.
+        It is what environments keep from one episode to the next, at their last reset, that reset's
+        arguments, and the actions since. If no episode is under way, it is what they keep now.
 
         Args:
-            between_episodes: Whether to leave out the current episodes, with or without a journal;
-                a `reset` is then due after `set_state`.
+            between_episodes: Whether to leave out the current episodes; a `reset` is then due after
+                `set_state`.
 
         Raises:
-            RuntimeError: If episodes are under way and there is no journal.
-            TypeError: If an environment was called with arguments that a file cannot hold.
+            RuntimeError: If episodes are under way, and there is no journal, or an environment was
+                called since its last reset.
+            TypeError: If an environment was called, and has no ``get_state`` that could return what
+                the call has changed.
 
         >>> import gymnasium, numpy as np, mtwrappers
         >>> make = lambda: gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, journal=True)
@@ -692,21 +697,29 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         array([[0.2, 0.2],
                [0.2, 0.2]])
         """
-        state: dict[str, Any] = {"identity": self._identity(), "first_seeds": self._first_seeds}
-        journal, buffers = self._journal, self._buffers
-        if journal is not None and not between_episodes:
-            logs = [log.to_state(f"environment {i}") for i, log in enumerate(journal.logs)]
-            return {**state, "due": self._due.copy(), "logs": logs}
-        if not between_episodes and not (self._due | buffers.finished).all():
-            raise RuntimeError(
-                "the state of an executor in mid-episode needs its journal: pass journal=True, or "
-                "on_worker_failure='recover'"
-            )
-        answers = self._blocks.run(Command("get_states", lambda rows: ()))
-        return {**state, "states": [one for answer in answers for one in answer.result]}
+        due, blocks = self._due.copy(), self._blocks
+        journaled = None if self._journal is None else self._journal.logs
+        logs = journaled or []
+        over = due if journaled is not None else due | self._buffers.finished
+        if between_episodes or over.all():
+            answers = blocks.run(Command("get_states", lambda rows: ()))
+            logs = [ReplayLog(state) for answer in answers for state in answer.result]
+            due.fill(True)
+        elif journaled is None:
+            raise RuntimeError(_NEEDS_JOURNAL)
+        state = {
+            "identity": self._identity(),
+            "first_seeds": self._first_seeds,
+            "due": due,
+            "logs": [log.to_state(f"environment {i}") for i, log in enumerate(logs)],
+        }
+        called = [log.targets() for log in journaled or ()]
+        if any(called):
+            blocks.run(Command("require_kept", lambda rows: (called[rows],)))
+        return state
 
     @exclusive
-    def set_state(self, state: Mapping[str, Any], *, max_steps: int | None = MAX_STEPS) -> None:
+    def set_state(self, state: Mapping[str, Any]) -> None:
         """Restores the state that `get_state` returned.
 
         A state in mid-episode is replayed in new environments. After a state between episodes, a
@@ -715,40 +728,28 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         Args:
             state: A state of this executor, or of another one with the same constructors and
                 settings, on any number of workers.
-            max_steps: The largest number of steps to replay, over all environments. A reset or a
-                call counts as one step, with ten more for each task that ``sample_tasks`` draws.
-                Each worker checks the limit again during the replay, counting the repeats of an
-                `ActionRepeat`. ``None`` sets no limit.
 
         Raises:
             RuntimeError: If the state is in mid-episode and there is no journal.
-            ValueError: If the state is malformed, belongs to other environments, or takes more
-                steps.
-            NotDeterministicError: If a replay does not return the same results. After any error the
-                environments are unchanged.
+            ValueError: If the state is malformed, or belongs to other environments.
+            NotDeterministicError: If a replay does not return the same results. After any error
+                with a state in mid-episode, the environments are unchanged.
         """
         require_same(self._identity(), state.get("identity"), "vector environment")
-        n, blocks = self.num_envs, self._blocks
-        given = state.get("first_seeds")
+        n, blocks, given = self.num_envs, self._blocks, state.get("first_seeds")
         first_seeds: Any = None if given is None else spread_seeds(_check_length(given, n), n)
-        if "states" in state:
-            states = copy.deepcopy(_check_length(state["states"], n))
+        given_logs = _check_length(state.get("logs"), n)
+        logs = [ReplayLog.from_state(log, f"environment {i}") for i, log in enumerate(given_logs)]
+        due = np.array(_check_length(state.get("due"), n), dtype=np.bool_)
+        if not any(log.entries for log in logs):
             self._due[...] = True
-            blocks.run(Command("set_states", lambda rows: (states[rows],), [None] * n))
+            blocks.run(Command("set_states", lambda rows: (logs[rows],), [None] * n))
             self._first_seeds = first_seeds
             return
         if self._journal is None:
-            raise RuntimeError(
-                "the state of an executor in mid-episode needs its journal: pass journal=True, or "
-                "on_worker_failure='recover'"
-            )
-        given_logs, budget = _check_length(state.get("logs"), n), Budget(max_steps)
-        for i, log in enumerate(given_logs):
-            budget.take(ReplayLog.count_steps(log, f"environment {i}"))
-        logs = [ReplayLog.from_state(log, f"environment {i}") for i, log in enumerate(given_logs)]
-        due = np.array(_check_length(state.get("due"), n), dtype=np.bool_)
+            raise RuntimeError(_NEEDS_JOURNAL)
         try:
-            blocks.run(Command("restore", lambda rows: (logs[rows], max_steps)))
+            blocks.run(Command("restore", lambda rows: (logs[rows],)))
         except BaseException:
             if not blocks.lost:
                 blocks.run(Command("keep", lambda rows: (False,)))

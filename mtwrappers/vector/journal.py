@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import marshal
-import math
 import reprlib
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,10 +15,9 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.errors import NotDeterministicError
 from mtwrappers.state import env_state as layers
-from mtwrappers.vector.calls import call_again, check_call, is_number, undoes
+from mtwrappers.vector.calls import call_again, describe_call, target_of, undoes
 from mtwrappers.vector.commands import Answer, Command, Entry
 
-_STEPS_PER_TASK = 10  # drawing a task may take as long as some steps
 _ENTRY_BYTES = 200  # the approximate size of an entry other than a step
 _LOOK = 256  # the number of notes between two checks of the size
 
@@ -43,8 +41,12 @@ class ActionRun:
 class ReplayLog:
     """All data that is needed to bring a new environment to the state of another one.
 
+    Args:
+        state: The state from which it begins.
+
     Attributes:
-        calls: The calls before its last reset, in order.
+        calls: The calls before its last reset, in order. They are never part of a file, but what
+            they have changed may be in no state, and has to be changed again in a new environment.
         state: The state just before that reset (see `mtwrappers.state.env_state`); None before the
             first.
         entries: That reset and everything since: entries, and runs of actions.
@@ -52,9 +54,9 @@ class ReplayLog:
         nbytes: The approximate size of the entries.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, state: Any = None) -> None:
         self.calls: list[Entry] = []
-        self.state: Any = None
+        self.state = state
         self.entries: list[Entry | ActionRun] = []
         self.digest = 0
         self.nbytes = 0
@@ -76,8 +78,12 @@ class ReplayLog:
         self.nbytes += _ENTRY_BYTES
         self._add_call(self.entries, entry)
 
-    def add_steps(self, actions: NDArray[Any]) -> None:
-        """Records steps with these actions, ``(T, ...)``."""
+    def _add_steps(self, actions: NDArray[Any]) -> None:
+        """Records steps with actions from a file, ``(T, ...)``."""
+        if not actions.ndim or (len(actions) and not actions.nbytes):  # no end of steps in no bytes
+            raise TypeError(f"expected an array of actions, got {reprlib.repr(actions)}")
+        if actions.dtype.kind == "f" and np.isnan(actions).any():
+            raise ValueError("expected actions that are numbers, got NaN")
         self._run_of(actions.dtype, actions.shape[1:]).extend(actions)
         self.nbytes += actions.nbytes
 
@@ -109,52 +115,59 @@ class ReplayLog:
                 # A copy, because an environment may keep and change its arguments.
                 yield copy.deepcopy(entry)
 
+    def targets(self) -> list[str]:
+        """The name of each method or attribute in a call, or ``""`` for a function."""
+        made = [*self.calls, *(entry for entry in self.entries if isinstance(entry, tuple))]
+        targets = [target_of(one) for one in made if one[0] not in ("reset", "step")]
+        return [one for one in dict.fromkeys(targets) if one is not None]
+
     def to_state(self, of: str) -> dict[str, Any]:
-        """Returns the log as plain values, for a file.
+        """Returns the log as plain values, for a file, which never holds a call.
 
         Raises:
-            TypeError: If the environment ``of`` was called with arguments that a file cannot hold.
+            RuntimeError: If the environment ``of`` was called since its last reset.
         """
-        entries = [
-            ["steps", entry.array()] if isinstance(entry, ActionRun) else [*copy.deepcopy(entry)]
-            for entry in self.entries
-        ]
-        calls = [[*call] for call in copy.deepcopy(self.calls)]
-        check_saved(calls, entries, of)
-        state, digest = copy.deepcopy(self.state), np.uint64(self.digest)
-        return {"calls": calls, "state": state, "entries": entries, "digest": digest}
-
-    @staticmethod
-    def count_steps(state: Mapping[str, Any], of: str) -> float:
-        """The number of steps that it takes to replay a log from `to_state`.
-
-        Raises:
-            ValueError: If ``state`` is not such a log.
-        """
-        try:
-            return count_steps(state)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
-            raise ValueError(f"expected the log of {of}, got something else: {exc}") from exc
+        reset, actions = None, []
+        for entry in self.entries:
+            if isinstance(entry, ActionRun):
+                actions.append(entry.array())
+            elif entry[0] == "reset":
+                reset = [entry[1], copy.deepcopy(entry[2])]
+            elif entry[0] == "step":
+                actions.append(copy.deepcopy(entry[1]))
+            else:
+                raise RuntimeError(
+                    f"{of} was called since its last reset, with {describe_call(entry)}, and a "
+                    "checkpoint holds no calls: reset first, then save"
+                )
+        return {
+            "state": copy.deepcopy(self.state),
+            "reset": reset,
+            "actions": actions,
+            "digest": np.uint64(self.digest),
+        }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], of: str) -> ReplayLog:
+    def from_state(cls, state: Any, of: str) -> ReplayLog:
         """Reverses `to_state`.
 
         Raises:
-            ValueError: If ``state`` is not from `to_state`.
+            TypeError, ValueError: If ``state`` is not from `to_state`.
         """
         log = cls()
         try:
-            calls, entries = state["calls"], state["entries"]
             log.state, log.digest = copy.deepcopy(state["state"]), int(state["digest"])
-            check_saved(calls, entries, of)
-            log.calls = [tuple(copy.deepcopy(call)) for call in calls]
-            for what, *given in entries:
-                if what == "steps":
-                    log.add_steps(given[0])
+            reset, actions = state["reset"], state["actions"]
+            if reset is None and actions:
+                raise ValueError("expected a reset before actions")
+            if reset is not None:
+                log.add(("reset", *_checked_reset(*reset)))
+            for each in actions:
+                if isinstance(each, np.ndarray):
+                    log._add_steps(each)
                 else:
-                    log.entries.append((what, *copy.deepcopy(given)))
-        except (KeyError, TypeError, ValueError, OverflowError) as exc:
+                    log.add(("step", copy.deepcopy(each)))
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as exc:
             raise ValueError(f"expected the log of {of}, got something else: {exc}") from exc
         return log
 
@@ -200,8 +213,7 @@ class Journal:
         reached = slice(rows.start, rows.start + answer.reached)
         noted = [*entries[reached]]
         if answer.returned < answer.reached and (last := noted[-1]) is not None:
-            raised = answer.failure is not None and isinstance(answer.failure[0], Exception)
-            noted[-1] = ("tried" if raised else "cut", *last[1:])
+            noted[-1] = ("tried", *last[1:])
         self._add(reached, noted, {}, False)
 
     def _add(
@@ -266,7 +278,6 @@ class Replayed(NamedTuple):
 def replay(
     env: gymnasium.Env[Any, Any],
     log: ReplayLog,
-    budget: Budget,
     limit: int,
     beat: Callable[[], object],
 ) -> Replayed:
@@ -275,25 +286,22 @@ def replay(
     Args:
         env: The new environment.
         log: The log of the other one.
-        budget: The limit of steps.
         limit: The number of steps that truncates an episode.
         beat: Called before each entry.
 
     Raises:
-        ValueError: If the budget is exceeded.
+        ValueError: If the log is of an environment with other arguments.
         NotDeterministicError: If a call succeeded before and now raises, or the other way round.
     """
-    at, repeat = Replayed(info={}), _repeats(env)
+    at = Replayed(info={})
     if log.state is not None:
         layers.require_identity(env, log.state)  # before calls, which other environments may refuse
         for call in log.calls:
-            budget.take(cost_of(call[0], call[1:]))
             call_again(env, call)
         layers.set_state(env, log.state)
     for entry in log.steps():
         beat()
         what, *given = entry
-        budget.take(repeat if what == "step" else cost_of(what, given))
         if what == "reset":
             obs, info = env.reset(seed=given[0], options=given[1])
             at = Replayed(obs, info, 0, info.get("task_name"), False, fingerprint(0, obs, info))
@@ -306,15 +314,6 @@ def replay(
         else:
             call_again(env, entry)
     return at
-
-
-def _repeats(env: gymnasium.Env[Any, Any]) -> int:
-    """The number of environment steps per step with `ActionRepeat`."""
-    repeats = 1
-    while isinstance(env, gymnasium.Wrapper):
-        repeats *= vars(env).get("action_repeat", 1)
-        env = env.env
-    return repeats
 
 
 def fingerprint(before: int, *returned: Any) -> int:
@@ -365,90 +364,9 @@ def require_same(log: ReplayLog, digest: int) -> None:
         )
 
 
-def check_saved(calls: Sequence[Any], entries: Sequence[Any], of: str) -> None:
-    """Raises an error if a log contains something that a file must not contain.
-
-    Args:
-        calls: The calls before the last reset.
-        entries: That reset and everything since; see `ReplayLog`.
-        of: The environment, for messages.
-
-    Raises:
-        TypeError, ValueError: If an entry is malformed or not allowed.
-    """
-    for what, *given in calls:
-        if what in ("reset", "step", "steps"):
-            raise ValueError(f"{of}: expected calls before a reset, got {what!r}")
-        check_call(what, given, of)
-    begun = False
-    for place, (what, *given) in enumerate(entries, 1):
-        if what not in ("reset", "step", "steps"):
-            check_call(what, given, of)
-        elif begun == (what == "reset"):
-            expected = "expected one reset and then steps"
-            raise ValueError(f"{of}: {expected}, got {what!r} as entry {place}")
-        elif what == "reset":
-            begun = True
-            _check_reset(given, of)
-        elif what == "steps":
-            _check_actions(given, of)
-
-
-def count_steps(log: Any) -> float:
-    """The number of steps that it takes to replay a log in a file.
-
-    A call counts as one step, with ten more for each task that it draws.
-    """
-    count = 0.0
-    for what, *given in (*log["calls"], *log["entries"]):
-        count += cost_of(what, given[0] if what == "steps" else given)
-    return count
-
-
-def cost_of(what: str, given: Any) -> float:
-    """The number of steps that an entry counts as."""
-    if what == "steps":
-        return len(given)
-    if what in ("reset", "step") or given[0] != "sample_tasks":
-        return 1
-    _, args, kwargs = given
-    numbers = (*args, *(value for name, value in kwargs.items() if name != "seed"))
-    drawn = sum(abs(float(value)) for value in numbers if is_number(value))
-    return 1 + _STEPS_PER_TASK * drawn
-
-
-class Budget:
-    """A limit of replayed environment steps; ``None`` sets no limit."""
-
-    def __init__(self, max_steps: int | None) -> None:
-        self._max = math.inf if max_steps is None else max_steps
-        self._taken = 0.0
-
-    def take(self, steps: float) -> None:
-        """Counts steps before they are taken.
-
-        Raises:
-            ValueError: If the limit is exceeded.
-        """
-        self._taken += steps
-        if not self._taken <= self._max:  # not a number, either
-            raise ValueError(
-                f"it takes {self._taken:,.0f} steps of environments to replay, but max_steps is "
-                f"{self._max:,}"
-            )
-
-
-def _check_reset(given: Sequence[Any], of: str) -> None:
-    seed, options = given
+def _checked_reset(seed: Any, options: Any) -> tuple[Any, Any]:
     if not (seed is None or isinstance(seed, (int, np.integer))):
-        raise TypeError(f"{of}: expected a seed, got {seed!r}")
+        raise TypeError(f"expected a seed, got {seed!r}")
     if not (options is None or isinstance(options, dict)):
-        raise TypeError(f"{of}: expected options of a reset, got {options!r}")
-
-
-def _check_actions(given: Sequence[Any], of: str) -> None:
-    (actions,) = given
-    if not isinstance(actions, np.ndarray) or not actions.ndim:
-        raise TypeError(f"{of}: expected an array of actions, got {reprlib.repr(actions)}")
-    if actions.dtype.kind == "f" and np.isnan(actions).any():
-        raise ValueError(f"{of}: expected actions that are numbers, got NaN")
+        raise TypeError(f"expected options of a reset, got {options!r}")
+    return seed, copy.deepcopy(options)

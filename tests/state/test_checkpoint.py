@@ -155,7 +155,6 @@ def test_what_has_no_state_is_named_and_the_old_file_stays(tmp_path):
             "it": {"x": np.zeros(2, [("a", "<f8")])}
         },
         r"it\['x'\] is <function evaluate": {"it": {"x": mtwrappers.evaluate}},
-        r"max_bytes is an argument of load_checkpoint": {"max_bytes": {}},
     }
     for message, objects in bad.items():
         with pytest.raises(TypeError, match=f"(?s){message}"):
@@ -209,11 +208,11 @@ def test_two_thousand_damaged_files_are_refused(saved, tmp_path):
         (lambda data: data[:-1], "truncated or damaged, expected checksum"),
         (
             lambda data: data.replace(b"checkpoint %d" % VERSION, b"checkpoint 2", 1),
-            "of version 4, got version 2; an earlier mtwrappers reads it",
+            "of version 5, got version 2; an earlier mtwrappers reads it",
         ),
         (
             lambda data: data.replace(b"checkpoint %d" % VERSION, b"checkpoint 99", 1),
-            "expected a checkpoint of version 4, got version 99",
+            "expected a checkpoint of version 5, got version 99",
         ),
     ],
 )
@@ -321,21 +320,15 @@ CRAFTED = {
         ),
         "'0.npy' is not an array, or occurs twice",
     ),
-    "compressed otherwise": (
-        signed(zipped(("states.json", JSON), method=zipfile.ZIP_LZMA)),
-        "compressed by another method than deflate",
-    ),
     "bomb": (
         signed(zipped(("states.json", b" " * 10**8), method=zipfile.ZIP_DEFLATED)),
-        "it takes up to 6,400,000,000 bytes of memory, but max_bytes is 4,294,967,296",
+        "'states.json' is compressed$",
     ),
-    "bomb that lies": (
+    "member that lies": (
         signed(
-            zipped(("0.npy", bytes(10**7)), method=zipfile.ZIP_DEFLATED).replace(
-                (10**7).to_bytes(4, "little"), b"\1\0\0\0"
-            )
+            zipped(("0.npy", bytes(10**5))).replace((10**5).to_bytes(4, "little"), b"\0\0\0\x7f")
         ),
-        "Bad CRC-32",
+        "its content cannot be read",
     ),
 }
 
@@ -368,7 +361,7 @@ def test_what_is_no_file_is_refused_at_once(kind, tmp_path):
     ("begin", "message"),
     [
         (b"GIF89a", "expected a file that begins with"),
-        (b"mtwrappers checkpoint 4 0 0\n", "it has 8,589,934,592 bytes, but max_bytes is 4,29"),
+        (b"mtwrappers checkpoint 5 0 0\n", "truncated or damaged, expected checksum and size"),
     ],
 )
 def test_a_large_foreign_file_is_not_read(begin, message, tmp_path):
@@ -384,21 +377,14 @@ def test_a_large_foreign_file_is_not_read(begin, message, tmp_path):
 
 
 @pytest.mark.slow
-def test_max_bytes_limits_what_the_content_takes(tmp_path):
-    path = tmp_path / "x"
-    save_checkpoint(path, it={"a": np.zeros(1000)})
-    with pytest.raises(CheckpointError, match=r"takes up to 1.,... bytes of memory, but max_bytes"):
-        load_checkpoint(path, max_bytes=9_000, it={})
-    load_checkpoint(path, max_bytes=20_000, it={})
+def test_the_most_memory_for_a_byte_of_json_is_known(tmp_path):
     nested = json.dumps(it([[[]]] * 100_000)).encode()
-    path.write_bytes(saying(nested))
+    (tmp_path / "x").write_bytes(saying(nested))
     tracemalloc.start()
-    load_checkpoint(path, max_bytes=64 * len(nested), it={})
+    load_checkpoint(tmp_path / "x", it={})
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 64 * len(nested)
-    with pytest.raises(ValueError, match="max_bytes must be a positive integer, got 0"):
-        load_checkpoint(path, max_bytes=0, it={})
+    assert peak < 70 * len(nested)
 
 
 @pytest.mark.parametrize(
@@ -449,12 +435,18 @@ def mutated(text, arrays, rng):
     return bytes(text), *map(bytes, arrays)
 
 
+def everything(objects):
+    states = [env_state.get_state(objects[name]) for name in ("env", "envs")]
+    return repr([*states, objects["rng"].bit_generator.state])
+
+
 @pytest.mark.slow
 def test_of_mutated_files_with_the_right_checksum_each_is_refused_or_taken(tmp_path):
     def make():
         env = NormalizeReward(gymnasium.make("mtwrappers/PointGoal-v0"))
         return {
             "env": RecordEpisodeStatistics(NormalizeObservation(env)),
+            "envs": gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, journal=True),
             "rng": np.random.Generator(np.random.MT19937(0)),
             "it": {"a": np.arange(3.0), "b": [1, (2.0, "c"), None, np.array([True])]},
             "baseline": LinearFeatureBaseline(),
@@ -462,28 +454,23 @@ def test_of_mutated_files_with_the_right_checksum_each_is_refused_or_taken(tmp_p
 
     path, objects = tmp_path / "x", make()
     objects["env"].reset(seed=0)
+    objects["envs"].reset(seed=0)
     for _ in range(3):
         objects["env"].step(np.zeros(2, np.float32))
+        objects["envs"].step(np.zeros((2, 2), np.float32))
     objects["baseline"].set_params(np.arange(4.0))
     save_checkpoint(path, **objects)
     text, arrays = contents(path)
     rng, taken = random.Random(0), 0
-    for _ in range(300):
+    for _ in range(500):
         path.write_bytes(saying(*mutated(text, arrays, rng)))
-        before = [
-            env_state.get_state(objects["env"]),
-            objects["rng"].bit_generator.state,
-        ]
+        before = everything(objects)
         try:
             load_checkpoint(path, **objects)
             taken += 1
             objects["rng"].random(2000)
         except CheckpointError:
-            after = [
-                env_state.get_state(objects["env"]),
-                objects["rng"].bit_generator.state,
-            ]
-            assert repr(after) == repr(before)
+            assert everything(objects) == before
     assert 5 < taken < 150
 
 
@@ -559,5 +546,5 @@ def test_environments_that_were_evaluated_are_saved(tmp_path):
         envs.call(read_only(lambda env: env.unwrapped.g))  # which leaves nothing behind
         save_checkpoint(tmp_path / "x", envs=envs)
         envs.call(change)
-        with pytest.raises(TypeError, match=r"environment 0 was called with <function change at"):
+        with pytest.raises(RuntimeError, match=r"with <function change at .*reset first, then s"):
             save_checkpoint(tmp_path / "x", envs=envs)

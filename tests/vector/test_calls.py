@@ -199,10 +199,10 @@ def test_env_options_are_added_to_those_of_all(executor):
         assert envs.get_attr("options") == expected
         each[0]["goal"] = 7
         logs = envs.get_state()["logs"]
-        assert [log["entries"] for log in logs] == [
-            [["reset", 0, {"goal": 1}]],
-            [["reset", None, {"goal": 0}]],
-            [["reset", None, {"goal": 2, "start": 5}]],
+        assert [log["reset"] for log in logs] == [
+            [0, {"goal": 1}],
+            [None, {"goal": 0}],
+            [None, {"goal": 2, "start": 5}],
         ]
 
 

@@ -46,6 +46,13 @@ class DriftEnv(gymnasium.Env):
     def set_task_state(self, slope):
         self.slope = float(slope)
 
+    def get_state(self):
+        return {"rng": self.np_random.bit_generator.state, "goes": [self.start, self.slope]}
+
+    def set_state(self, state):
+        self.np_random.bit_generator.state = state["rng"]
+        self.start, self.slope = state["goes"]
+
 
 small = st.integers(0, 99)
 rows = st.lists(small, min_size=N, max_size=N)
@@ -80,7 +87,11 @@ def test_any_sequence_of_calls_kills_and_moves_is_equal_to_sync_vector_env(mode,
         stack.callback(oracle.close)
         envs = MAKE[first](DriftEnv, N, 1, autoreset_mode=mode)
         over = np.ones(N, bool)
-        reset_due, disabled = True, oracle.metadata["autoreset_mode"].value == "Disabled"
+        called, reset_due, disabled = (
+            False,
+            True,
+            oracle.metadata["autoreset_mode"].value == "Disabled",
+        )
         # Hypothesis finds shorter examples where a run always begins with a seed.
         for what, value in [("reset", 1), *operations]:
             if what == "step" and not reset_due and not (disabled and over.any()):
@@ -88,9 +99,10 @@ def test_any_sequence_of_calls_kills_and_moves_is_equal_to_sync_vector_env(mode,
                 expected = oracle.step(actions)
                 assert equal(envs.step(actions), expected)
                 over = expected[2] | expected[3]
-            elif what == "reset":
+            elif what == "reset" or (what == "move" and called and not reset_due):
+                value = value if what == "reset" else None
                 assert equal(envs.reset(seed=value), oracle.reset(seed=value))
-                reset_due, over = False, np.zeros(N, bool)
+                called, reset_due, over = False, False, np.zeros(N, bool)
             elif what == "mask" and not reset_due:
                 options = {"reset_mask": np.array(value)}
                 assert equal(envs.reset(options=options), oracle.reset(options=options))
@@ -104,6 +116,7 @@ def test_any_sequence_of_calls_kills_and_moves_is_equal_to_sync_vector_env(mode,
                 for i, slope in enumerate(value):
                     envs.call_some([i], "set_task_state", slope)
                 oracle.set_attr("slope", [float(v) for v in value])
+                called = True  # so that it is reset before it can move
             elif what == "kill" and hasattr(envs, "worker_pids"):
                 kill(envs, value % envs.num_workers)
             elif what == "move":

@@ -75,10 +75,9 @@ def test_a_state_is_small_and_holds_its_actions_as_one_array():
         envs.reset(seed=0)
         run_steps(envs, np.zeros((100, 4, 1), np.float32))
         state = envs.get_state()
-    reset, steps = state["logs"][2]["entries"]
-    assert reset == ["reset", 2, None]
-    assert steps[0] == "steps"
-    assert (steps[1].shape, steps[1].dtype) == ((100, 1), np.float32)
+    [actions] = state["logs"][2]["actions"]
+    assert state["logs"][2]["reset"] == [2, None]
+    assert (actions.shape, actions.dtype) == ((100, 1), np.float32)
     assert len(pickle.dumps(state)) < 5000
 
 
