@@ -1,15 +1,11 @@
-"""How often intervals for 95 % cover the truth, simulated: means, differences, trials and runs.
+"""How often intervals for 95% cover the truth, simulated: means, differences, trials and runs.
 
     python -m benchmarks.coverage [--quick] [--part PART]
 
 Every case draws results of policies whose true rates are known, asks for their intervals, and
 counts. The figures go to ``coverage.json`` beside this file, and are the tables of
-``docs/intervals.md``. Seeded, so that they are the same again; all of it takes three minutes on a
+``docs/intervals.md``. Seeded, so that they are the same again; all of it takes a minute or two on a
 core. ``--quick`` draws a twentieth, and keeps nothing.
-
-A mean over tasks should be covered in 94 to 97.5 % of all cases with ten tasks or more. Where a
-rate can hardly fail in so few episodes, intervals cover more: no failure at all is then seen most
-of the time.
 """
 
 from __future__ import annotations
@@ -21,60 +17,41 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import expit, logit, ndtr
+from scipy.special import expit, logit, ndtr, stdtrit
 from scipy.stats import binom
 
 from benchmarks.common import HERE, table
 from mtwrappers.evaluation.statistics import (
+    LEAST_RUNS,
     LEAST_VALUES,
     Estimate,
     Interval,
     Values,
-    bootstrap,
     difference_interval,
-    improvement,
-    interquartile_mean,
+    difference_of_runs,
+    interquartile,
+    interquartile_difference,
     mean_interval,
-    mean_of_runs,
     runs_interval,
-    trimmed_interval,
-    trimmed_mean,
-    trimmed_runs_interval,
-    welch,
+    student,
 )
 
 DATA = HERE / "coverage.json"
-DRAWS = {
-    "means": 10_000,
-    "groups": 10_000,
-    "trimmed": 4_000,
-    "differences": 4_000,
-    "trials": 10_000,
-    "runs": 1_000,
-    "group": 10_000,
-    "method": 4_000,
-    "usual": 4_000,
-}
-RESAMPLES = 1_000  # of runs
 GROUPS = (28, 11, 6, 5)  # the classes of MT50 in each of RLinf's and LeRobot's groups
 Row = dict[str, Any]
 
 
-def mixed(m: int) -> dict[str, Values]:
-    """True rates of ``m`` tasks that are not at one rate."""
+def rates(m: int) -> dict[str, Values]:
+    """True rates of ``m`` tasks: all at one rate, or mixed."""
     i = np.arange(m)
     return {
+        **{f"{p:g}": np.full(m, p) for p in (0.5, 0.8, 0.9, 0.95, 0.98)},
         "0.05 to 0.95": np.linspace(0.05, 0.95, m),
         "0.5 to 1": np.linspace(0.5, 1.0, m),
         "half 0.1, half 0.9": np.where(i % 2, 0.9, 0.1),
         "four fifths 0.9, else 0.1": np.where(i < 0.8 * m, 0.9, 0.1),
         "four fifths 0.98, else 0": np.where(i < 0.8 * m, 0.98, 0.0),
     }
-
-
-def rates(m: int) -> dict[str, Values]:
-    """Of ``m`` tasks: all at one rate, or mixed."""
-    return {**{f"{p:g}": np.full(m, p) for p in (0.5, 0.8, 0.9, 0.95, 0.98)}, **mixed(m)}
 
 
 def episodes(of: Values, n: int, draws: int, rng: Generator) -> list[Values]:
@@ -88,65 +65,82 @@ def even(m: int) -> Values:
 
 
 def counted(found: Interval, truth: float) -> Row:
-    """The share that covers the truth, and the shares that lie below and above it."""
-    _, low, high = found
+    """The share of intervals that cover the truth, and the shares that lie below and above it."""
+    low, high = (end[~np.isnan(end)] for end in found[1:])
     # What is right but for rounding is right.
     below, above = (high < truth - 1e-9).mean(), (low > truth + 1e-9).mean()
     covers = 1 - below - above
     return {"covers": round(float(covers), 4), "below": float(below), "above": float(above)}
 
 
-def part_means(draws: int, rng: Generator) -> list[Row]:
-    """Means over tasks that count the same."""
+def means(
+    sizes: Sequence[int], names: Sequence[str], counts: Sequence[int], draws: int, rng: Generator
+) -> list[Row]:
+    """Means over tasks that count the same, of a single run."""
     return [
         {
             "tasks": m,
-            "episodes": n,
             "rates": name,
-            **counted(mean_interval(episodes(of, n, draws, rng), even(m), 0.95), float(of.mean())),
+            "episodes": n,
+            **counted(mean_interval(episodes(of, n, draws, rng), even(m)), float(of.mean())),
         }
-        for m in (10, 50)
+        for m in sizes
         for name, of in rates(m).items()
-        for n in (3, 10, 50)
+        if name in names
+        for n in counts
     ]
+
+
+def part_single(draws: int, rng: Generator) -> list[Row]:
+    """The rate of a single task."""
+    return means((1,), ("0.5", "0.8", "0.9", "0.95", "0.98"), (3, 10, 50, 200), draws, rng)
+
+
+def part_means(draws: int, rng: Generator) -> list[Row]:
+    """Means over all tasks."""
+    return means((10, 50), [*rates(10)], (3, 10, 50), draws, rng)
+
+
+def part_group(draws: int, rng: Generator) -> list[Row]:
+    """Means over the tasks of one group of MT50."""
+    names = ("0.5", "0.9", "0.98", "0.5 to 1", "half 0.1, half 0.9")
+    return means(sorted(GROUPS), names, (3, 10, 50), draws, rng)
 
 
 def part_groups(draws: int, rng: Generator) -> list[Row]:
     """Means over four groups of MT50."""
     weights = np.repeat([1 / size / len(GROUPS) for size in GROUPS], GROUPS)
     of_each = {f"{p:g}": np.full(50, p) for p in (0.5, 0.8, 0.9, 0.95, 0.98)}
-    of_each["0.95 / 0.77 / 0.5 / 0.6"] = np.repeat([0.95, 0.77, 0.5, 0.6], GROUPS)
-    of_each["0.98 / 0.98 / 0.98 / 0.8"] = np.repeat([0.98, 0.98, 0.98, 0.8], GROUPS)
-    of_each["0.98 / 0.98 / 0.98 / 0.5"] = np.repeat([0.98, 0.98, 0.98, 0.5], GROUPS)
+    for each in ((0.95, 0.77, 0.5, 0.6), (0.98, 0.98, 0.98, 0.8), (0.98, 0.98, 0.98, 0.5)):
+        of_each[" / ".join(f"{p:g}" for p in each)] = np.repeat(each, GROUPS)
     return [
         {
-            "episodes": n,
             "rates": name,
-            **counted(
-                mean_interval(episodes(of, n, draws, rng), weights, 0.95), float(weights @ of)
-            ),
+            "episodes": n,
+            **counted(mean_interval(episodes(of, n, draws, rng), weights), float(weights @ of)),
         }
         for name, of in of_each.items()
         for n in (3, 10, 50)
     ]
 
 
-def part_trimmed(draws: int, rng: Generator) -> list[Row]:
-    """Interquartile means of tasks."""
-    return [
-        {
-            "tasks": m,
-            "episodes": n,
-            "rates": name,
-            **counted(
-                trimmed_interval(episodes(of, n, draws, rng), 0.25, 0.95),
-                float(trimmed_mean(of, 0.25)),
-            ),
-        }
-        for m in (10, 50)
-        for name, of in rates(m).items()
-        for n in (3, 10, 50)
-    ]
+def part_returns(draws: int, rng: Generator) -> list[Row]:
+    """Mean returns, which are no rates, over the episodes of a single run."""
+    shapes: dict[str, Callable[[tuple[int, ...]], Values]] = {
+        "normal": rng.standard_normal,
+        "exponential": lambda size: rng.exponential(size=size) - 1,
+        "0, or 100 in a tenth": lambda size: 100.0 * (rng.random(size) < 0.1) - 10,
+    }
+    rows = []
+    for m in (1, 10):
+        for name, draw in shapes.items():
+            for n in (3, 10, 50):
+                samples = draw((draws, m, n))
+                found = [student(list(own)) for own in samples]
+                ends = np.array([(e.value, e.low, e.high) for e in found], np.float64).T
+                row = counted((ends[0], ends[1], ends[2]), 0.0)
+                rows.append({"tasks": m, "returns": name, "episodes": n, **row})
+    return rows
 
 
 def part_differences(draws: int, rng: Generator) -> list[Row]:
@@ -155,7 +149,7 @@ def part_differences(draws: int, rng: Generator) -> list[Row]:
     for m in (1, 10, 50):
         for first, second in ((0.5, 0.5), (0.5, 0.6), (0.8, 0.9), (0.95, 0.95)):
             for n in (3, 10, 50):
-                row: Row = {"tasks": m, "episodes": n, "rates": f"{first:g} and {second:g}"}
+                row: Row = {"tasks": m, "rates": f"{first:g} and {second:g}", "episodes": n}
                 for label, correlation in (("other goals", 0.0), ("same goals", 0.7)):
                     # How hard a goal is for each of both: normal, and correlated.
                     shared, *own = rng.standard_normal((3, draws, m, n))
@@ -167,8 +161,7 @@ def part_differences(draws: int, rng: Generator) -> list[Row]:
                         [(ndtr(one[:, i]) < p).astype(np.float64) for i in range(m)]
                         for one, p in zip(hard, (first, second), strict=True)
                     ]
-                    paired = [bool(correlation)] * m
-                    found = difference_interval(both[0], both[1], paired, even(m), 0.95)
+                    found = difference_interval(both[0], both[1], [bool(correlation)] * m, even(m))
                     row[label] = counted(found, second - first)["covers"]
                 rows.append(row)
     return rows
@@ -195,81 +188,16 @@ def part_trials(draws: int, rng: Generator) -> list[Row]:
                 ]
                 truth = a / (a + b) if a else 0.5
                 row: Row = {"tasks": m, "goals": name, "trials": n}
-                row["covers"] = counted(mean_interval(samples[0], even(m), 0.95), truth)["covers"]
+                row["covers"] = counted(mean_interval(samples[0], even(m)), truth)["covers"]
                 for label, i in (("other goals", 1), ("same goals", 2)):
-                    found = difference_interval(samples[0], samples[i], [i == 2] * m, even(m), 0.95)
+                    found = difference_interval(samples[0], samples[i], [i == 2] * m, even(m))
                     covers = counted(found, 0.0)["covers"]
                     row[label] = None if m * n < LEAST_VALUES else round(1 - covers, 4)
                 rows.append(row)
     return rows
 
 
-def mean(one: Sequence[Values], other: Sequence[Values]) -> Values:
-    """How much higher the second's mean over tasks is."""
-    total: Values = np.mean([b.mean(-1) - a.mean(-1) for a, b in zip(one, other, strict=True)], 0)
-    return total
-
-
-def trimmed(one: Sequence[Values], other: Sequence[Values]) -> Values:
-    """How much higher the second's interquartile mean is."""
-    return interquartile_mean(other) - interquartile_mean(one)
-
-
-def covers(found: Estimate, truth: float) -> bool:
-    """Whether the interval of an estimate covers the truth; no interval covers everything."""
-    if found.low is None or found.high is None:
-        return True
-    return found.low <= truth + 1e-9 and truth - 1e-9 <= found.high
-
-
-def part_runs(draws: int, rng: Generator) -> list[Row]:
-    """Two equal policies with several training runs on ten tasks.
-
-    Rates scatter by 0.07 from run to run, the same for all tasks, and by 0.1 from task to task.
-    With a network for each task there is the second scatter alone.
-    """
-    m, rows = 10, []
-    for unit, shared in (("runs", 0.07), ("runs of each task", 0.0)):
-        whole = unit == "runs"
-        for n in (2, 3, 5, 10):
-            hits = []
-            for _ in range(draws):
-                scatter = shared * rng.standard_normal((2, 1, n))
-                rates = 0.6 + scatter + 0.1 * rng.standard_normal((2, m, n))
-                first, second = (list(own) for own in rates.clip(0, 1))
-                settings = rng, 0.95, RESAMPLES, whole, 2
-                of_means = bootstrap(mean, first, second, *settings)
-                if whole:
-                    means = [even(m) @ np.array(own) for own in (first, second)]
-                    of_means = welch(means[0], means[1], 0.95)
-                hits.append(
-                    (
-                        covers(welch(first[0], second[0], 0.95), 0.0),
-                        covers(of_means, 0.0),
-                        covers(bootstrap(trimmed, first, second, *settings), 0.0),
-                        covers(bootstrap(improvement, first, second, *settings), 0.5),
-                    )
-                )
-            labels = ("a task", "mean", "interquartile mean", "chance to be better")
-            shares = np.mean(hits, axis=0).round(3).tolist()
-            rows.append({"unit": unit, "runs": n, **dict(zip(labels, shares, strict=True))})
-    return rows
-
-
-def part_group(draws: int, rng: Generator) -> list[Row]:
-    """The mean of one group of MT50, of a single run."""
-    return [
-        {
-            "tasks": m,
-            "episodes": n,
-            "rates": name,
-            **counted(mean_interval(episodes(of, n, draws, rng), even(m), 0.95), float(of.mean())),
-        }
-        for m in sorted(GROUPS)
-        for name, of in rates(m).items()
-        if name in ("0.5", "0.9", "0.98", "0.5 to 1", "half 0.1, half 0.9")
-        for n in (3, 10, 50)
-    ]
+# Runs.
 
 
 def methods(m: int) -> dict[str, tuple[Values, float]]:
@@ -284,33 +212,28 @@ def methods(m: int) -> dict[str, tuple[Values, float]]:
     }
 
 
-def measured(of: Values, fails: float, spread: float, n: int) -> Values:
-    """How likely a run has ``0, ..., n`` successes of ``n`` at each task, ``(M, n + 1)``."""
-    nodes, shares = np.polynomial.hermite_e.hermegauss(80)
-    scattered = expit(logit(of)[:, None] + spread * nodes)
-    found = (shares / shares.sum()) @ binom.pmf(np.arange(n + 1), n, scattered[..., None])
-    found *= 1 - fails
-    found[:, 0] += fails
-    result: Values = found
-    return result
-
-
-def truths(of: Values, fails: float, shared: float, n: int) -> tuple[Values, float]:
+def truths(of: Values, fails: float, n: int) -> tuple[Values, float]:
     """The mean of each task over infinitely many runs, and the interquartile mean of all."""
-    pmf = measured(of, fails, float(np.hypot(shared, 0.5)), n)
-    values = np.arange(n + 1) / n
-    below = np.cumsum(pmf.mean(axis=0))
+    nodes, shares = np.polynomial.hermite_e.hermegauss(80)
+    scattered = expit(logit(of)[:, None] + np.hypot(0.4, 0.5) * nodes)
+    # How likely a run has 0, ..., n successes of n at each task.
+    pmf = (shares / shares.sum()) @ binom.pmf(np.arange(n + 1), n, scattered[..., None])
+    pmf *= 1 - fails
+    pmf[:, 0] += fails
+    values, below = np.arange(n + 1) / n, np.cumsum(pmf.mean(axis=0))
     return pmf @ values, 2 * float(np.diff(below.clip(0.25, 0.75), prepend=0.25) @ values)
 
 
-def runs_of(
-    of: Values, fails: float, shared: float, n: int, runs: int, draws: int, rng: Generator
-) -> list[Values]:
-    """The rates of a method's runs with ``n`` episodes, ``(draws, runs)`` of each task."""
+def runs_of(of: Values, fails: float, n: int, runs: int, draws: int, rng: Generator) -> Values:
+    """The rates of a method's runs with ``n`` episodes of each task, ``(draws, M, runs)``.
+
+    The logits of a run's rates scatter by 0.4 together, as one network has learnt all tasks, and by
+    0.5 at each task.
+    """
     at = logit(of)[:, None] + 0.5 * rng.standard_normal((draws, len(of), runs))
-    found = expit(at + shared * rng.standard_normal((draws, 1, runs)))
+    found = expit(at + 0.4 * rng.standard_normal((draws, 1, runs)))
     found[rng.random(found.shape) < fails] = 0.0
-    return list(rng.binomial(n, found).transpose(1, 0, 2) / n)
+    return rng.binomial(n, found) / n
 
 
 def share(intervals: Sequence[tuple[Interval, float]]) -> float:
@@ -321,88 +244,112 @@ def share(intervals: Sequence[tuple[Interval, float]]) -> float:
     return round(float(inside[~np.isnan(ends[:, 0])].mean()), 3)
 
 
-def part_method(draws: int, rng: Generator) -> list[Row]:
-    """A method with several training runs.
+def share_of(found: Sequence[Estimate], truth: float) -> float:
+    """The same of estimates."""
+    value, low, high = np.array([(e.value, e.low, e.high) for e in found], np.float64).T
+    return share([((value, low, high), truth)])
 
-    The logits of a run's rates scatter by 0.4 together, as one network has learnt all tasks, and by
-    0.5 at each task. With a network for each task there is the second scatter alone. The truth is
-    that of infinitely many such runs, each evaluated on as many episodes.
+
+def part_method(draws: int, rng: Generator) -> list[Row]:
+    """A method with several training runs; see `runs_of`.
+
+    The truth is that of infinitely many such runs, each evaluated on as many episodes.
     """
     rows: list[Row] = []
-    for unit, shared in (("runs", 0.4), ("runs of each task", 0.0)):
-        whole, few = unit == "runs", 5
-        for m, n_episodes in ((10, 50), (50, 10)):
-            for name, (of, fails) in methods(m).items():
-                each, middle = truths(of, fails, shared, n_episodes)
-                for n in (2, 3, 5, 10):
-                    samples = runs_of(of, fails, shared, n_episodes, n, draws, rng)
-                    tasks = [runs_interval([own], np.ones(1), 0.95, whole) for own in samples]
-                    some = runs_interval(samples[:few], even(few), 0.95, whole)
-                    mean = runs_interval(samples, even(m), 0.95, whole)
-                    trimmed = trimmed_runs_interval(samples, 0.95, whole)
-                    rows.append(
-                        {
-                            "unit": unit,
-                            "tasks": m,
-                            "rates": name,
-                            "runs": n,
-                            "a task": share([*zip(tasks, each, strict=True)]),
-                            "five tasks": share([(some, float(each[:few].mean()))]),
-                            "mean": share([(mean, float(each.mean()))]),
-                            "interquartile mean": share([(trimmed, middle)]),
-                        }
-                    )
+    for m, n_episodes in ((10, 50), (50, 10)):
+        for name, (of, fails) in methods(m).items():
+            each, middle = truths(of, fails, n_episodes)
+            for n in (2, 3, 5, 10):
+                samples = runs_of(of, fails, n_episodes, n, draws, rng)
+                tasks = [(runs_interval(samples[:, i]), each[i]) for i in range(m)]
+                some = [(runs_interval(samples[:, :5].mean(axis=1)), float(each[:5].mean()))]
+                mean = [(runs_interval(samples.mean(axis=1)), float(each.mean()))]
+                rate, numbers = interquartile(samples)
+                trimmed = [(runs_interval(numbers, rate), middle)]
+                rows.append(
+                    {
+                        "tasks": m,
+                        "rates": name,
+                        "runs": n,
+                        "a task": share(tasks),
+                        "five tasks": share(some),
+                        "mean": share(mean),
+                        "interquartile mean": None if n < LEAST_RUNS else share(trimmed),
+                    }
+                )
+    return rows
+
+
+def part_runs(draws: int, rng: Generator) -> list[Row]:
+    """Two equal methods with several training runs on ten tasks; see `runs_of`."""
+    rows: list[Row] = []
+    for name in ("0.6", "0.97", "0.5 to 0.99"):
+        of, fails = methods(10)[name]
+        for n in (2, 3, 5, 10):
+            first, second = (runs_of(of, fails, 50, n, draws, rng) for _ in range(2))
+            pairs = [*zip(first, second, strict=True)]
+            row: Row = {"rates": name, "runs": n}
+            row["a task"] = share_of([difference_of_runs(a[0], b[0]) for a, b in pairs], 0.0)
+            means = [difference_of_runs(a.mean(axis=0), b.mean(axis=0)) for a, b in pairs]
+            row["mean"] = share_of(means, 0.0)
+            middles = [interquartile_difference(a, b) for a, b in pairs] if n >= LEAST_RUNS else []
+            row["interquartile mean"] = share_of(middles, 0.0) if middles else None
+            rows.append(row)
     return rows
 
 
 def part_usual(draws: int, rng: Generator) -> list[Row]:
-    """The same by the usual intervals: Student's, and the bootstrap of whole runs, of ten tasks."""
+    """A method by the usual intervals: Student's, and the bootstrap of whole runs."""
 
-    def student(values: Values) -> Interval:
-        found = [mean_of_runs(own, 0.95) for own in values]
-        ends = ((one.value, one.low, one.high) for one in found)
-        value, low, high = np.array([*ends], np.float64).T
-        return value, low, high
+    def of_students(numbers: Values, truth: float) -> float:
+        return share_of([student([own]) for own in numbers], truth)
 
-    def resampled(samples: Sequence[Values]) -> Interval:
-        found = []
-        for i in range(draws // 10):
-            own = [values[i] for values in samples]
-            settings = rng, 0.95, RESAMPLES, True, 2
-            found.append(bootstrap(lambda one, _: interquartile_mean(one), own, own, *settings))
-        value, low, high = np.array([(e.value, e.low, e.high) for e in found], np.float64).T
-        return value, low, high
+    def bootstrap(runs: Values) -> Interval:
+        """Percentiles of resampled runs, expanded (Hesterberg 2015, arXiv:1411.5279)."""
+        n = runs.shape[-1]
+        tail = float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.025)))
+        drawn = [
+            interquartile(own[:, rng.integers(n, size=(1000, n))].swapaxes(0, 1))[0] for own in runs
+        ]
+        low, high = np.quantile(drawn, (tail, 1 - tail), axis=1)
+        return interquartile(runs)[0], low, high
 
     rows: list[Row] = []
     for name in ("0.6", "0.97"):
         of, fails = methods(10)[name]
-        each, middle = truths(of, fails, 0.4, 50)
+        each, middle = truths(of, fails, 50)
         for n in (3, 5, 10):
-            samples = runs_of(of, fails, 0.4, 50, n, draws, rng)
-            tasks = [(student(own), truth) for own, truth in zip(samples, each, strict=True)]
+            samples = runs_of(of, fails, 50, n, draws, rng)
+            found = bootstrap(samples[: draws // 4])
             rows.append(
                 {
                     "rates": name,
                     "runs": n,
-                    "a task": share(tasks),
-                    "mean": share([(student(np.mean(samples, axis=0)), float(each.mean()))]),
-                    "interquartile mean": share([(resampled(samples), middle)]),
+                    "a task": of_students(samples[:, 0], each[0]),
+                    "mean": of_students(samples.mean(axis=1), float(each.mean())),
+                    "interquartile mean": share([(found, middle)]),
                 }
             )
     return rows
 
 
-PARTS: dict[str, Callable[[int, Generator], list[Row]]] = {
-    "means": part_means,
-    "groups": part_groups,
-    "trimmed": part_trimmed,
-    "differences": part_differences,
-    "trials": part_trials,
-    "runs": part_runs,
-    "group": part_group,
-    "method": part_method,
-    "usual": part_usual,
+PARTS: dict[str, tuple[Callable[[int, Generator], list[Row]], int]] = {
+    "single": (part_single, 10_000),
+    "means": (part_means, 10_000),
+    "groups": (part_groups, 10_000),
+    "group": (part_group, 10_000),
+    "returns": (part_returns, 4_000),
+    "differences": (part_differences, 4_000),
+    "trials": (part_trials, 10_000),
+    "runs": (part_runs, 4_000),
+    "method": (part_method, 4_000),
+    "usual": (part_usual, 4_000),
 }
+
+
+def drawn(name: str, draws: int) -> list[Row]:
+    """The rows of a part; each has a stream of its own, so that none depends on the others."""
+    return PARTS[name][0](draws, np.random.default_rng([0, [*PARTS].index(name)]))
 
 
 def misses(row: Row) -> str:
@@ -423,47 +370,28 @@ def stars(row: Row) -> str:
     return f"{row['covers']:.3f} ({' / '.join(shares)})"
 
 
-def wide(rows: Sequence[Row], over: str, cell: Callable[[Row], str]) -> str:
-    """A table with a column for each number of episodes, or of trials."""
-    lines: dict[tuple[Any, ...], dict[str, str]] = {}
-    for row in rows:
-        labels: dict[str, str] = {
-            name: str(row[name]) for name in ("tasks", "rates", "goals") if name in row
-        }
-        line = lines.setdefault(tuple(labels.values()), labels)
-        line[f"{row[over]} {over}"] = cell(row)
-    return table([*lines.values()])
+def over_runs(row: Row) -> str:
+    """The shares of each column, in per cent."""
+    names = ("a task", "five tasks", "mean", "interquartile mean")
+    shares = (row[name] for name in names if name in row)
+    return " ".join("-" if one is None else f"{100 * one:.0f}" for one in shares)
 
 
-def over_runs(rows: Sequence[Row]) -> str:
-    """A table with the shares of a task, of five, of the mean and of the interquartile mean."""
-    lines: dict[tuple[Any, ...], dict[str, str]] = {}
-    for row in rows:
-        labels = {name: str(row[name]) for name in ("unit", "tasks", "rates")}
-        cells = (row[name] for name in ("a task", "five tasks", "mean", "interquartile mean"))
-        line = lines.setdefault(tuple(labels.values()), labels)
-        line[f"{row['runs']} runs"] = " ".join(f"{100 * share:.0f}" for share in cells)
-    return table([*lines.values()])
+CELLS = {"differences": both, "trials": stars, "method": over_runs, "runs": over_runs}
+CELLS["usual"] = over_runs
 
 
 def shown(data: Mapping[str, Sequence[Row]]) -> dict[str, str]:
-    """The tables of all parts, by their names."""
-    cells = {"differences": both, "trials": stars}
-    tables = {
-        name: wide(
-            data[name], "trials" if name == "trials" else "episodes", cells.get(name, misses)
-        )
-        for name in data
-        if name not in ("runs", "method", "usual")
-    }
-    for name in (name for name in ("runs", "usual") if name in data):
-        shares = [
-            {k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()}
-            for row in data[name]
-        ]
-        tables[name] = table([*shares])
-    if "method" in data:
-        tables["method"] = over_runs(data["method"])
+    """The tables of all parts, by their names: a column per number of episodes, trials or runs."""
+    tables = {}
+    for name, rows in data.items():
+        lines: dict[tuple[Any, ...], dict[str, str]] = {}
+        for row in rows:
+            [over] = [unit for unit in ("episodes", "trials", "runs") if unit in row]
+            labels = {k: str(row[k]) for k in ("tasks", "rates", "goals", "returns") if k in row}
+            line = lines.setdefault(tuple(labels.values()), labels)
+            line[f"{row[over]} {over}"] = CELLS.get(name, misses)(row)
+        tables[name] = table([*lines.values()])
     return tables
 
 
@@ -472,13 +400,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a twentieth of the draws")
     parser.add_argument("--part", choices=list(PARTS), help="only this one; all by default")
     args = parser.parse_args()
-    data: dict[str, Any] = json.loads(DATA.read_text()) if DATA.exists() else {}
-    for i, (name, part) in enumerate(PARTS.items()):
+    kept: dict[str, Any] = json.loads(DATA.read_text()) if DATA.exists() else {}
+    data = {name: kept[name] for name in PARTS if name in kept}
+    for name, (_, draws) in PARTS.items():
         if args.part in (None, name):
-            # A stream each, so that no part depends on which are run.
-            data[name] = part(
-                DRAWS[name] // (20 if args.quick else 1), np.random.default_rng([0, i])
-            )
+            data[name] = drawn(name, draws // (20 if args.quick else 1))
     for name, text in shown(data).items():
         print(f"{name}\n\n{text}\n")
     if not args.quick:

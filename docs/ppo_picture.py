@@ -36,7 +36,7 @@ CAPTION = (
 def main(path: Path) -> None:
     """Draws both."""
     ppo = {
-        steps: rate_of_runs([np.array(runs) / 500], np.ones(1), 0.95, whole=True)
+        steps: rate_of_runs(np.array(runs) / 500)
         for steps, runs in PPO.items()
     }
     sac = {

@@ -65,7 +65,7 @@ def meta_rl(path: Path) -> None:
 
     def line(label: str, counts: dict[int, tuple[int, ...]], episodes: int, kind: Kind) -> Line:
         points = {
-            steps: rate_of_runs([np.array(runs) / episodes], np.ones(1), 0.95, whole=True)
+            steps: rate_of_runs(np.array(runs) / episodes)
             for steps, runs in counts.items()
         }
         return Line(label, points, kind)

@@ -354,7 +354,6 @@ def _compare(
     no_tasks: bool = False,
     plot: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     curve: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-    runs: Literal["all-tasks", "per-task"] = "all-tasks",
     force: bool = False,
 ) -> int:
     """Print and compare the scores of methods over training runs.
@@ -369,14 +368,11 @@ def _compare(
         no_tasks: Print and draw only the means over all tasks and over groups of tasks.
         plot: Also draw the differences.
         curve: Also draw success against --training-steps, and write a CSV file beside the image.
-        runs: Whether a training run is one network for all-tasks (default), or one per-task.
         force: Compare results even if their protocols, settings or goals differ.
     """
     from mtwrappers.cli import compare
 
-    whole = runs == "all-tasks"
-    networks: Literal["all_tasks", "per_task"] = "all_tasks" if whole else "per_task"
-    return compare.run(results, format, not no_tasks, plot, curve, networks, force)
+    return compare.run(results, format, not no_tasks, plot, curve, force)
 
 
 @_command(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mtwrappers.cli.console import UsageError, say, say_table, warn
 from mtwrappers.cli.directory import result_file
 from mtwrappers.evaluation import (
-    Curves,
     IncomparableError,
     Scores,
     VerificationError,
@@ -21,9 +21,9 @@ from mtwrappers.evaluation import (
     scores,
 )
 from mtwrappers.evaluation.result import AnyResult
-from mtwrappers.evaluation.runs import Networks, by_policy
+from mtwrappers.evaluation.runs import by_policy
 from mtwrappers.evaluation.scores import Format
-from mtwrappers.evaluation.statistics import quantile, wilson
+from mtwrappers.evaluation.statistics import wilson
 from mtwrappers.evaluation.verify import read_claim
 
 # An interval with this half-width is too wide to distinguish methods that differ by 0.2.
@@ -38,7 +38,6 @@ def run(
     tasks: bool,
     plot: Path | None,
     curve: Path | None,
-    runs: Networks,
     force: bool,
 ) -> int:
     """Runs the command; returns its exit code."""
@@ -49,88 +48,75 @@ def run(
             f"--plot draws differences between policies, and all results are of {min(policies)}"
         )
     try:
-        scored = scores(policies, runs=runs, force=force)
-        compared = compare(policies, runs=runs, force=force) if differences else []
-        drawn = None if curve is None else curves(policies, runs=runs, force=force)
+        scored = scores(policies, force=force)
+        compared = compare(policies, force=force) if differences else []
+        drawn = None if curve is None else curves(policies, force=force)
     except IncomparableError as exc:
         raise UsageError(f"{exc}; --force compares them anyway") from None
     except ValueError as exc:
         raise UsageError(str(exc)) from None
-    print_scores = say_table if format == "table" else say
-    print_scores(scored.format(format, tasks=tasks))
+    table = format == "table"  # otherwise print the table only
+    (say_table if table else say)(scored.format(format, tasks=tasks))
     for i, each in enumerate(compared):
-        if format == "table":
+        if table:
             say(f"\n{each}")
         if plot is not None:
-            numbered = f"{plot.stem}-{i + 1}{plot.suffix}"
-            path = plot if len(compared) == 1 else plot.with_name(numbered)
-            try:
-                each.plot(path)
-            except (OSError, ValueError) as exc:  # a suffix of no image format
-                raise UsageError(f"cannot write {path}: {exc}") from None
-            if format == "table":  # otherwise print the table only
-                say(f"wrote {path}", "dim")
+            numbered = plot.with_name(f"{plot.stem}-{i + 1}{plot.suffix}")
+            _write(plot if len(compared) == 1 else numbered, each.plot, table)
     if curve is not None and drawn is not None:
-        for path in _write(drawn, curve, tasks):
-            if format == "table":
-                say(f"wrote {path}", "dim")
+        csv = curve.with_suffix(".csv")
+        if curve != csv:
+            _write(curve, lambda path: drawn.plot(path, tasks=tasks), table)
+        _write(csv, lambda path: drawn.to_csv(path, tasks=tasks), table)
     if few := _few(scored):
         warn(few)
     return 0
 
 
+def _write(path: Path, write: Any, says: bool) -> None:
+    try:
+        write(path)
+    except (OSError, ValueError) as exc:  # a suffix of no image format
+        raise UsageError(f"cannot write {path}: {exc}") from None
+    if says:
+        say(f"wrote {path}", "dim")
+
+
 def _few(scored: Scores) -> str:
-    """Returns the warning about methods with few episodes and wide intervals, or ``""``."""
-    z2 = quantile(scored.confidence) ** 2
-    enough = math.ceil(z2 / 4 / _WIDE**2 - z2)  # from the half-width of Wilson's interval at 0.5
+    """The warning about methods with few episodes and wide intervals, or ``""``."""
+    enough = math.ceil(1.96**2 * (0.25 / _WIDE**2 - 1))  # by Wilson's half-width at 0.5
     parts = []
     for name, score in scored.methods.items():
-        trials = score.unit == "trials"
-        n = sum(score.counts.values()) if trials else score.episodes
+        unit = "trials" if score.unit == "trials" else "episodes"
+        n = sum(score.counts.values()) if unit == "trials" else score.episodes
         if n < enough:
-            low, high = wilson(np.array(0.5), np.array(n), scored.confidence)
-            unit = "trials" if trials else "episodes"
+            low, high = wilson(np.array(0.5), np.array(n))
             parts.append(f"{name} has {n} {unit}, about \N{PLUS-MINUS SIGN}{(high - low) / 2:.2f}")
     if not parts:
         return ""
     return (
-        f"few episodes for a {scored.confidence:.0%} interval at a success rate of 0.5: "
-        f"{'; '.join(parts)}; {enough} episodes give \N{PLUS-MINUS SIGN}{_WIDE:.2f}"
+        f"few episodes for a 95% interval at a success rate of 0.5: {'; '.join(parts)}; {enough} "
+        f"episodes give \N{PLUS-MINUS SIGN}{_WIDE:.2f}"
     )
 
 
-def _write(drawn: Curves, path: Path, tasks: bool) -> Iterator[Path]:
-    """Writes curves as a CSV table and, unless ``path`` is the table's, as an image beside it."""
-    table = path.with_suffix(".csv")
-    for each in dict.fromkeys((path, table)):
-        try:
-            if each == table:
-                drawn.to_csv(each, tasks=tasks)
-            else:
-                drawn.plot(each, tasks=tasks)
-        except (OSError, ValueError) as exc:  # a suffix of no image format
-            raise UsageError(f"cannot write {each}: {exc}") from None
-        yield each
-
-
 def read_all(arguments: Sequence[str]) -> dict[str, AnyResult]:
-    """Returns the results of all arguments, in order, by their label in error messages."""
-    of_argument: dict[str, dict[str, AnyResult]] = {}
+    """The results of all arguments, in order, by their label in error messages."""
+    read: dict[str, dict[str, AnyResult]] = {}
     # Methods are read last: which of their results are meant depends on the others.
     for argument in sorted(arguments, key=_is_method):
-        like = next((one for of in of_argument.values() for one in of.values()), None)
-        of_argument[argument] = read(argument, like)
+        like = next((one for of in read.values() for one in of.values()), None)
+        read[argument] = _read(argument, like)
     found: dict[str, AnyResult] = {}
-    for argument in arguments:
-        for label, result in of_argument[argument].items():
-            if label in found:
-                raise UsageError(f"{label} is given twice")
-            found[label] = result
+    for label, result in (each for argument in arguments for each in read[argument].items()):
+        if label in found:
+            raise UsageError(f"{label} is given twice")
+        found[label] = result
     return found
 
 
-def read(argument: str, like: AnyResult | None) -> dict[str, AnyResult]:
-    """Returns the results of one argument; for a method, only those with ``like``'s protocol."""
+def _read(argument: str, like: AnyResult | None) -> dict[str, AnyResult]:
+    """The results of one argument; of a method, only those with ``like``'s protocol."""
     try:
         if not argument.startswith(_REFERENCE):
             path = result_file(argument)

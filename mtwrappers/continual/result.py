@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import positive
 from mtwrappers.evaluation import plot
+from mtwrappers.evaluation.former import mean_of_runs
+from mtwrappers.evaluation.report import as_csv
 from mtwrappers.evaluation.result import StoredResult, check_confidence
-from mtwrappers.evaluation.scores import as_csv
-from mtwrappers.evaluation.statistics import Estimate, mean_of_runs
+from mtwrappers.evaluation.statistics import Estimate
 from mtwrappers.state.files import write_atomically
 
 Scores = NDArray[np.float64]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from mtwrappers.common.checks import (
     above_zero,
-    check_choice,
     check_flag,
     check_fraction,
     check_list,
@@ -17,39 +16,22 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.evaluation.plot import Kind, Line, draw_training
 from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.evaluation.result import check_confidence
-from mtwrappers.evaluation.runs import (
-    IncomparableError,
-    Networks,
-    Policies,
-    Run,
-    chunks_differ,
-    common_tasks,
-    duplicate,
-    incomplete,
-    measured_unlike,
-    protocols_of,
-    repeated,
-    runs_of,
-)
+from mtwrappers.evaluation.report import as_csv
+from mtwrappers.evaluation.runs import Method, Policies, Run, methods_of, together
 from mtwrappers.evaluation.scores import (
     Score,
     Scores,
-    as_csv,
-    chunks_said,
     measured,
     records,
     runs_text,
+    said_forced,
     score_of,
 )
-from mtwrappers.evaluation.statistics import Estimate
+from mtwrappers.evaluation.statistics import LEAST_RUNS, Estimate
 from mtwrappers.state.files import write_atomically
 
 # The score of each method by training steps, ascending.
 Points: TypeAlias = Mapping[str, Mapping[int, Score]]
-# The runs of a method at each of its points.
-_Runs: TypeAlias = dict[int, list[Run]]
-FEW_RUNS = 5  # with fewer, the caption states the number
 
 
 @dataclass(frozen=True)
@@ -62,11 +44,10 @@ class Curves:
         levels: The scores of policies whose results record no training steps, such as scripted
             experts.
         omitted: For each method, the steps at which some of its runs have no result.
-        protocols: The protocols that were followed; with ``runs="per_task"`` perhaps one per task.
+        protocols: The protocols that were followed: one or none, unless it is forced.
         adaptation: The numbers of adaptation episodes and of evaluation episodes of each trial, in
             few-shot evaluation.
         forced: The reason why the results are not comparable; empty if they are.
-        confidence: The confidence level of the intervals.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, Provenance, curves
     >>> def result(steps, *successes):
@@ -88,7 +69,6 @@ class Curves:
     protocols: tuple[Protocol, ...]
     adaptation: tuple[int, int] | None
     forced: str
-    confidence: float
 
     @property
     def caption(self) -> tuple[str, ...]:
@@ -184,20 +164,12 @@ class Curves:
         ):
             for method, of in methods.items():
                 for one in of.values():
-                    found = Scores(
-                        {method: one}, self.protocols, self.adaptation, self.forced, self.confidence
-                    )
+                    found = Scores({method: one}, self.protocols, self.adaptation, self.forced)
                     for row in records(found, with_tasks):
                         yield {**row, "adaptation": when}
 
 
-def curves(
-    policies: Policies,
-    *,
-    runs: Networks = "all_tasks",
-    force: bool = False,
-    confidence: float = 0.95,
-) -> Curves:
+def curves(policies: Policies, *, force: bool = False) -> Curves:
     """Computes the success rates of methods at each of their training steps.
 
     A result is a point of the training run with its ``training_seed``, at its ``training_steps``. A
@@ -211,20 +183,17 @@ def curves(
     A policy whose results record no ``training_steps`` is drawn as a horizontal level.
 
     Args:
-        policies: The results of each method, by its name: a list of `EvaluationResult` or
-            `FewShotResult`, or a dict of them by their names in errors, such as file names.
-        runs: Whether a training run makes one network for ``"all_tasks"``, or one ``"per_task"``.
+        policies: The results of each method, by its name: a list of results, or a dict of them by
+            their names in errors, such as file names.
         force: Whether to accept results that are not comparable, on the tasks that all have;
             `Curves.forced` is then the reason.
-        confidence: The confidence level of each interval, in (0, 1).
 
     Raises:
-        IncomparableError: If the results are not comparable; see `compare`. Unlike there, results
-            of the same run, or of 0 training steps, may have the same episodes.
-        TypeError: If the policies are not a dict of such results.
+        IncomparableError: If the results are not comparable; see `compare`.
+        TypeError: If the policies are not a dict of results.
         ValueError: If no result records its training steps, several of a method at the same steps
-            record no training seed, the runs of a method have no steps in common, a result does not
-            record success or contains an episode twice, or an argument is out of range.
+            record no training seed, the runs of a method have no steps in common, or a result does
+            not record success or contains an episode twice.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
     >>> from mtwrappers.evaluation import curves
@@ -239,123 +208,71 @@ def curves(
     >>> {steps: one.overall["mean over tasks"].value for steps, one in found.points["mine"].items()}
     {0: 0.0, 100: 0.75}
     """
-    check_choice(runs, get_args(Networks), "runs")
-    check_confidence(confidence)
-    named = runs_of(policies)
-    level = {name: of for name, of in named.items() if all(one.steps is None for one in of)}
-    if len(level) == len(named):
-        raise ValueError(f"no result of {list(named)} names its training_steps")
+    methods = methods_of(policies)
+    level = [one for one in methods if all(run.steps is None for run in one.runs)]
+    if len(level) == len(methods):
+        raise ValueError(f"no result of {[one.name for one in methods]} names its training_steps")
     points, omitted = {}, {}
-    for name, of in named.items():
-        if name not in level:
-            points[name], omitted[name] = _points(name, of, runs)
-    groups = [*level.values(), *(of for steps in points.values() for of in steps.values())]
-    forced = _why_incomparable(points, level, groups, runs)
-    if forced and not check_flag(force, "force"):
-        raise IncomparableError(f"the results are not comparable: {forced}")
-    tasks = common_tasks(groups, runs)
-    every = [one for of in groups for one in of]
-    protocols = protocols_of(every)
-    ruled = protocols[0] if protocols and not forced else None
+    for method in methods:
+        if method not in level:
+            points[method.name], omitted[method.name] = _points(method)
+    groups = {(one.name, 0): list(one.runs) for one in level}
+    groups |= {(name, n): runs for name, own in points.items() for n, runs in own.items()}
+    reason = next(filter(None, (one.repeated for one in methods)), "")
+    every = {
+        name: [r for (own, _), runs in groups.items() if own == name for r in runs]
+        for name, _ in groups
+    }
+    found = together(every, force, reason=reason)
 
-    def score(of: Sequence[Run]) -> Score:
-        return score_of(of, tasks, ruled, runs, confidence)
+    def score(runs: Sequence[Run]) -> Score:
+        return score_of(runs, found.tasks, found.ruling)
 
-    budgets = [one.budget for one in every if one.budget is not None]
-    before = {name: _unadapted(steps) for name, steps in points.items()}
+    before = {
+        name: {n: [run.unadapted() for run in runs] for n, runs in own.items()}
+        for name, own in points.items()
+        if all(run.before for runs in own.values() for run in runs)
+    }
     return Curves(
-        points={name: {n: score(of) for n, of in steps.items()} for name, steps in points.items()},
-        unadapted={
-            name: {n: score(of) for n, of in steps.items()}
-            for name, steps in before.items()
-            if steps
-        },
-        levels={name: score(of) for name, of in level.items()},
+        points={name: {n: score(of) for n, of in own.items()} for name, own in points.items()},
+        unadapted={name: {n: score(of) for n, of in own.items()} for name, own in before.items()},
+        levels={one.name: score(one.last) for one in level},
         omitted={name: tuple(steps) for name, steps in omitted.items() if steps},
-        protocols=protocols,
-        adaptation=budgets[0] if budgets else None,
-        forced=forced,
-        confidence=confidence,
+        protocols=found.protocols,
+        adaptation=found.budget,
+        forced=found.forced,
     )
 
 
-def _points(name: str, of: Sequence[Run], networks: Networks) -> tuple[_Runs, list[int]]:
+def _points(method: Method) -> tuple[dict[int, list[Run]], list[int]]:
     """The runs of a method at the steps that all of them have, and the other steps."""
     met: dict[int, dict[Any, Run]] = {}
-    every: set[Any] = set()
-    seeds = {one.seed for one in of}
-    for one in of:
-        if one.steps is None:
+    seeds = {one.seed for one in method.runs}
+    for one in method.runs:
+        silent = {"training_steps": one.steps is None, "training_seed": one.seed is None}
+        silent["training_seed"] &= len(seeds) > 1
+        for what in (name for name, missing in silent.items() if missing):
+            raise ValueError(f"{one.label} does not name its {what}, as others of {method.name} do")
+        at = met.setdefault(one.steps or 0, {})
+        if one.seed is None and one.seed in at:
             raise ValueError(
-                f"{one.label} does not name its training_steps, as others of {name} do"
+                f"{at[one.seed].label} and {one.label} are both after {one.steps} training "
+                "steps, and do not name their training_seed"
             )
-        if one.seed is None and len(seeds) > 1:
-            raise ValueError(f"{one.label} does not name its training_seed, as others of {name} do")
-        at = met.setdefault(one.steps, {})
-        # Results without a seed belong to one run, unless there are two of the same network.
-        tasks = [None] if networks == "all_tasks" else one.result.tasks
-        for network in ((one.seed, task) for task in tasks):
-            if one.seed is None and network in at:
-                raise ValueError(
-                    f"{at[network].label} and {one.label} are both after {one.steps} training "
-                    "steps, and do not name their training_seed"
-                )
-            at[network] = one
-            every.add(network)
-    found, omitted = {}, []
-    for steps in sorted(met):
-        if met[steps].keys() == every:
-            found[steps] = [one for one in of if one.steps == steps]
-        else:
-            omitted.append(steps)
+        at.setdefault(one.seed, one)
+    found = {n: [*met[n].values()] for n in sorted(met) if met[n].keys() == seeds}
     if not found:
+        steps = sorted(met)
         raise ValueError(
-            f"the {len(every)} runs of {name} have no training_steps in common: "
-            f"they have results at {', '.join(map(str, omitted[:5]))}"
-            f"{' and more' * (len(omitted) > 5)}"
+            f"the {len(seeds)} runs of {method.name} have no training_steps in common: they have "
+            f"results at {', '.join(map(str, steps[:5]))}{' and more' * (len(steps) > 5)}"
         )
-    return found, omitted
-
-
-def _why_incomparable(
-    points: Mapping[str, _Runs],
-    level: Mapping[str, list[Run]],
-    groups: Sequence[Sequence[Run]],
-    networks: Networks,
-) -> str:
-    """The reason why the results are not comparable, or ``""``."""
-    ends = [of[max(of)] for of in points.values()]
-    last = [one for of in (*level.values(), *ends) for one in of]
-    every = [one for of in groups for one in of]
-    reasons = [
-        repeated((one for of in steps.values() for one in of), networks)
-        for steps in points.values()
-    ]
-    reasons += [
-        chunks_differ([one for of in steps.values() for one in of]) for steps in points.values()
-    ]
-    reasons += [chunks_differ(of) for of in level.values()]
-    # Two points of a run may have the same policy, and so may all runs before training.
-    reasons += [duplicate(of) for of in groups if of[0].steps != 0]
-    reasons += [duplicate(last), measured_unlike(groups, networks), incomplete(every, networks)]
-    return next(filter(None, reasons), "")
-
-
-def _unadapted(points: _Runs) -> _Runs:
-    """The episodes before any adaptation, for points of few-shot evaluation."""
-    found = {}
-    for steps, of in points.items():
-        before = [
-            one._replace(result=one.few_shot.unadapted) for one in of if one.few_shot is not None
-        ]
-        if len(before) == len(of):
-            found[steps] = before
-    return found
+    return found, [n for n in sorted(met) if n not in found]
 
 
 def _caption(found: Curves) -> Iterator[str]:
     if found.forced:
-        yield f"FORCED, these results are not comparable: {found.forced}."
+        yield f"{said_forced(found.forced)}."
     yield f"Success {measured(found.protocols, found.adaptation)}."
     if found.unadapted:
         yield "Dashed: before adaptation."
@@ -365,17 +282,15 @@ def _caption(found: Curves) -> Iterator[str]:
         yield f"{name} (training steps not recorded): {_described([one])}."
     every = [one for points in found.points.values() for one in points.values()]
     every += found.levels.values()
-    several = [one for one in every if "runs" in one.unit]
-    level = f"{100 * found.confidence:g}% intervals"
+    several = [one for one in every if one.unit == "runs"]
     over = []
     if several:
-        fewest = min(min(one.counts.values()) for one in several)
-        over.append("over runs" + f" ({fewest} are few)" * (fewest < FEW_RUNS))
-    if units := dict.fromkeys(one.unit for one in every if "runs" not in one.unit):
+        fewest = min(one.runs for one in several)
+        over.append("over runs" + f" ({fewest} are few)" * (fewest < LEAST_RUNS))
+    if units := dict.fromkeys(one.unit for one in every if one.unit != "runs"):
         over.append(f"of 1 run over its {' or '.join(units)}, not over training")
-    yield f"Bands: {level} {'; '.join(over)}. Each is for its point alone."
-    estimates = [own for one in several for own in one.overall.values()]
-    if any(one.low is None for one in estimates):
+    yield f"Bands: 95% intervals {'; '.join(over)}. Each is for its point alone."
+    if any(own.low is None for one in several for own in one.overall.values()):
         yield "There is no band where runs do not differ."
     for name, steps in found.omitted.items():
         which = ", ".join(f"{n:,}" for n in steps)
@@ -386,7 +301,7 @@ def _described(points: Sequence[Score]) -> str:
     """The runs and episodes of a method's points."""
     fewest, most = (pick(one.episodes for one in points) for pick in (min, max))
     episodes = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    return f"{runs_text(points[0])}, {episodes} episodes{chunks_said(points[0])}"
+    return f"{runs_text(points[0])}, {episodes} episodes"
 
 
 def _steps(value: Any) -> float:

@@ -25,6 +25,7 @@ from mtwrappers.common.errors import is_printable, printable
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import METRICS, Episode, Trials
+from mtwrappers.evaluation.former import estimate, mean_rate, trimmed_rate
 from mtwrappers.evaluation.goals import find_goals
 from mtwrappers.evaluation.normalization import Normalization, Reference
 from mtwrappers.evaluation.protocol import (
@@ -35,14 +36,7 @@ from mtwrappers.evaluation.protocol import (
     weights,
 )
 from mtwrappers.evaluation.remake import goals_of
-from mtwrappers.evaluation.statistics import (
-    Estimate,
-    Estimates,
-    Values,
-    estimate,
-    mean_rate,
-    trimmed_rate,
-)
+from mtwrappers.evaluation.statistics import Estimate, Estimates, Values
 from mtwrappers.metaworld.spec import determining, draws_goals
 from mtwrappers.state.files import load_json, write_atomically
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask

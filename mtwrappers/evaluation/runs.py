@@ -1,337 +1,431 @@
-"""Training runs of methods: the results of each run, its last one, and whether runs are comparable.
+"""Training runs of methods: the episodes of each run, its end, and whether runs are comparable.
 
-A result belongs to one training run. Runs of a method differ in ``training_seed``, results of one
-run in ``training_steps``. A result without a seed is a run of its own.
+Runs of a method differ in ``training_seed``, results of one run in ``training_steps``. Results of
+the same run and steps that share no episode are parts of one evaluation, such as a file per task:
+how episodes are divided into results changes nothing. Results without a seed are parts of one run
+if no two of them share an episode, and otherwise a run each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
 
-from mtwrappers.common.checks import check_list, check_mapping
-from mtwrappers.evaluation.protocol import Protocol, episodes_needed
-from mtwrappers.evaluation.result import AnyResult, EvaluationResult, FewShotResult, Provenance
-from mtwrappers.metaworld.benchmarks import NUM_CLASSES
-from mtwrappers.metaworld.spec import SIMULATION, determining
+import numpy as np
 
-# Whether a training run makes one network for all tasks, or one per task.
-Networks: TypeAlias = Literal["all_tasks", "per_task"]
+from mtwrappers.common.checks import check_flag, check_list, check_mapping
+from mtwrappers.evaluation.episodes import Episode
+from mtwrappers.evaluation.protocol import Protocol, episodes_needed, succeeded
+from mtwrappers.evaluation.result import AnyResult, EvaluationResult, FewShotResult
+from mtwrappers.evaluation.statistics import Values
+from mtwrappers.metaworld.agent_view import by_our_names
+from mtwrappers.metaworld.spec import SIMULATION, determining, draws_goals, with_defaults
+
 # The results of each policy, by its name: in a list, or by their names in errors.
 Policies: TypeAlias = Mapping[str, Sequence[AnyResult] | Mapping[str, AnyResult]]
+# The arguments of Meta-World's ids that determine what is scored. All others determine what a
+# policy observes, which is its own affair unless a protocol fixes it, or how environments run.
+SCORED = (
+    "benchmark",
+    "kind",
+    "env_name",
+    "train_classes",
+    "test_classes",
+    "goals",
+    "seed",
+    "num_goals",
+    "meta_batch_size",
+    "max_episode_steps",
+    "action_repeat",
+    "idle_steps",
+    "terminate_on_success",
+    "reward_function_version",
+)
+# Arguments of `mtwrappers/MultiEnv-v0` for what is observed, and for drawing tasks in training.
+_NOT_SCORED = {"task_encoding", "task_embedding", "select", "record_episode_statistics"}
 
 
 class IncomparableError(ValueError):
     """Results were measured in different ways, so the policies cannot be compared."""
 
 
-class Run(NamedTuple):
-    """A training run at one point, as measured by a result.
+@dataclass(frozen=True)
+class Run:
+    """A training run at one point, as measured by a result, or by several that are parts of it.
 
     Args:
         label: The name of the result in errors, such as its file.
-        result: The episodes; for a `FewShotResult`, those after adaptation.
-        budget: The numbers of adaptation and evaluation episodes per trial of a `FewShotResult`.
-        few_shot: The `FewShotResult`, if it is one.
+        seed: The seed of the training, if it is known.
+        steps: The agent steps of training until then, if they are known.
+        episodes: The episodes that count: in few-shot evaluation, those after adaptation.
+        before: The episodes before any adaptation, likewise.
+        protocol: The protocol that was followed, if any.
+        terms: Everything that determines what is scored, by name; ``None`` if it is unknown.
+        budget: The numbers of adaptation and of evaluation episodes per trial.
+        goals: A key that is equal for episodes that have the same goals; ``None`` if unknown.
+        numbered: Whether a goal is known by the number of its episode, not by its task state.
+        evidence: The digest of the recorded actions, if there is one.
+        parts: The results that it is put together from, if there are several.
     """
 
     label: str
-    result: EvaluationResult
-    budget: tuple[int, int] | None = None
-    few_shot: FewShotResult | None = None
+    seed: int | None
+    steps: int | None
+    episodes: tuple[Episode, ...]
+    before: tuple[Episode, ...] = field(repr=False)
+    protocol: Protocol | None
+    terms: Mapping[str, Any] | None
+    budget: tuple[int, int] | None
+    goals: Any
+    numbered: bool
+    evidence: tuple[str, ...] | None
+    parts: tuple[Run, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def by_task(self) -> dict[str, list[Episode]]:
+        """The episodes of each task, in order."""
+        found: dict[str, list[Episode]] = {}
+        for one in sorted(self.episodes, key=lambda one: (one.trial or 0, one.number)):
+            found.setdefault(one.task, []).append(one)
+        return {task: found[task] for task in dict.fromkeys(one.task for one in self.episodes)}
 
     @property
-    def seed(self) -> int | None:
-        """The seed of the training, if it is known."""
-        provenance = self.result.provenance
-        return None if provenance is None else provenance.training_seed
+    def unit(self) -> str:
+        """The unit of a single run's intervals: ``"episodes"``, or ``"trials"`` of them."""
+        return "episodes" if self.episodes[0].trial is None else "trials"
 
-    @property
-    def steps(self) -> int | None:
-        """The agent steps of training until then, if they are known."""
-        provenance = self.result.provenance
-        return None if provenance is None else provenance.training_steps
+    def unadapted(self) -> Run:
+        """The same run before any adaptation."""
+        return dataclasses.replace(self, episodes=self.before, before=())
+
+    def rates(self, task: str) -> Values:
+        """The success of each episode of a task, or the rate of each trial, ascending, ``(n,)``."""
+        return np.sort([*self.by_goal(task).values()])
+
+    def by_goal(self, task: str) -> dict[Any, float]:
+        """The same values by their goals, each with a count of how often it came before."""
+        units: dict[Any, list[Episode]] = {}
+        for one in self.by_task[task]:
+            key = ("number", one.number) if one.trial is None else ("trial", one.trial)
+            units.setdefault(key, []).append(one)
+        met: Counter[Any] = Counter()
+        found = {}
+        for key, own in units.items():
+            goal = key if self.numbered or own[0].task_state is None else own[0].task_state
+            found[goal, met[goal]] = float(np.mean([self._success(one) for one in own]))
+            met[goal] += 1
+        return found
+
+    def _success(self, one: Episode) -> float:
+        if self.protocol is None:
+            return float(bool(one.success_once))
+        return float(succeeded(one, self.protocol))
 
 
 def by_policy(results: Mapping[str, AnyResult]) -> dict[str, dict[str, AnyResult]]:
-    """Groups results by the names of their policies.
-
-    Args:
-        results: The results by their names in errors, such as files, which also name policies
-            without a name. Results of a policy with different ``action_chunk`` are treated as
-            separate policies, with the chunk in their names.
-    """
-    met: dict[str, dict[int | None, dict[str, AnyResult]]] = {}
+    """Groups results by the names of their policies; a result without one by its own name."""
+    found: dict[str, dict[str, AnyResult]] = {}
     for label, result in results.items():
         of = result.evaluation if isinstance(result, FewShotResult) else result
-        name = (of.provenance and of.provenance.policy) or label
-        met.setdefault(name, {}).setdefault(of.action_chunk, {})[label] = result
-    return {
-        f"{name}, action_chunk={chunk}" if len(chunks) > 1 else name: own
-        for name, chunks in met.items()
-        for chunk, own in chunks.items()
-    }
+        found.setdefault((of.provenance and of.provenance.policy) or label, {})[label] = result
+    return found
 
 
-def runs_of(policies: Policies) -> dict[str, list[Run]]:
-    """All results of each policy, by its name.
+def _measured(label: str, given: Any) -> Run:
+    """The run of a result."""
+    few = given if isinstance(given, FewShotResult) else None
+    result = given if few is None else few.evaluation
+    if not isinstance(result, EvaluationResult):
+        raise TypeError(
+            f"expected an EvaluationResult or FewShotResult as {label}, got {type(given).__name__}"
+        )
+    if all(one.success_once is None for one in result.episodes):
+        raise ValueError(f"{label} does not record success")
+    if twice := _shared([result.episodes]):
+        raise ValueError(f"{label} has {twice} twice")
+    trials = few and few.trials
+    budget = (trials.adaptation_length, trials.evaluation_episodes) if trials else None
+    of, terms, goals = result.provenance, None, None
+    if of is not None:
+        terms = {
+            **_arguments(of.spec, budget is not None),
+            "max_episode_steps of the evaluation": of.max_episode_steps,
+            **{name: of.versions.get(name) for name in SIMULATION},
+        }
+        goals = of.goals and (of.goals, result.seed if draws_goals(of.spec) else None)
+    return Run(
+        label=label,
+        seed=None if of is None else of.training_seed,
+        steps=None if of is None else of.training_steps,
+        episodes=tuple(result.episodes),
+        before=tuple(few.unadapted.episodes) if few else (),
+        protocol=result.protocol,
+        terms=terms,
+        budget=budget,
+        goals=goals,
+        numbered=of is not None and draws_goals(of.spec),
+        evidence=(of.evidence,) if of and of.evidence else None,
+    )
+
+
+def _arguments(spec: Mapping[str, Any] | None, in_trials: bool) -> dict[str, Any]:
+    """The id of environments, and their arguments that determine what is scored."""
+    if spec is None:
+        return {"id": "none"}
+    env_id, kwargs = determining(spec, in_trials)
+    if "benchmark" not in kwargs:
+        return {"id": env_id, **{k: v for k, v in kwargs.items() if k not in _NOT_SCORED}}
+    try:
+        made = with_defaults(by_our_names(spec["kwargs"]))
+    except (TypeError, ValueError):  # in a file, they may be anything
+        made = dict(kwargs)
+    names = (*SCORED, "envs_per_task") if in_trials else SCORED
+    return {"id": env_id, **{name: made.get(name) for name in names}}
+
+
+def _shared(parts: Iterable[Sequence[Episode]]) -> str:
+    """The first episode that parts have twice, or ``""``."""
+    met = set()
+    for one in (one for part in parts for one in part):
+        place = one.task, one.trial, one.number
+        if place in met:
+            of_trial = "" if one.trial is None else f"trial {one.trial}, "
+            return f"{one.task!r}, {of_trial}episode {one.number}"
+        met.add(place)
+    return ""
+
+
+def _whole(parts: Sequence[Run]) -> Run:
+    """The run that results are parts of."""
+    first, *others = parts
+    if not others:
+        return first
+    known = [one.evidence for one in parts if one.evidence is not None]
+    more = others[0].label if len(parts) == 2 else f"{len(others)} others"
+    return dataclasses.replace(
+        first,
+        label=f"{first.label} and {more}",
+        episodes=tuple(one for part in parts for one in part.episodes),
+        before=tuple(one for part in parts for one in part.before),
+        goals=first.goals if all(one.goals == first.goals for one in others) else None,
+        evidence=tuple(sorted(sum(known, ()))) if len(known) == len(parts) else None,
+        parts=tuple(parts),
+    )
+
+
+@dataclass(frozen=True)
+class Method:
+    """The runs of a method at each number of training steps.
+
+    Args:
+        name: Its name.
+        runs: Its runs, whose parts are put together.
+        repeated: The reason if two results are of the same run and steps, or ``""``.
+    """
+
+    name: str
+    runs: tuple[Run, ...]
+    repeated: str
+
+    @property
+    def last(self) -> list[Run]:
+        """Each run at its largest training steps."""
+        ends: dict[int | None, Run] = {}
+        for one in self.runs:
+            if (one.steps or 0) > (ends.setdefault(one.seed, one).steps or 0):
+                ends[one.seed] = one
+        return [one for one in self.runs if one.seed is None or one is ends[one.seed]]
+
+
+def methods_of(policies: Policies) -> list[Method]:
+    """The runs of each policy.
 
     Raises:
         TypeError: If the policies are not a dict of results.
         ValueError: If a policy has no result, or a result does not record success or contains an
             episode twice.
     """
-    given = check_mapping(policies, "policies").items()
-    return {name: list(_checked(name, results)) for name, results in given}
+    return [_method(name, own) for name, own in check_mapping(policies, "policies").items()]
 
 
-def _checked(name: str, results: Any) -> Iterator[Run]:
-    if isinstance(results, Mapping):
-        labels, results = [str(label) for label in results], list(results.values())
+def _method(name: str, given: Any) -> Method:
+    if isinstance(given, Mapping):
+        results = [_measured(str(label), one) for label, one in given.items()]
     else:
-        results = check_list(results, f"the results of {name!r}", "result")
-        labels = [f"result {i + 1} of {name!r}" for i in range(len(results))]
-    for label, one in zip(labels, results, strict=True):
-        budget = few_shot = None
-        if isinstance(one, FewShotResult):
-            few_shot = one
-            if one.trials is not None:
-                budget = one.trials.adaptation_length, one.trials.evaluation_episodes
-            one = one.evaluation
-        if not isinstance(one, EvaluationResult):
-            raise TypeError(
-                f"expected an EvaluationResult or FewShotResult as {label}, got "
-                f"{type(one).__name__}"
+        listed = check_list(given, f"the results of {name!r}", "result")
+        results = [_measured(f"result {i + 1} of {name!r}", one) for i, one in enumerate(listed)]
+    if not results:
+        raise ValueError(f"the results of {name!r} must hold at least one result, got none")
+    groups: dict[Any, list[Run]] = {}
+    for one in results:
+        groups.setdefault((one.seed, one.steps), []).append(one)
+    runs, repeated = [], ""
+    for (seed, steps), parts in groups.items():
+        if not (twice := _shared(one.episodes for one in parts)):
+            runs.append(_whole(parts))
+            continue
+        runs += parts
+        if seed is not None:
+            at = "" if steps is None else f" after {steps} steps"
+            both = f"{parts[0].label} and {parts[1].label}"
+            repeated = (
+                repeated or f"{both} are both of training seed {seed}{at}, and both have {twice}"
             )
-        if not one.has_success:
-            raise ValueError(f"{label} does not record success")
-        met = set()
-        for episode in one.episodes:
-            place = episode.task, episode.trial, episode.number
-            if place in met:
-                of_trial = "" if episode.trial is None else f"trial {episode.trial}, "
-                raise ValueError(
-                    f"{label} has {episode.task!r}, {of_trial}episode {episode.number} twice"
-                )
-            met.add(place)
-        yield Run(label, one, budget, few_shot)
+        elif same := _alike(parts):
+            repeated = repeated or f"{same[0]}, and do not name their training_seed"
+    return Method(name, tuple(runs), repeated)
 
 
-def repeated(runs: Iterable[Run], networks: Networks) -> str:
-    """The reason if two results have the same training seed and steps, or ``""``.
-
-    With a network per task, results of different tasks are of different networks.
-    """
+def _alike(runs: Iterable[Run]) -> list[str]:
+    """A sentence for each run that did the same as an earlier one."""
     met: dict[Any, Run] = {}
+    found = []
     for one in runs:
-        for network in _networks(one, networks):
-            other = met.setdefault((network, one.steps), one)
-            if other is not one:
-                at = "" if one.steps is None else f" after {one.steps} steps"
-                return f"{other.label} and {one.label} are both of training seed {one.seed}{at}"
-    return ""
+        other = met.setdefault(frozenset(one.episodes), one)
+        # Recorded actions tell policies apart that never get any reward.
+        told_apart = one.evidence and other.evidence and one.evidence != other.evidence
+        if other is not one and not told_apart:
+            what = "actions" if one.evidence and other.evidence else "episodes"
+            found.append(f"{other.label} and {one.label} have the same {what}")
+    return found
 
 
-def last_of(runs: Sequence[Run], networks: Networks) -> tuple[list[Run], str]:
-    """The results at the end of each training run, and the reason if their training differs.
-
-    A run ends at its largest training steps. The reason is ``""`` if all runs end at the same.
-    """
-    ends: dict[Any, Run] = {}
-    for one in runs:
-        for network in _networks(one, networks):
-            end = ends.setdefault(network, one)
-            if None in (end.steps, one.steps) and end.steps != one.steps:
-                both = end.label, one.label
-                silent, says = both if end.steps is None else reversed(both)
-                return list(runs), (f"{silent} does not name its training_steps, as {says} does")
-            if (one.steps or 0) > (end.steps or 0):
-                ends[network] = one
-    last = list(ends.values())
-    kept = [one for one in runs if any(one is end for end in last)]
-    ended = [f"{'unknown' if one.steps is None else one.steps} steps" for one in kept]
-    return kept, next(_unlike("the ends of training,", ended, kept), "")
-
-
-def _networks(one: Run, networks: Networks) -> list[Any]:
-    """A key for each network that a result has measured."""
-    run: Any = ("result", id(one)) if one.seed is None else ("seed", one.seed)
-    return [run] if networks == "all_tasks" else [(run, task) for task in one.result.tasks]
-
-
-def comparable(
-    policies: Mapping[str, Sequence[Run]],
-    networks: Networks,
-    force: bool,
-    *,
-    unadapted: bool = False,
-) -> tuple[dict[str, list[Run]], str]:
-    """The last runs of each policy, and with ``force`` the reason if they are not comparable.
+@dataclass(frozen=True)
+class Compared:
+    """Runs that were measured in the same way, or are to be compared in spite of it.
 
     Args:
-        policies: The runs of each policy, by name.
-        networks: Whether a training run makes one network for all tasks, or one per task.
-        force: Whether to return the reason instead of raising an error.
+        runs: The runs of each method, by its name.
+        tasks: The tasks that all of them have.
+        protocols: The protocols that were followed, each once.
+        forced: The reason if they are not comparable, or ``""``.
+        notes: Warnings about runs that did the same.
+    """
+
+    runs: dict[str, list[Run]]
+    tasks: tuple[str, ...]
+    protocols: tuple[Protocol, ...]
+    forced: str
+    notes: tuple[str, ...]
+
+    @property
+    def ruling(self) -> Protocol | None:
+        """The protocol that defines groups and means."""
+        return None if self.forced or not self.protocols else self.protocols[0]
+
+    @property
+    def budget(self) -> tuple[int, int] | None:
+        """The numbers of adaptation and of evaluation episodes of each trial."""
+        budgets = (one.budget for own in self.runs.values() for one in own)
+        return next((one for one in budgets if one is not None), None)
+
+
+def compared(
+    methods: Sequence[Method], force: bool, *, unadapted: bool = False, reason: str = ""
+) -> Compared:
+    """The last runs of each method.
+
+    Args:
+        methods: The methods.
+        force: Whether to accept runs that are not comparable.
         unadapted: Whether to accept episodes before any adaptation, which are not a score of their
             protocol.
+        reason: A reason why they are not comparable.
 
     Raises:
-        IncomparableError: If they are not comparable, without ``force``.
+        IncomparableError: If they are not comparable, without ``force``, or have no task in common.
     """
-    reason, last = "", {}
-    for name, runs in policies.items():
-        reason = reason or repeated(runs, networks) or chunks_differ(runs)
-        last[name], unequal = last_of(runs, networks)
-        reason = reason or unequal
-    reason = reason or _why_incomparable([*last.values()], networks, unadapted)
+    check_flag(force, "force")
+    last = {one.name: one.last for one in methods}
+    reason = reason or next(filter(None, (one.repeated or _ends(one) for one in methods)), "")
+    return together(last, force, unadapted=unadapted, reason=reason)
+
+
+def together(
+    runs: dict[str, list[Run]], force: bool, *, unadapted: bool = False, reason: str = ""
+) -> Compared:
+    """The same of chosen runs of each method; see `compared`."""
+    every = [one for own in runs.values() for one in own]
+    reason = reason or _unlike(every) or _incomplete(every, unadapted)
     if reason and not force:
-        *names, name = policies
+        *names, name = runs
         who = f"{', '.join(names)} and {name}" if names else f"the results of {name}"
         raise IncomparableError(f"{who} are not comparable: {reason}")
-    return last, reason
-
-
-def _why_incomparable(
-    policies: Sequence[Sequence[Run]], networks: Networks, unadapted: bool
-) -> str:
-    """The reason why the results of policies are not comparable, or ``""``."""
-    every = [one for of in policies for one in of]
-    measured = measured_unlike(policies, networks)
-    whole = [one for one in every if not (unadapted and _is_unadapted(one.result))]
-    return duplicate(every) or measured or incomplete(whole, networks)
-
-
-def measured_unlike(policies: Sequence[Sequence[Run]], networks: Networks) -> str:
-    """The first difference in how results were measured, or ``""``."""
-    every = [one for of in policies for one in of]
-    if networks == "all_tasks":
-        return next(_differ(every, [one.result.tasks for one in every]), "")
-    tasks = [[task for one in of for task in one.result.tasks] for of in policies]
-    for names in tasks:
-        if alone := set(tasks[0]) ^ set(names):
-            return f"only some of them have the task {min(alone)}"
-    for task in dict.fromkeys(tasks[0]):
-        of_task = [one for one in every if task in one.result.tasks]
-        for reason in _differ(of_task, [(task,)] * len(of_task)):
-            return reason
-    return ""
-
-
-def chunks_differ(runs: Sequence[Run]) -> str:
-    """The reason if results of one policy differ in ``action_chunk``, or ``""``."""
-    chunks = [one.result.action_chunk for one in runs]
-    return next(_unlike("action_chunk of one policy", chunks, runs), "")
-
-
-def duplicate(results: Sequence[Run]) -> str:
-    """The reason if two results are the same one, or ``""``.
-
-    Different runs never have equal episodes. Recorded actions distinguish policies that never get
-    any reward.
-    """
-    met: dict[Any, Run] = {}
-    for one in results:
-        kept = one.result.provenance and one.result.provenance.evidence
-        for key in (kept, frozenset(one.result.episodes)):
-            if key is None:
-                continue
-            other = met.setdefault(key, one)
-            if other is one:
-                continue
-            of_other = other.result.provenance and other.result.provenance.evidence
-            if key == kept or not (kept and of_other):
-                what = "actions" if key == kept else "episodes"
-                return f"{other.label} and {one.label} have the same {what}"
-    return ""
-
-
-def incomplete(results: Sequence[Run], networks: Networks) -> str:
-    """The reason if a result lacks episodes of its protocol, or ``""``."""
-    for label, result, *_ in results:
-        if result.protocol is None or result.headline is not None:
-            continue
-        needed, n = episodes_needed(result.protocol), len(result.episodes)
-        if networks == "per_task":  # of some of the tasks, perhaps
-            classes = NUM_CLASSES[result.protocol.benchmark][result.protocol.kind]
-            needed = needed * min(len(result.tasks), classes) // classes
-        if networks == "all_tasks" or n != needed:
-            return f"{label} has {n} of {needed} episodes of {result.protocol.name}"
-    return ""
-
-
-def protocols_of(runs: Iterable[Run]) -> tuple[Protocol, ...]:
-    """The protocols that runs were measured by, each once."""
-    met = dict.fromkeys(one.result.protocol for one in runs)
-    return tuple(one for one in met if one is not None)
-
-
-def _is_unadapted(result: EvaluationResult) -> bool:
-    """Whether these are the episodes of all trials of a protocol before any adaptation."""
-    protocol = result.protocol
-    if protocol is None or not protocol.few_shot:
-        return False
-    numbers: dict[Any, set[int]] = {}
-    for one in result.episodes:
-        numbers.setdefault((one.task, one.trial), set()).add(one.number)
-    first = min(numbers.values(), key=len)
-    return (
-        len(numbers) == episodes_needed(protocol) // protocol.episodes_per_task
-        and all(own == first for own in numbers.values())
-        and first in (set(range(1)), set(range(protocol.adaptation_episodes)))
-    )
-
-
-def _differ(results: Sequence[Run], tasks: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yields the differences in how results on these tasks were measured."""
-    protocols = [one.result.protocol for one in results]
-    labels = ["none" if one is None else one.label for one in protocols]
-    yield from _unlike("protocols", labels, results)
-    every = set[str]().union(*tasks)
-    for alone in (task for own in tasks for task in sorted(every - set(own))):
-        yield f"only some of them have the task {alone}"
-    yield from _unlike("scores over", [one.result.unit for one in results], results)
-    adapted = [one for one in results if one.budget is not None]
-    budgets = [one.budget for one in adapted]
-    yield from _unlike("episodes to adapt on, and after,", budgets, adapted)
-    described = [one.result.provenance for one in results]
-    if None not in described:
-        yield from _origins_differ([one for one in described if one is not None], results)
-    elif any(described):  # else all were made by hand
-        silent = results[described.index(None)].label
-        yield f"{silent} has no provenance, as others do"
-
-
-def _origins_differ(described: Sequence[Provenance], results: Sequence[Run]) -> Iterator[str]:
-    """Yields the differences of environments and simulations between results."""
-    specs = [determining(one.spec) if one.spec else ("none", {}) for one in described]
-    yield from _unlike("id", [env_id for env_id, _ in specs], results)
-    kwargs = [own for _, own in specs]
-    for name in dict.fromkeys(key for own in kwargs for key in own):
-        yield from _unlike(name, [own.get(name) for own in kwargs], results)
-    for name in SIMULATION:
-        yield from _unlike(name, [one.versions.get(name) for one in described], results)
-
-
-def _unlike(what: str, values: Sequence[Any], results: Sequence[Run]) -> Iterator[str]:
-    """Yields the first value and the first different one, if there is one."""
-    for value, one in zip(values, results, strict=True):
-        if value != values[0]:
-            yield f"{what} {values[0]} and {value} ({one.label})"
-            return
-
-
-def common_tasks(policies: Sequence[Sequence[Run]], networks: Networks) -> list[str]:
-    """The tasks that all results have; with a network per task, that all policies have.
-
-    Raises:
-        IncomparableError: If there are none.
-    """
-    if networks == "all_tasks":
-        owners = [set(one.result.tasks) for of in policies for one in of]
-    else:
-        owners = [{task for one in of for task in one.result.tasks} for of in policies]
-    tasks = dict.fromkeys(task for one in policies[0] for task in one.result.tasks)
-    found = [task for task in tasks if all(task in own for own in owners)]
-    if not found:
+    tasks = [task for task in every[0].by_task if all(task in one.by_task for one in every)]
+    if not tasks:
         raise IncomparableError("the results have no task in common")
-    return found
+    protocols: list[Protocol] = []
+    for one in every:
+        if one.protocol is not None and one.protocol not in protocols:
+            protocols.append(one.protocol)
+    return Compared(runs, tuple(tasks), tuple(protocols), reason, tuple(_alike(every)))
+
+
+def _ends(method: Method) -> str:
+    """The reason if the runs of a method end at different training steps, or ``""``."""
+    by_seed: dict[int, Run] = {}
+    for one in method.runs:
+        other = one if one.seed is None else by_seed.setdefault(one.seed, one)
+        if (one.steps is None) != (other.steps is None):
+            silent, says = (one, other) if one.steps is None else (other, one)
+            return f"{silent.label} does not name its training_steps, as {says.label} does"
+    first, *others = method.last
+    for one in others:
+        if one.steps != first.steps:
+            both = ["unknown" if n is None else n for n in (first.steps, one.steps)]
+            return f"the ends of training, {both[0]} steps and {both[1]} steps ({one.label})"
+    return ""
+
+
+def _unlike(runs: Sequence[Run]) -> str:
+    """The first difference in what was measured, or ``""``."""
+    parts = [part for one in runs for part in one.parts or (one,)]
+    adapted = next((one.budget for one in parts if one.budget is not None), None)
+    if reason := _first_difference([_rules(one, adapted) for one in parts], parts):
+        return reason
+    for task in sorted({task for one in runs for task in one.by_task}):
+        if not all(task in one.by_task for one in runs):
+            return f"only some of them have the task {task}"
+    silent = [one.label for one in parts if one.terms is None]
+    if silent and len(silent) < len(parts):  # else all were made by hand
+        return f"{silent[0]} has no provenance, as others do"
+    return _first_difference([one.terms or {} for one in parts], parts)
+
+
+def _rules(one: Run, adapted: tuple[int, int] | None) -> dict[str, Any]:
+    """The protocol and what is counted, by name; every field of the protocol is compared."""
+    rules: dict[str, Any] = {"protocols": "none" if one.protocol is None else one.protocol.label}
+    for each in () if one.protocol is None else dataclasses.fields(one.protocol):
+        rules[f"{each.name} of the protocols"] = getattr(one.protocol, each.name)
+    rules["scores over"] = one.unit
+    # Results without a budget are of episodes before any adaptation.
+    rules["episodes to adapt on, and after,"] = one.budget or adapted
+    return rules
+
+
+def _first_difference(terms: Sequence[Mapping[str, Any]], runs: Sequence[Run]) -> str:
+    for name in dict.fromkeys(name for own in terms for name in own):
+        for own, one in zip(terms, runs, strict=True):
+            if own.get(name) != terms[0].get(name):
+                return f"{name} {terms[0].get(name)} and {own.get(name)} ({one.label})"
+    return ""
+
+
+def _incomplete(runs: Sequence[Run], unadapted: bool) -> str:
+    """The reason if a run lacks episodes of its protocol, or ``""``."""
+    for one in runs:
+        if (protocol := one.protocol) is None:
+            continue
+        needed, n = episodes_needed(protocol), len(one.episodes)
+        numbers = {episode.number for episode in one.episodes}
+        if unadapted and protocol.few_shot and max(numbers) < protocol.adaptation_episodes:
+            whole = n == needed // protocol.episodes_per_task * len(numbers)
+        else:
+            whole = n == needed and min(numbers) >= protocol.adaptation_episodes
+        if not whole:
+            return f"{one.label} has {n} of {needed} episodes of {protocol.name}"
+    return ""

@@ -117,7 +117,7 @@ def test_a_curve_is_a_picture_and_a_table_beside_it(files, tmp_path, capsys):
         (
             ["mine-0.json", "again.json"],
             "the results of mine are not comparable: mine-0.json and again.json are both of "
-            "training seed 0; --force compares them anyway",
+            "training seed 0, and both have 'reach-v3', episode 0; --force compares them anyway",
         ),
         (
             ["late.json", "early.json"],

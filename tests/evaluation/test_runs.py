@@ -1,185 +1,273 @@
-"""Results as training runs: by seed and steps, the last of each, and which is without episodes."""
+"""Which results are runs, which are parts of one, and which are comparable."""
 
 import dataclasses
+import random
 
 import pytest
 
 from mtwrappers import protocols
-from mtwrappers.evaluation import Episode, EvaluationResult, IncomparableError, Provenance
-from mtwrappers.evaluation.runs import by_policy, comparable, last_of, repeated, runs_of
-
-PLAIN = Provenance(3, {"mujoco": "3.3.0"}, goals="ab", spec={"id": "x", "kwargs": {}})
-UNIQUE = iter(range(10**6))
-
-
-def result(seed=None, steps=None, tasks="ab", policy=None, **changes):
-    """A result of two episodes of each task, with returns of its own."""
-    provenance = dataclasses.replace(
-        PLAIN, training_seed=seed, training_steps=steps, policy=policy, **changes
-    )
-    paid = float(next(UNIQUE))
-    episodes = [Episode(task, i, paid, 5, i == 0, False, i) for task in tasks for i in range(2)]
-    return EvaluationResult(episodes, provenance=provenance)
+from mtwrappers.evaluation import EvaluationResult, IncomparableError, compare, scores
+from mtwrappers.evaluation.protocol import ARGUMENTS
+from mtwrappers.evaluation.runs import SCORED, by_policy
+from tests.evaluation.measured import PLAIN, SPEC, result, trials
 
 
-def runs(**results):
-    return runs_of({"mine": results})["mine"]
+def changed(**changes):
+    return dataclasses.replace(PLAIN, **changes)
 
 
-def labels(found):
-    return [one.label for one in found]
+def metaworld(**kwargs):
+    """The provenance of an evaluation on a Meta-World id."""
+    spec = {"id": "mtwrappers/MT10-v0", "kwargs": {"benchmark": "MT10", **kwargs}}
+    return changed(spec=spec)
+
+
+def protocol(**changes):
+    return dataclasses.replace(protocols["metaworld-3.1"].on("MT10"), name="mine", **changes)
+
+
+# Runs.
 
 
 def test_results_are_grouped_by_the_name_of_their_policy():
-    one, two, three, nameless = (result(policy=name) for name in ("x", "y", "x", None))
-    found = by_policy({"1.json": one, "2.json": two, "3.json": three, "4.json": nameless})
-    assert {name: list(own) for name, own in found.items()} == {
-        "x": ["1.json", "3.json"],
-        "y": ["2.json"],
-        "4.json": ["4.json"],
+    files = {
+        f"{i}.json": result(provenance=changed(policy=name), a=1) for i, name in enumerate("xyx")
     }
-
-
-def test_results_of_a_policy_that_differ_in_their_chunks_are_told_apart():
-    eight, none, other = (result(policy="x", action_chunk=n) for n in (8, None, 8))
-    found = by_policy({"1": eight, "2": none, "3": other, "4": result(policy="y", action_chunk=2)})
-    assert {name: list(own) for name, own in found.items()} == {
-        "x, action_chunk=8": ["1", "3"],
-        "x, action_chunk=None": ["2"],
-        "y": ["4"],
+    files["3.json"] = result(a=1)
+    assert {name: [*own] for name, own in by_policy(files).items()} == {
+        "x": ["0.json", "2.json"],
+        "y": ["1.json"],
+        "3.json": ["3.json"],
     }
-
-
-def test_results_of_one_policy_with_other_chunks_are_refused():
-    found = runs(a=result(0, action_chunk=8), b=result(1, action_chunk=16))
-    message = r"the results of mine are not comparable: action_chunk of one policy 8 and 16 \(b\)"
-    with pytest.raises(IncomparableError, match=message):
-        comparable({"mine": found}, "all_tasks", False)
-    both = {"x": runs(a=result(action_chunk=8)), "y": runs(b=result(action_chunk=16))}
-    assert comparable(both, "all_tasks", False)[1] == ""
 
 
 def test_the_last_result_of_each_run_counts():
-    found = runs(a=result(0, 100), b=result(1, 200), c=result(0, 200), d=result(1, 100))
-    last, reason = last_of(found, "all_tasks")
-    assert (labels(last), reason) == (["b", "c"], "")
-    assert [(one.seed, one.steps) for one in last] == [(1, 200), (0, 200)]
+    named = {"a": (0, 5, 1), "b": (1, 20, 4), "c": (0, 20, 2), "d": (1, 5, 3)}
+    found = scores({"mine": {k: result(s, n, a=of) for k, (s, n, of) in named.items()}})
+    mine = found.methods["mine"]
+    assert (mine.runs, mine.training_seeds, mine.training_steps) == (2, (0, 1), 20)
+    assert mine.tasks["a"].value == 0.75
 
 
-def test_runs_that_end_at_different_steps_are_refused():
-    found = runs(a=result(0, 100), b=result(0, 200), c=result(1, 100))
-    assert last_of(found, "all_tasks")[1] == "the ends of training, 200 steps and 100 steps (c)"
-    message = r"the results of mine are not comparable: the ends of training, 200 steps and 100"
-    with pytest.raises(IncomparableError, match=message):
-        comparable({"mine": found}, "all_tasks", False)
-    last, forced = comparable({"mine": found}, "all_tasks", True)
-    assert labels(last["mine"]) == ["b", "c"]
-    assert forced.startswith("the ends")
-    unknown = runs(a=result(0, 100), b=result(1))
-    assert (
-        last_of(unknown, "all_tasks")[1] == "the ends of training, 100 steps and unknown steps (b)"
-    )
-    silent = runs(a=result(0, 100), b=result(0))
-    expected = "b does not name its training_steps, as a does"
-    assert last_of(silent, "all_tasks")[1] == expected
-    assert last_of(silent[::-1], "all_tasks")[1] == expected
+@pytest.mark.parametrize("seed", [None, 3])
+def test_how_episodes_are_divided_into_results_changes_nothing(seed):
+    """200 episodes of five tasks in one file, in a file per task, and dealt out at random."""
+    dice = random.Random(0)
+    tasks = {f"t{i}": [dice.random() < 0.2 * i for _ in range(40)] for i in range(5)}
+    whole, other = result(seed, **tasks), result(9, **{t: own[::-1] for t, own in tasks.items()})
+
+    def parts(n):
+        episodes = [*whole.episodes]
+        dice.shuffle(episodes)
+        return [dataclasses.replace(whole, episodes=episodes[i::n]) for i in range(n)]
+
+    expected = compare({"other": [other], "mine": [whole]})[0], scores({"mine": [whole]})
+    assert expected[0].overall["mean over tasks"].difference.low is not None
+    per_task = [dataclasses.replace(whole, episodes=whole.of_task(task)) for task in whole.tasks]
+    for division in (per_task, per_task[::-1], parts(2), parts(7)):
+        [found] = compare({"other": [other], "mine": division})
+        assert found == expected[0]
+        scored = scores({"mine": division}).methods["mine"]
+        assert scored == expected[1].methods["mine"]
+        assert (scored.unit, scored.runs) == ("episodes", 1)
 
 
-def test_results_without_a_seed_are_runs_by_themselves():
-    found = runs(a=result(), b=result(), c=result(0))
-    assert last_of(found, "all_tasks") == (found, "")
-    assert repeated(found, "all_tasks") == ""
+def test_no_number_depends_on_the_order_of_runs():
+    dice = random.Random(1)
+    runs = [
+        result(s, **{t: [dice.random() < 0.7 for _ in range(9)] for t in "abc"}) for s in range(6)
+    ]
+    trained = [trials(*(dice.randrange(4) for _ in range(5)), seed=s) for s in range(3)]
+    for all_of in (runs, trained):
+        once = scores({"x": all_of}).methods["x"]
+        for _ in range(5):
+            dice.shuffle(all_of)
+            again = scores({"x": all_of}).methods["x"]
+            assert (again.tasks, again.overall) == (once.tasks, once.overall)
+
+
+def test_results_without_a_seed_that_share_episodes_are_runs_of_their_own():
+    found = scores({"mine": [result(a=1), result(a=3)]})
+    assert found.methods["mine"].runs == 2
+    assert "mine: 2 runs (training seeds not recorded), 8 episodes." in found.caption
+
+
+def test_runs_that_did_the_same_are_compared_with_a_warning():
+    same = [result(seed, paid=0.0, a=0) for seed in (1, 2)]
+    found = scores({"mine": same})
+    assert found.methods["mine"].tasks["a"].value == 0.0
+    assert found.caption[-1] == "Result 1 of 'mine' and result 2 of 'mine' have the same episodes."
+    [both] = compare({"mine": same[:1], "copy": {"copy.json": same[0]}})
+    assert both.notes == ("result 1 of 'mine' and copy.json have the same episodes",)
+    assert both.notes[0] in str(both)
+    kept = [result(i, provenance=changed(evidence=e), paid=0.0, a=0) for i, e in enumerate("aba")]
+    assert scores({"mine": kept[:2]}).notes == ()  # other actions may come to the same
+    assert "have the same actions" in scores({"mine": kept}).notes[0]
+
+
+# What is refused, unless it is forced and said.
 
 
 @pytest.mark.parametrize(
-    ("steps", "said"), [(None, "training seed 3"), (500, "training seed 3 after 500 steps")]
-)
-def test_two_results_of_one_seed_and_step_are_refused_by_their_names(steps, said):
-    found = runs(**{"a.json": result(3, steps), "b.json": result(3, steps)})
-    message = f"not comparable: a.json and b.json are both of {said}"
-    with pytest.raises(IncomparableError, match=message):
-        comparable({"mine": found}, "all_tasks", False)
-    # One seed of two methods is not one run.
-    comparable({"mine": found[:1], "theirs": found[1:]}, "all_tasks", False)
-
-
-def test_networks_of_a_task_each_share_a_seed():
-    found = runs(a=result(0, 10, "a"), b=result(0, 10, "b"), c=result(0, 5, "a"))
-    assert "are both of training seed 0" in repeated(runs(a=result(0), b=result(0)), "per_task")
-    assert repeated(found, "per_task") == ""
-    assert labels(last_of(found, "per_task")[0]) == ["a", "b"]
-    last, _ = comparable({"mine": found}, "per_task", False)
-    assert labels(last["mine"]) == ["a", "b"]
-
-
-def test_a_result_without_all_episodes_of_its_protocol_is_refused():
-    protocol = protocols["metaworld-3.1"]
-    kept = {"protocol": dataclasses.replace(protocol, name="mine", episodes_per_task=2)}
-    part = runs(**{"a.json": result(**kept)})
-    with pytest.raises(IncomparableError, match=r"a\.json has 4 of 20 episodes of mine"):
-        comparable({"mine": part}, "all_tasks", False)
-    assert comparable({"mine": part}, "all_tasks", True)[1] == "a.json has 4 of 20 episodes of mine"
-    # With a network for each task, a result may be of some tasks.
-    assert comparable({"mine": part}, "per_task", False)[1] == ""
-    fewer = dataclasses.replace(part[0].result, episodes=part[0].result.episodes[:3])
-    short = [part[0]._replace(result=fewer)]
-    with pytest.raises(IncomparableError, match=r"a\.json has 3 of 4 episodes of mine"):
-        comparable({"mine": short}, "per_task", False)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "trials", "refused"),
+    ("results", "reason"),
     [
-        (range(2), 4, False),  # of a learner that adapts: all until then
-        (range(1), 4, False),  # of one with a memory: the first
-        (range(3, 4), 4, True),  # one of the two that count
-        (range(2), 3, True),
+        (
+            [result(3, a=1), result(3, a=2)],
+            "a and b are both of training seed 3, and both have 'a', episode 0",
+        ),
+        (
+            [result(3, 500, a=1), result(3, 500, a=2)],
+            "a and b are both of training seed 3 after 500 steps, and both",
+        ),
+        (
+            [result(paid=0.0, a=1), result(paid=0.0, a=1)],
+            "a and b have the same episodes, and do not name their training_seed",
+        ),
+        ([result(0, 9, a=1), result(1, 5, a=2)], r"the ends of training, 9 steps and 5 steps \(b"),
+        ([result(0, 9, a=1), result(1, a=2)], "the ends of training, 9 steps and unknown steps"),
+        ([result(0, 9, a=1), result(0, a=2)], "b does not name its training_steps, as a does"),
+        ([result(a=1), result(b=1)], None),  # parts of one run
+        ([result(0, a=1), result(1, b=1)], "only some of them have the task a"),
+        (
+            [result(a=1), result(provenance=changed(versions={"mujoco": "2"}), b=1)],
+            r"mujoco 3.3.0 and 2 \(b\)",
+        ),
+        (
+            [result(0, a=1), result(1, provenance=changed(spec={**SPEC, "id": "y"}), a=2)],
+            "id x and y",
+        ),
+        (
+            [result(0, a=1), result(1, provenance=changed(max_episode_steps=9), a=1)],
+            "max_episode_steps of the evaluation None and 9",
+        ),
+        (
+            [result(0, a=1), EvaluationResult(result(a=2).episodes)],
+            "b has no provenance, as others do",
+        ),
+        ([trials(1, 2, seed=0), result(1, a=2)], r"scores over trials and episodes \(b\)"),
+        (
+            [result(0, a=1), result(1, provenance=changed(protocol=protocol()), a=1)],
+            r"protocols none and mine \(",
+        ),
+        (
+            [result(0, provenance=changed(protocol=protocol()), a=1)],
+            "a has 4 of 500 episodes of mine",
+        ),
     ],
 )
-def test_episodes_before_adaptation_compare_under_a_protocol(numbers, trials, refused):
-    protocol = dataclasses.replace(
+def test_runs_that_are_not_comparable_are_refused_by_their_names(results, reason):
+    policies = {"mine": dict(zip("ab", results, strict=False))}
+    if reason is None:
+        assert scores(policies).methods["mine"].runs == 1
+        return
+    message = f"the results of mine are not comparable: {reason}"
+    with pytest.raises(IncomparableError, match=message):
+        scores(policies)
+    if "task" in reason:
+        with pytest.raises(IncomparableError, match="the results have no task in common"):
+            scores(policies, force=True)
+    elif "mujoco" not in reason:
+        first = str(scores(policies, force=True)).splitlines()[0]
+        assert first.startswith("FORCED, these results are not comparable: ")
+
+
+def test_protocols_are_compared_field_by_field_as_they_are_now():
+    """A digest that was read before a field changed is no witness."""
+    one, other = protocol(episodes_per_task=4), protocol(episodes_per_task=4)
+    assert one.digest == other.digest
+    object.__setattr__(other, "success", "last")
+    both = [result(i, provenance=changed(protocol=p), a=1) for i, p in enumerate((one, other))]
+    with pytest.raises(IncomparableError, match="success of the protocols any and last"):
+        scores({"mine": both})
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {"recurrent_info_in_obs": True},
+        {"normalize_observations": True},
+        {"select": "round_robin"},
+        {"record_episode_statistics": False},
+        {"width": 64},
+        {"shadows": True},
+        {"observation": "pixels", "camera_name": "corner2"},
+        {"task_encoding": "none"},
+        {"num_envs": 20, "workers": 2},
+        {"max_episode_steps": 500, "seed": 0},  # the defaults
+    ],
+)
+def test_what_a_policy_observes_is_its_own_affair(kwargs):
+    plain, other = result(provenance=metaworld(), a=1), result(provenance=metaworld(**kwargs), a=2)
+    [found] = compare({"plain": [plain], "other": [other]})
+    assert found.tasks["a"].difference.value == 0.25
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "usual"),
+    [
+        ("max_episode_steps", 150, 500),
+        ("terminate_on_success", True, False),
+        ("num_goals", 10, 50),
+        ("goals", "continuous", "list"),
+        ("seed", 1, 0),
+        ("idle_steps", 15, 0),
+        ("action_repeat", 2, 1),
+        ("reward_function_version", "v1", "v2"),
+        ("kind", "test", "train"),
+    ],
+)
+def test_what_is_scored_has_to_be_the_same(name, value, usual):
+    both = [result(provenance=metaworld(**own), a=1) for own in ({}, {name: value})]
+    with pytest.raises(IncomparableError, match=f"{name} {usual} and {value} "):
+        compare({"plain": both[:1], "other": both[1:]})
+
+
+def test_every_argument_that_a_protocol_fixes_is_scored_or_observed():
+    fixed = {name for name, kind in ARGUMENTS["make_vec"].items() if kind == "fixed"}
+    assert fixed - set(SCORED) == {
+        *("observation", "camera_name", "camera_id", "depth", "segmentation", "width", "height"),
+        *("upright", "shadows", "variation", "task_encoding", "descriptions", "instruction"),
+        "envs_per_task",  # scored in trials
+    }
+
+
+def test_episodes_before_any_adaptation_compare_with_those_after():
+    few = dataclasses.replace(
         protocols["metaworld-3.1-ml"],
-        name="mine",
-        meta_batch_size=2,
-        trials=2,
+        name="few",
+        meta_batch_size=1,
+        trials=4,
         adaptation_episodes=2,
-        episodes_per_task=2,
+        episodes_per_task=3,
     )
-
-    def of(numbers, trials):
-        paid = float(next(UNIQUE))
-        episodes = [
-            Episode("a", i, paid, 5, False, False, 0, trial=trial)
-            for trial in range(trials)
-            for i in numbers
-        ]
-        return EvaluationResult(episodes, provenance=dataclasses.replace(PLAIN, protocol=protocol))
-
-    both = runs_of({"before": [of(numbers, trials)], "after": [of(range(2, 4), 4)]})
-    with pytest.raises(IncomparableError, match="episodes of mine"):  # they are no score of it
-        comparable(both, "all_tasks", False)
-    if refused:
-        with pytest.raises(IncomparableError, match="episodes of mine"):
-            comparable(both, "all_tasks", False, unadapted=True)
-    else:
-        assert comparable(both, "all_tasks", False, unadapted=True)[1] == ""
+    one = trials(3, 2, 3, 3, before=1, provenance=changed(protocol=few))
+    [found] = compare({"before": [one.unadapted], "after": [one]})
+    assert (found.tasks["a"].first, found.tasks["a"].second) == (0.5, pytest.approx(11 / 12))
+    with pytest.raises(IncomparableError, match="has 8 of 12 episodes of few"):
+        scores({"before": [one.unadapted]})
+    less = dataclasses.replace(one.unadapted, episodes=one.unadapted.episodes[:-1])
+    with pytest.raises(IncomparableError, match="has 7 of 12 episodes of few"):
+        compare({"before": [less], "after": [one]})
+    longer = dataclasses.replace(one.trials, adaptation_steps=2)
+    plain = trials(3, 2)
+    with pytest.raises(IncomparableError, match=r"adapt on, and after, \(2, 3\) and \(4, 3\)"):
+        compare({"x": [plain], "y": [dataclasses.replace(trials(1, 2), trials=longer)]})
 
 
-def test_episodes_and_trials_are_not_mixed():
-    plain = result()
-    trials = [dataclasses.replace(one, trial=one.number) for one in result().episodes]
-    few = dataclasses.replace(result(), episodes=trials)
-    message = r"scores over episodes and trials \(b\)"
-    with pytest.raises(IncomparableError, match=message):
-        comparable({"mine": runs(a=plain, b=few)}, "all_tasks", False)
-
-
-def test_the_result_that_differs_is_named():
-    others = result(versions={"mujoco": "3.2.0"})
-    message = r"mine and theirs are not comparable: mujoco 3\.3\.0 and 3\.2\.0 \(their\.json\)"
-    with pytest.raises(IncomparableError, match=message):
-        comparable(
-            runs_of({"mine": [result(), result()], "theirs": {"their.json": others}}),
-            "all_tasks",
-            False,
-        )
+@pytest.mark.parametrize(
+    ("policies", "error", "message"),
+    [
+        ({"x": [3]}, TypeError, "EvaluationResult or FewShotResult as result 1 of 'x', got int"),
+        ([1], TypeError, "policies must be a dict"),
+        ({"x": {}}, ValueError, "the results of 'x' must hold at least one result, got none"),
+        ({}, ValueError, "there must be results of one policy or more, got none"),
+        (
+            {"x": [dataclasses.replace(result(a=1), episodes=[*result(a=1).episodes] * 2)]},
+            ValueError,
+            "result 1 of 'x' has 'a', episode 0 twice",
+        ),
+    ],
+)
+def test_what_is_given_is_checked(policies, error, message):
+    with pytest.raises(error, match=message):
+        scores(policies)

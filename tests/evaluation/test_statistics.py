@@ -1,6 +1,5 @@
-"""Estimates by hand and against SciPy, and how often intervals cover the truth."""
+"""Intervals by hand, against other libraries, and as their coverage is documented."""
 
-import itertools
 import json
 from pathlib import Path
 
@@ -10,55 +9,32 @@ from scipy import stats
 
 from benchmarks import coverage
 from mtwrappers.evaluation.statistics import (
-    COVERED,
-    LEAST_COVERED,
     Estimate,
-    estimate,
-    mean_interval,
+    difference_of_runs,
+    interquartile,
+    interquartile_difference,
     mean_rate,
-    trimmed_interval,
-    trimmed_mean,
-    trimmed_rate,
+    rate_difference,
+    rate_of_runs,
+    student,
 )
 
 DOCS = Path(__file__).parents[2] / "docs/intervals.md"
 
-# Estimates by hand, and against SciPy's bootstrap.
-
-
-def rng(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
-
-
-def estimated(samples, trim=0.0, resamples=300):
-    return estimate([np.array(own) for own in samples], trim, rng(), 0.95, resamples)
-
-
-def rate(samples, trim=0.0, confidence=0.95):
-    return trimmed_rate([np.array(own, float) for own in samples], trim, confidence)
-
 
 def of(successes, n):
-    return [1.0] * successes + [0.0] * (n - successes)
+    return np.array([1.0] * successes + [0.0] * (n - successes))
 
 
-@pytest.mark.parametrize(
-    ("means", "expected"),
-    [
-        ([1.0, 2.0, 3.0, 100.0], 2.5),
-        ([7.0], 7.0),
-        ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 90.0, -90.0], 3.0),  # two of nine at either end
-        ([1.0, 2.0, 6.0], 3.0),  # too few to leave any out
-    ],
-)
-def test_the_interquartile_mean_leaves_a_quarter_of_the_tasks_out_at_either_end(means, expected):
-    assert trimmed_mean(np.array(means), 0.25) == expected
-    assert estimated([[mean - 1, mean + 1] for mean in means], 0.25).value == expected
+def ends(found):
+    return found.value, found.low, found.high
 
 
-def test_the_interquartile_mean_of_successes_tells_rates_above_three_quarters_apart():
-    """Of the pooled successes it would be 1.0 for both."""
-    assert [rate([of(k, 20)] * 8, 0.25).value for k in (16, 19)] == [0.8, 0.95]
+def near(*values):
+    return pytest.approx(values, abs=1e-4)
+
+
+# Rates.
 
 
 @pytest.mark.parametrize(
@@ -66,147 +42,115 @@ def test_the_interquartile_mean_of_successes_tells_rates_above_three_quarters_ap
     [(5, 5, 0.5655, 1.0), (0, 5, 0.0, 0.4345), (1, 1, 0.2065, 1.0), (8, 10, 0.4902, 0.9433)],
 )
 def test_the_interval_of_a_rate_is_wilsons(k, n, low, high):
-    found = rate([of(k, n)])
-    assert (found.value, found.low, found.high) == pytest.approx((k / n, low, high), abs=1e-4)
+    found = mean_rate([of(k, n)])
+    assert ends(found) == near(k / n, low, high)
+    scipys = stats.binomtest(k, n).proportion_ci(method="wilson")
+    assert (found.low, found.high) == pytest.approx(tuple(scipys), abs=1e-12)
 
 
-def test_the_interval_of_a_rate_is_that_of_statsmodels_and_scipy():
-    proportion = pytest.importorskip("statsmodels.stats.proportion")
-    for k, n, confidence in ((0, 4, 0.95), (3, 7, 0.8), (48, 50, 0.99), (50, 50, 0.95)):
-        found = rate([of(k, n)], confidence=confidence)
-        theirs = proportion.proportion_confint(k, n, 1 - confidence, "wilson")
-        assert (found.low, found.high) == pytest.approx(theirs, abs=1e-12)
-        scipys = stats.binomtest(k, n).proportion_ci(confidence, method="wilson")
-        assert (found.low, found.high) == pytest.approx(tuple(scipys), abs=1e-12)
+@pytest.mark.parametrize("k", [0, 2, 5])
+def test_tasks_at_one_rate_have_wilsons_interval_of_all_their_episodes(k):
+    assert ends(mean_rate([of(k, 5)] * 10)) == pytest.approx(ends(mean_rate([of(10 * k, 50)])))
 
 
-@pytest.mark.parametrize("m", [4, 50])
-def test_tasks_at_one_rate_have_wilsons_interval_of_all_their_episodes(m):
-    for k in (0, 2, 5):
-        found, pooled = rate([of(k, 5)] * m), rate([of(k * m, 5 * m)])
-        assert (found.value, found.low, found.high) == pytest.approx(
-            (pooled.value, pooled.low, pooled.high)
-        )
-
-
-def test_tasks_at_different_rates_know_more_than_their_episodes_pooled():
-    apart = rate([of(1, 10)] * 20 + [of(9, 10)] * 20)
-    pooled = rate([of(200, 400)])
-    # The variance between episodes is 0.09 * 10 / 9 a task instead of 0.25, and a few more.
-    assert 0.6 < (apart.high - apart.low) / (pooled.high - pooled.low) < 0.72
-    assert apart.low < 0.5 < apart.high
-
-
-@pytest.mark.parametrize("high", [5, 4])
-def test_tasks_at_zero_and_one_keep_an_interval(high):
-    found = rate([of(0, 5)] * 25 + [of(high, 5)] * 25)
-    assert 0.01 < found.high - found.value < 0.05
-    assert 0.01 < found.value - found.low < 0.05
+def test_tasks_at_different_rates_have_the_effective_number_of_episodes():
+    """By hand: the variance of the mean of two tasks at 0.1 and 0.9 is 0.01 / 2, and z^2 / 800."""
+    z2 = 1.959964**2
+    n = 0.25 / (0.1 / 10 / 2 + z2 / 800)
+    reach = (0.25 * z2 / n + (z2 / 2 / n) ** 2) ** 0.5 / (1 + z2 / n)
+    assert ends(mean_rate([of(1, 10), of(9, 10)])) == near(0.5, 0.5 - reach, 0.5 + reach)
+    # Tasks at 0 and 1 do not vary, and keep an interval.
+    found = mean_rate([of(0, 5)] * 25 + [of(5, 5)] * 25)
+    assert 0.01 < found.high - 0.5 < 0.05
 
 
 def test_weights_count():
-    """A group of one task weighs as much as that of nine, so it is known as badly as that task."""
-    samples = [np.array(of(5, 10))] * 10
-    even = mean_rate(samples, np.full(10, 0.1), 0.95)
-    groups = mean_rate(samples, np.array([0.5, *[0.5 / 9] * 9]), 0.95)
-    assert groups.value == even.value == 0.5
-    assert 1.6 < (groups.high - groups.low) / (even.high - even.low) < 2.1
-    alone = mean_rate(samples, np.array([1.0, *[0.0] * 9]), 0.95)
-    expected = rate(samples[:1])
-    assert (alone.low, alone.high) == pytest.approx((expected.low, expected.high))
+    samples = [of(5, 10), of(1, 10)]
+    assert ends(mean_rate(samples, np.array([1.0, 0.0]))) == ends(mean_rate(samples[:1]))
+    assert mean_rate(samples, np.array([0.75, 0.25])).value == pytest.approx(0.4)
 
 
-def test_one_episode_of_each_task_counts_as_one_of_all():
-    """How much the episodes of one task vary is not known, so they are taken for equal tasks."""
-    found, pooled = rate([[1.0]] * 7 + [[0.0]] * 3), rate([of(7, 10)])
-    assert (found.low, found.high) == pytest.approx((pooled.low, pooled.high))
-    trimmed = rate([[1.0]] * 7 + [[0.0]] * 3, 0.25)
-    assert (trimmed.value, trimmed.low, trimmed.high) == (pytest.approx(5 / 6), None, None)
-    assert estimated([[1.0], [3.0]]) == Estimate(2.0, None, None)
+def test_the_interval_of_a_rate_over_runs_has_students_quantile():
+    """By hand: 0.7, 0.8, 0.9 have the variance 0.01 / 3 of their mean, and t(2) = 4.3027."""
+    n, t2 = 0.8 * 0.2 / (0.01 / 3), 4.302653**2
+    middle = (0.8 + t2 / 2 / n) / (1 + t2 / n)
+    reach = (0.16 * t2 / n + (t2 / 2 / n) ** 2) ** 0.5 / (1 + t2 / n)
+    found = rate_of_runs(np.array([0.7, 0.8, 0.9]))
+    assert ends(found) == near(0.8, middle - reach, middle + reach)
 
 
-def test_the_interval_of_trials_does_not_jump():
-    """Rates of trials are between 0 and 1. A few of them have no narrow interval, and all some."""
-    trials = ([1] * 5, [1] * 4 + [2 / 3], [1] * 3 + [2 / 3] * 2, [2 / 3] * 5)
-    found = [rate([own]) for own in trials]
-    lows = [one.low for one in found]
-    assert lows == sorted(lows, reverse=True)
-    assert max(a - b for a, b in itertools.pairwise(lows)) < 0.16
-    assert all(one.high - one.low > 0.4 for one in found)
-    # Many trials that hardly vary know more than as many episodes would.
-    many = rate([[0.5, 2 / 3] * 30])
-    assert many.high - many.low < 0.5 * (rate([of(35, 60)]).high - rate([of(35, 60)]).low)
+def test_runs_that_do_not_differ_and_a_single_one_have_no_interval():
+    for runs in ([0.7], [0.1 + 0.2, 0.3], [1.0] * 4):
+        runs = np.array(runs)
+        assert rate_of_runs(runs).low is None
+        assert student([runs]).low is None
+        assert difference_of_runs(runs, runs).low is None
+    assert difference_of_runs(np.array([0.1, 0.5]), np.array([0.9])) == Estimate(pytest.approx(0.6))
 
 
-def test_the_interval_of_an_interquartile_mean_allows_for_luck():
-    """Which of 50 equal tasks seem to be the worst is chance, and leaving them out is no news."""
-    episodes = (rng().random((300, 50, 3)) < 0.9).astype(float)
-    found, low, high = trimmed_interval([episodes[:, i] for i in range(50)], 0.25, 0.95)
-    assert found.mean() > 0.96
-    assert ((low <= 0.9) & (high >= 0.9)).mean() > 0.92
+# All else.
 
 
-# Means, groups, interquartile means: in 500 draws, 0.92 to 0.975 is what 0.95 comes to.
-CASES = {
-    "50 tasks at 0.95": ("mean", np.full(50, 0.95), 10),
-    "10 tasks at 0.8": ("mean", np.full(10, 0.8), 50),
-    "10 tasks from 0.05 to 0.95": ("mean", np.linspace(0.05, 0.95, 10), 10),
-    "four groups": ("groups", np.repeat([0.95, 0.77, 0.5, 0.6], (28, 11, 6, 5)), 10),
-    "middle of 50 tasks from 0.5 to 1": ("trimmed", np.linspace(0.5, 1, 50), 10),
-}
+def test_the_mean_of_anything_has_students_interval():
+    values = np.array([3.0, -1.0, 4.0, 10.0])
+    expected = stats.ttest_1samp(values, 0).confidence_interval()
+    assert ends(student([values])) == pytest.approx((4.0, *expected))
+    # Of two tasks with the same variance, Satterthwaite's degrees are 2 + 2, and t(4) = 2.7764.
+    reach = 2.776445 * (1 / 3 / 2) ** 0.5
+    two = [np.array([1.0, 2.0, 3.0]), np.array([7.0, 8.0, 9.0])]
+    assert ends(student(two)) == near(5.0, 5.0 - reach, 5.0 + reach)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_intervals_cover_the_truth_as_often_as_they_say(case):
-    kind, rates, n = CASES[case]
-    episodes = (rng().random((500, len(rates), n)) < rates[:, None]).astype(float)
-    samples = [episodes[:, i] for i in range(len(rates))]
-    weights = np.full(len(rates), 1 / len(rates))
-    if kind == "groups":
-        weights = np.repeat([1 / 28, 1 / 11, 1 / 6, 1 / 5], (28, 11, 6, 5)) / 4
-    if kind == "trimmed":
-        truth = trimmed_mean(rates, 0.25)
-        _, low, high = trimmed_interval(samples, 0.25, 0.95)
-    else:
-        truth = weights @ rates
-        _, low, high = mean_interval(samples, weights, 0.95)
-    assert 0.92 <= ((low <= truth) & (truth <= high)).mean() <= 0.985
-    assert (high < truth).any()
-    assert (low > truth).any()
+def test_the_interval_of_a_difference_of_runs_is_welchs():
+    first, second = np.array([0.5, 0.6, 0.45, 0.5]), np.array([0.9, 0.6, 0.7])
+    expected = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
+    found = difference_of_runs(first, second)
+    assert ends(found) == pytest.approx((second.mean() - first.mean(), *expected))
+    assert difference_of_runs(np.array([0.0, 0.1]), np.array([1.0, 0.9])).high == 1.0
 
 
-def test_a_return_of_zero_or_one_is_no_rate():
-    assert estimated([[1.0] * 5]) == Estimate(1.0, 1.0, 1.0)
+def test_the_interquartile_mean_of_runs_varies_with_rates_that_are_clipped_at_the_quartiles():
+    """By hand: of 8 rates the middle 4 count; clipped at 0.55 and 0.6, runs sum to 2.25 and 2.4."""
+    rates = np.array([[0.5, 0.6], [0.55, 0.65], [0.4, 0.8], [0.6, 0.6]])
+    wild = np.array([[0.5, 0.6], [0.55, 0.65], [0.0, 1.0], [0.6, 0.6]])
+    for each in (rates, wild):
+        value, numbers = interquartile(each)
+        assert float(value) == pytest.approx((0.55 + 0.6 * 3) / 4)
+        assert numbers == pytest.approx([2.25 / 2, 2.4 / 2])
+    # The middle of the others is 0.3925, and theirs sum to 1.45 and 1.64.
+    found = interquartile_difference(rates - 0.2 + 0.01 * np.arange(2), rates)
+    welchs = stats.ttest_ind([1.125, 1.2], [0.725, 0.82], equal_var=False).confidence_interval()
+    reach = (welchs.high - welchs.low) / 2
+    assert ends(found) == near(0.195, 0.195 - reach, 0.195 + reach)
 
 
-@pytest.mark.parametrize(("trim", "confidence"), [(0.0, 0.8), (0.25, 0.95)])
-def test_the_interval_is_scipys_stratified_percentile_bootstrap(trim, confidence):
-    samples = [rng(3).normal(size=40), 5 + rng(4).exponential(size=25), rng(5).normal(size=10)]
-    samples.append(rng(6).normal(size=20) - 1)
-
-    def of_all(*resampled, axis=-1):
-        return trimmed_mean(np.stack([own.mean(axis=axis) for own in resampled], -1), trim)
-
-    theirs = stats.bootstrap(
-        samples,
-        of_all,
-        n_resamples=20_000,
-        confidence_level=confidence,
-        method="percentile",
-        vectorized=True,
-    ).confidence_interval
-    ours = estimate(samples, trim, rng(), confidence, 20_000)
-    assert ours.value == pytest.approx(of_all(*samples))
-    near = 0.04 * (theirs.high - theirs.low)
-    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=near)
+# Differences of one result each.
 
 
-def test_resamples_stay_within_their_task_and_one_value_has_no_interval():
-    assert estimated([[0.0] * 10, [4.0] * 10]) == Estimate(2.0, 2.0, 2.0)
-    assert estimated([[1.0], [3.0]]) == Estimate(2.0, None, None)
+def of_one_task(first, second, paired=False):
+    return rate_difference([first], [second], [paired], np.ones(1))
 
 
-# The docs say what `benchmarks.coverage` has drawn.
+def test_the_interval_of_two_rates_is_newcombes():
+    """His example (a), 56 of 70 and 48 of 80: 0.0524 to 0.3339 by method 10."""
+    assert ends(of_one_task(of(48, 80), of(56, 70))) == near(0.2, 0.0524, 0.3339)
+
+
+def test_the_interval_of_paired_rates_is_newcombes():
+    """Fagerland et al. 2014, a study of 21: 1 both, 1 and 7 alone, 12 neither; 0.026 to 0.507."""
+    first = np.array([1] + [1] + [0] * 7 + [0] * 12, float)
+    second = np.array([1] + [0] + [1] * 7 + [0] * 12, float)
+    found = of_one_task(first, second, True)
+    assert ends(found) == pytest.approx((6 / 21, 0.026, 0.507), abs=1e-3)
+
+
+def test_less_than_three_values_have_no_interval():
+    for n in (1, 2):
+        assert of_one_task(np.zeros(n), np.ones(n)) == Estimate(1.0)
+    assert of_one_task(np.zeros(3), np.ones(3)).low > 0
+
+
+# The docs have the tables of `benchmarks.coverage`.
 
 
 @pytest.fixture(scope="module")
@@ -220,55 +164,25 @@ def test_the_docs_have_the_tables(kept):
         assert table in text, name
 
 
-def test_the_figures_are_seeded(kept):
+@pytest.mark.parametrize("part", ["single", "groups", "returns"])
+def test_the_figures_are_seeded(part, kept):
     """The first draws are those of the benchmark, so few of them come near its figures."""
-    once, again = (coverage.part_groups(300, np.random.default_rng([0, 1])) for _ in range(2))
-    assert once == again
-    for few, many in zip(once, kept["groups"], strict=True):
-        assert few["covers"] == pytest.approx(many["covers"], abs=0.045)
+    few = coverage.drawn(part, 300)
+    assert few == coverage.drawn(part, 300)
+    for row, whole in zip(few, kept[part], strict=True):
+        assert row["covers"] == pytest.approx(whole["covers"], abs=0.06)
 
 
-def test_means_over_tasks_are_covered_as_often_as_is_said(kept):
+def test_intervals_cover_the_truth_as_often_as_the_docs_say(kept):
     """Where there are enough episodes for a failure to be seen."""
-    named = [r for r in kept["means"] if r["tasks"] == 50 or r["episodes"] == 50]
-    sparse = "four fifths 0.98, else 0"
-    for row in named:
-        if row["rates"] != sparse:
-            assert 0.94 <= row["covers"] <= 0.975, row
-            assert row["below"] > 0, row
-    for row in kept["groups"]:
-        assert 0.94 <= row["covers"] <= (0.985 if row["episodes"] < 50 else 0.96), row
-    assert min(row["covers"] for row in kept["means"]) > 0.935
-
-
-def test_equal_policies_get_few_stars(kept):
+    for row in kept["means"]:
+        if row["rates"] != "four fifths 0.98, else 0":
+            assert 0.93 < row["covers"] < (0.975 if row["tasks"] == 50 else 1.0), row
+    assert min(row["covers"] for row in kept["groups"]) > 0.945
+    assert min(row["covers"] for row in kept["single"] if row["episodes"] == 50) > 0.91
     for row in kept["trials"]:
-        for goals in ("other goals", "same goals"):
-            assert (row[goals] or 0.0) < 0.068, row
-
-
-def test_tables_of_runs_say_what_was_simulated(kept):
-    column = {"runs": "interquartile mean", "runs of each task": "mean"}
-    found = {unit: {} for unit in column}
+        assert max(row[goals] or 0.0 for goals in ("other goals", "same goals")) < 0.068, row
     for row in kept["runs"]:
-        if row["runs"] > 2:
-            found[row["unit"]][row["runs"]] = round(row[column[row["unit"]]], 2)
-    assert found == COVERED
-    assert all(row["mean"] >= 0.95 for row in kept["runs"] if row["unit"] == "runs")
-
-
-def test_scores_say_how_often_intervals_over_runs_cover_at_least(kept):
-    names = {"task": "a task", "failing": "a task"}
-    for unit, said in LEAST_COVERED.items():
-        of_unit = [row for row in kept["method"] if row["unit"] == unit]
-        assert len(of_unit) == 48
-        for name, least in said.items():
-            fails = {"task": (False,), "failing": (True,)}.get(name, (False, True))
-            shares = [
-                row[names.get(name, name)] for row in of_unit if ("fails" in row["rates"]) in fails
-            ]
-            assert least == int(100 * min(shares)) / 100, (unit, name)
-    # Where no run fails at a task, groups are covered as well.
-    fine = [row for row in kept["method"] if "fails" not in row["rates"]]
-    assert min(row["five tasks"] for row in fine) >= 0.94
-    assert min(row["covers"] for row in kept["group"]) > 0.915
+        assert min(row["a task"], row["mean"], row["interquartile mean"] or 1.0) > 0.94, row
+    for row in kept["method"]:
+        assert min(row["mean"], row["interquartile mean"] or 1.0) > 0.90, row

@@ -1,0 +1,115 @@
+"""Tables as text, Markdown and LaTeX, whatever the names are; LaTeX compiles where a TeX is."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from mtwrappers.evaluation.report import Table
+from mtwrappers.evaluation.statistics import Estimate
+
+A, B, NONE = Estimate(0.9, 0.85, 0.95), Estimate(0.25, 0.1, 0.5), Estimate(1.0)
+NASTY = [
+    r"\input{/etc/passwd}",
+    "a_b%c&d#e$f{g}^h~i",
+    "[x]*'' -- ?` |<b>`x`|",
+    "naïve Ångström \x1b[2K\nnew",
+    "[link](http://x.y)",
+    '"a "u \\ \\\\ %',
+]
+
+
+def table(heads=("mine", "theirs"), tasks=("reach-v3", "push-v3"), caption=("Some words.",)):
+    columns = [A, B, NONE, *[A] * len(heads)][: len(heads)]
+    over = ["3 runs", *["episodes"] * (len(heads) - 1)]
+    parts = [(task, columns) for task in tasks], [("mean over tasks", columns)]
+    return Table(heads, over, parts, "", caption)
+
+
+def test_text_has_a_column_for_each_method():
+    lines = table().text().splitlines()
+    assert lines == [
+        "task               mine               theirs",
+        "95% interval over  3 runs             episodes",
+        "-" * 55,
+        "reach-v3           0.900 0.850-0.950  0.250 0.100-0.500",
+        "push-v3            0.900 0.850-0.950  0.250 0.100-0.500",
+        "-" * 55,
+        "mean over tasks    0.900 0.850-0.950  0.250 0.100-0.500",
+        "",
+        "Some words.",
+    ]
+    assert table(tasks=()).text().splitlines()[2:] == lines[5:]
+
+
+def test_text_of_many_methods_and_long_names_stays_in_80_columns():
+    heads = [f"method-{i}" for i in range(7)]
+    lines = table(heads, ["button-press-topdown-wall-v3"], ["word " * 60]).text().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("button") for line in lines) == 3
+    assert [one for line in lines for one in re.findall(r"method-\d", line)] == heads
+    long = table(["x" * 21, "y"]).text().splitlines()
+    assert long[0].split() == ["task", "(1)", "(2)"]
+    assert f"(1): {'x' * 21}, (2): y" in long
+    text = table(NASTY[3:5], NASTY).text()
+    assert all(one.isprintable() for one in text.split("\n"))
+
+
+def test_markdown_is_a_table_of_github():
+    assert table(["a|b", "c"]).markdown().splitlines() == [
+        r"| task | a\|b | c |",
+        "| :-- | --: | --: |",
+        "| 95% interval over | 3 runs | episodes |",
+        "| reach-v3 | 0.900 (0.850\u20130.950) | 0.250 (0.100\u20130.500) |",
+        "| push-v3 | 0.900 (0.850\u20130.950) | 0.250 (0.100\u20130.500) |",
+        "| **mean over tasks** | 0.900 (0.850\u20130.950) | 0.250 (0.100\u20130.500) |",
+        "",
+        "Some words.",
+    ]
+    markdown = pytest.importorskip("markdown")
+    html = markdown.markdown(table(NASTY, NASTY, NASTY).markdown(), extensions=["tables"])
+    assert set(re.findall(r"<(\w+)", html)) == {
+        *("table", "thead", "tbody", "tr", "th", "td", "p", "strong")
+    }
+
+
+def test_latex_is_a_table_of_booktabs():
+    text = table(["my_method", "50%"], ["reach-v3"], ["A & B -- C."]).latex()
+    numbers = r"0.900 {\scriptsize (0.850--0.950)} & 0.250 {\scriptsize (0.100--0.500)} \\"
+    assert [line.strip() for line in text.splitlines()] == [
+        r"\begin{table}",
+        r"\centering",
+        r"\caption{A \& B -{}- C.}",
+        r"\label{tab:scores}",
+        r"\par\medskip\footnotesize",
+        r"\begin{tabular}{@{}lcc@{}}",
+        r"\toprule",
+        r"task & my\_method & 50\% \\",
+        r"95\% interval over & 3 runs & episodes \\",
+        r"\midrule",
+        f"reach-v3 & {numbers}",
+        r"\midrule",
+        f"mean over tasks & {numbers}",
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    assert r"\textbackslash{}input\{/etc/passwd\}" in table(NASTY).latex()
+
+
+def tex():
+    return shutil.which("pdflatex") or shutil.which("tectonic")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(tex() is None, reason="there is no TeX")
+def test_latex_compiles_whatever_the_names_are(tmp_path):
+    source = tmp_path / "table.tex"
+    preamble = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
+    source.write_text(f"{preamble}{table(NASTY, NASTY, NASTY).latex()}\n\\end{{document}}\n")
+    options = [] if tex().endswith("tectonic") else ["-interaction=nonstopmode", "-halt-on-error"]
+    done = subprocess.run(
+        [tex(), *options, source.name], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
