@@ -35,10 +35,7 @@ CAPTION = (
 
 def main(path: Path) -> None:
     """Draws both."""
-    ppo = {
-        steps: rate_of_runs(np.array(runs) / 500)
-        for steps, runs in PPO.items()
-    }
+    ppo = {steps: rate_of_runs(np.array(runs) / 500) for steps, runs in PPO.items()}
     sac = {
         steps: score.overall["mean over tasks"]
         for steps, score in curves({"SAC": reference("mtsac")}).points["SAC"].items()

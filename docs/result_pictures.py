@@ -64,10 +64,7 @@ def meta_rl(path: Path) -> None:
     """MAML and RL² on ML1-reach."""
 
     def line(label: str, counts: dict[int, tuple[int, ...]], episodes: int, kind: Kind) -> Line:
-        points = {
-            steps: rate_of_runs(np.array(runs) / episodes)
-            for steps, runs in counts.items()
-        }
+        points = {steps: rate_of_runs(np.array(runs) / episodes) for steps, runs in counts.items()}
         return Line(label, points, kind)
 
     lines = [line(name, counts, 20, "curve") for name, counts in AFTER.items()]
