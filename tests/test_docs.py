@@ -22,8 +22,8 @@ import mtwrappers
 from mtwrappers.metaworld import MetaWorldMTEnv, make_benchmark, opengl, registered
 from mtwrappers.metaworld.agent_view import UPSTREAM, AgentView
 from mtwrappers.metaworld.settings import SawyerSettings
-from mtwrappers.vector.executors import Executor
 from mtwrappers.vector.make import make_executor
+from mtwrappers.vector.settings import Settings
 from tests.fakes import ROOT, run_with_python
 from tests.snippets import snippets
 
@@ -336,7 +336,7 @@ def words_of(hint):
 def test_the_types_and_defaults_of_arguments_are_those_of_the_code():
     """A default of the code that is `None` may stand for what is chosen then."""
     made_by = (make_benchmark, registered.make_mt_env, MetaWorldMTEnv, AgentView, SawyerSettings)
-    made_by += (Executor, make_executor, registered.VectorSettings, registered.make_vec_env)
+    made_by += (Settings, make_executor, registered.VectorSettings, registered.make_vec_env)
     found = {}
     for one in made_by:
         hints = typing.get_type_hints(one.__init__ if isinstance(one, type) else one)
@@ -344,7 +344,7 @@ def test_the_types_and_defaults_of_arguments_are_those_of_the_code():
             found[name] = (hints[name], getattr(parameter.default, "value", parameter.default))
     row = r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \| [^|]+ \| [^|]+ \|$"
     rows = re.findall(row, PAGES["guides/arguments.md"], re.MULTILINE)
-    assert len(rows) == 48
+    assert len(rows) == 45
     chosen = []
     for name, kinds, default in rows:
         hint, value = found[name]

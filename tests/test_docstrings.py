@@ -15,11 +15,8 @@ from mtwrappers.metaworld.agent_view import UPSTREAM
 from mtwrappers.metaworld.benchmarks import OPTIONS
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.metaworld.registered import KEYWORDS, VECTOR_SETTINGS, parameters_of
-from mtwrappers.vector.executors import Executor
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 from tests.fakes import ROOT
-
-EXECUTOR = parameters_of(Executor)
 
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -163,10 +160,9 @@ def test_the_arguments_are_described_where_a_reader_looks_for_them(entry, member
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("MetaIterativeEnvExecutor", EXECUTOR - {"workers", "ray_options"}),
-        ("MetaParallelEnvExecutor", EXECUTOR - {"ray_options"}),
-        ("vector.executors.MetaRayEnvExecutor", EXECUTOR - {"context"}),
-        ("vector.make.make_executor", EXECUTOR - {"env"}),
+        ("vector.executors.Executor", EXECUTOR_OPTIONS - {"execution"}),
+        ("vector.settings.Settings", EXECUTOR_OPTIONS - {"execution"}),
+        ("vector.make.make_executor", EXECUTOR_OPTIONS),
         ("as_vector", EXECUTOR_OPTIONS),
         ("envs.multi_env.make_vec_env", EXECUTOR_OPTIONS),
         ("MetaSampler", EXECUTOR_OPTIONS - {"autoreset_mode"}),

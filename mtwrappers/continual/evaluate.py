@@ -107,7 +107,7 @@ class PhaseEvaluator(_PhaseScorer):
         seed: Determines the episodes.
         max_episode_steps: Cut episodes after this many steps, for environments that never end.
         **executor: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
-            `mtwrappers.vector.executors.Executor` does, such as ``workers``, ``context`` and
+            `mtwrappers.vector.settings.Settings` does, such as ``workers``, ``context`` and
             ``timeout``.
 
     Attributes:

@@ -112,9 +112,8 @@ def make_vec_env(
         envs_per_task: How many environments per id, 1 by default.
         record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
         **executor: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
-            `mtwrappers.vector.executors.Executor` does: ``autoreset_mode``, ``observation_mode``,
-            ``workers``, ``on_worker_failure``, ``max_recoveries``, ``journal``,
-            ``journal_warn_bytes``, ``timeout``, ``context`` and ``ray_options``.
+            `mtwrappers.vector.settings.Settings` does: ``autoreset_mode``, ``workers``,
+            ``on_worker_failure``, ``journal``, ``timeout``, ``context`` and ``ray_options``.
 
     Raises:
         ValueError: If ``num_envs`` does not fit; the message names sizes that do.

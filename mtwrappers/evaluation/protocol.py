@@ -97,8 +97,8 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
         "max_episode_steps action_repeat idle_steps terminate_on_success reward_function_version "
         "observation camera_name camera_id depth width height upright shadows "
         "task_encoding descriptions instruction envs_per_task",
-        free="id num_envs workers execution context timeout on_worker_failure max_recoveries "
-        "journal journal_warn_bytes ray_options autoreset_mode observation_mode unify fast "
+        free="id num_envs workers execution context timeout on_worker_failure "
+        "journal ray_options autoreset_mode unify fast "
         "render_mode record_episode_statistics select sample_tasks_on_reset "
         "recurrent_info_in_obs normalize_reward_in_recurrent_info normalize_observations",
         refused="train_classes test_classes reward_normalization_method reward_alpha "

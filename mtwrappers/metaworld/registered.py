@@ -177,11 +177,10 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
             ``terminate_on_success``, ``max_episode_steps``, ``record_episode_statistics``; see
             `make_benchmark`: ``env_name``, ``train_classes``, ``test_classes``; see
             `MetaWorldMTEnv`: ``select``, ``descriptions``. Where the environments run, see
-            `mtwrappers.vector.executors.Executor`: ``execution``, ``workers``, ``autoreset_mode``,
-            ``observation_mode``, ``unify``, ``on_worker_failure``, ``max_recoveries``,
-            ``journal``, ``journal_warn_bytes``, ``timeout``, ``context``, ``ray_options``. And, as
-            in `make_env`, what is observed, how classes are built and drawn, and
-            ``action_repeat``. Meta-World's own names are understood too.
+            `mtwrappers.vector.settings.Settings`: ``execution``, ``workers``, ``autoreset_mode``,
+            ``unify``, ``on_worker_failure``, ``journal``, ``timeout``, ``context``,
+            ``ray_options``. And, as in `make_env`, what is observed, how classes are built and
+            drawn, and ``action_repeat``. Meta-World's own names are understood too.
 
     Raises:
         TypeError: If an argument is unknown, with a hint, or has the wrong type.

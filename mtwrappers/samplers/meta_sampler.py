@@ -71,9 +71,8 @@ class MetaSampler:
             activity, because all trajectories are returned at once.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
             ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
-        **executor: ``workers``, ``on_worker_failure``, ``max_recoveries``, ``journal``,
-            ``journal_warn_bytes``, ``timeout``, ``context``, ``ray_options``, ``observation_mode``
-            and ``unify``, which `mtwrappers.vector.executors.Executor` describes.
+        **executor: ``workers``, ``on_worker_failure``, ``journal``, ``timeout``, ``context``,
+            ``ray_options`` and ``unify``, which `mtwrappers.vector.settings.Settings` describes.
 
     Raises:
         ValueError: If an argument is out of range, ``envs_per_task`` is more than

@@ -20,9 +20,8 @@ from gymnasium.error import (
     NoAsyncCallError,
     ResetNeeded,
 )
-from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_differing_spaces, batch_space
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_callable, check_index
@@ -40,8 +39,7 @@ from mtwrappers.vector.journal import Journal, ReplayLog
 from mtwrappers.vector.settings import (
     MAY_DIFFER,
     Settings,
-    check_same_actions,
-    observation_spaces,
+    same_spaces,
 )
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
@@ -98,7 +96,6 @@ class Present(NamedTuple):
         schema_known: Whether it was decided which infos go through buffers.
         schema: The schema of these infos, if there are any.
         logs: The logs of the journal, if there is one.
-        single_observation_space: The observation space of a single environment.
     """
 
     due: NDArray[np.bool_]
@@ -107,7 +104,6 @@ class Present(NamedTuple):
     schema_known: bool
     schema: InfoSchema | None
     logs: Sequence[ReplayLog] | None
-    single_observation_space: Space[Any]
 
     def part(self, rows: slice) -> Present:
         """The state of the environments ``rows`` only."""
@@ -191,14 +187,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 padding = Padding.of(spaces, names, settings.unify)
                 blocks.prepare(Command("wrap", lambda rows: (padding.wrap,)))
                 spaces = [(padding.observation_space, padding.action_space)] * n
-            observation_spaces_, action_spaces = zip(*spaces, strict=True)
-            self.observation_space, observation_space = observation_spaces(
-                observation_spaces_, settings.observation_mode
-            )
-            check_same_actions(action_spaces)
-            action_space = action_spaces[0]
-            self.single_observation_space = observation_space
-            self.single_action_space = action_space
+            observation_space, action_space = same_spaces(spaces)
+            self.single_observation_space, self.single_action_space = spaces[0]
+            self.observation_space = batch_space(observation_space, n)
             self.action_space = batch_space(action_space, n)
             self.metadata = {**traits[0].metadata, "autoreset_mode": self.autoreset_mode}
             self.render_mode = traits[0].render_mode
@@ -212,7 +203,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             if settings.journal:
                 logs = [ReplayLog() for _ in range(n)] if logs is None else logs
                 digests = self._buffers.digests
-                self._journal = Journal(logs, settings.journal_warn_bytes, digests)
+                self._journal = Journal(logs, digests)
                 blocks.journal = self._journal
         except BaseException:
             blocks.close()
@@ -230,10 +221,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         settings = dataclasses.replace(
             block.settings, meta_batch_size=len(block.envs), envs_per_task=1, unify=None
         )
-        if settings.observation_mode != "same":
-            spaces = [space for space, _ in block.traits.spaces]
-            both = batch_differing_spaces(spaces), present.single_observation_space
-            settings = dataclasses.replace(settings, observation_mode=both)
         envs = cls(BorrowedBlock(block), settings, logs=present.logs)
         envs._due[...], block.buffers.paused[...] = present.due, present.paused
         envs._autoreset = envs._blocks_autoreset = present.autoreset
@@ -252,7 +239,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             self._schema_known,
             self._columns.schema if self._columns is not None else None,
             self._journal.logs if self._journal is not None else None,
-            self.single_observation_space,
         )
 
     # Episodes.

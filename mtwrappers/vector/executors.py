@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import gymnasium
-from gymnasium.vector import AutoresetMode
 
-from mtwrappers.core.pad_spaces import Unify
+from mtwrappers.common.checks import check_keywords
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.blocks import Blocks, LocalBlocks
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.pool import WorkerPool
 from mtwrappers.vector.process import ProcessPool
 from mtwrappers.vector.ray import ActorPool
-from mtwrappers.vector.settings import (
-    JOURNAL_WARN_BYTES,
-    TIMEOUT,
-    Maker,
-    ObservationMode,
-    OnWorkerFailure,
-    Settings,
-    check_autoreset_mode,
-    resolve_makers,
-)
+from mtwrappers.vector.settings import OPTIONS, Maker, Settings, resolve_makers
 
 
 class Executor(MetaVectorEnv):
@@ -42,36 +32,12 @@ class Executor(MetaVectorEnv):
         envs_per_task: ``K``, the number of environments per task.
         max_path_length: The number of steps after which episodes are truncated; ``None`` for no
             limit.
-        autoreset_mode: How an episode begins after another ends, one of
-            `gymnasium.vector.AutoresetMode`.
-        observation_mode: ``"same"``, ``"different"`` or the spaces ``(observation_space,
-            single_observation_space)``, as in `gymnasium.vector.SyncVectorEnv`: the observation
-            space of the batch if environments differ in their bounds.
-        unify: ``"pad"`` wraps each environment in `PadSpaces`, which pads all to the longest; a
-            dict has arguments for it, such as
-            ``{"observation_size": 128, "action_size": 16, "rescale": True}``; see
-            `mtwrappers.MultiEnvWrapper`.
-        workers: The number of workers, at most one per environment. By default one process per core
-            that this process may use, or one actor per CPU of the cluster. Must be 1 or ``None``
-            for the iterative executor.
-        on_worker_failure: ``"raise"`` closes the executor when a worker is lost. ``"recover"``
-            replaces the worker, and always keeps a journal.
-        max_recoveries: The number of times in a row that workers may be lost in the same call
-            before it raises `WorkerDiedError`, as when an environment itself causes the crash.
-        journal: Whether to record all calls since the last resets, so that `get_state` works in
-            mid-episode.
-        journal_warn_bytes: The size of the journal, in bytes, at which a warning is issued. It
-            holds the bytes of every action, and about 200 for every call.
-        timeout: Seconds after which a silent worker counts as hung; ``None`` waits forever.
-        context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``. ``None`` is
-            Python's default, but ``"forkserver"`` instead of a fork if this process has other
-            threads or has imported JAX, and with ``"recover"``, when there may be threads later.
-        ray_options: Arguments of Ray's ``options`` for the resources and placement of each actor,
-            such as ``{"num_cpus": 2, "scheduling_strategy": "SPREAD"}``; by default one CPU. Only
-            on Ray.
+        **settings: ``autoreset_mode``, ``unify``, ``workers``, ``on_worker_failure``, ``journal``,
+            ``timeout``, ``context`` and ``ray_options``; see
+            `mtwrappers.vector.settings.Settings`.
 
     Raises:
-        TypeError: If an argument has the wrong type, or spaces cannot be padded.
+        TypeError: If an argument has the wrong type or is unknown, or spaces cannot be padded.
         ValueError: If a size is not positive or does not fit the list, spaces differ, or an
             argument does not apply to this executor.
         Exception: Whatever a constructor raises, with the environment named.
@@ -85,37 +51,17 @@ class Executor(MetaVectorEnv):
         meta_batch_size: int,
         envs_per_task: int = 1,
         max_path_length: int | None = None,
-        *,
-        autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
-        observation_mode: ObservationMode = "same",
-        unify: Unify = None,
-        workers: int | None = None,
-        on_worker_failure: OnWorkerFailure = "raise",
-        max_recoveries: int = 3,
-        journal: bool = False,
-        journal_warn_bytes: float = JOURNAL_WARN_BYTES,
-        timeout: float | None = TIMEOUT,
-        context: str | None = None,
-        ray_options: Mapping[str, Any] | None = None,
+        **settings: Any,
     ) -> None:
-        settings = Settings(
+        check_keywords(settings, OPTIONS, type(self).__name__)
+        checked = Settings(
             meta_batch_size=meta_batch_size,
             envs_per_task=envs_per_task,
             max_path_length=max_path_length,
-            autoreset_mode=check_autoreset_mode(autoreset_mode),
-            observation_mode=observation_mode,
-            unify=unify,
-            workers=workers,
-            on_worker_failure=on_worker_failure,
-            max_recoveries=max_recoveries,
-            journal=journal,
-            journal_warn_bytes=journal_warn_bytes,
-            timeout=timeout,
-            context=context,
-            ray_options=ray_options,
+            **settings,
         )
-        makers, seeds = resolve_makers(env, settings.meta_batch_size, settings.envs_per_task)
-        super().__init__(self._reach(makers, settings), settings, seeds)
+        makers, seeds = resolve_makers(env, checked.meta_batch_size, checked.envs_per_task)
+        super().__init__(self._reach(makers, checked), checked, seeds)
 
     @abc.abstractmethod
     def _reach(self, makers: Sequence[Maker], settings: Settings) -> Blocks:
@@ -133,10 +79,8 @@ class MetaIterativeEnvExecutor(Executor):
     The name and the layout are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784), the interface is
     Gymnasium's; see `MetaVectorEnv`.
 
-    `Executor` describes the arguments: ``env``, ``meta_batch_size``, ``envs_per_task``,
-    ``max_path_length``, ``autoreset_mode``, ``observation_mode``, ``unify``, ``journal`` and
-    ``journal_warn_bytes``. Of those about workers, ``on_worker_failure="recover"`` is the same as
-    ``journal=True``, and ``max_recoveries``, ``timeout`` and ``context`` have no effect.
+    `Executor` describes the arguments. ``on_worker_failure="recover"`` is the same as
+    ``journal=True``, and ``timeout`` and ``context`` have no effect.
 
     Raises:
         ValueError: If ``workers`` is above 1, or where `Executor` raises it.
@@ -188,10 +132,7 @@ class MetaParallelEnvExecutor(WorkersExecutor):
     with cloudpickle. A step takes one message per worker, and arrays go through shared memory. The
     results equal those of `MetaIterativeEnvExecutor`, for any number of workers.
 
-    `Executor` describes the arguments: ``env``, ``meta_batch_size``, ``envs_per_task``,
-    ``max_path_length``, ``autoreset_mode``, ``observation_mode``, ``unify``, ``workers``,
-    ``on_worker_failure``, ``max_recoveries``, ``journal``, ``journal_warn_bytes``, ``timeout`` and
-    ``context``.
+    `Executor` describes the arguments.
 
     A worker's death is detected at once, a hang after ``timeout``. With
     ``on_worker_failure="raise"``, the executor closes and the error names the worker. With
@@ -245,10 +186,7 @@ class MetaRayEnvExecutor(WorkersExecutor):
     is a call of an actor, which costs about as much as a step; whole trajectories
     (``policy_in="workers"``) take only one call.
 
-    `Executor` describes the arguments: ``env``, ``meta_batch_size``, ``envs_per_task``,
-    ``max_path_length``, ``autoreset_mode``, ``observation_mode``, ``unify``, ``workers``,
-    ``on_worker_failure``, ``max_recoveries``, ``journal``, ``journal_warn_bytes``, ``timeout`` and
-    ``ray_options``.
+    `Executor` describes the arguments.
 
     It uses an initialized Ray, otherwise the cluster at ``RAY_ADDRESS``, or starts one on this
     machine, which ends with the last executor. Closing ends all actors. Nodes need this package and

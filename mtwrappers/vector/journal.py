@@ -19,6 +19,7 @@ from mtwrappers.vector.calls import call_again, describe_call, target_of, undoes
 from mtwrappers.vector.commands import Answer, Command, Entry
 
 _ENTRY_BYTES = 200  # the approximate size of an entry other than a step
+_WARN_BYTES = 1e9  # the size of a journal at which a warning is issued
 _LOOK = 256  # the number of notes between two checks of the size
 
 
@@ -179,15 +180,12 @@ class Journal:
 
     Args:
         logs: One log per environment.
-        warn_bytes: The approximate size at which a warning is issued.
         digests: Hashes of each environment's results; see `mtwrappers.vector.buffers.Buffers`.
     """
 
-    def __init__(
-        self, logs: Sequence[ReplayLog], warn_bytes: float, digests: NDArray[np.uint64]
-    ) -> None:
-        self.logs = [*logs]
-        self._warn_bytes, self._digests = warn_bytes, digests
+    def __init__(self, logs: Sequence[ReplayLog], digests: NDArray[np.uint64]) -> None:
+        self.logs, self._digests = [*logs], digests
+        self._warn_bytes = _WARN_BYTES
         self._notes = 0  # the number of notes so far
 
     def note(self, command: Command, rows: slice, answer: Answer) -> None:
@@ -260,7 +258,7 @@ class Journal:
             gymnasium.logger.warn(
                 f"the journal of {len(self.logs)} environments has grown to {size / 1e6:,.0f} MB, "
                 "because their episodes are long or many calls were made: it is kept until they "
-                "are reset (journal_warn_bytes= sets the size at which this warning appears)"
+                "are reset"
             )
 
 

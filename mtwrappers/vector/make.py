@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from mtwrappers.vector.executors import (
     MetaParallelEnvExecutor,
     MetaRayEnvExecutor,
 )
-from mtwrappers.vector.settings import Maker, Settings
+from mtwrappers.vector.settings import OPTIONS, Maker
 
 Execution: TypeAlias = Literal["parallel", "iterative", "ray"]
 EXECUTORS: dict[str, type[Executor]] = {
@@ -27,11 +26,7 @@ EXECUTORS: dict[str, type[Executor]] = {
     for executor in (MetaParallelEnvExecutor, MetaIterativeEnvExecutor, MetaRayEnvExecutor)
 }
 # The arguments that registered ids pass to `make_executor`.
-EXECUTOR_OPTIONS = {"execution", *(field.name for field in dataclasses.fields(Settings))} - {
-    "meta_batch_size",
-    "envs_per_task",
-    "max_path_length",
-}
+EXECUTOR_OPTIONS = {"execution", *OPTIONS}
 
 
 def make_executor(
@@ -52,10 +47,9 @@ def make_executor(
         execution: ``"parallel"``, ``"iterative"`` or ``"ray"``; by default parallel if ``workers``
             is above 1, else iterative.
         renders: Whether environments draw with OpenGL, which is not fork-safe.
-        **options: ``max_path_length``, ``autoreset_mode``, ``observation_mode``, ``unify``,
-            ``workers``, ``on_worker_failure``, ``max_recoveries``, ``journal``,
-            ``journal_warn_bytes``, ``timeout``, ``context`` and ``ray_options``, which
-            `mtwrappers.vector.executors.Executor` describes. ``None`` stands for the default,
+        **options: ``autoreset_mode``, ``unify``, ``workers``, ``on_worker_failure``, ``journal``,
+            ``timeout``, ``context`` and ``ray_options``, which
+            `mtwrappers.vector.settings.Settings` describes. ``None`` stands for the default,
             except for ``timeout``.
 
     Raises:
@@ -121,10 +115,9 @@ def as_vector(
         num_envs: The total number of environments, a multiple of the length of the list: each entry
             is repeated equally often, in consecutive places; 1 means one of each.
         **executor: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
-            `mtwrappers.vector.executors.Executor` does: ``workers``, ``autoreset_mode``
-            (by default ``"SameStep"``; Gymnasium's default is ``"NextStep"``),
-            ``observation_mode``, ``unify``, ``on_worker_failure``, ``max_recoveries``,
-            ``journal``, ``journal_warn_bytes``, ``timeout``, ``context`` and ``ray_options``.
+            `mtwrappers.vector.settings.Settings` does: ``workers``, ``autoreset_mode``
+            (by default ``"SameStep"``; Gymnasium's default is ``"NextStep"``), ``unify``,
+            ``on_worker_failure``, ``journal``, ``timeout``, ``context`` and ``ray_options``.
             Environments that draw with OpenGL in workers need ``context="forkserver"``.
 
     Returns:

@@ -37,6 +37,7 @@ from mtwrappers.vector.settings import Maker, Settings
 
 _NOTHING = Answer()
 ALIVE_CHECK = 1.0  # seconds between two checks whether silent workers are alive
+MAX_RECOVERIES = 3  # the number of times in a row that workers may be lost in the same call
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
 # A NaN that no environment returns as its reward: it marks rewards that were not written yet.
 _NO_REWARD = np.uint64(0x7FF8_0000_6D74_7772)
@@ -189,7 +190,7 @@ class WorkerPool(Blocks):
         self.rows = [worker.rows for worker in workers]
         self.recoveries = 0  # the number of replaced workers
         self._envs_per_task = settings.envs_per_task
-        self._max_recoveries = settings.max_recoveries if settings.recovers else 0
+        self._max_recoveries = MAX_RECOVERIES if settings.recovers else 0
         # Commands that prepare a worker for its first use.
         self._setup = [Command("build", lambda rows: ())]
         self._built = False

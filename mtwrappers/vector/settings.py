@@ -5,16 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import cloudpickle
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Space
-from gymnasium.spaces.utils import is_space_dtype_shape_equiv
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_differing_spaces, batch_space
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import (
@@ -22,22 +20,15 @@ from mtwrappers.common.checks import (
     check_choice,
     check_flag,
     check_mapping,
-    check_space,
     positive,
 )
 from mtwrappers.common.spaces import difference
 from mtwrappers.core.pad_spaces import Unify, check_unify
 
 Maker: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
-ObservationMode: TypeAlias = Literal["same", "different"] | tuple[Space[Any], Space[Any]]
 OnWorkerFailure: TypeAlias = Literal["raise", "recover"]
-JOURNAL_WARN_BYTES = 1e9
-TIMEOUT = 300.0  # seconds
 # The settings in which executors may differ that go on with each other's state.
-MAY_DIFFER = (
-    *("workers", "on_worker_failure", "max_recoveries", "journal", "journal_warn_bytes"),
-    *("timeout", "context", "ray_options"),
-)
+MAY_DIFFER = ("workers", "on_worker_failure", "journal", "timeout", "context", "ray_options")
 
 
 class DifferentSpacesError(ValueError, RuntimeError):
@@ -46,27 +37,52 @@ class DifferentSpacesError(ValueError, RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of an executor, checked at construction.
+    """The settings of an executor, checked when they are made.
 
-    Made by keyword, and checked when it is made; `mtwrappers.vector.executors.Executor`
-    describes each argument.
+    Attributes:
+        meta_batch_size: ``M``, the number of tasks.
+        envs_per_task: ``K``, the number of environments per task.
+        max_path_length: The number of steps after which episodes are truncated; ``None`` for no
+            limit.
+        autoreset_mode: How an episode begins after another ends, one of
+            `gymnasium.vector.AutoresetMode`.
+        unify: ``"pad"`` wraps each environment in `PadSpaces`, which pads all to the longest; a
+            dict has arguments for it, such as
+            ``{"observation_size": 128, "action_size": 16, "rescale": True}``; see
+            `mtwrappers.MultiEnvWrapper`.
+        workers: The number of workers, at most one per environment. By default one process per core
+            that this process may use, or one actor per CPU of the cluster. Must be 1 or ``None``
+            for the iterative executor.
+        on_worker_failure: ``"raise"`` closes the executor when a worker is lost. ``"recover"``
+            replaces the worker, and always keeps a journal. Workers that are lost more than three
+            times in the same call raise `WorkerDiedError`, as when an environment causes it.
+        journal: Whether to record all that was done since the last resets, so that `get_state`
+            works in mid-episode: the bytes of every action, and about 200 for every call.
+        timeout: Seconds after which a silent worker counts as hung; ``None`` waits forever.
+        context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``. ``None`` is
+            Python's default, but ``"forkserver"`` instead of a fork if this process has other
+            threads or has imported JAX, and with ``"recover"``, when there may be threads later.
+        ray_options: Arguments of Ray's ``options`` for the resources and placement of each actor,
+            such as ``{"num_cpus": 2, "scheduling_strategy": "SPREAD"}``; by default one CPU. Only
+            on Ray.
 
     Raises:
         ValueError, TypeError: If an argument is not valid.
+
+    >>> from mtwrappers.vector.settings import Settings
+    >>> Settings(meta_batch_size=10, on_worker_failure="recover").journal
+    True
     """
 
     meta_batch_size: int
     envs_per_task: int = 1
     max_path_length: int | None = None
     autoreset_mode: AutoresetMode = AutoresetMode.SAME_STEP
-    observation_mode: ObservationMode = "same"
     unify: Unify = None
     workers: int | None = None
     on_worker_failure: OnWorkerFailure = "raise"
-    max_recoveries: int = 3
     journal: bool = False
-    journal_warn_bytes: float = JOURNAL_WARN_BYTES
-    timeout: float | None = TIMEOUT
+    timeout: float | None = 300.0
     context: str | None = None
     ray_options: Mapping[str, Any] | None = None
 
@@ -76,11 +92,9 @@ class Settings:
             "meta_batch_size": positive(self.meta_batch_size, "meta_batch_size"),
             "envs_per_task": positive(self.envs_per_task, "envs_per_task"),
             "max_path_length": None if limit is None else positive(limit, "max_path_length"),
-            "observation_mode": _check_observation_mode(self.observation_mode),
+            "autoreset_mode": _check_autoreset_mode(self.autoreset_mode),
             "unify": check_unify(self.unify),
             "workers": None if self.workers is None else positive(self.workers, "workers"),
-            "max_recoveries": positive(self.max_recoveries, "max_recoveries"),
-            "journal_warn_bytes": above_zero(self.journal_warn_bytes, "journal_warn_bytes"),
             "ray_options": ray_options and check_mapping(ray_options, "ray_options"),
         }
         check_choice(self.on_worker_failure, ("raise", "recover"), "on_worker_failure")
@@ -96,6 +110,12 @@ class Settings:
     def recovers(self) -> bool:
         """Whether lost workers are replaced."""
         return self.on_worker_failure == "recover"
+
+
+# The settings other than sizes.
+OPTIONS = {one.name for one in fields(Settings)} - {
+    *("meta_batch_size", "envs_per_task", "max_path_length"),
+}
 
 
 def resolve_makers(
@@ -153,7 +173,7 @@ def _seed_of(env: gymnasium.Env[Any, Any]) -> int:
     return int(copy.deepcopy(rng).integers(2**32))
 
 
-def check_autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
+def _check_autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
     """The `AutoresetMode` with this name or value."""
     for known in AutoresetMode:
         if isinstance(mode, (str, AutoresetMode)) and mode in (known, known.value, known.name):
@@ -163,57 +183,22 @@ def check_autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
     )
 
 
-def _check_observation_mode(mode: Any) -> ObservationMode:
-    if isinstance(mode, tuple) and len(mode) == 2:
-        batch, single = (check_space(space, "a space of observation_mode") for space in mode)
-        return batch, single
-    if isinstance(mode, str) and mode in ("same", "different"):
-        return "same" if mode == "same" else "different"
-    raise ValueError(
-        "observation_mode must be 'same', 'different', or the spaces (observation_space, "
-        f"single_observation_space), got {mode!r}"
-    )
+def same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> tuple[Space[Any], Space[Any]]:
+    """The observation and action space of all environments.
 
-
-def observation_spaces(
-    spaces: Sequence[Space[Any]], mode: ObservationMode
-) -> tuple[Space[Any], Space[Any]]:
-    """The observation space of a vector environment, and the one of a single environment.
-
-    Args:
-        spaces: The space of each environment. They must be equal if the mode is ``"same"``, and
-            otherwise have the same shapes and dtypes.
-        mode: ``"same"``, ``"different"`` or both spaces.
+    Raises:
+        DifferentSpacesError: If they differ.
     """
-    single = spaces[0] if isinstance(mode, str) else mode[1]
-    for i, space in enumerate(spaces):
-        if mode == "same" and space != single:
-            _refuse(space, single, i, "observation", "; observation_mode='different' allows it")
-        if mode != "same" and not is_space_dtype_shape_equiv(space, single):
-            _refuse(space, single, i, "observation", " in shape and dtype")
-    if mode == "same":
-        return batch_space(single, len(spaces)), single
-    if mode == "different":
-        return batch_differing_spaces(spaces), single
-    if not is_space_dtype_shape_equiv(mode[0], batch_space(single, len(spaces))):
-        raise ValueError(
-            f"the first space of observation_mode must be a batch of {len(spaces)} observations in "
-            f"{single}, got {mode[0]}"
-        )
-    return mode
+    for i, pair in enumerate(spaces):
+        for space, expected, what in zip(pair, spaces[0], ("observation", "action"), strict=True):
+            if space != expected:
+                _refuse(space, expected, i, what)
+    return spaces[0]
 
 
-def check_same_actions(spaces: Sequence[Space[Any]]) -> None:
-    """Raises `DifferentSpacesError` if action spaces differ."""
-    for i, space in enumerate(spaces):
-        if space != spaces[0]:
-            _refuse(space, spaces[0], i, "action")
-
-
-def _refuse(space: Space[Any], expected: Space[Any], i: int, what: str, hint: str = "") -> NoReturn:
+def _refuse(space: Space[Any], expected: Space[Any], i: int, what: str) -> NoReturn:
     shapes = [each.shape for each in (space, expected) if isinstance(each, Box)]
-    if len(shapes) == 2 and {*map(len, shapes)} == {1} and shapes[0] != shapes[1]:
-        hint = "; unify='pad' pads environments to one length"
+    hint = "; unify='pad' makes one space of them" if [*map(len, shapes)] == [1, 1] else ""
     raise DifferentSpacesError(
         f"environment {i} has {what} space {space}, expected {expected} as in environment 0"
         f"{difference(space, expected)}{hint}"

@@ -228,7 +228,6 @@ DIFFERENT = [
     # Executors and users' own environments.
     (executor, {"max_path_length": 2}, "max_path_length 2, got 1"),
     (executor, {"envs_per_task": 2}, "envs_per_task 2, got 1"),
-    (executor, {"observation_mode": "different"}, "observation_mode 'different', got 'same'"),
     (executor, {"unify": "pad"}, "unify 'pad', got None"),
     (executor, {"made": {**PENDULUM, "g": 9}}, "g 9, got nothing"),
     (PointGoalEnv, {"radius": 2.0}, "radius 2.0, got 1.0"),
@@ -244,7 +243,6 @@ SAME = [
     (MT1, {"id": "mtwrappers/MT1-v0", "use_one_hot": False}),  # Meta-World's own name
     (MT1_VEC, {"workers": 1, "on_worker_failure": "recover"}),
     (MIXED, {"render_mode": "rgb_array"}),
-    (executor, {"journal_warn_bytes": 1e6}),
     (partial(around, wrappers.RecordEpisodeStatistics), {}),
 ]
 

@@ -90,8 +90,8 @@ def test_all_workers_lost_while_they_build_are_replaced(tmp_path):
 
 def test_a_constructor_that_always_ends_its_worker_is_an_error(tmp_path):
     makers = makers_with(2, kill_itself)
-    with pytest.raises(WorkerDiedError, match=r"^worker 1 was killed by SIGKILL, .* lost 3 times"):
-        recovering(makers, max_recoveries=2)
+    with pytest.raises(WorkerDiedError, match=r"^worker 1 was killed by SIGKILL, .* lost 4 times"):
+        recovering(makers)
 
 
 def test_a_constructor_that_raises_is_the_error_beside_a_lost_worker(tmp_path):
@@ -182,7 +182,7 @@ def test_a_function_of_blocks_longer_than_the_timeout_is_not_hung(slow):
 
 @pytest.mark.slow
 def test_a_step_that_hangs_in_a_replay_is_hung(slow):
-    envs = hasty(partial(SlowEnv, slow, 30), 2, 1, max_recoveries=1)
+    envs = hasty(partial(SlowEnv, slow, 30), 2, 1)
     stepped_there(envs)
     slow.touch()
     kill(envs, 1)

@@ -534,13 +534,13 @@ def test_an_episode_that_the_executor_has_cut_can_be_replayed():
 # How large it grows.
 
 
-def test_a_journal_is_small_and_warns_when_it_grows():
+def test_a_journal_is_small_and_warns_when_it_grows(monkeypatch):
+    monkeypatch.setattr("mtwrappers.vector.journal._WARN_BYTES", 20_000)
     with closing(
         MetaIterativeEnvExecutor(
             partial(gymnasium.make, "Pendulum-v1", max_episode_steps=10**6),
             2,
             journal=True,
-            journal_warn_bytes=20_000,
         )
     ) as envs:
         envs.reset(seed=0)

@@ -1,4 +1,4 @@
-"""Executors over environments whose spaces differ: padded, or in another `observation_mode`."""
+"""Executors over environments whose spaces differ: padded, or refused."""
 
 import os
 import signal
@@ -9,7 +9,6 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete
-from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from gymnasium.wrappers import RescaleAction
 
 from mtwrappers import (
@@ -103,7 +102,7 @@ def test_sizes_can_be_given_and_bounds_stay_where_they_agree(executor):
         (ARMS, {**RESCALED, "action_size": 3}, ValueError, "environment 2 has .*at most 3 entries"),
         ([ArmEnv, CountingEnv], "pad", TypeError, "space of environment 1 .*TransformAction"),
         (ARMS, "crop", ValueError, "unify must be 'pad', a dict"),
-        (ARMS, None, ValueError, r"environment 1 has observation .*unify='pad' pads"),
+        (ARMS, None, ValueError, r"environment 1 has observation .*unify='pad' makes"),
     ],
 )
 def test_what_does_not_fit_is_refused(executor, makers, unify, error, message):
@@ -155,64 +154,32 @@ def test_a_function_of_the_environments_where_they_are_sees_them_all():
     assert results == [(0, box, (1, 5)), (1, box, (2, 5))]
 
 
-# Gymnasium's observation_mode.
-
-
-def bounded(high, **kwargs):
-    return partial(CountingEnv, high=high, **kwargs)
-
-
-SPACES = Box(0, np.array([[10.0, 10], [20, 20]]), dtype=np.float64), Box(0, 99, (2,), np.float64)
-MODES = pytest.mark.parametrize("mode", ["different", SPACES], ids=["different", "spaces"])
-
-
-@executors
-@MODES
-@pytest.mark.parametrize("theirs", [SyncVectorEnv, AsyncVectorEnv])
-@pytest.mark.slow_but("iterative", "SyncVectorEnv-different-parallel")
-def test_the_spaces_are_those_of_gymnasium(executor, mode, theirs):
-    makers = [bounded(10), bounded(20)]
-    with (
-        closing(executor(makers, 2, observation_mode=mode)) as envs,
-        closing(theirs(makers, observation_mode=mode)) as oracle,
-    ):
-        assert envs.observation_space == oracle.observation_space
-        assert envs.single_observation_space == oracle.single_observation_space
-        assert equal(envs.reset(seed=3), oracle.reset(seed=3))
-        assert equal(envs.step([0, 1]), oracle.step([0, 1]))
-        assert (
-            envs.map_blocks(lambda envs, rows: envs.single_observation_space)[-1]
-            == oracle.single_observation_space
-        )
+# Bounds.
 
 
 NESTED = Dict(a=Discrete(2), b=Box(0, 1, (2,)))
 
 
-@executors
 @pytest.mark.parametrize(
-    ("others", "mode", "message"),
+    ("others", "message"),
     [
-        ({"high": 5}, "same", "environment 1 has observation .*; observation_mode='different'"),
-        ({"obs_size": 3}, "different", "environment 1 .*expected .*unify='pad'"),
-        ({"dtype": "float32"}, "different", "environment 1 .*, expected .* in shape and dtype"),
-        ({"space": NESTED}, "different", "environment 1 has observation space Dict"),
-        ({"space": Discrete(3)}, SPACES, "environment 1 has observation space Discrete"),
-        ({}, (Box(0, 9, (3, 2), np.float64), SPACES[1]), "a batch of 2 observations in Box"),
-        ({}, SPACES[0], "observation_mode must be 'same', 'different', or the spaces"),
-        ({}, "invalid", "observation_mode must be 'same', 'different', or .*, got 'invalid'"),
+        ({"high": 5}, "environment 1 has observation space Box.*; unify='pad' makes one space"),
+        ({"obs_size": 3}, "environment 1 has observation .*expected .*; unify='pad' makes one sp"),
+        ({"space": NESTED}, "environment 1 has observation space Dict"),
+        ({"num_actions": 3}, r"environment 1 has action space Discrete\(3\), expected Discrete\(2"),
     ],
 )
-def test_observations_that_make_no_batch_are_refused(executor, others, mode, message):
+def test_spaces_that_differ_are_refused(others, message):
     def other():
         env = CountingEnv(**{key: others[key] for key in others if key != "space"})
         env.observation_space = others.get("space", env.observation_space)
         return env
 
     with pytest.raises(ValueError, match=message):
-        executor([CountingEnv, other], 2, observation_mode=mode)
+        MetaIterativeEnvExecutor([CountingEnv, other], 2)
 
 
-def test_a_pair_that_holds_no_spaces_is_refused():
-    with pytest.raises(TypeError, match=r"a space of observation_mode must be a gymnasium\.Space"):
-        MetaIterativeEnvExecutor(CountingEnv, 2, observation_mode=(1, 2))
+def test_bounds_that_differ_make_one_space_that_has_all():
+    makers = [partial(CountingEnv, high=high) for high in (10, 20)]
+    with closing(MetaIterativeEnvExecutor(makers, 2, unify="pad")) as envs:
+        assert envs.single_observation_space == Box(0, 20, (2,), np.float64)

@@ -158,15 +158,15 @@ def test_a_function_that_goes_on_is_not_taken_for_one_that_hangs():
 
 
 def test_an_environment_that_always_ends_its_actor_is_given_up(tmp_path):
-    message = r"worker 1 on .*; workers were lost 2 times in the same call; all workers were closed"
-    envs = recovering(fragile_makers(fault=sys.exit), max_recoveries=1)
+    message = r"worker 1 on .*; workers were lost 4 times in the same call; all workers were closed"
+    envs = recovering(fragile_makers(fault=sys.exit))
     envs.reset(seed=0)
     with (
         pytest.warns(UserWarning, match="replacement"),
         pytest.raises(WorkerDiedError, match=message),
     ):
         envs.step(FAULT)
-    assert (envs.closed, envs.recoveries) == (True, 1)
+    assert (envs.closed, envs.recoveries) == (True, 3)
 
 
 class LockingEnv(FragileEnv):
@@ -200,7 +200,7 @@ class Hog:
 
 
 def test_no_room_for_a_replacement_is_an_error(monkeypatch):
-    envs = recovering(fragile_makers(), workers=2, max_recoveries=1)
+    envs = recovering(fragile_makers(), workers=2)
     envs.reset(seed=0)
     pids = pids_of(envs)
     monkeypatch.setattr("mtwrappers.vector.ray.START_TIMEOUT", 3.0)

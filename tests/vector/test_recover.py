@@ -161,15 +161,15 @@ def check_given_up(envs, message, actions):
 def test_a_step_that_kills_every_worker_names_environment_task_and_action():
     makers = fragile_makers()
     makers[3] = partial(makers[3], fault=kill_itself)
-    envs = recovering(makers, max_recoveries=2)
+    envs = recovering(makers)
     envs.reset(seed=0)
     envs.step(NO_ACTIONS)
     message = (
-        r"with environments 2 to 3 of tasks \[1\] \(b\); workers were lost 3 times in the same "
+        r"with environments 2 to 3 of tasks \[1\] \(b\); workers were lost 4 times in the same "
         r"call, by environment 3, task 'b', stepped with action 1; all workers were closed$"
     )
     check_given_up(envs, message, [0, 0, 0, 1])
-    assert envs.recoveries == 2
+    assert envs.recoveries == 3
 
 
 def test_a_constructor_that_raises_the_second_time_is_an_error(tmp_path):
