@@ -28,7 +28,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 
 import mtwrappers
 from benchmarks.common import machine, pss, rates, ratio, save, table, target_row, version_or_none
-from mtwrappers.metaworld import registered
+from mtwrappers.metaworld import make
 
 EPISODE = 500
 OURS, SUBPROC, DUMMY = "mtwrappers, 2 workers", "SB3 SubprocVecEnv", "SB3 DummyVecEnv"
@@ -37,17 +37,17 @@ OURS, SUBPROC, DUMMY = "mtwrappers, 2 workers", "SB3 SubprocVecEnv", "SB3 DummyV
 def mt10_constructors() -> list[Callable[[], gymnasium.Env[Any, Any]]]:
     """The constructors of ``make_vec("mtwrappers/MT10-v0")``, one an environment."""
     taken: list[Any] = []
-    make_executor = registered.make_executor
+    make_executor = make.make_executor
 
     def take(makers: Any, *args: Any, **kwargs: Any) -> Any:
         taken.extend(makers)
         return make_executor(makers, *args, **kwargs)
 
-    registered.make_executor = take
+    make.make_executor = take
     try:
         gymnasium.make_vec("mtwrappers/MT10-v0").close()
     finally:
-        registered.make_executor = make_executor
+        make.make_executor = make_executor
     return taken
 
 

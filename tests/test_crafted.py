@@ -21,7 +21,7 @@ from mtwrappers import (
     load_checkpoint,
     save_checkpoint,
 )
-from mtwrappers.metaworld import plain_task
+from mtwrappers.metaworld import tasks as mw_tasks
 from mtwrappers.state.env_state import get_state, set_state
 from tests.crafted import craft, paths, payload, read, replace
 from tests.fakes import CountingEnv
@@ -272,13 +272,13 @@ def test_no_checkpoint_decides_where_videos_are_written(kind, name, tmp_path, mo
 
 def test_a_random_vector_with_which_a_reset_never_ends_is_refused(tmp_path):
     push = metaworld.MT1("push-v3", seed=0).train_tasks[0]
-    vector = plain_task.decode(push)["rand_vec"]
+    vector = mw_tasks.decode(push)["rand_vec"]
     near = np.concatenate([vector[:3], vector[:3]])  # the object at its goal
-    endless = plain_task.with_vector(push, near)
+    endless = mw_tasks.with_vector(push, near)
     save_checkpoint(tmp_path / "x", it={"task": endless})
     with pytest.raises(CheckpointError, match="too close together"):
         load_checkpoint(tmp_path / "x", it={})
-    save_checkpoint(tmp_path / "x", it={"task": plain_task.with_vector(push, vector * np.nan)})
+    save_checkpoint(tmp_path / "x", it={"task": mw_tasks.with_vector(push, vector * np.nan)})
     with pytest.raises(CheckpointError, match="must be 6 numbers"):
         load_checkpoint(tmp_path / "x", it={})
     env = metaworld.ALL_V3_ENVIRONMENTS["push-v3"]()

@@ -19,9 +19,10 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import mtwrappers
-from mtwrappers.metaworld import MetaWorldMTEnv, make_benchmark, opengl, registered
+from mtwrappers.metaworld import MetaWorldMTEnv, make, make_benchmark
 from mtwrappers.metaworld.agent_view import UPSTREAM, AgentView
-from mtwrappers.metaworld.settings import SawyerSettings
+from mtwrappers.metaworld.class_env import SawyerSettings
+from mtwrappers.metaworld.frames import choose_gl
 from mtwrappers.vector.make import make_executor
 from mtwrappers.vector.settings import Settings
 from tests.fakes import ROOT, run_with_python
@@ -90,7 +91,7 @@ def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monke
     code = SNIPPETS[page]
     for package in re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE):
         pytest.importorskip(package)
-    if re.search("render_mode|image_size", code) and opengl.choose_gl() is None:
+    if re.search("render_mode|image_size", code) and choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
     if page == "guides/demonstrations.md":
         monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
@@ -335,8 +336,8 @@ def words_of(hint):
 
 def test_the_types_and_defaults_of_arguments_are_those_of_the_code():
     """A default of the code that is `None` may stand for what is chosen then."""
-    made_by = (make_benchmark, registered.make_mt_env, MetaWorldMTEnv, AgentView, SawyerSettings)
-    made_by += (Settings, make_executor, registered.VectorSettings, registered.make_vec_env)
+    made_by = (make_benchmark, make.make_mt_env, MetaWorldMTEnv, AgentView, SawyerSettings)
+    made_by += (Settings, make_executor, make.VectorSettings, make.make_vec_env)
     found = {}
     for one in made_by:
         hints = typing.get_type_hints(one.__init__ if isinstance(one, type) else one)

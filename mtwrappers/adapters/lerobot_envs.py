@@ -10,7 +10,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from mtwrappers.common.checks import check_choice
 from mtwrappers.evaluation.published import DIFFICULTY
-from mtwrappers.metaworld.benchmarks import make_benchmark
+from mtwrappers.metaworld.tasks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
 
 _BENCHMARKS = ("MT10", "MT25", "MT50")

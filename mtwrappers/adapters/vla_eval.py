@@ -17,8 +17,7 @@ from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation import Protocol, protocols
 from mtwrappers.evaluation.episodes import Tally
 from mtwrappers.evaluation.protocol import succeeded
-from mtwrappers.metaworld.class_env import OBS_SIZE
-from mtwrappers.metaworld.settings import camera_names
+from mtwrappers.metaworld.class_env import OBS_SIZE, camera_names
 from mtwrappers.samplers.rollout import Step
 
 _base: Any = import_extra("vla_eval.benchmarks.base", "vla-eval")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mtwrappers.cli.console import UsageError, unknown
 from mtwrappers.cli.settings import BENCHMARKS
-from mtwrappers.metaworld.benchmarks import make_benchmark
+from mtwrappers.metaworld.tasks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
 
 

@@ -24,7 +24,7 @@ FRAME_EVERY = 4  # steps between two frames of a video: 20 frames per second
 def can_film() -> bool:
     """Chooses a renderer for this process and its workers; without one, prints so."""
     import_extra("imageio_ffmpeg", "cli")
-    from mtwrappers.metaworld.opengl import choose_gl  # which imports mujoco
+    from mtwrappers.metaworld.frames import choose_gl  # which imports mujoco
 
     name = choose_gl()
     if name is None:

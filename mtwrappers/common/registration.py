@@ -30,7 +30,7 @@ _META_WORLD: dict[str, dict[str, Any]] = {
 # id -> (module of make_env and make_vec_env, keyword arguments, steps of an episode)
 TABLE: dict[str, tuple[str, dict[str, Any], int | None]] = {
     **{
-        f"mtwrappers/{name}-v0": ("mtwrappers.metaworld.registered", kwargs, EPISODE_STEPS)
+        f"mtwrappers/{name}-v0": ("mtwrappers.metaworld.make", kwargs, EPISODE_STEPS)
         for name, kwargs in _META_WORLD.items()
     },
     **{

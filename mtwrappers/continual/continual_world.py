@@ -21,8 +21,8 @@ from mtwrappers.continual.stream import Boundary, TaskObs, TaskStream
 from mtwrappers.continual.vector_stream import VectorTaskStream
 from mtwrappers.metaworld.agent_view import INPUTS, AgentView, take_inputs
 from mtwrappers.metaworld.class_env import METADATA
-from mtwrappers.metaworld.continuous import Goals
-from mtwrappers.metaworld.registered import SETTINGS, Env, make_mt_env, parameters_of
+from mtwrappers.metaworld.make import SETTINGS, Env, make_mt_env, parameters_of
+from mtwrappers.metaworld.tasks import Goals
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, make_executor
 
 CW10 = (

@@ -17,7 +17,7 @@ from mtwrappers.evaluation.episodes import (
 )
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.remake import VerificationError, goals_of, remake
-from mtwrappers.metaworld.spec import draws_goals
+from mtwrappers.metaworld.make import draws_goals
 from mtwrappers.samplers.task_texts import has_everywhere
 from mtwrappers.vector.contract import MetaVectorEnv
 

@@ -28,8 +28,10 @@ from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.evaluation.episodes import Episode, PlannedEpisode, Trials, draw_states, make_plan
 from mtwrappers.evaluation.statistics import Values
-from mtwrappers.metaworld.agent_view import by_our_names
-from mtwrappers.metaworld.benchmarks import (
+from mtwrappers.metaworld.agent_view import ObservationName, by_our_names, without_frames
+from mtwrappers.metaworld.class_env import CAMERAS, camera_names
+from mtwrappers.metaworld.make import defaults, with_defaults
+from mtwrappers.metaworld.tasks import (
     DEFAULT_CLASS,
     META_LEARNING,
     NUM_CLASSES,
@@ -38,9 +40,6 @@ from mtwrappers.metaworld.benchmarks import (
     class_names,
     share_out,
 )
-from mtwrappers.metaworld.pixels import ObservationName, without_frames
-from mtwrappers.metaworld.settings import CAMERAS, camera_names
-from mtwrappers.metaworld.spec import defaults, with_defaults
 from mtwrappers.metaworld.text import (
     check_descriptions,
 )
@@ -149,7 +148,7 @@ class Protocol:
             weight) and ``"groups"`` (named groups of tasks have equal weight).
         groups: The named groups and their tasks.
         observation: The agent's observation: ``"state"``, 39 numbers, or frames, as in
-            `mtwrappers.metaworld.pixels`.
+            `mtwrappers.metaworld.agent_view`.
         goal_visible: Whether the state contains the goal.
         descriptions: The sentences that describe tasks, if frames are observed: the name of a table
             in `mtwrappers.metaworld.text`, or a table by class, which may be given as a

@@ -15,8 +15,8 @@ import gymnasium
 from mtwrappers.common.errors import full_message, printable
 from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.metaworld.pixels import without_frames
-from mtwrappers.metaworld.spec import GROUPS, determining, shares_goals
+from mtwrappers.metaworld.agent_view import without_frames
+from mtwrappers.metaworld.make import GROUPS, determining, shares_goals
 from mtwrappers.vector.calls import read_only
 
 # Arguments of `gymnasium.make_vec` itself, which no spec of ours has.

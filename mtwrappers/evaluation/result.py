@@ -37,7 +37,7 @@ from mtwrappers.evaluation.protocol import (
 )
 from mtwrappers.evaluation.remake import goals_of
 from mtwrappers.evaluation.statistics import Estimate, Estimates, Values
-from mtwrappers.metaworld.spec import determining, draws_goals
+from mtwrappers.metaworld.make import determining, draws_goals
 from mtwrappers.state.files import load_json, write_atomically
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask

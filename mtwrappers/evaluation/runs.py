@@ -23,7 +23,7 @@ from mtwrappers.evaluation.protocol import Protocol, episodes_needed, succeeded
 from mtwrappers.evaluation.result import AnyResult, EvaluationResult, FewShotResult
 from mtwrappers.evaluation.statistics import Values
 from mtwrappers.metaworld.agent_view import by_our_names
-from mtwrappers.metaworld.spec import SIMULATION, determining, draws_goals, with_defaults
+from mtwrappers.metaworld.make import SIMULATION, determining, draws_goals, with_defaults
 
 # The results of each policy, by its name: in a list, or by their names in errors.
 Policies: TypeAlias = Mapping[str, Sequence[AnyResult] | Mapping[str, AnyResult]]

@@ -42,8 +42,8 @@ from mtwrappers.evaluation.result import (
     headline_lines,
     versions,
 )
-from mtwrappers.metaworld.pixels import without_frames
-from mtwrappers.metaworld.spec import TASK_IN_OBSERVATION, determining
+from mtwrappers.metaworld.agent_view import without_frames
+from mtwrappers.metaworld.make import TASK_IN_OBSERVATION, determining
 from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.rollout import Step
 from mtwrappers.state.files import load_json

@@ -4,7 +4,7 @@ Its tasks are plain data, and each of its classes keeps certain attributes betwe
 
 Meta-World unpickles ``task.data`` whenever a task is set, and arrays have an attribute ``data``
 too. So data from a file reaches ``set_task`` only as a `metaworld.Task` that this package has built
-from plain values (see `mtwrappers.metaworld.plain_task`).
+from plain values (see `mtwrappers.metaworld.tasks`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
 from mtwrappers.metaworld.blueprint import check_vector
-from mtwrappers.metaworld.plain_task import decode, from_plain, is_task, to_plain
+from mtwrappers.metaworld.tasks import decode, from_plain, is_task, to_plain
 from mtwrappers.metaworld.upstream import is_upstream
 
 __all__ = ["attributes", "check", "from_plain", "guard", "is_plain", "to_plain"]

@@ -16,11 +16,9 @@ from gymnasium.error import ResetNeeded
 from mtwrappers.common.checks import check_choice, check_flag, check_options, not_negative
 from mtwrappers.common.seeding import check_seed, chosen_seed, task_generator
 from mtwrappers.core.selection import WithoutReplacement
-from mtwrappers.metaworld import plain_task
-from mtwrappers.metaworld.benchmarks import Kind
 from mtwrappers.metaworld.class_env import METADATA, action_box
-from mtwrappers.metaworld.class_pool import ClassPool, Layout, Wrapper
-from mtwrappers.metaworld.continuous import Goals
+from mtwrappers.metaworld.env import ClassPool, Layout, Wrapper
+from mtwrappers.metaworld.tasks import Goals, Kind, check_task_vector, decode, with_vector
 from mtwrappers.metaworld.upstream import classes_by_name
 from mtwrappers.state.identity import keep_arguments
 
@@ -52,7 +50,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         max_episode_steps: The number of steps until truncation, ``None`` for no limit.
         **options: The arguments ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals``
             of `mtwrappers.metaworld.make_benchmark`, if ``benchmark`` is a name, and the fields of
-            `mtwrappers.metaworld.settings.SawyerSettings`.
+            `mtwrappers.metaworld.class_env.SawyerSettings`.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -256,7 +254,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         """The dict of a task; a continuous goal is drawn."""
         goals, inner = self._pool.goals, self.tasks[place]
         if goals is not None:
-            inner = plain_task.with_vector(inner, goals.draw(place))
+            inner = with_vector(inner, goals.draw(place))
         return {
             "benchmark": self._pool.name,
             "kind": self._pool.kinds[place],
@@ -276,10 +274,10 @@ def layout_of(task: Any) -> Layout:
         check_choice(task["kind"], ("train", "test"), "task['kind']")
         given, inner, _ = task["classes"], task["inner"], task["benchmark"]
         classes = dict(given) if isinstance(given, Mapping) else classes_by_name(given)
-        data = plain_task.decode(inner)
+        data = decode(inner)
         if classes[inner.env_name] is not data["env_cls"]:
             raise ValueError(f"{inner.env_name!r} is not the name of {data['env_cls']}")
-        plain_task.check_vector(inner)
+        check_task_vector(inner)
         add_env_onehot = check_flag(task["add_env_onehot"], "task['add_env_onehot']")
         return Layout(classes, not data["partially_observable"], add_env_onehot)
     except Exception as exc:  # a damaged pickle may raise anything

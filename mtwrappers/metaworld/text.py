@@ -26,8 +26,7 @@ from gymnasium.vector.utils import create_shared_memory
 
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import is_printable, printable
-from mtwrappers.metaworld.class_env import OBS_SIZE
-from mtwrappers.metaworld.pixels import parts_of_task
+from mtwrappers.metaworld.class_env import OBS_SIZE, parts_of_task
 
 DescriptionsName: TypeAlias = Literal["metaworld", "lerobot-0.6.1"]
 # A name, or a sentence for each class.

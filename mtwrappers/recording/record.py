@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.errors import full_message
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
+from mtwrappers.metaworld.agent_view import CAMERA
 from mtwrappers.metaworld.experts import expert_actions
-from mtwrappers.metaworld.pixels import CAMERA
 from mtwrappers.recording.episodes import (
     Act,
     Episode,

@@ -7,7 +7,7 @@ import pytest
 
 from mtwrappers.cli import main, rollout
 from mtwrappers.evaluation import EvaluationResult
-from mtwrappers.metaworld.spec import determining
+from mtwrappers.metaworld.make import determining
 
 TIMING = ("seconds", "steps_per_second")
 FILES = ["results.csv", "results.json", "results.npz", "success.png"]

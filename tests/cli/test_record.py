@@ -16,7 +16,7 @@ import pytest
 import mtwrappers.recording.episodes as episodes_module
 import mtwrappers.recording.record as recording
 from mtwrappers.cli import main
-from mtwrappers.metaworld import opengl
+from mtwrappers.metaworld.frames import choose_gl
 from mtwrappers.recording.unfinished import Unfinished
 from tests.fakes import ROOT
 
@@ -26,9 +26,7 @@ h5py = pytest.importorskip("h5py")
 REACH = "Reach a goal position"
 NAME, DATASET = "tests/experts-v0", "minari:tests/experts-v0"
 ONE = ["record", "MT1", "--goals", "3", "--episodes", "1", "--out", DATASET]
-draws = pytest.mark.skipif(
-    opengl.choose_gl() is None, reason="neither EGL nor OSMesa can render here"
-)
+draws = pytest.mark.skipif(choose_gl() is None, reason="neither EGL nor OSMesa can render here")
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,8 @@ from mtwrappers import EvaluationResult, evaluate, verify
 from mtwrappers.cli import main, rollout
 from mtwrappers.cli.own import Own, load_policy, own_errors
 from mtwrappers.common.errors import with_place
-from mtwrappers.metaworld import make_benchmark, opengl
+from mtwrappers.metaworld import frames as drawing
+from mtwrappers.metaworld import make_benchmark
 from tests.cli.fakes import FILES, Interrupting, read, results_of, resume, stable
 
 
@@ -349,7 +350,7 @@ def test_an_error_of_an_environment_is_not_said_to_be_one_of_the_policy():
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # imageio's reader
 @pytest.mark.slow
 def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
-    if opengl.choose_gl() is None:
+    if drawing.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
     results_of(tmp_path, "MT1", "--task", "reach-v3", "--episodes", "2", "--video")
     assert [path.name for path in tmp_path.glob("*.mp4")] == ["reach-v3.mp4"]
@@ -366,7 +367,7 @@ def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
 def test_without_a_renderer_the_rollout_goes_on_and_says_what_to_install(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(opengl, "choose_gl", lambda: None)
+    monkeypatch.setattr(drawing, "choose_gl", lambda: None)
     results = results_of(tmp_path, "MT1", "--episodes", "2", "--video")
     assert results["tasks"][0]["episodes"] == 2
     assert list(tmp_path.glob("*.mp4")) == []
@@ -382,9 +383,9 @@ def test_the_renderer_is_the_users_choice_before_egl_before_osmesa(monkeypatch):
         tried.append(env["MUJOCO_GL"])
         return subprocess.CompletedProcess(command, int(env["MUJOCO_GL"] != "osmesa"))
 
-    monkeypatch.setattr(opengl.subprocess, "run", run)
-    assert opengl.choose_gl() == "osmesa"
+    monkeypatch.setattr(drawing.subprocess, "run", run)
+    assert drawing.choose_gl() == "osmesa"
     assert tried == ["egl", "osmesa"]
     monkeypatch.setenv("MUJOCO_GL", "glfw")
-    assert opengl.choose_gl() == "osmesa"
+    assert drawing.choose_gl() == "osmesa"
     assert tried[2:] == ["glfw", "egl", "osmesa"]

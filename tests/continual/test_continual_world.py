@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import load_checkpoint, save_checkpoint
-from mtwrappers.metaworld import opengl
+from mtwrappers.metaworld.frames import choose_gl
 from tests.fakes import equal
 from tests.metaworld.fakes import make, make_vec
 from tests.vector.faults import kill
@@ -79,7 +79,7 @@ def test_an_embedding_of_each_phase_comes_before_the_onehot():
 )
 @pytest.mark.slow_but("onehot-onehot0")
 def test_an_embedding_has_a_key_of_its_own_beside_pixels(task_encoding, onehot, monkeypatch):
-    name = opengl.choose_gl()
+    name = choose_gl()
     if name is None:
         pytest.skip("neither EGL nor OSMesa can render here")
     monkeypatch.setenv("MUJOCO_GL", name)

@@ -18,8 +18,7 @@ from mtwrappers.evaluation.protocol import (
     succeeded,
     weights,
 )
-from mtwrappers.metaworld import opengl
-from mtwrappers.metaworld.camera import Camera
+from mtwrappers.metaworld.frames import Camera, choose_gl
 from tests.evaluation.fakes import ScriptedEnv, ones, scripted
 
 NAMES = ["metaworld-3.1", "metaworld-3.1-ml", "lerobot-0.6", "rlinf", "tdmpc2"]
@@ -225,7 +224,7 @@ def test_a_protocol_of_frames_fixes_how_they_look(argument, expected):
 
 @pytest.mark.slow
 def test_a_protocol_of_frames_shows_them_and_is_replayed_without(tmp_path, monkeypatch):
-    name = opengl.choose_gl()
+    name = choose_gl()
     if name is None:
         pytest.skip("neither EGL nor OSMesa can render here")
     monkeypatch.setenv("MUJOCO_GL", name)

@@ -13,8 +13,13 @@ from mtwrappers import few_shot_evaluate, protocols
 from mtwrappers.evaluation import Observer, VerificationError, evaluate, verify
 from mtwrappers.evaluation.protocol import ARGUMENTS, fixed_by
 from mtwrappers.metaworld.agent_view import UPSTREAM
-from mtwrappers.metaworld.registered import KEYWORDS, VECTOR_SETTINGS, make_vec_env, parameters_of
-from mtwrappers.metaworld.spec import TASK_IN_OBSERVATION
+from mtwrappers.metaworld.make import (
+    KEYWORDS,
+    TASK_IN_OBSERVATION,
+    VECTOR_SETTINGS,
+    make_vec_env,
+    parameters_of,
+)
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
 SMALL = dataclasses.replace(

@@ -42,7 +42,7 @@ from pyarrow.parquet import read_table
 
 import mtwrappers.adapters.lerobot  # noqa: F401 # which registers the environment
 from mtwrappers.adapters.lerobot_envs import LeRobotEnv
-from mtwrappers.metaworld.camera import Camera
+from mtwrappers.metaworld.frames import Camera
 from mtwrappers.recording import lerobot as recording
 
 # LeRobot's libraries have many.

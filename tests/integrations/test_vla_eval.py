@@ -17,9 +17,9 @@ import pytest
 
 from mtwrappers import protocols
 from mtwrappers.evaluation.protocol import succeeded
-from mtwrappers.metaworld import opengl
-from mtwrappers.metaworld.benchmarks import class_names
 from mtwrappers.metaworld.experts import expert_actions
+from mtwrappers.metaworld.frames import choose_gl
+from mtwrappers.metaworld.tasks import class_names
 from tests.fakes import ROOT
 
 pytest.importorskip("vla_eval")
@@ -172,7 +172,7 @@ SMALL = {"name": "small", "image_size": [16, 24], "max_episode_steps": 5}
 
 @pytest.fixture
 def frames():
-    if opengl.choose_gl() is None:
+    if choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
 
 

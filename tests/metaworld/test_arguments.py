@@ -7,7 +7,7 @@ import pytest
 from mtwrappers import MetaWorldSetTaskEnv, MetaWorldTaskSampler
 from mtwrappers.metaworld import MetaWorldMTEnv, fast_class, make_benchmark
 from mtwrappers.metaworld.agent_view import AgentView
-from mtwrappers.metaworld.settings import SawyerSettings
+from mtwrappers.metaworld.class_env import SawyerSettings
 from tests.metaworld.fakes import ML
 from tests.odd_inputs import NAMES, check_arguments
 

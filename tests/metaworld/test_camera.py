@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaWorldSetTaskEnv
-from mtwrappers.metaworld import opengl
-from mtwrappers.metaworld.camera import Camera
+from mtwrappers.metaworld.class_env import CAMERAS, SawyerSettings, find_cameras
 from mtwrappers.metaworld.fast.equality import integration_state
-from mtwrappers.metaworld.settings import CAMERAS, SawyerSettings
+from mtwrappers.metaworld.frames import Camera, Drawing, choose_gl, drawing_thread
 from tests.metaworld.fakes import PAIR, actions
 
 ID = "mtwrappers/CustomMT-v0"
@@ -24,7 +23,7 @@ MADE = {"train_classes": PAIR, "num_goals": 1, "camera_name": "corner2"}
 
 @pytest.fixture(scope="module", autouse=True)
 def _gl():
-    name = opengl.choose_gl()
+    name = choose_gl()
     if name is None:
         pytest.skip("neither EGL nor OSMesa can render here")
     with pytest.MonkeyPatch.context() as patch:
@@ -124,9 +123,10 @@ def test_a_model_of_ones_own_has_its_own_cameras():
         "<mujoco><worldbody><camera name='front' pos='0 0 3'/><geom size='1'/></worldbody></mujoco>"
     )
     with pytest.raises(ValueError, match=r"camera_name must be 'front' or None, got 'corner2'"):
-        Camera(model, SawyerSettings(camera_name="corner2"))
+        find_cameras(SawyerSettings(camera_name="corner2"), ["front"])
     settings = SawyerSettings(camera_name="front", width=65, height=65)
-    depth = Camera(model, settings).frame(mujoco.MjData(model), "depth_array")
+    camera = Camera(model, find_cameras(settings, ["front"]), settings)
+    depth = camera.frame(mujoco.MjData(model), "depth_array")
     assert abs(depth[32, 32] - 2.0) < 1e-3
 
 
@@ -140,8 +140,8 @@ def test_without_a_render_mode_there_is_nothing_to_see(drawn):
 def drawings(monkeypatch):
     """A list that grows by one whenever colours are drawn."""
     found = []
-    colours = opengl.Drawing.colours
-    monkeypatch.setattr(opengl.Drawing, "colours", lambda *args: found.append(1) or colours(*args))
+    colours = Drawing.colours
+    monkeypatch.setattr(Drawing, "colours", lambda *args: found.append(1) or colours(*args))
     return found
 
 
@@ -210,7 +210,7 @@ def test_the_last_camera_that_closes_frees_what_all_share_and_a_next_one_draws(d
     first, last = drawn(), drawn()
     frame = first.render()
     last.render()
-    thread = opengl.drawing_thread()
+    thread = drawing_thread()
     first.close()
     assert len(thread._buffers) == 1
     last.close()

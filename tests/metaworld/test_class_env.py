@@ -6,8 +6,7 @@ import pytest
 from metaworld.policies import ENV_POLICY_MAP
 
 from mtwrappers.metaworld import MetaWorldSetTaskEnv, make_benchmark
-from mtwrappers.metaworld.class_env import observation_box
-from mtwrappers.metaworld.settings import CAMERAS
+from mtwrappers.metaworld.class_env import CAMERAS, observation_box
 from tests.fakes import equal
 from tests.metaworld.fakes import actions, bare
 

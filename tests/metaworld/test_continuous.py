@@ -16,7 +16,7 @@ from metaworld.envs.sawyer_reach_v3 import SawyerReachEnvV3
 from mtwrappers import MetaWorldSetTaskEnv, evaluate, load_checkpoint, save_checkpoint
 from mtwrappers.evaluation import few_shot_evaluate
 from mtwrappers.metaworld import MetaWorldMTEnv
-from mtwrappers.metaworld.plain_task import decode
+from mtwrappers.metaworld.tasks import decode
 from mtwrappers.state.env_state import get_state, set_state
 from mtwrappers.testing import check_mtenv, check_set_task_env
 from tests.fakes import equal

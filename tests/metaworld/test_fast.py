@@ -14,10 +14,9 @@ from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
 from mtwrappers.metaworld import fast_class, make_benchmark
 from mtwrappers.metaworld.experts import expert
-from mtwrappers.metaworld.fast import sawyer
+from mtwrappers.metaworld.fast import classes
+from mtwrappers.metaworld.fast.classes import FastSawyer, exact, fast_globals, norm, twin_of
 from mtwrappers.metaworld.fast.equality import first_difference, integration_state
-from mtwrappers.metaworld.fast.helpers import exact, fast_globals, norm, twin_of
-from mtwrappers.metaworld.fast.sawyer import FastSawyer
 from mtwrappers.metaworld.upstream import all_classes
 from tests.metaworld.fakes import actions
 
@@ -56,12 +55,12 @@ def test_one_unit_in_the_last_place_of_one_helper_is_found(monkeypatch):
 
     names = fast_globals()
     names["np"] = twin_of(names["np"], linalg=twin_of(np.linalg, norm=off))
-    monkeypatch.setattr(sawyer, "fast_globals", lambda: names)
-    sawyer.make_fast_class.cache_clear()
+    monkeypatch.setattr(classes, "fast_globals", lambda: names)
+    classes.make_fast_class.cache_clear()
     try:
         assert first_difference("reach-v3", 1, 20) is not None
     finally:
-        sawyer.make_fast_class.cache_clear()
+        classes.make_fast_class.cache_clear()
     monkeypatch.undo()
     assert first_difference("reach-v3", 1, 20) is None
 
@@ -163,8 +162,8 @@ def all_of(model):
 
 
 def test_what_is_done_to_one_model_reaches_no_other_made_before_or_after(task, monkeypatch):
-    monkeypatch.setattr(sawyer, "_compiled", set())  # the first has a model of its own
-    monkeypatch.setattr(sawyer, "_shared", weakref.WeakValueDictionary())
+    monkeypatch.setattr(classes, "_compiled", set())  # the first has a model of its own
+    monkeypatch.setattr(classes, "_shared", weakref.WeakValueDictionary())
     envs = [fast_class(NAME)() for _ in range(3)]
     fresh = all_of(envs[0].model)
     episode_bits(envs[2], task)

@@ -10,7 +10,8 @@ import sys
 import numpy as np
 import pytest
 
-from mtwrappers.metaworld import make_benchmark, opengl
+from mtwrappers.metaworld import frames as drawing
+from mtwrappers.metaworld import make_benchmark
 from tests.fakes import ROOT
 
 # The second is drawn before its last move by Meta-World.
@@ -27,7 +28,7 @@ ID, PAIR, LOOK = "mtwrappers/CustomMT-v0", {PAIR!r}, {LOOK!r}
 MADE = dict(train_classes=PAIR, num_goals=1, **LOOK)
 multiprocessing.set_forkserver_preload(["metaworld", "gymnasium.vector"])
 saved = {{}}
-from mtwrappers.metaworld.camera import Camera
+from mtwrappers.metaworld.frames import Camera
 Camera._drawn = property(lambda self: None, lambda self, drawn: None)  # each call draws anew
 def make(state=0, **look):
     env = gymnasium.make(ID, **{{**MADE, **look}})
@@ -57,7 +58,7 @@ def run(gl, code, tmp_path, silent=True, **environ):
 
 @pytest.fixture(scope="module", params=["egl", "osmesa"])
 def gl(request):
-    if not opengl.gl_works(request.param):
+    if not drawing.gl_works(request.param):
         pytest.skip(f"{request.param} cannot render here")
     return request.param
 
@@ -205,7 +206,7 @@ def test_frames_are_upstreams_whatever_else_is_drawn_or_closed_or_forked(gl, ups
 
 @pytest.mark.slow
 def test_frames_of_vectors_are_upstreams(gl, upstreams, tmp_path):
-    if gl != opengl.choose_gl():
+    if gl != drawing.choose_gl():
         pytest.skip("workers draw as this process does: one renderer will do")
     saved = run(gl, NOTE + VECTORS, tmp_path)
     assert len(saved) == 5
@@ -214,7 +215,7 @@ def test_frames_of_vectors_are_upstreams(gl, upstreams, tmp_path):
 
 @pytest.mark.slow
 def test_memory_comes_back_from_what_is_closed_or_forgotten_and_no_display_is_needed(tmp_path):
-    if opengl.choose_gl() is None:
+    if drawing.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
     saved = run(
         "",  # which leaves the choice to the package

@@ -11,8 +11,8 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box
 
 from mtwrappers import VectorNormalizeRewardPerTask, load_checkpoint, save_checkpoint
-from mtwrappers.metaworld import opengl
-from mtwrappers.metaworld.pixels import PixelObservation
+from mtwrappers.metaworld.agent_view import PixelObservation
+from mtwrappers.metaworld.frames import choose_gl
 from tests.fakes import check_env_warnings, equal
 from tests.metaworld.fakes import PARALLEL, actions, bare, episode, make, make_vec
 
@@ -24,7 +24,7 @@ SEEN = {"observation": "pixels_state", "shadows": False, **LOOK}
 
 @pytest.fixture(scope="module", autouse=True)
 def _gl():
-    name = opengl.choose_gl()
+    name = choose_gl()
     if name is None:
         pytest.skip("neither EGL nor OSMesa can render here")
     with pytest.MonkeyPatch.context() as patch:

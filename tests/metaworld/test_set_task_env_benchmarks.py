@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaWorldSetTaskEnv
-from mtwrappers.metaworld import make_benchmark, plain_task
+from mtwrappers.metaworld import make_benchmark
+from mtwrappers.metaworld import tasks as mw_tasks
 from tests.fakes import equal
 from tests.metaworld.fakes import HIDDEN, ML, ONEHOT, PAIR_ENV, episode, task_of_each
 
@@ -28,8 +29,8 @@ class OwnBenchmark(metaworld.Benchmark):
         self._test_classes = {push: CLASSES[push]}
         goals = make_benchmark("CustomMT", train_classes=["reach-v3", door, push], num_goals=2)
         reach, doors, self._test_tasks = (goals.train_tasks[i : i + 2] for i in (0, 2, 4))
-        vectors = [plain_task.decode(task)["rand_vec"] for task in reach]
-        own = [plain_task.encode("own-reach", OwnReach, vector, False) for vector in vectors]
+        vectors = [mw_tasks.decode(task)["rand_vec"] for task in reach]
+        own = [mw_tasks.encode("own-reach", OwnReach, vector, False) for vector in vectors]
         self._train_tasks = own + doors
 
 
@@ -80,14 +81,14 @@ def test_a_task_by_hand_may_have_any_goal_but_one_that_meta_world_would_look_for
     env = MetaWorldSetTaskEnv("MT1", env_name="push-v3", num_goals=1)
     [task] = env.sample_tasks(1)
     vector = np.array([0.0, 0.6, 0.02, 0.3, 1.0, 0.02])  # farther than any of Meta-World's goals
-    env.set_task({**task, "inner": plain_task.with_vector(task["inner"], vector)})
+    env.set_task({**task, "inner": mw_tasks.with_vector(task["inner"], vector)})
     env.reset(seed=0)
-    assert env.unwrapped.get_task()["inner"] == plain_task.with_vector(task["inner"], vector)
+    assert env.unwrapped.get_task()["inner"] == mw_tasks.with_vector(task["inner"], vector)
     vector[3:5] = vector[:2]
     with pytest.raises(ValueError, match="puts an object and the goal too close together"):
-        env.set_task({**task, "inner": plain_task.with_vector(task["inner"], vector)})
+        env.set_task({**task, "inner": mw_tasks.with_vector(task["inner"], vector)})
     with pytest.raises(ValueError, match="the random vector of push-v3 must be 6 numbers"):
-        env.set_task({**task, "inner": plain_task.with_vector(task["inner"], vector[:3])})
+        env.set_task({**task, "inner": mw_tasks.with_vector(task["inner"], vector[:3])})
 
 
 @pytest.mark.parametrize("benchmark", ["MT1", None])

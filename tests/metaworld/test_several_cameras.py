@@ -12,11 +12,10 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict
 
 from mtwrappers import load_checkpoint, save_checkpoint
-from mtwrappers.metaworld import opengl
-from mtwrappers.metaworld.class_env import class_env_of
+from mtwrappers.metaworld.agent_view import FAR_PLANE
+from mtwrappers.metaworld.class_env import SawyerSettings, class_env_of
 from mtwrappers.metaworld.fast.equality import integration_state
-from mtwrappers.metaworld.pixels import FAR_PLANE
-from mtwrappers.metaworld.settings import SawyerSettings
+from mtwrappers.metaworld.frames import Drawing, choose_gl
 from mtwrappers.metaworld.upstream import all_classes
 from tests.fakes import check_env_warnings, equal
 from tests.metaworld.fakes import PARALLEL, actions, episode, make, make_vec
@@ -29,7 +28,7 @@ SMALL = {"num_goals": 1, "max_episode_steps": 3, "record_episode_statistics": Fa
 
 @pytest.fixture(scope="module", autouse=True)
 def _gl():
-    name = opengl.choose_gl()
+    name = choose_gl()
     if name is None:
         pytest.skip("neither EGL nor OSMesa can render here")
     with pytest.MonkeyPatch.context() as patch:
@@ -142,9 +141,9 @@ def count(drawing, drawn, name, method, *args):
 def test_each_camera_draws_a_state_once(monkeypatch):
     drawn = []
     for name in ("colours", "depth"):
-        method = getattr(opengl.Drawing, name)
+        method = getattr(Drawing, name)
         counted = functools.partialmethod(count, drawn, name, method)
-        monkeypatch.setattr(opengl.Drawing, name, counted)
+        monkeypatch.setattr(Drawing, name, counted)
     env = make("MT1", num_goals=1, **ALL)
     first, _ = env.reset(seed=0)
     assert sorted(drawn) == ["colours"] * 2 + ["depth"] * 2

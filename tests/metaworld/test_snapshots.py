@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mtwrappers.metaworld import fast_class, make_benchmark
-from mtwrappers.metaworld.fast import sawyer
+from mtwrappers.metaworld.fast import classes
 from mtwrappers.metaworld.fast.equality import integration_state
 from mtwrappers.metaworld.upstream import all_classes
 from tests.metaworld.fakes import actions
@@ -61,13 +61,13 @@ def episode_bits(env, task=None):
 def settlings(monkeypatch):
     """One entry for every time that a hand was settled."""
     counts = []
-    original = sawyer.SawyerXYZEnv._reset_hand
+    original = classes.SawyerXYZEnv._reset_hand
 
     def count(self, steps=50):
         counts.append(steps)
         original(self, steps)
 
-    monkeypatch.setattr(sawyer.SawyerXYZEnv, "_reset_hand", count)
+    monkeypatch.setattr(classes.SawyerXYZEnv, "_reset_hand", count)
     return counts
 
 

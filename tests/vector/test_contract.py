@@ -9,8 +9,8 @@ import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from mtwrappers.metaworld.agent_view import AgentView
-from mtwrappers.metaworld.benchmarks import make_benchmark
-from mtwrappers.metaworld.registered import make_slot
+from mtwrappers.metaworld.make import make_slot
+from mtwrappers.metaworld.tasks import make_benchmark
 from mtwrappers.testing import check_meta_vector_env
 from tests.fakes import CountingEnv
 from tests.vector.fakes import KINDS

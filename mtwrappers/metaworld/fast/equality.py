@@ -14,9 +14,9 @@ from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from mtwrappers.common.interrupts import after_start
-from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.experts import expert
-from mtwrappers.metaworld.fast.known_good import fast_class
+from mtwrappers.metaworld.fast import fast_class
+from mtwrappers.metaworld.tasks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
 
 Policy: TypeAlias = Callable[[Any, Any], NDArray[np.float32]]

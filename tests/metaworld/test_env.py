@@ -8,7 +8,7 @@ from gymnasium.error import ResetNeeded
 
 from mtwrappers.metaworld import MetaWorldMTEnv
 from mtwrappers.metaworld.experts import expert
-from mtwrappers.metaworld.plain_task import decode
+from mtwrappers.metaworld.tasks import decode
 from mtwrappers.metaworld.upstream import all_classes
 from tests.metaworld.fakes import HIDDEN, PAIR_ENV, episode, make_vec
 

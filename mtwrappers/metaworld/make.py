@@ -1,4 +1,8 @@
-"""The functions behind Meta-World's ids, which `gymnasium.make` and `gymnasium.make_vec` call."""
+"""The functions that `gymnasium.make` and `gymnasium.make_vec` call for Meta-World's ids.
+
+Comparing and replaying results needs to know which arguments of these functions determine an
+episode; see `with_defaults` and `determining`. Specs of other ids are returned unchanged.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import dataclasses
 import functools
 import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -15,20 +19,29 @@ from gymnasium.wrappers import RecordEpisodeStatistics
 from mtwrappers.common.checks import check_flag, check_keywords, positive
 from mtwrappers.common.registration import EPISODE_STEPS
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.metaworld.agent_view import INPUTS, UPSTREAM, AgentView, take_inputs
-from mtwrappers.metaworld.benchmarks import (
+from mtwrappers.metaworld.agent_view import (
+    CAMERA,
+    INPUTS,
+    UPSTREAM,
+    AgentView,
+    default_task_encoding,
+    take_inputs,
+)
+from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
+from mtwrappers.metaworld.env import MetaWorldMTEnv
+from mtwrappers.metaworld.tasks import (
+    DEFAULT_CLASS,
     META_LEARNING,
     NUM_GOALS,
+    ONE_CLASS,
     OPTIONS,
+    Goals,
     Kind,
+    check_goals,
     share_out,
     split_of,
     take_benchmark,
 )
-from mtwrappers.metaworld.class_env import METADATA
-from mtwrappers.metaworld.continuous import Goals, check_goals
-from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
-from mtwrappers.metaworld.settings import SawyerSettings
 from mtwrappers.state.env_state import Layers, get_state, set_state
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import MetaVectorEnv
@@ -350,3 +363,84 @@ def _num_groups(
             f"the default size); got {meta_batch_size=}, {num_envs=}"
         )
     return int(m)
+
+
+# The packages whose versions change the results of episodes.
+SIMULATION = ("metaworld", "mujoco")
+# Arguments for how observations identify the task. They do not change an episode with given
+# actions, except with frames and sentences, or if goals are hidden and the agent has to infer the
+# task.
+TASK_IN_OBSERVATION = ("task_encoding", "descriptions", "instruction")
+# Arguments for the number of task groups, which share a class's goals in meta-learning.
+GROUPS = ("num_envs", "meta_batch_size")
+# These do not change an episode, and can be chosen freely for a replay.
+_CHOSEN_BY_USER = {*EXECUTOR_OPTIONS, "execution", "vector_strategy", "vectorization_mode"}
+_CHOSEN_BY_USER |= {"fast", "render_mode"}
+# The number of environments per class does not change an episode.
+_OF_EACH = ("num_envs", "envs_per_task")
+
+
+@functools.cache
+def defaults() -> Mapping[str, Any]:
+    """The default arguments of `gymnasium.make_vec` with Meta-World's ids."""
+    settings = (*dataclasses.fields(VectorSettings), *dataclasses.fields(SawyerSettings))
+    found: dict[str, Any] = {field.name: field.default for field in settings}
+    # The value that Gymnasium writes into the spec if it has called our entry point.
+    found |= {"vectorization_mode": "vector_entry_point", "reward_alpha": 0.001}
+    view = {"observation": "state", "depth": False, "instruction": False}
+    return {**found, **view, "action_repeat": 1}
+
+
+def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Completes arguments of `gymnasium.make_vec` with their defaults, in canonical form.
+
+    ``given`` has our names, see `mtwrappers.metaworld.agent_view.by_our_names`.
+    """
+    made = {**defaults(), **given}
+    benchmark = str(made.get("benchmark"))
+    hidden = benchmark in META_LEARNING
+    frames = made["observation"] != "state" and made["camera_id"] is None
+    each = made["envs_per_task"] or 1
+    of_size = made.get("num_envs", 1)
+    groups = of_size // each if hidden and type(of_size) is int and of_size > 1 else None
+    stands_for = {
+        "seed": 0,
+        "env_name": DEFAULT_CLASS if benchmark in ONE_CLASS else None,
+        "meta_batch_size": groups,
+        "envs_per_task": 1,
+        "camera_name": CAMERA if frames else None,
+        "task_encoding": default_task_encoding(benchmark),
+        "descriptions": None if hidden else "metaworld",
+    }
+    made |= {k: v for k, v in stands_for.items() if made.get(k) is None}
+    if isinstance(made["camera_name"], list):
+        made["camera_name"] = tuple(made["camera_name"])  # a list in JSON
+    return made
+
+
+def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, dict[str, Any]]:
+    """The id of a spec, and its arguments that determine episodes.
+
+    Args:
+        spec: A dict with ``id`` and ``kwargs``.
+        in_trials: Whether the episodes belong to few-shot trials, which environments share.
+    """
+    kwargs = spec["kwargs"]
+    found = {name: value for name, value in kwargs.items() if name not in _CHOSEN_BY_USER}
+    frames = kwargs.get("observation", "state") != "state"
+    if not frames and kwargs.get("benchmark") not in META_LEARNING:
+        left_out = {*TASK_IN_OBSERVATION, "use_one_hot"}
+        found = {name: value for name, value in found.items() if name not in left_out}
+    if "benchmark" in kwargs and not (in_trials or shares_goals(kwargs)):
+        found = {name: value for name, value in found.items() if name not in _OF_EACH}
+    return spec["id"], found
+
+
+def shares_goals(kwargs: Mapping[str, Any]) -> bool:
+    """Whether task groups may have shared a class's goals."""
+    return kwargs.get("benchmark") in META_LEARNING and any(name in kwargs for name in GROUPS)
+
+
+def draws_goals(spec: Mapping[str, Any] | None) -> bool:
+    """Whether each episode has its own goal, determined by its number and the seed."""
+    return spec is not None and spec["kwargs"].get("goals") == "continuous"

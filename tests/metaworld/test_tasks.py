@@ -14,11 +14,11 @@ from mtwrappers.metaworld import (
     BENCHMARKS,
     MetaWorldMTEnv,
     MetaWorldSetTaskEnv,
-    benchmarks,
     make_benchmark,
+    tasks,
 )
-from mtwrappers.metaworld.benchmarks import META_LEARNING
 from mtwrappers.metaworld.blueprint import goal_space
+from mtwrappers.metaworld.tasks import META_LEARNING
 from tests.fakes import equal
 from tests.metaworld.fakes import PAIR
 
@@ -29,7 +29,7 @@ CUSTOM["CustomML"] = {"train_classes": PAIR, "test_classes": ["door-open-v3"]}
 @pytest.fixture
 def two_goals(monkeypatch):
     """Lists of two goals of each class, here and in Meta-World."""
-    monkeypatch.setattr(benchmarks, "NUM_GOALS", 2)
+    monkeypatch.setattr(tasks, "NUM_GOALS", 2)
     monkeypatch.setattr(metaworld, "_N_GOALS", 2)
 
 
@@ -156,7 +156,7 @@ def test_no_model_is_compiled_and_the_global_random_state_is_neither_read_nor_ch
     assert len(make_benchmark("MT50", seed=2001, num_goals=1).train_tasks) == 50
     made, fresh = [], []
     for global_seed in (1, 2, 1):
-        benchmarks._list_of_tasks.cache_clear()
+        tasks._list_of_tasks.cache_clear()
         random.seed(global_seed)
         np.random.seed(global_seed)
         before = random.getstate(), np.random.get_state(legacy=False)

@@ -2,9 +2,8 @@
 
 import pytest
 
-from mtwrappers.metaworld import fast_class
-from mtwrappers.metaworld.fast import known_good
-from mtwrappers.metaworld.fast.known_good import class_to_build, why_not_verified
+from mtwrappers.metaworld import fast, fast_class
+from mtwrappers.metaworld.fast import class_to_build, why_not_verified
 from mtwrappers.metaworld.upstream import all_classes
 from tests.fakes import equal
 from tests.metaworld.fakes import episode, make
@@ -42,10 +41,10 @@ def test_other_versions_and_helpers_that_differ_give_the_stock_classes_and_a_war
     found = "metaworld {metaworld} with mujoco {mujoco}"
     reason = f"{found.format(**installed)} was not verified, only {found.format(**HERE)}"
     if not versions:
-        differ = "mtwrappers.metaworld.fast.helpers.exact"
+        differ = "mtwrappers.metaworld.fast.classes.exact"
         monkeypatch.setattr(differ, lambda: ["norm", "tolerance"])
         reason = "norm, tolerance differ from NumPy's and SciPy's own here"
-    monkeypatch.setattr(known_good, "version", installed.__getitem__)
+    monkeypatch.setattr(fast, "version", installed.__getitem__)
     message = f"Meta-World's own classes are used instead of the fast ones: {reason}"
     with pytest.warns(UserWarning, match=message):
         assert class_to_build(REACH, "auto") is REACH

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mtwrappers.metaworld.benchmarks import NUM_CLASSES, NUM_GOALS, class_names, make_benchmark
-from mtwrappers.metaworld.spec import determining, shares_goals
+from mtwrappers.metaworld.make import determining, shares_goals
+from mtwrappers.metaworld.tasks import NUM_CLASSES, NUM_GOALS, class_names, make_benchmark
 
 
 @pytest.mark.parametrize(
