@@ -141,7 +141,7 @@ sampler(execution="no") -> ValueError: execution must be ...got 'no'
 sampler(parallel=True, execution="ray") -> ValueError: parallel=True means ...got execution='ray'
 sampler(progress=3) -> TypeError: progress must be True or False, got 3
 sampler(log_sink="stdout") -> TypeError: a log sink must be a callable (key, value) ...got 'stdout'
-sampler(nope=1) -> TypeError: ...got an unexpected keyword argument 'nope'
+sampler(nope=1) -> TypeError: MetaIterativeEnvExecutor takes no 'nope': it takes ['autoreset_...
 sampler(autoreset_mode="NextStep") -> ValueError: MetaSampler needs ...got 'NextStep'
 sampler(env=CountingEnv).update_tasks() -> TypeError: <CountingEnv instance> has no sample_tasks(n);
 sampler(policy=lambda o: 3).obtain_samples() -> ValueError: expected actions of shape (4,) ...got ()

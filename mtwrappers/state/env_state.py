@@ -152,23 +152,26 @@ def require_identity(env: Any, state: Layers) -> None:
 
 
 def require_kept(env: Any, name: str) -> None:
-    """Raises `TypeError` if the layer that has a method or attribute has no state for its changes.
+    """Raises `TypeError` if no layer has a state for the changes of a method or attribute.
+
+    It may belong to the layer that has the method, or to one inside, which this one may call.
 
     Args:
         env: An environment, in any wrappers.
         name: The name of the method or attribute; ``""`` stands for a function of the environment.
     """
     chain = _chain(env)
-    layer = next((one for one in chain if name and hasattr(one, name)), chain[-1])
-    cls: Any = type(layer)
-    if hasattr(cls, "get_state") and hasattr(cls, "set_state"):
-        return
-    if not _keeps(cls, layer is chain[-1]).lasts:
-        said = repr(name) if name else "a function"
-        raise TypeError(
-            f"it was called with {said}, and a checkpoint cannot hold what this has changed: give "
-            f"{cls.__name__} the methods get_state() and set_state(state)"
-        )
+    has = [bool(name) and hasattr(layer, name) for layer in chain[:-1]] + [True]
+    for layer in chain[has.index(True) :]:
+        cls: Any = type(layer)
+        own = hasattr(cls, "get_state") and hasattr(cls, "set_state")
+        if own or _keeps(cls, layer is chain[-1]).lasts:
+            return
+    said = repr(name) if name else "a function"
+    raise TypeError(
+        f"it was called with {said}, and a checkpoint cannot hold what this has changed: give "
+        f"{cls.__name__} the methods get_state() and set_state(state)"
+    )
 
 
 def guard(env: Any) -> None:

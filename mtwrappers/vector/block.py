@@ -23,7 +23,7 @@ from mtwrappers.state.env_state import get_state, guard, require_kept, set_state
 from mtwrappers.state.plain_data import copied
 from mtwrappers.vector.buffers import Buffers, Info, InfoColumns, InfoSchema, ObsLayout
 from mtwrappers.vector.calls import find_call
-from mtwrappers.vector.commands import Answer, EachCall, Traits
+from mtwrappers.vector.commands import Answer, EachCall
 from mtwrappers.vector.journal import ReplayLog, fingerprint, replay, require_same
 from mtwrappers.vector.settings import Maker, Settings
 
@@ -103,7 +103,7 @@ class EnvBlock:
         self._limit = settings.max_path_length or sys.maxsize
         self.beat: Callable[[], object] = lambda: None  # called now and then while it works
         self._states: dict[int, Any] = {}
-        self.reached, self.returned, self._looked = 0, 0, False  # of the last call
+        self.made: list[str | None] = []  # of the last call, see `Answer`
         self.apply_logs: Sequence[ReplayLog] | None = None  # of a function that has raised
         self._spare: tuple[_Rows, bytes] | None = None
         self.columns: InfoColumns | None = None
@@ -118,12 +118,11 @@ class EnvBlock:
         """The environments."""
         return self._rows.envs
 
-    @property
-    def traits(self) -> Traits:
-        """The spaces, metadata and render mode of the environments."""
+    def traits(self) -> Answer:
+        """The spaces of each environment, and metadata and render mode of the first."""
         envs = self.envs
         spaces = [(env.observation_space, env.action_space) for env in envs]
-        return Traits(spaces, envs[0].metadata, envs[0].render_mode)
+        return Answer((spaces, envs[0].metadata, envs[0].render_mode))
 
     def handle(self, name: str, arguments: tuple[Any, ...]) -> Answer:
         """Runs a command, and returns its answer, with the failure if it raised."""
@@ -141,9 +140,7 @@ class EnvBlock:
         return Answer(
             logs,
             states=states,
-            reached=self.reached,
-            returned=self.returned,
-            looked=self._looked,
+            made=self.made,
             failure=(exc, text),
         )
 
@@ -277,21 +274,23 @@ class EnvBlock:
     def call(self, name: str | Callable[..., Any], each: EachCall) -> Answer:
         """Calls each environment; the result is None for those that are left out."""
         results: list[Any] = [None] * len(each)
-        self.reached, self.returned, self._looked = 0, 0, True
+        made: list[str | None] = []
+        self.made = made
         i = 0
         try:
             for i, env in enumerate(self.envs):
-                if (given := each[i]) is not None:
+                if (given := each[i]) is None:
+                    made.append(None)
+                else:
                     # With a journal each gets copies, as in a replay, so that they share nothing.
                     args, kwargs = copied(list(given)) if self.logged else given
                     do, changes = find_call(env, name, args, kwargs)
-                    self._looked = self._looked and not changes
-                    self.reached = i + 1
+                    made.append("tried" if changes else None)
                     results[i] = do()
-                    self.returned = i + 1
+                    made[i] = "call" if changes else None
         except Exception as exc:
             self._fail(exc, i)
-        return Answer(results, reached=self.reached, returned=self.returned, looked=self._looked)
+        return Answer(results, made=made)
 
     def apply(self, function: Callable[[EnvBlock], Any]) -> Answer:
         """Calls a function with this block."""

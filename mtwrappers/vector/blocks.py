@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from mtwrappers.common.interrupts import HeldInterrupts
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.buffers import Buffers, InfoSchema, ObsLayout
-from mtwrappers.vector.commands import Answer, Command, Traits
+from mtwrappers.vector.commands import Answer, Command
 from mtwrappers.vector.journal import Journal
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -24,8 +24,8 @@ class Blocks(abc.ABC):
     forks = True  # whether a forked process may continue to use them
 
     @abc.abstractmethod
-    def build(self) -> list[Traits]:
-        """Builds the environments."""
+    def build(self) -> list[Any]:
+        """Builds the environments; returns `EnvBlock.traits` of each block."""
 
     @abc.abstractmethod
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
@@ -66,23 +66,30 @@ class Blocks(abc.ABC):
 
 
 class LocalBlocks(Blocks):
-    """One block, in this process."""
+    """One block, in this process.
+
+    Args:
+        make: Returns the block.
+        owned: Whether it is built here, and closed; otherwise it has another owner.
+    """
 
     block: EnvBlock
 
-    def __init__(self, make: Callable[[], EnvBlock]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], EnvBlock], owned: bool = True) -> None:
+        self._make, self._owned = make, owned
         self.rows = []
         self._interrupts = HeldInterrupts()
 
-    def build(self) -> list[Traits]:
+    def build(self) -> list[Any]:
         """Builds the environments."""
         self.block = self._make()
         self.rows = [slice(0, len(self.block.envs))]
-        return [self.block.traits]
+        return [self.block.traits().result]
 
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
-        """Makes the buffers of all environments."""
+        """Makes the buffers of all environments, or returns those that they have."""
+        if not self._owned:
+            return self.block.buffers
         buffers = Buffers(layout, action_shape)
         self.block.connect(layout, buffers)
         return buffers
@@ -96,8 +103,10 @@ class LocalBlocks(Blocks):
         return self.run(self._command)
 
     def run(self, command: Command) -> list[Answer]:
-        """Runs a command."""
+        """Runs a command, after a sign of life to an owner elsewhere."""
         [rows] = self.rows
+        if not self._owned:
+            self.block.beat()
         if self.journal is None:
             answer = self.block.handle(command.name, command.arguments(rows))
         else:
@@ -110,7 +119,7 @@ class LocalBlocks(Blocks):
     def _run_and_note(self, command: Command, rows: slice, journal: Journal) -> Answer:
         """Runs a command, which Ctrl-C may interrupt, and records it before Ctrl-C can again."""
         block, arguments = self.block, command.arguments(rows)
-        block.reached = block.returned = 0
+        block.made = []
         try:
             self._interrupts.waiting = True
             answer = block.handle(command.name, arguments)
@@ -124,24 +133,5 @@ class LocalBlocks(Blocks):
 
     def close(self) -> None:
         """Closes the environments."""
-        if self.rows:
+        if self.rows and self._owned:
             self.block.close()
-
-
-class BorrowedBlock(LocalBlocks):
-    """A block in this process that another executor has built and owns."""
-
-    def __init__(self, block: EnvBlock) -> None:
-        super().__init__(lambda: block)
-
-    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
-        """Returns the block's own buffers."""
-        return self.block.buffers
-
-    def run(self, command: Command) -> list[Answer]:
-        """Runs a command, after a sign of life to the owner."""
-        self.block.beat()
-        return super().run(command)
-
-    def close(self) -> None:
-        """Does nothing, because the owner closes the environments."""

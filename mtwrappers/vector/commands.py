@@ -30,14 +30,6 @@ class Command(NamedTuple):
     entries: Sequence[Entry | None] | None = None
 
 
-class Traits(NamedTuple):
-    """The spaces, metadata and render mode of a block's environments."""
-
-    spaces: list[tuple[Any, Any]]  # of observations and actions, of each
-    metadata: dict[str, Any]  # of the first
-    render_mode: str | None  # of the first
-
-
 class Answer(NamedTuple):
     """The answer of a block to a command.
 
@@ -50,9 +42,8 @@ class Answer(NamedTuple):
             autoreset.
         states: The state of each environment just before its reset, by its place, if there is a
             journal.
-        reached: The number of environments that a call has reached.
-        returned: The number of environments in which it has returned; the next may have raised.
-        looked: Whether a call is known to have changed nothing.
+        made: What a call was in each environment that it has reached: ``"call"``, ``"tried"`` if it
+            raised, and ``None`` if it is known to have changed nothing.
         failure: The exception and its traceback, if the command raised. The states are then of all
             environments, and the result of `apply` is the logs up to then.
         written: All data written into buffers, if these are not shared.
@@ -63,8 +54,6 @@ class Answer(NamedTuple):
     objects: list[Any] | None = None
     finals: Sequence[tuple[int, Any, Info]] = ()
     states: Mapping[int, Any] = {}
-    reached: int = 0
-    returned: int = 0
-    looked: bool = False
+    made: Sequence[str | None] = ()
     failure: tuple[BaseException, str] | None = None
     written: bytes | None = None

@@ -9,7 +9,6 @@ import functools
 import multiprocessing
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
@@ -31,7 +30,7 @@ from mtwrappers.core.pad_spaces import Padding
 from mtwrappers.state.identity import describe, require_same
 from mtwrappers.vector.arguments import ActionCheck, split_options, spread_seeds
 from mtwrappers.vector.block import EnvBlock
-from mtwrappers.vector.blocks import Blocks, BorrowedBlock
+from mtwrappers.vector.blocks import Blocks, LocalBlocks
 from mtwrappers.vector.buffers import Info, InfoColumns, InfoSchema, ObsLayout, schema_of
 from mtwrappers.vector.calls import call_entry
 from mtwrappers.vector.commands import Answer, Command, EachCall, Entry
@@ -53,35 +52,22 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def exclusive(method: Method) -> Method:
-    """Makes a method raise if the executor is closed, in another call, or has a pending step."""
+    """Makes a method raise if the executor is closed or has a pending step."""
     name = method.__name__
 
     @functools.wraps(method)
     def alone(self: MetaVectorEnv, /, *args: Any, **kwargs: Any) -> Any:
-        turn = (threading.get_ident(),)
+        if self.closed or self._pid != os.getpid():
+            self._require_open()
+        if self._pending and name != "step_wait":
+            raise AlreadyPendingCallError(
+                f"{name}() while a step is under way: call step_wait() first", "step"
+            )
         try:
-            # No function is called between this check and the assignment, nor before the turn ends
-            # below, so that neither another thread nor a signal handler can intervene.
-            if self._turn is not None:
-                raise RuntimeError(
-                    f"{name}() during another call of this {type(self).__name__}: its methods must "
-                    "be called by one thread at a time"
-                )
-            self._turn = turn
-            if self.closed or self._pid != os.getpid():
-                self._require_open()
-            if self._pending and name != "step_wait":
-                raise AlreadyPendingCallError(
-                    f"{name}() while a step is under way: call step_wait() first", "step"
-                )
-            try:
-                return method(self, *args, **kwargs)
-            finally:
-                if self._blocks.lost:
-                    self.closed = True
+            return method(self, *args, **kwargs)
         finally:
-            if self._turn is turn:
-                self._turn = None
+            if self._blocks.lost:
+                self.closed = True
 
     return cast("Method", alone)
 
@@ -155,7 +141,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     restarted: NDArray[np.bool_]
     closed = True  # until it is built
     spec: Any = PlainSpec()
-    _turn: tuple[int] | None = None  # the thread whose call is under way
     _pending = False  # whether a step was begun and not ended
     _setter: str | None = None  # the method of environments that sets a task
     _columns: InfoColumns | None = None
@@ -181,7 +166,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._blocks = blocks
         try:
             traits = blocks.build()
-            spaces = [pair for block in traits for pair in block.spaces]
+            spaces = [pair for block_spaces, *_ in traits for pair in block_spaces]
+            _, metadata, self.render_mode = traits[0]
             if settings.unify is not None:
                 names = [f"environment {i}" for i in range(n)]
                 padding = Padding.of(spaces, names, settings.unify)
@@ -191,8 +177,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             self.single_observation_space, self.single_action_space = spaces[0]
             self.observation_space = batch_space(observation_space, n)
             self.action_space = batch_space(action_space, n)
-            self.metadata = {**traits[0].metadata, "autoreset_mode": self.autoreset_mode}
-            self.render_mode = traits[0].render_mode
+            self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
             self._check_actions = ActionCheck(action_space, self.action_space, n)
             self._layout = ObsLayout(observation_space, n)
             self._buffers = blocks.connect(self._layout, self._check_actions.row_shape)
@@ -221,7 +206,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         settings = dataclasses.replace(
             block.settings, meta_batch_size=len(block.envs), envs_per_task=1, unify=None
         )
-        envs = cls(BorrowedBlock(block), settings, logs=present.logs)
+        envs = cls(LocalBlocks(lambda: block, owned=False), settings, logs=present.logs)
         envs._due[...], block.buffers.paused[...] = present.due, present.paused
         envs._autoreset = envs._blocks_autoreset = present.autoreset
         block.autoreset(present.autoreset)
@@ -768,18 +753,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 f"this {type(self).__name__} belongs to process {self._pid}, and cannot be used in "
                 "a fork of it; make another one here"
             )
-
-    def close(self, **kwargs: Any) -> None:
-        """Closes every environment; a second call does nothing.
-
-        Raises:
-            RuntimeError: If another thread's call is under way.
-        """
-        # A signal handler may close the executor during its own thread's call.
-        turn = self._turn
-        if not self.closed and turn is not None and turn[0] != threading.get_ident():
-            raise RuntimeError("close() while another thread's call is under way")
-        super().close(**kwargs)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Closes every environment, except in a forked process, which does not own the workers."""

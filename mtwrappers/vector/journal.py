@@ -194,8 +194,12 @@ class Journal:
         if entries is None:
             return
         if command.name == "call":
-            if not answer.looked:
-                self._note_call(entries, rows, answer)
+            called = zip(answer.made, entries[rows], strict=False)
+            made = [
+                None if what is None or one is None else (what, *one[1:]) for what, one in called
+            ]
+            if any(made):
+                self._add(slice(rows.start, rows.start + len(made)), made, {}, False)
         elif answer.failure is not None:
             if answer.result is not None:  # the calls that a function made before it raised
                 self.take(rows, answer.result)
@@ -205,14 +209,6 @@ class Journal:
             self.take(rows, logs)
         else:
             self._add(rows, entries[rows], answer.states, command.name == "step")
-
-    def _note_call(self, entries: Sequence[Entry | None], rows: slice, answer: Answer) -> None:
-        """Records a call for the environments that it has reached."""
-        reached = slice(rows.start, rows.start + answer.reached)
-        noted = [*entries[reached]]
-        if answer.returned < answer.reached and (last := noted[-1]) is not None:
-            noted[-1] = ("tried", *last[1:])
-        self._add(reached, noted, {}, False)
 
     def _add(
         self,

@@ -32,7 +32,7 @@ from mtwrappers.common.interrupts import HeldInterrupts
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.blocks import Blocks
 from mtwrappers.vector.buffers import Buffers, ObsLayout
-from mtwrappers.vector.commands import Answer, Command, Traits
+from mtwrappers.vector.commands import Answer, Command
 from mtwrappers.vector.settings import Maker, Settings
 
 _NOTHING = Answer()
@@ -53,13 +53,10 @@ class WorkerLost(Exception):  # noqa: N818 (it says what happened, and is caught
 class State(enum.Enum):
     """The state of a worker."""
 
-    STARTING = enum.auto()  # until it has answered for the first time
-    PREPARING = enum.auto()  # it builds its environments and restores their state
+    GONE = enum.auto()  # it has ended, or was never started
+    PREPARING = enum.auto()  # it starts, builds its environments and restores their state
     IDLE = enum.auto()
     BUSY = enum.auto()  # with a command of its executor, or its answer was not read
-    GONE = enum.auto()  # it has ended, or was never started
-    UNBORN = enum.auto()  # it ended before it answered for the first time
-    HUNG = enum.auto()  # it was ended because it was silent for too long
 
 
 class Worker(abc.ABC):
@@ -74,6 +71,8 @@ class Worker(abc.ABC):
 
     interrupts: HeldInterrupts
     buffers: Buffers | None = None  # of its environments, in this process
+    began = False  # whether it has answered
+    hung = False  # whether it was ended because it was silent for too long
     shares_memory = True  # whether its writes are visible at once
 
     def __init__(self, index: int, rows: slice, block: bytes, timeout: float | None) -> None:
@@ -147,13 +146,8 @@ class Worker(abc.ABC):
     def give_up(self) -> None:
         """Ends the worker because it was silent for too long."""
         if self.is_alive():
-            self.state = State.HUNG
+            self.hung = True
             self.end()
-
-    def lose(self) -> None:
-        """Records that the worker has ended."""
-        if self.state is not State.HUNG:
-            self.state = State.UNBORN if self.state is State.STARTING else State.GONE
 
     def describe(self, envs_per_task: int) -> str:
         """A description of how the worker ended, with its environments and tasks."""
@@ -161,9 +155,7 @@ class Worker(abc.ABC):
         tasks = list(range(first // envs_per_task, last // envs_per_task + 1))
         names = dict.fromkeys(str(name) for name in self.names if name)
         named = f" ({', '.join(names)})" if names else ""
-        hung = (
-            f"hung: it did not answer within {self.timeout:g} s" if self.state is State.HUNG else ""
-        )
+        hung = f"hung: it did not answer within {self.timeout:g} s" if self.hung else ""
         which = f"environments {first} to {last} of tasks {tasks}{named}"
         return f"worker {self.index} {hung or self.how_it_ended()}, with {which}"
 
@@ -198,7 +190,7 @@ class WorkerPool(Blocks):
 
     # What an executor asks for.
 
-    def build(self) -> list[Traits]:
+    def build(self) -> list[Any]:
         """Starts the workers, and lets them build their environments."""
         with self._interrupts:
             if lost := self._start_workers(self.workers):
@@ -331,7 +323,8 @@ class WorkerPool(Blocks):
         commands = [worker.command for worker in workers]
         for worker in workers:
             worker.kill()
-            worker.command, worker.state = None, State.STARTING
+            worker.command, worker.state = None, State.PREPARING
+            worker.began = worker.hung = False
             worker.start()
         lost = self._gather(workers)
         lost += self._prepare([worker for worker in workers if worker not in lost])
@@ -359,8 +352,6 @@ class WorkerPool(Blocks):
         if (journal := self.journal) is not None:
             commands.append(Command("replay", lambda rows: (journal.logs[rows],)))
         lost: list[Worker] = []
-        for worker in workers:
-            worker.state = State.PREPARING
         for command in commands:
             here = [worker for worker in workers if worker not in lost]
             for worker in here:
@@ -411,7 +402,7 @@ class WorkerPool(Blocks):
                     f"workers {[worker.index for worker in waiting]} have not answered in time"
                 )
         for worker in lost:
-            worker.lose()
+            worker.state = State.GONE
         return sorted(lost, key=lambda worker: worker.index)
 
     def _receive(
@@ -448,7 +439,7 @@ class WorkerPool(Blocks):
 
     def _take(self, worker: Worker, answer: Answer) -> None:
         """Stores an answer, and records its command in the journal."""
-        worker.answer = answer
+        worker.answer, worker.began = answer, True
         if worker.state is State.BUSY:
             worker.state = State.IDLE
         if answer.objects is not None:
@@ -529,7 +520,7 @@ class BlockServer:
         except Exception as exc:
             return Answer(failure=(exc, _text(exc)))
         self.block.beat = self._say_alive
-        return Answer(self.block.traits)
+        return self.block.traits()
 
     def _buffers(self, n: int, rows: slice, action_shape: tuple[int, ...]) -> tuple[Any, ...]:
         """Makes buffers for results: rows of shared memory, or memory of this process."""
@@ -552,22 +543,14 @@ class BlockServer:
         where = f"a worker on {socket.gethostname()} cannot import what it was given"
         exc = with_place(exc, where)
         failed = self.block.failed(name, exc)
-        return failed._replace(reached=0, failure=(picklable(exc), _text(exc)))
+        return failed._replace(made=(), failure=(picklable(exc), _text(exc)))
 
-    def unsendable(self, name: str, arguments: Any, answer: Answer, exc: Exception) -> Answer:
-        """The answer in place of one that cannot be pickled; it names the environment."""
+    def unsendable(self, name: str, answer: Answer, exc: Exception) -> Answer:
+        """The answer in place of one that cannot be pickled; it names the environments."""
         assert self.block is not None
-        parts = [("the info", i, info) for i, info in enumerate(answer.infos or ())]
-        parts += [("the info", i, info) for i, _, info in answer.finals]
-        if name == "call":
-            results = enumerate(answer.result or ())
-            parts += [(f"{arguments[0]!r}", i, result) for i, result in results]
-        for what, i, part in parts:
-            try:
-                cloudpickle.dumps(part)
-            except Exception as raised:
-                exc = with_place(raised, f"{what} of environment {self.block.offset + i}")
-                break
+        first = self.block.offset
+        last = first + len(self.block.envs) - 1
+        with_place(exc, f"the answer of environments {first} to {last} to {name}()")
         if name == "apply" and answer.failure is None:
             *_, self.block.apply_logs = answer.result  # what the function has called is noted
         failed = self.block.failed(name, exc)

@@ -18,7 +18,6 @@ import signal
 import struct
 import sys
 import threading
-import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -134,12 +133,6 @@ def decode_answer(message: bytes) -> Answer:
     return answer
 
 
-# Seconds that a worker polls for the next step before it sleeps, because a sleeping core takes
-# longer to wake than the time between two steps. If another process needs the core (a yield then
-# takes longer than on an idle core), it sleeps at once for some steps instead.
-_WATCH = 300e-6
-_YIELD = 20e-6
-_GIVE_WAY = 100
 # The ends of pipes that close when this process ends, which tells workers to end too. A process
 # that is forked from this one must not keep them open.
 _lives: set[int] = set()
@@ -270,7 +263,7 @@ class ProcessWorker(Worker):
     def give_up(self) -> None:
         """Ends the process because it was silent for too long."""
         if self.is_alive():
-            self.state = State.HUNG
+            self.hung = True
             self.process.kill()
 
     def join(self, seconds: float) -> None:
@@ -280,7 +273,8 @@ class ProcessWorker(Worker):
     @property
     def cannot_start(self) -> bool:
         """Whether it exited before it answered; one that was killed is replaced."""
-        return self.state is State.UNBORN and self._exit_code() in range(256)
+        never_began = self.state is State.GONE and not self.began and self.process is not None
+        return never_began and self._exit_code() in range(256)
 
     def advice(self) -> str:
         """Advice for one that did not even start."""
@@ -457,7 +451,8 @@ def main(conn: Connection, memory: Connection, life: Connection) -> None:
         channel.send(encode_answer(Answer()))  # the worker is running
         server = BlockServer(channel.recv(), memory.fileno(), beat)
         channel.send(encode_answer(server.handle("build", ())))
-        for message in _messages(channel):
+        while True:
+            message = channel.recv()
             if message[:1] == PICKLED:
                 try:
                     name, arguments = pickle.loads(message)
@@ -472,7 +467,7 @@ def main(conn: Connection, memory: Connection, life: Connection) -> None:
             try:
                 data = encode_answer(answer)
             except Exception as exc:  # an info of any class may refuse to be pickled in any way
-                data = encode_answer(server.unsendable(name, arguments, answer, exc))
+                data = encode_answer(server.unsendable(name, answer, exc))
             channel.send(data)
             if name == "close":
                 break
@@ -501,23 +496,3 @@ def _follow_parent(life: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="follow-parent").start()
-
-
-def _messages(channel: Channel) -> Iterator[bytes]:
-    """Yields messages as they arrive."""
-    poll = select.poll()
-    poll.register(channel.fd, select.POLLIN)
-    arrived, give_way = poll.poll, 0
-    while True:
-        if give_way:
-            give_way -= 1
-        elif not arrived(0):
-            now = time.perf_counter()
-            until = now + _WATCH
-            while now < until and not arrived(0):
-                os.sched_yield()
-                before, now = now, time.perf_counter()
-                if now - before > _YIELD:
-                    give_way = _GIVE_WAY
-                    break
-        yield channel.recv()

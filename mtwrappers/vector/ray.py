@@ -229,7 +229,7 @@ class _Actor:
             # Ray would make every array of the answer read-only.
             return bytes(cloudpickle.dumps(answer))
         except Exception as exc:  # an info of any class may refuse to be pickled in any way
-            return bytes(cloudpickle.dumps(server.unsendable(name, arguments, answer, exc)))
+            return bytes(cloudpickle.dumps(server.unsendable(name, answer, exc)))
 
 
 class _ActorWorker(Worker):

@@ -88,6 +88,17 @@ def test_mt10_goes_from_one_process_to_two_workers(tmp_path):
         assert equal([other.step(action)[:4] for action in actions[13:]], expected)
 
 
+def test_what_a_wrapper_changes_inside_is_in_the_state(tmp_path):
+    """Meta-World's switches belong to a wrapper of ours, which has no state of its own."""
+    make = partial(gymnasium.make_vec, "mtwrappers/MT1-v0", env_name="reach-v3", journal=True)
+    with closing(make()) as envs, closing(make()) as other:
+        envs.call("toggle_sample_tasks_on_reset", False)
+        envs.reset(seed=0)
+        save_checkpoint(tmp_path / "x", envs=envs)
+        load_checkpoint(tmp_path / "x", envs=other)
+        assert equal(other.reset(), envs.reset())
+
+
 @pytest.mark.parametrize("name", ["MT10", "ML10"])
 def test_a_meta_world_task_is_rebuilt(name, tmp_path):
     env = MetaWorldSetTaskEnv(name, "train", seed=2)

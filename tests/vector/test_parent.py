@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import closing
 from functools import partial
@@ -98,26 +97,7 @@ def test_a_step_that_raises_after_its_caller_was_interrupted_is_a_warning():
         assert envs.step(NO_ACTIONS)[1].tolist() == [1] * 4
 
 
-# Threads and forks.
-
-
-@pytest.mark.slow
-def test_a_call_during_another_thread_s_is_refused_and_disturbs_nothing():
-    with closing(parallel(fragile_makers(fault=partial(time.sleep, 0.5)))) as envs:
-        envs.reset(seed=0)
-        results = []
-        thread = threading.Thread(target=lambda: results.append(envs.step(np.ones(4, int))))
-        thread.start()
-        time.sleep(0.1)
-        for name, use in {"call": lambda: envs.call("first"), "reset": envs.reset}.items():
-            message = rf"^{name}\(\) during another call of this .*: .* one thread at a time"
-            with pytest.raises(RuntimeError, match=message):
-                use()
-        with pytest.raises(RuntimeError, match="while another thread's call is under way"):
-            envs.close()
-        thread.join()
-        assert results[0][1].tolist() == [1.0] * 4
-        assert envs.step(NO_ACTIONS)[1].tolist() == [2.0] * 4
+# Signals and forks.
 
 
 def test_a_signal_handler_may_close_in_the_middle_of_a_step(monkeypatch):
