@@ -246,7 +246,7 @@ def test_edits_between_steps_and_before_every_reset_hold_until_they_are_undone(t
     assert episode_bits(fast, tasks[0]) == plain
 
 
-def test_changed_colours_and_textures_keep_their_values_and_the_snapshots(settlings, tasks, plain):
+def test_changed_colours_and_cameras_keep_their_values_and_the_snapshots(settlings, tasks, plain):
     one, two = fast_class("push-v3")(), fast_class("push-v3")()
     for env in (one, two):
         assert episode_bits(env, tasks[0]) == plain
@@ -256,6 +256,10 @@ def test_changed_colours_and_textures_keep_their_values_and_the_snapshots(settli
     one.model.geom_rgba[:] = 0.25
     assert [episode_bits(one, tasks[k]) for k in (1, 0)][1] == plain
     assert ((one.model.geom_rgba == 0.25).all(), (one.model.tex_data == 9).all()) == (True, True)
+    one.model.cam_pos[2] = [0.75, 0.075, 0.7]  # where corner4 is
+    settlings.clear()
+    assert reset(one)[:2] == plain[0][:2]
+    assert (settlings, one.data.cam_xpos[2].tolist()) == ([], [0.75, 0.075, 0.7])
 
 
 def test_they_are_as_many_as_their_limit_at_most(settlings, tasks):

@@ -1,10 +1,9 @@
 """Resets from snapshots: a repeated reset to a task restores the result of the first one.
 
 Meta-World's reset settles the hand for 250 physics steps, with the same result for the same inputs.
-So the first reset to a task runs Meta-World's code, and records the attributes that it reads. Later
-resets restore a snapshot as long as these attributes, and the arrays and options of the model on
-which resets depend, are as the last reset left them; otherwise all snapshots are dropped, and the
-reset runs.
+So the first reset to a task runs Meta-World's code. Later resets restore a snapshot as long as the
+environment's attributes, and the arrays and options of the model on which resets depend, are as the
+last reset left them; otherwise all snapshots are dropped, and the reset runs.
 
 A snapshot holds MuJoCo's integration state, and the values that do not follow from that state
 (forces of the settling, positions from before its last move), so that anything read or drawn before
@@ -16,7 +15,7 @@ from __future__ import annotations
 import copy
 import functools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -116,6 +115,19 @@ Changes: TypeAlias = list[tuple[Any, NDArray[Any]]]
 
 MAX_SNAPSHOTS = 1024  # per environment: 10 MB, or 30 MB
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
+_SCALARS = (bool, int, float, str, type(None))
+# The attributes that steps write, and no reset reads.
+_OF_STEPS = frozenset(
+    {
+        *("curr_path_length", "_prev_obs", "_last_stable_obs", "sawyer_observation_space"),
+        *("reachCompleted", "pickCompleted", "placeCompleted", "_target_to_obj_init"),
+    }
+)
+# The task is the key of a snapshot, and another simulation has other snapshots.
+_NOT_READ = _OF_STEPS | {
+    *("_last_rand_vec", "_partially_observable", "model", "data", "_views", "_snapshots"),
+    *("_ezpickle_args", "_ezpickle_kwargs"),
+}
 
 
 class Left:
@@ -125,15 +137,16 @@ class Left:
     stay views: of arrays of the ``simulation``, and of the task's random vector.
     """
 
-    def __init__(self, env: Any, names: Iterable[str], simulation: Sequence[NDArray[Any]]) -> None:
+    def __init__(
+        self, env: Any, attributes: Mapping[str, Any], simulation: Sequence[NDArray[Any]]
+    ) -> None:
         self._kept: dict[str, Any] = {}
         self._copies: dict[str, Callable[[], Any]] = {}
         self._of_task: dict[str, slice] = {}
         vector = env._last_rand_vec
-        for name in names:
-            value = env.__dict__[name]
+        for name, value in attributes.items():
             if not isinstance(value, np.ndarray):
-                if isinstance(value, (bool, int, float, str, type(None))):
+                if isinstance(value, _SCALARS):
                     self._kept[name] = value
                 else:
                     self._copies[name] = functools.partial(copy.deepcopy, copy.deepcopy(value))
@@ -165,7 +178,7 @@ class Snapshot:
     model: Changes  # by the index in `Watch.arrays`
     data: Changes  # by name: arrays of the simulation that do not follow from its state
     attributes: Left
-    left: list[Any]  # the values of the attributes that resets read, after the reset
+    left: dict[str, Any]  # the part of `inputs` that the reset assigned
     obs: NDArray[np.float64]
 
 
@@ -181,13 +194,12 @@ class Snapshots:
         self._arrays = arrays_of(data)
         self._get_arrays = operator.attrgetter(*self._arrays)
         self._kept: dict[tuple[bytes, bool], Snapshot] = {}
-        self._names: list[str] = []  # of the attributes that resets read
-        self._left: list[Any] = []  # and their values after the last reset
+        self._left: dict[str, Any] = {}  # the `inputs` after the last reset
         self._forget()
 
     def reset(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Resets ``env`` as ``run`` does, and returns the observation."""
-        if not self._watch.unchanged() or values(env, self._names) != self._left:
+        if not self._watch.unchanged() or inputs(env) != self._left:
             self._forget()
         key = env._last_rand_vec.tobytes(), env._partially_observable
         snapshot = self._kept.get(key)
@@ -197,7 +209,6 @@ class Snapshots:
             snapshot = self._kept[key] = self._record(env, run)
         else:
             self._restore(env, snapshot)
-        self._left = snapshot.left
         return snapshot.obs.copy()
 
     def _forget(self) -> None:
@@ -208,12 +219,7 @@ class Snapshots:
         self._moved: Changes = []  # by the last reset, in the model
 
     def _record(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> Snapshot:
-        obs, read, assigned = traced(env, run)
-        # These two are the task: they are the key.
-        read -= {"_last_rand_vec", "_partially_observable"}
-        if not read.issubset(self._names):
-            self._names = sorted(read.union(self._names))
-            self._kept.clear()  # they lack the values of the new names
+        obs, assigned = run_and_compare(env, run)
         self._watch.remember()
         self._moved = changes(enumerate(self._before), self._watch.arrays)
         state = np.empty(mujoco.mj_stateSize(self.model, _STATE))
@@ -224,7 +230,8 @@ class Snapshots:
         expected = zip(self._arrays, self._get_arrays(computed), strict=True)
         data = changes(expected, simulation)
         attributes = Left(env, assigned, simulation)
-        left = values(env, self._names)
+        self._left = inputs(env)
+        left = {name: self._left[name] for name in assigned if name in self._left}
         return Snapshot(state, self._moved, data, attributes, left, obs.copy())
 
     def _restore(self, env: Any, snapshot: Snapshot) -> None:
@@ -238,6 +245,7 @@ class Snapshots:
         for name, new in snapshot.data:
             getattr(self.data, name)[...] = new
         snapshot.attributes.assign(env)
+        self._left |= snapshot.left
 
 
 def _compute(model: Any, data: Any, state: NDArray[np.float64]) -> None:
@@ -267,58 +275,47 @@ def changes(old: Iterable[tuple[Any, NDArray[Any]]], new: Iterable[NDArray[Any]]
     ]
 
 
-def traced(env: Any, run: Callable[[], Any]) -> tuple[Any, set[str], set[str]]:
-    """The result of ``run``, the attributes of ``env`` read before assignment, and assigned."""
-    cls: Any = type(env)
-    read: set[str] = set()
-    assigned: set[str] = set()
-    env.__dict__["_trace"] = read, assigned
-    env.__class__ = _tracing(cls)
+def run_and_compare(env: Any, run: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
+    """The result of ``run``, a reset of ``env``, and the attributes that it may have assigned."""
+    attributes = vars(env)
+    # A reset reads none of these: it assigned those that are there afterwards.
+    of_steps = {name: attributes.pop(name) for name in _OF_STEPS if name in attributes}
+    before, frozen = dict(attributes), inputs(env)
     try:
         result = run()
+        after = inputs(env)
+        assigned = {
+            name: value
+            for name, value in attributes.items()
+            if isinstance(value, _SCALARS)
+            or value is not before.get(name)
+            or after.get(name) != frozen.get(name)
+        }
     finally:
-        object.__setattr__(env, "__class__", cls)
-        del env.__dict__["_trace"]
-    return result, {name for name in read if name[:2] != "__"}, assigned
+        for name, value in of_steps.items():
+            attributes.setdefault(name, value)
+    return result, assigned
 
 
-@functools.cache
-def _tracing(cls: Any) -> Any:
-    """A subclass of ``cls`` that records which attributes are read and assigned."""
+def inputs(env: Any) -> dict[str, Any]:
+    """The attributes that a reset may read, for comparison: all but the task and those of steps.
 
-    def get(self: Any, name: str) -> Any:
-        read, assigned = object.__getattribute__(self, "__dict__")["_trace"]
-        if name not in assigned:
-            read.add(name)
-        return object.__getattribute__(self, name)
-
-    def assign(self: Any, name: str, value: Any) -> None:
-        object.__getattribute__(self, "__dict__")["_trace"][1].add(name)
-        object.__setattr__(self, name, value)
-
-    return type(cls.__name__, (cls,), {"__getattribute__": get, "__setattr__": assign})
+    Views are left out: they are of the task, or of the simulation, which a reset sets.
+    """
+    return {
+        name: _frozen(value) if type(value) in _MUTABLE else value
+        for name, value in vars(env).items()
+        if name not in _NOT_READ and (type(value) is not np.ndarray or value.base is None)
+    }
 
 
-def values(env: Any, names: Iterable[str]) -> list[Any]:
-    """The values of these attributes, of the instance or its class, for comparison."""
-    own, cls = env.__dict__, type(env)
-    return [_frozen(own[name] if name in own else getattr(cls, name, None)) for name in names]
+_MUTABLE = {np.ndarray, dict, list}
 
 
 def _frozen(value: Any) -> Any:
-    """An immutable value that differs if ``value`` differs by a bit or was changed in place."""
-    kind = type(value)
-    if kind not in _FREEZE:
-        return value
-    return kind, _FREEZE[kind](value)
-
-
-# How to freeze mutable values, and floats, because 0.0 == -0.0.
-_FREEZE: dict[type[Any], Callable[[Any], Any]] = {
-    np.ndarray: lambda value: (value.dtype.char, value.shape, value.tobytes()),
-    float: float.hex,
-    np.float64: float.hex,
-    dict: lambda value: [(key, _frozen(item)) for key, item in value.items()],
-    list: lambda value: list(map(_frozen, value)),
-    tuple: lambda value: list(map(_frozen, value)),
-}
+    """A value that stays the same when the given one is changed in place."""
+    if type(value) is np.ndarray:
+        return value.tobytes()
+    if type(value) is dict:
+        return [(key, _frozen(item)) for key, item in value.items()]
+    return list(map(_frozen, value)) if type(value) is list else value
