@@ -26,8 +26,7 @@ import gymnasium
 from benchmarks.common import limit_row, machine, save, table
 from benchmarks.vector import player
 from mtwrappers import load_checkpoint, save_checkpoint
-from mtwrappers.vector.pool import WorkerPool
-from mtwrappers.vector.process import ProcessWorker
+from mtwrappers.vector.workers import ProcessWorker, WorkerPool
 
 make_vec = partial(gymnasium.make_vec, workers=2)
 

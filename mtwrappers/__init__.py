@@ -55,8 +55,10 @@ _NAMES = {
     ),
     "mtwrappers.tasks.updates": ("EnvUpdate", "ExistingEnvUpdate", "NewEnvUpdate", "SetTaskUpdate"),
     "mtwrappers.vector.contract": ("MetaVectorEnv",),
-    "mtwrappers.vector.executors": ("MetaIterativeEnvExecutor", "MetaParallelEnvExecutor"),
-    "mtwrappers.vector.make": ("as_vector",),
+    "mtwrappers.vector.make": (
+        *("MetaIterativeEnvExecutor", "MetaParallelEnvExecutor"),
+        "as_vector",
+    ),
     "mtwrappers.wrappers.env_to_mtenv": ("EnvToMTEnv",),
     "mtwrappers.wrappers.flatten": ("FlattenMTEnv",),
     "mtwrappers.wrappers.multi_env": ("MultiEnvWrapper",),

@@ -44,8 +44,8 @@ from mtwrappers.tasks.updates import ExistingEnvUpdate as ExistingEnvUpdate
 from mtwrappers.tasks.updates import NewEnvUpdate as NewEnvUpdate
 from mtwrappers.tasks.updates import SetTaskUpdate as SetTaskUpdate
 from mtwrappers.vector.contract import MetaVectorEnv as MetaVectorEnv
-from mtwrappers.vector.executors import MetaIterativeEnvExecutor as MetaIterativeEnvExecutor
-from mtwrappers.vector.executors import MetaParallelEnvExecutor as MetaParallelEnvExecutor
+from mtwrappers.vector.make import MetaIterativeEnvExecutor as MetaIterativeEnvExecutor
+from mtwrappers.vector.make import MetaParallelEnvExecutor as MetaParallelEnvExecutor
 from mtwrappers.vector.make import as_vector as as_vector
 from mtwrappers.wrappers.env_to_mtenv import EnvToMTEnv as EnvToMTEnv
 from mtwrappers.wrappers.flatten import FlattenMTEnv as FlattenMTEnv

@@ -91,8 +91,8 @@ WITHOUT = {
     "mtwrappers.processors.batches.DiceSamplesData",
     "mtwrappers.processors.batches.MetaSamplesData",
     "mtwrappers.processors.batches.SamplesData",
-    "mtwrappers.vector.executors.Executor",
-    "mtwrappers.vector.executors.MetaRayEnvExecutor",
+    "mtwrappers.vector.make.Executor",
+    "mtwrappers.vector.make.MetaRayEnvExecutor",
 }
 
 
@@ -160,7 +160,7 @@ def test_the_arguments_are_described_where_a_reader_looks_for_them(entry, member
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("vector.executors.Executor", EXECUTOR_OPTIONS - {"execution"}),
+        ("vector.make.Executor", EXECUTOR_OPTIONS - {"execution"}),
         ("vector.settings.Settings", EXECUTOR_OPTIONS - {"execution"}),
         ("vector.make.make_executor", EXECUTOR_OPTIONS),
         ("as_vector", EXECUTOR_OPTIONS),

@@ -42,8 +42,8 @@ from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
 from mtwrappers.samplers.task_texts import has_everywhere
 from mtwrappers.state.env_state import normalizers, set_statistics_updates
-from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import MetaVectorEnv
+from mtwrappers.vector.journal import read_only
 from mtwrappers.wrappers.normalize_reward import (
     NormalizeRewardPerTask,
     VectorNormalizeRewardPerTask,

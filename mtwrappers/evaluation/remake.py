@@ -17,7 +17,7 @@ from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.metaworld.agent_view import without_frames
 from mtwrappers.metaworld.make import GROUPS, determining, shares_goals
-from mtwrappers.vector.calls import read_only
+from mtwrappers.vector.journal import read_only
 
 # Arguments of `gymnasium.make_vec` itself, which no spec of ours has.
 _OF_GYMNASIUM = ("id", "vector_kwargs", "wrappers")

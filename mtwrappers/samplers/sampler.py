@@ -16,7 +16,7 @@ from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
 from mtwrappers.samplers.rollout import check_array_spaces, rollout
-from mtwrappers.vector.executors import MetaIterativeEnvExecutor
+from mtwrappers.vector.make import MetaIterativeEnvExecutor
 
 
 class _Borrowed(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -17,7 +17,7 @@ from mtwrappers.testing.recording import Recording, ends_of, record
 from mtwrappers.testing.report import RAISED, Failed, Skipped, said
 from mtwrappers.testing.sub_environments import batched, of_first
 from mtwrappers.testing.subject import Subject
-from mtwrappers.vector.executors import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
+from mtwrappers.vector.make import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 
 # Episodes are cut after 7, 10, 13, ... steps, so that many of them end within these.
 STEPS = 40

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mtwrappers.vector import process
+from mtwrappers.vector import workers
 
 # Set while `can_start` starts a process, and after how many seconds that has failed.
 _TRYING = "MTWRAPPERS_CHECK_TRIES_A_WORKER"
@@ -27,7 +27,7 @@ def children() -> set[int]:
 
 def start_method() -> str:
     """Returns the start method of workers: ours, but no fork if OpenGL is loaded."""
-    return "forkserver" if "OpenGL" in sys.modules else process.start_method(replaces=False)
+    return "forkserver" if "OpenGL" in sys.modules else workers.start_method(replaces=False)
 
 
 def can_start() -> bool:

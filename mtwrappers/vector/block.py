@@ -22,9 +22,15 @@ from mtwrappers.common.errors import with_place
 from mtwrappers.state.env_state import get_state, guard, require_kept, set_state
 from mtwrappers.state.plain_data import copied
 from mtwrappers.vector.buffers import Buffers, Info, InfoColumns, InfoSchema, ObsLayout
-from mtwrappers.vector.calls import find_call
-from mtwrappers.vector.commands import Answer, EachCall
-from mtwrappers.vector.journal import ReplayLog, fingerprint, replay, require_same
+from mtwrappers.vector.journal import (
+    Answer,
+    EachCall,
+    ReplayLog,
+    find_call,
+    fingerprint,
+    replay,
+    require_same,
+)
 from mtwrappers.vector.settings import Maker, Settings
 
 # Commands after whose failure environments must be reset.

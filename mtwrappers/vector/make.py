@@ -1,24 +1,218 @@
-"""Makes executors, for registered ids and for any Gymnasium environments."""
+"""The three executors, and how they are made, for registered ids and any environments.
+
+The environments are in this process, in worker processes, or on Ray's actors.
+"""
 
 from __future__ import annotations
 
+import abc
 import functools
 import importlib
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from mtwrappers.common.checks import check_choice, check_keywords, positive
+from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.executors import (
-    Executor,
-    MetaIterativeEnvExecutor,
-    MetaParallelEnvExecutor,
-    MetaRayEnvExecutor,
-)
-from mtwrappers.vector.settings import OPTIONS, Maker
+from mtwrappers.vector.ray import ActorPool
+from mtwrappers.vector.settings import OPTIONS, Maker, Settings, resolve_makers
+from mtwrappers.vector.workers import Blocks, LocalBlocks, ProcessPool, WorkerPool
+
+
+class Executor(MetaVectorEnv):
+    """A vector environment of ``M * K`` environments from constructors; subclasses run them.
+
+    All subclasses take the same arguments, so that one script fits all.
+
+    Args:
+        env: A constructor; a list of constructors, one per task or one per environment; or a
+            picklable environment, which is copied. Copies are seeded at their first reset, each
+            with a different branch of the environment's generator (or of entropy, if it was never
+            seeded), unless `reset` has seeds.
+        meta_batch_size: ``M``, the number of tasks.
+        envs_per_task: ``K``, the number of environments per task.
+        max_path_length: The number of steps after which episodes are truncated; ``None`` for no
+            limit.
+        **settings: ``autoreset_mode``, ``unify``, ``workers``, ``on_worker_failure``, ``journal``,
+            ``timeout``, ``context`` and ``ray_options``; see
+            `mtwrappers.vector.settings.Settings`.
+
+    Raises:
+        TypeError: If an argument has the wrong type or is unknown, or spaces cannot be padded.
+        ValueError: If a size is not positive or does not fit the list, spaces differ, or an
+            argument does not apply to this executor.
+        Exception: Whatever a constructor raises, with the environment named.
+    """
+
+    execution: ClassVar[str]  # its name in `make_vec`
+
+    def __init__(
+        self,
+        env: Maker | Sequence[Maker] | gymnasium.Env[Any, Any],
+        meta_batch_size: int,
+        envs_per_task: int = 1,
+        max_path_length: int | None = None,
+        **settings: Any,
+    ) -> None:
+        check_keywords(settings, OPTIONS, type(self).__name__)
+        checked = Settings(
+            meta_batch_size=meta_batch_size,
+            envs_per_task=envs_per_task,
+            max_path_length=max_path_length,
+            **settings,
+        )
+        makers, seeds = resolve_makers(env, checked.meta_batch_size, checked.envs_per_task)
+        super().__init__(self._reach(makers, checked), checked, seeds)
+
+    @abc.abstractmethod
+    def _reach(self, makers: Sequence[Maker], settings: Settings) -> Blocks:
+        """Makes the blocks of the environments."""
+
+    def _refuse(self, why: str, **given: Any) -> None:
+        """Raises `ValueError` if arguments are given that do not apply to this executor."""
+        if extra := {name: value for name, value in given.items() if value is not None}:
+            raise ValueError(f"{self.execution} execution {why}; got {extra}")
+
+
+class MetaIterativeEnvExecutor(Executor):
+    """``M * K`` environments in this process.
+
+    The name and the layout are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784), the interface is
+    Gymnasium's; see `MetaVectorEnv`.
+
+    `Executor` describes the arguments. ``on_worker_failure="recover"`` is the same as
+    ``journal=True``, and ``timeout`` and ``context`` have no effect.
+
+    Raises:
+        ValueError: If ``workers`` is above 1, or where `Executor` raises it.
+
+    >>> import functools, gymnasium
+    >>> from mtwrappers import MetaIterativeEnvExecutor
+    >>> makers = [functools.partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 10.0)]
+    >>> envs = MetaIterativeEnvExecutor(makers, 2, 3, max_path_length=50)
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs.shape
+    (6, 3)
+    >>> envs.close()
+    """
+
+    execution = "iterative"
+
+    def _reach(self, makers: Sequence[Maker], settings: Settings) -> Blocks:
+        workers = settings.workers if settings.workers != 1 else None
+        self._refuse("has no workers", workers=workers, ray_options=settings.ray_options)
+        self._local = LocalBlocks(lambda: EnvBlock(lambda: makers, 0, settings))
+        return self._local
+
+    @property
+    def envs(self) -> list[gymnasium.Env[Any, Any]]:
+        """The environments."""
+        return self._local.block.envs
+
+
+class WorkersExecutor(Executor):
+    """Environments distributed over workers."""
+
+    _pool: WorkerPool
+
+    @property
+    def num_workers(self) -> int:
+        """The number of workers."""
+        return len(self._pool.workers)
+
+    @property
+    def recoveries(self) -> int:
+        """The number of workers that were lost and recovered so far."""
+        return self._pool.recoveries
+
+
+class MetaParallelEnvExecutor(WorkersExecutor):
+    """``M * K`` environments in worker processes.
+
+    Workers build contiguous blocks of environments in parallel, from constructors that are sent
+    with cloudpickle. A step takes one message per worker, and arrays go through shared memory. The
+    results equal those of `MetaIterativeEnvExecutor`, for any number of workers.
+
+    `Executor` describes the arguments.
+
+    A worker's death is detected at once, a hang after ``timeout``. With
+    ``on_worker_failure="raise"``, the executor closes and the error names the worker. With
+    ``"recover"``, the call warns and returns the same values as without the loss: a new worker
+    restores the state that each of the lost environments had at its last reset, replays the steps
+    since then, and checks that their observations and rewards are the same. So environments must be
+    deterministic, and all that they keep from one episode to the next must be in their
+    ``np_random``, or in ``get_state()`` and ``set_state(state)``. The actions of the current
+    episodes are kept in memory.
+
+    Workers end with their parent, and have their own global random states (``random``,
+    ``np.random``). A process that is forked from the parent cannot use its executor. Requires POSIX
+    (Linux, macOS).
+
+    Raises:
+        RuntimeError: In a daemonic process, which cannot have children, and in a worker that
+            imports a main module without a guard.
+        WorkerDiedError: If a worker dies while it builds its environments; from any other method,
+            if a worker is lost and not recovered.
+        Exception: Whatever a constructor raises, with the environment named.
+
+    >>> import functools, gymnasium
+    >>> from mtwrappers import MetaParallelEnvExecutor
+    >>> makers = [functools.partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 10.0)]
+    >>> envs = MetaParallelEnvExecutor(makers, 2, 3, workers=2)
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs.shape
+    (6, 3)
+    >>> envs.close()
+    """
+
+    execution = "parallel"
+    _pool: ProcessPool
+
+    def _reach(self, makers: Sequence[Maker], settings: Settings) -> Blocks:
+        self._refuse("takes no such arguments", ray_options=settings.ray_options)
+        self._pool = ProcessPool.start(makers, settings)
+        return self._pool
+
+    @property
+    def worker_pids(self) -> list[int]:
+        """The process id of each worker."""
+        return self._pool.pids
+
+
+class MetaRayEnvExecutor(WorkersExecutor):
+    """``M * K`` environments on the actors of a Ray cluster.
+
+    The results equal those of `MetaIterativeEnvExecutor`, for any number and placement of actors. A
+    lost actor is handled as in `MetaParallelEnvExecutor`, and replaced on any node. Every command
+    is a call of an actor, which costs about as much as a step; whole trajectories
+    (``policy_in="workers"``) take only one call.
+
+    `Executor` describes the arguments.
+
+    It uses an initialized Ray, otherwise the cluster at ``RAY_ADDRESS``, or starts one on this
+    machine, which ends with the last executor. Closing ends all actors. Nodes need this package and
+    the modules that the constructors import.
+
+    Raises:
+        DependencyNotInstalled: If ray is not installed.
+        ConnectionError: If there is no such cluster.
+        TypeError: If the options are not a dict, and as in `Executor`.
+        ValueError: If the cluster has too few CPUs, and as in `Executor`.
+        WorkerDiedError: If an actor does not start within 25 s, or dies; from any other method, if
+            an actor is lost and not recovered.
+        Exception: Whatever a constructor raises, with the environment named.
+    """
+
+    execution = "ray"
+
+    def _reach(self, makers: Sequence[Maker], settings: Settings) -> Blocks:
+        self._refuse("takes no such arguments", context=settings.context)
+        self._pool = ActorPool.start(makers, settings)
+        return self._pool
+
 
 Execution: TypeAlias = Literal["parallel", "iterative", "ray"]
 EXECUTORS: dict[str, type[Executor]] = {

@@ -18,9 +18,9 @@ import numpy as np
 from mtwrappers.common.errors import WorkerDiedError
 from mtwrappers.common.extras import import_extra
 from mtwrappers.vector.buffers import InfoSchema
-from mtwrappers.vector.calls import Function
-from mtwrappers.vector.commands import Answer
-from mtwrappers.vector.pool import (
+from mtwrappers.vector.journal import Answer, Function
+from mtwrappers.vector.settings import Maker, Settings
+from mtwrappers.vector.workers import (
     ALIVE_CHECK,
     BEFORE_BUFFERS,
     BlockServer,
@@ -30,7 +30,6 @@ from mtwrappers.vector.pool import (
     blocks_of,
     pickled_function,
 )
-from mtwrappers.vector.settings import Maker, Settings
 
 START_TIMEOUT = 25.0  # seconds until an actor must have started
 _SIGNS = "signs"  # the concurrency group that answers during a command

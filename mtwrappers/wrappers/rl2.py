@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import above_zero, check_flag
 from mtwrappers.common.spaces import append_box, as_row, require_floating_box
 from mtwrappers.state.identity import keep_arguments
-from mtwrappers.vector.arguments import split_options
-from mtwrappers.vector.contract import StepResult
+from mtwrappers.vector.contract import StepResult, split_options
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 # Methods that return the task, in the order of preference; otherwise it is ``info["task_id"]``.

@@ -29,7 +29,7 @@ from mtwrappers import (
 )
 from mtwrappers.state import env_state
 from mtwrappers.state.checkpoint import VERSION
-from mtwrappers.vector.calls import read_only
+from mtwrappers.vector.journal import read_only
 from tests.fakes import equal
 
 PENDULUM = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0)]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mtwrappers.vector.calls import read_only
-from mtwrappers.vector.executors import MetaRayEnvExecutor
+from mtwrappers.vector.journal import read_only
+from mtwrappers.vector.make import MetaRayEnvExecutor
 from tests.vector.faults import fragile_makers
 from tests.vector.processes import all_gone, children
 

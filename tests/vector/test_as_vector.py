@@ -11,7 +11,7 @@ from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from mtwrappers import as_vector, load_checkpoint, save_checkpoint
-from mtwrappers.vector.executors import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
+from mtwrappers.vector.make import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from tests.fakes import CountingEnv, counting_makers, equal
 from tests.vector.fakes import all_modes, exact
 from tests.vector.faults import kill, run_steps

@@ -43,7 +43,7 @@ def check_died(envs, message, use, *arguments, least=0, **options):
     pids = envs.worker_pids
     begin = time.monotonic()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mtwrappers.vector.pool.CLOSE_TIMEOUT", 100)
+        patch.setattr("mtwrappers.vector.workers.CLOSE_TIMEOUT", 100)
         with pytest.raises(WorkerDiedError, match=message):
             getattr(envs, use)(*arguments, **options)
     assert least <= time.monotonic() - begin < PATIENCE
@@ -142,7 +142,7 @@ class NeverCloses(FragileEnv):
 )
 @pytest.mark.slow_but("FragileEnv-9", "NeverCloses-18")
 def test_no_worker_keeps_the_executor_from_closing(maker, number, monkeypatch):
-    monkeypatch.setattr("mtwrappers.vector.pool.CLOSE_TIMEOUT", 0.3)
+    monkeypatch.setattr("mtwrappers.vector.workers.CLOSE_TIMEOUT", 0.3)
     envs = begun([maker, FragileEnv], 2, 1, timeout=None)
     pids = envs.worker_pids
     os.kill(pids[0], number)
@@ -160,7 +160,7 @@ def test_a_worker_that_cannot_be_replaced_leaves_the_files_of_others_alone(tmp_p
     envs = begun(on_worker_failure="recover")
     kill(envs, 1)
     with monkeypatch.context() as patch, ExitStack() as files:
-        patch.setattr("mtwrappers.vector.process.ProcessWorker.start", start)
+        patch.setattr("mtwrappers.vector.workers.ProcessWorker.start", start)
         with pytest.raises(WorkerDiedError, match="cannot be recovered: no more processes"):
             envs.step([0] * 4)
         for i in range(9):  # the first ones get the numbers of what is closed by now

@@ -166,7 +166,7 @@ class StuckEnv(FragileEnv):
 
 @pytest.mark.usefixtures("leaves_nothing_behind")
 def test_an_environment_that_cannot_be_closed_is_a_warning_at_once(monkeypatch):
-    monkeypatch.setattr("mtwrappers.vector.pool.CLOSE_TIMEOUT", 100)
+    monkeypatch.setattr("mtwrappers.vector.workers.CLOSE_TIMEOUT", 100)
     envs = parallel([FragileEnv, FragileEnv, StuckEnv, FragileEnv])
     envs.reset(seed=0)
     begin = time.monotonic()

@@ -15,8 +15,7 @@ from gymnasium.spaces import Box, Dict, Text
 import mtwrappers
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, WorkerDiedError
 from mtwrappers.envs.point_goal import PointGoalEnv
-from mtwrappers.vector.calls import read_only
-from mtwrappers.vector.journal import ReplayLog, fingerprint
+from mtwrappers.vector.journal import ReplayLog, fingerprint, read_only
 from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import both_executors
 from tests.vector.faults import FragileEnv, fragile_makers, kill, parallel

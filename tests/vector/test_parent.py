@@ -101,7 +101,7 @@ def test_a_step_that_raises_after_its_caller_was_interrupted_is_a_warning():
 
 
 def test_a_signal_handler_may_close_in_the_middle_of_a_step(monkeypatch):
-    monkeypatch.setattr("mtwrappers.vector.pool.CLOSE_TIMEOUT", 0.3)
+    monkeypatch.setattr("mtwrappers.vector.workers.CLOSE_TIMEOUT", 0.3)
     envs = parallel(fragile_makers(fault=partial(time.sleep, 100)))
     envs.reset(seed=0)
     pids = envs.worker_pids

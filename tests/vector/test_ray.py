@@ -19,7 +19,7 @@ from mtwrappers import (
 )
 from mtwrappers.cli import main
 from mtwrappers.testing import check_meta_vector_env
-from mtwrappers.vector.executors import MetaRayEnvExecutor
+from mtwrappers.vector.make import MetaRayEnvExecutor
 from tests.fakes import equal
 from tests.vector.clusters import local_cluster
 from tests.vector.fakes import KINDS, BoxCountingEnv, kinds_and_modes

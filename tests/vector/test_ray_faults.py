@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
-from mtwrappers.vector.executors import MetaRayEnvExecutor
+from mtwrappers.vector.make import MetaRayEnvExecutor
 from tests.fakes import equal, run_with_python
 from tests.mixed_envs import ARMS
 from tests.vector.clusters import local_cluster, on_ray, pids_of, recovering
@@ -281,7 +281,7 @@ def test_what_a_node_cannot_import_is_an_error(monkeypatch):
 OWN = """
 import numpy as np, os, ray, sys
 from mtwrappers import WorkerDiedError
-from mtwrappers.vector.executors import MetaRayEnvExecutor
+from mtwrappers.vector.make import MetaRayEnvExecutor
 from tests.vector.faults import fragile_makers
 
 def make():
@@ -321,7 +321,7 @@ def test_what_was_begun_for_executors_ends_with_the_last_one():
 # What is left when a program ends without closing.
 LEFT = """
 import sys, mtwrappers, ray
-from mtwrappers.vector.executors import MetaRayEnvExecutor
+from mtwrappers.vector.make import MetaRayEnvExecutor
 from tests.vector.faults import fragile_makers
 
 def make(**kwargs):
@@ -354,7 +354,7 @@ def test_an_executor_that_is_not_closed_says_nothing_when_the_program_ends(way, 
 def test_no_cluster_is_an_error():
     code = (
         "from mtwrappers import PointGoalEnv\n"
-        "from mtwrappers.vector.executors import MetaRayEnvExecutor\n"
+        "from mtwrappers.vector.make import MetaRayEnvExecutor\n"
         "MetaRayEnvExecutor(PointGoalEnv, 1)"
     )
     with pytest.raises(AssertionError, match=r"ConnectionError: .*'127.0.0.1:9'.* refused"):

@@ -102,7 +102,7 @@ def test_a_start_method_that_is_asked_for_is_taken():
 thread.start()
 started(context="fork")
 multiprocessing.set_start_method("spawn")
-from mtwrappers.vector.process import start_method
+from mtwrappers.vector.workers import start_method
 print(start_method(replaces=False), start_method(replaces=True))
 """
     assert run(code, "-W", warns) == ["forked", "spawn spawn"]
