@@ -103,8 +103,8 @@ class Run:
         return dataclasses.replace(self, episodes=self.before, before=())
 
     def rates(self, task: str) -> Values:
-        """The success of each episode of a task, or the rate of each trial, ascending, ``(n,)``."""
-        return np.sort([*self.by_goal(task).values()])
+        """The success of each episode of a task, or the rate of each trial, ``(n,)``."""
+        return np.array([*self.by_goal(task).values()])
 
     def by_goal(self, task: str) -> dict[Any, float]:
         """The same values by their goals, each with a count of how often it came before."""
@@ -420,12 +420,11 @@ def _incomplete(runs: Sequence[Run], unadapted: bool) -> str:
     for one in runs:
         if (protocol := one.protocol) is None:
             continue
-        needed, n = episodes_needed(protocol), len(one.episodes)
-        numbers = {episode.number for episode in one.episodes}
-        if unadapted and protocol.few_shot and max(numbers) < protocol.adaptation_episodes:
-            whole = n == needed // protocol.episodes_per_task * len(numbers)
-        else:
-            whole = n == needed and min(numbers) >= protocol.adaptation_episodes
-        if not whole:
+        needed, numbers = episodes_needed(protocol), [own.number for own in one.episodes]
+        n = sum(number >= protocol.adaptation_episodes for number in numbers)
+        complete = n == len(numbers) == needed
+        if unadapted and n == 0:  # each of these numbers in every trial
+            complete = len(numbers) == needed // protocol.episodes_per_task * len({*numbers})
+        if not complete:
             return f"{one.label} has {n} of {needed} episodes of {protocol.name}"
     return ""
