@@ -114,12 +114,11 @@ def added(
     }
 
 
-class PadRescaled(PadSpaces):
-    """`PadSpaces` to MMBench's sizes, of actions with other bounds."""
+class PadToMMBench(PadSpaces):
+    """`PadSpaces` to MMBench's sizes."""
 
     def __init__(self, env: Any) -> None:
-        env.action_space = Box(-2.0, 2.0, (4,), np.float32)
-        super().__init__(env, 128, 16, rescale=True)
+        super().__init__(env, 128, 16)
 
 
 def main() -> None:
@@ -128,7 +127,7 @@ def main() -> None:
         NullEnv,
         np.zeros(4, np.float32),
     )
-    single |= added([PadRescaled], NullEnv, np.zeros(16, np.float32))
+    single |= added([PadToMMBench], NullEnv, np.zeros(16, np.float32))
     rows = [limit_row(name, us, SINGLE_LIMIT, " us a step") for name, us in single.items()]
     results: dict[str, Any] = {"single_us_a_step": single}
     for tasks, each in SIZES:

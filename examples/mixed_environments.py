@@ -21,7 +21,7 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium.spaces import Box
-from gymnasium.wrappers import FlattenObservation, TransformAction
+from gymnasium.wrappers import FlattenObservation, RescaleAction, TransformAction
 from torch import nn
 from torch.distributions import Normal
 
@@ -34,6 +34,12 @@ def make_cart_pole(render_mode: str | None = None) -> gymnasium.Env:
     return TransformAction(env, np.argmax, Box(-1, 1, (2,)))
 
 
+def make_pendulum(render_mode: str | None = None) -> gymnasium.Env:
+    """Pendulum with actions in [-1, 1], as the others have, instead of [-2, 2]."""
+    env = gymnasium.make("Pendulum-v1", render_mode=render_mode)
+    return RescaleAction(env, np.float32(-1), np.float32(1))
+
+
 def make_dm_control(task: str, render_mode: str | None = None) -> gymnasium.Env:
     """A task of DeepMind Control, through Shimmy, with observations in one array."""
     import shimmy
@@ -44,6 +50,7 @@ def make_dm_control(task: str, render_mode: str | None = None) -> gymnasium.Env:
 
 
 gymnasium.register("BoxCartPole-v1", entry_point=make_cart_pole)
+gymnasium.register("RescaledPendulum-v1", entry_point=make_pendulum)
 gymnasium.register("FlatControl-v0", entry_point=make_dm_control)
 # By task name: the suite, the id, and the id's arguments.
 TASKS = {
@@ -51,7 +58,7 @@ TASKS = {
     "drawer-close": ("Meta-World", "mtwrappers/MT1-v0", {"env_name": "drawer-close-v3"}),
     "half-cheetah": ("MuJoCo", "HalfCheetah-v5", {}),
     "hopper": ("MuJoCo", "Hopper-v5", {}),
-    "pendulum": ("classic control", "Pendulum-v1", {}),
+    "pendulum": ("classic control", "RescaledPendulum-v1", {}),
     "cart-pole": ("classic control", "BoxCartPole-v1", {}),
 }
 DM_CONTROL = {
@@ -97,7 +104,7 @@ def make_envs(tasks: dict, envs_per_task: int, workers: int) -> gymnasium.vector
         env_kwargs=env_kwargs,
         task_names=list(tasks),
         action_repeat=[4 if suite == "DeepMind Control" else 1 for suite in suites],
-        unify={"rescale": True},
+        unify="pad",
         envs_per_task=envs_per_task,
         workers=workers,
     )

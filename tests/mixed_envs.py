@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
+from gymnasium.wrappers import RescaleAction
 
 
 class ArmEnv(gymnasium.Env):
@@ -48,9 +49,18 @@ class ArmEnv(gymnasium.Env):
         return self.at.astype(self.observation_space.dtype)
 
 
-# Joints, lengths of observations, bounds, dtypes and lengths of episodes differ.
+# Joints, lengths of observations, dtypes and lengths of episodes differ.
 ARMS = [
     partial(ArmEnv, 2, 3, length=4),
-    partial(ArmEnv, 1, 5, bound=2.0, dtype=np.float64, length=2),
-    partial(ArmEnv, 4, 2, bound=0.4, length=7),
+    partial(ArmEnv, 1, 5, dtype=np.float64, length=2),
+    partial(ArmEnv, 4, 2, length=7),
 ]
+
+
+def make_pendulum(**kwargs: Any) -> gymnasium.Env:
+    """The pendulum, with the bounds of actions that most other environments have."""
+    return RescaleAction(gymnasium.make("Pendulum-v1", **kwargs), np.float32(-1), np.float32(1))
+
+
+RESCALED_PENDULUM = "Rescaled/Pendulum-v1"
+gymnasium.register(RESCALED_PENDULUM, make_pendulum)

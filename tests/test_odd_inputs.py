@@ -19,9 +19,8 @@ multi(task_names=["a"]) -> ValueError: task_names must hold one name for each of
 multi(task_names="ab") -> TypeError: task_names must be a list of at least one name, got 'ab'
 multi(task_names=[1, 2]) -> TypeError: task_names must be strings, got [1, 2]
 multi(unify="crop") -> ValueError: unify must be 'pad', a dict of ...or None, got 'crop'
-multi(unify={"image_size": 64}) -> TypeError: unify takes no 'image_size': ...'rescale']
+multi(unify={"image_size": 64}) -> TypeError: unify takes no 'image_size': ...
 multi(unify={"action_size": 0}) -> ValueError: unify['action_size'] must be a positive ...got 0
-multi(unify={"rescale": 1}) -> TypeError: unify['rescale'] must be True or False, got 1
 multi(max_episode_steps=[1]) -> ValueError: max_episode_steps must hold one ...2 tasks, got [1]
 multi(max_episode_steps=[1, "x"]) -> ValueError: max_episode_steps of task 1 must be a ...got 'x'
 multi(task_embedding=[1, 2]) -> ValueError: task_embedding must be an array (2, E) ...shape (2,)
@@ -30,7 +29,6 @@ multi(task_embedding=[[1], [NAN]]) -> ValueError: task_embedding must be finite,
 PadSpaces(3) -> TypeError: env must be a gymnasium.Env, got 3
 PadSpaces(CountingEnv(), 1) -> ValueError: observation_size must be at least the ...2, got 1
 PadSpaces(CountingEnv(), action_size=3) -> TypeError: the action space ...got Discrete(2); wrap the
-PadSpaces(CountingEnv(), rescale="no") -> TypeError: rescale must be True or False, got 'no'
 PadSpaces(gymnasium.make("FrozenLake-v1")) -> TypeError: ...must be a 1-D Box ...FlattenObservation
 do(PadSpaces(Odd(obs=3.0), 3), "reset()") -> ValueError: expected ...(2,)...got 3.0
 multi(env_observation_space=3) -> TypeError: env_observation_space must be a gymnasium.Space, got 3

@@ -77,8 +77,8 @@ def pad_boxes(boxes: Sequence[Box], size: int | None = None) -> Box:
     """The 1-D Box that holds every member of 1-D Boxes, padded with zeros to ``size``.
 
     By default, ``size`` is the length of the longest. The dtype is the one that NumPy promotes
-    theirs to; `most_exact` says which integers a floating-point dtype holds. Entries that none of
-    them has are bounded by zero and one, because other code may divide by the difference.
+    theirs to. Entries that none of them has are bounded by zero and one, because other code may
+    divide by the difference.
     """
     dtype: Any = np.result_type(*(box.dtype for box in boxes))
     longest = max(box.shape[0] for box in boxes)
@@ -90,40 +90,6 @@ def pad_boxes(boxes: Sequence[Box], size: int | None = None) -> Box:
     return append_box(
         Box(np.min(lows, axis=0), np.max(highs, axis=0), dtype=dtype), extra, extra + 1
     )
-
-
-def most_exact(dtype: np.dtype[Any]) -> int:
-    """The largest ``n`` such that a floating-point dtype holds all integers in [-n, n]."""
-    digits: int = np.finfo(dtype).nmant + 1
-    return 1 << digits
-
-
-def require_exact(box: Box, name: str, dtype: np.dtype[Any]) -> None:
-    """Raises `ValueError` if a floating-point dtype does not hold all integers of a Box.
-
-    ``name`` is the environment with this observation space.
-    """
-    if box.dtype.kind not in "iu" or dtype.kind != "f" or 0 in box.shape:
-        return
-    most = most_exact(dtype)
-    if int(box.low.min()) < -most or int(box.high.max()) > most:
-        raise ValueError(
-            f"{name} has observation space {box}, and {dtype}, to which observations are padded, "
-            f"cannot represent all integers beyond {most}: give it narrower bounds, or convert "
-            "its observations with gymnasium.wrappers.DtypeObservation"
-        )
-
-
-def check_exact(row: NDArray[Any], dtype: np.dtype[Any]) -> None:
-    """Raises `ValueError` for integers that a floating-point dtype does not hold."""
-    if row.dtype.kind not in "iu" or dtype.kind != "f":
-        return
-    most = most_exact(dtype)
-    if ((row > most) | (row < -most)).any():
-        raise ValueError(
-            f"expected an observation of integers in [-{most}, {most}], which {dtype} holds, got "
-            f"{row!r}"
-        )
 
 
 def difference(space: Space[Any], expected: Space[Any], *, within: bool = False) -> str:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
+from gymnasium.spaces import Box, Space
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_env, check_flag, check_keywords, positive
+from mtwrappers.common.checks import check_env, check_keywords, positive
 from mtwrappers.common.spaces import (
     append_box,
     as_row,
-    check_exact,
     difference,
     fits,
     pad_boxes,
     padded,
-    require_exact,
 )
 
 # What `unify=` takes: ``"pad"``, or the arguments of `PadSpaces` in a dict.
 Unify: TypeAlias = Literal["pad"] | Mapping[str, Any] | None
 
-_UNIFY = ("observation_size", "action_size", "rescale")
+_UNIFY = ("observation_size", "action_size")
 
 
 class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -45,15 +41,11 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         env: An environment whose observation space is a 1-D Box.
         observation_size: ``O``, the padded length of observations; by default, nothing is padded.
         action_size: ``A``, the padded length of actions; by default, nothing is padded.
-        rescale: Whether actions are in [-1, 1] and mapped to the environment's bounds, bit for bit
-            as by `gymnasium.wrappers.RescaleAction`; actions that rounding puts beyond the bounds
-            are clipped. If false, the environment's entries keep their bounds, and padded entries
-            are in [-1, 1].
 
     Raises:
         TypeError: If a space has another type; the message names a wrapper that converts it.
-        ValueError: If the environment has more entries than a size, or actions without bounds are
-            to be rescaled; on a step, if an action or observation does not fit its space.
+        ValueError: If the environment has more entries than a size; on a step, if an action or
+            observation does not fit its space.
 
     >>> import gymnasium
     >>> from mtwrappers import PadSpaces
@@ -64,28 +56,22 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """
 
     action_mask: NDArray[np.bool_] | None = None
-    # Whether observations are integers that are padded to a floating-point dtype.
-    _checks = False
 
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
         observation_size: int | None = None,
         action_size: int | None = None,
-        rescale: bool = False,
     ) -> None:
         check_env(env, "env")
         box = _box_of_observations(env.observation_space, "the observation space")
         space = env.action_space
         size = _size(observation_size, box, "observation")
-        rescale = check_flag(rescale, "rescale")
-        if not isinstance(space, Box) and (action_size is not None or rescale):
-            raise _no_box(space, "the action space")
+        if action_size is not None:
+            _box_of_actions(space, "the action space")
         # Plain values, so that specs go through JSON.
         num_actions = None if action_size is None else positive(action_size, "action_size")
-        RecordConstructorArgs.__init__(
-            self, observation_size=size, action_size=num_actions, rescale=rescale
-        )
+        RecordConstructorArgs.__init__(self, observation_size=size, action_size=num_actions)
         super().__init__(env)
         self._box, self._size = box, box.shape[0]
         self._shape, self._dtype = box.shape, box.dtype
@@ -95,26 +81,16 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._changes_actions = isinstance(space, Box)
         if isinstance(space, Box):
             space = _box_of_actions(space, "the action space")
-            self._begin_actions(space, _size(num_actions, space, "action"), rescale)
+            self._begin_actions(space, _size(num_actions, space, "action"))
 
-    def _begin_actions(self, box: Box, size: int, rescale: bool) -> None:
-        """Precomputes how actions are cut and rescaled."""
+    def _begin_actions(self, box: Box, size: int) -> None:
+        """Precomputes how actions are cut."""
         self._num_actions = n = box.shape[0]
         self.action_mask = np.arange(size) < n
         ones = np.ones(size - n)
         self.action_space = append_box(box, -ones, ones)
         self._action_shape, self._action_dtype = (size,), box.dtype
         self._casts = False
-        self._low, self._high = box.low, box.high
-        # None if rescaling would change nothing.
-        self._gradient: NDArray[Any] | None = None
-        self._intercept: NDArray[Any] | None = None
-        if rescale:
-            self.action_space = Box(-1.0, 1.0, (size,), box.dtype.type)
-            gradient, intercept = _scale(box)
-            self._intercept = intercept if (intercept != 0).any() else None
-            if self._intercept is not None or (gradient != 1).any():
-                self._gradient = gradient
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -140,10 +116,7 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         out: NDArray[Any] = self._zeros.copy()
         # The fast path for nearly all observations.
         known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
-        row = obs if known else as_row(obs, self._box)
-        if self._checks:
-            check_exact(row, out.dtype)
-        out[: self._size] = row
+        out[: self._size] = obs if known else as_row(obs, self._box)
         return out
 
     def _cut(self, action: Any) -> Any:
@@ -152,20 +125,13 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             if action.shape != self._action_shape:
                 raise ValueError(f"expected an action of shape {self._action_shape}, got {given!r}")
         cut = action[: self._num_actions]
-        if self._gradient is not None:
-            cut = (cut if self._intercept is None else cut - self._intercept) / self._gradient
-        if self._casts:
-            cut = cut.astype(self._action_dtype, copy=False)
-        if self._gradient is not None:
-            cut = np.minimum(np.maximum(cut, self._low), self._high)
-        return cut
+        return cut.astype(self._action_dtype) if self._casts else cut
 
     def _take(self, padding: Padding) -> PadSpaces:
         """Takes the common spaces, which contain the spaces of this environment alone."""
-        self.observation_space, self.action_space = padding[:2]
+        self.observation_space, self.action_space = padding
         dtype: Any = padding.observation_space.dtype
         self._zeros = np.zeros(self.observation_mask.shape, dtype)
-        self._checks = self._dtype.kind in "iu" and dtype.kind == "f"
         self._casts = self._changes_actions and padding.action_space.dtype != self._action_dtype
         return self
 
@@ -176,12 +142,10 @@ class Padding(NamedTuple):
     Attributes:
         observation_space: Contains the padded observations of all environments.
         action_space: The padded action space of all environments.
-        rescale: Whether actions in [-1, 1] are mapped to the bounds of each.
     """
 
     observation_space: Space[Any]
     action_space: Space[Any]
-    rescale: bool
 
     @classmethod
     def of(
@@ -202,18 +166,15 @@ class Padding(NamedTuple):
         """
         given = unify if isinstance(unify, Mapping) else {}
         observations, actions = zip(*spaces, strict=True)
-        size, rescale = given.get("action_size"), given.get("rescale", False)
         return cls(
             _union_of_observations(observations, names, given.get("observation_size")),
-            _union_of_actions(actions, names, size, rescale, action_dtype),
-            rescale,
+            _union_of_actions(actions, names, given.get("action_size"), action_dtype),
         )
 
     def wrap(self, env: gymnasium.Env[Any, Any], name: str = "the environment") -> PadSpaces:
         """Pads an environment, or raises an error that names it."""
         expected = _box_of_observations(self.observation_space, "env_observation_space")
         own = _box_of_observations(env.observation_space, f"the observation space of {name}")
-        require_exact(own, name, expected.dtype)
         compared: Space[Any] = padded(own, expected)
         if not fits(compared, expected):
             raise ValueError(
@@ -227,8 +188,8 @@ class Padding(NamedTuple):
                 raise _differ(inner, name, actions)
             return PadSpaces(env, size)._take(self)
         inner = _box_of_actions(inner, f"the action space of {name}")
-        _require_actions(inner, name, actions, self.rescale)
-        return PadSpaces(env, size, actions.shape[0], self.rescale)._take(self)
+        _require_actions(inner, name, actions)
+        return PadSpaces(env, size, actions.shape[0])._take(self)
 
 
 def check_unify(unify: Unify) -> Unify:
@@ -236,18 +197,14 @@ def check_unify(unify: Unify) -> Unify:
     if unify is None or (isinstance(unify, str) and unify == "pad"):
         return unify
     if not isinstance(unify, Mapping):
-        *names, last = _UNIFY
-        raise ValueError(
-            f"unify must be 'pad', a dict of {', '.join(names)} and {last}, or None, got {unify!r}"
-        )
+        names = " and ".join(_UNIFY)
+        raise ValueError(f"unify must be 'pad', a dict of {names}, or None, got {unify!r}")
     check_keywords(map(str, unify), _UNIFY, "unify")
-    checked: dict[str, Any] = {
+    return {
         name: positive(unify[name], f"unify[{name!r}]")
         for name in ("observation_size", "action_size")
         if unify.get(name) is not None
     }
-    checked["rescale"] = check_flag(unify.get("rescale", False), "unify['rescale']")
-    return checked
 
 
 def _box_of_observations(space: Space[Any], what: str) -> Box:
@@ -261,7 +218,10 @@ def _box_of_observations(space: Space[Any], what: str) -> Box:
 def _box_of_actions(space: Space[Any], what: str) -> Box:
     if isinstance(space, Box) and len(space.shape) == 1 and space.dtype.kind == "f":
         return space
-    raise _no_box(space, what)
+    raise TypeError(
+        f"{what} must be a 1-D Box of floating-point numbers to be padded, got {space}; {_WRAP}"
+        "TransformAction(env, function, Box)"
+    )
 
 
 # An id makes its environment as it was registered, so a wrapped one needs an id of its own.
@@ -269,29 +229,6 @@ _WRAP = (
     "wrap the environment first (in its constructor for MultiEnvWrapper, or register a function "
     "that does so under an id of your own, for env_ids), as in gymnasium.wrappers."
 )
-
-
-def _no_box(space: Space[Any], what: str) -> TypeError:
-    """The error for actions that cannot be padded, with a wrapper that converts them."""
-    function, size = "function", "number_of_actions"
-    if isinstance(space, Discrete):
-        start, size = int(space.start), str(space.n)
-        function = f"lambda a: {start} + np.argmax(a)" if start else "np.argmax"
-    elif isinstance(space, MultiBinary):
-        size = str(math.prod(space.shape))
-        function = f"lambda a: np.int8(a > 0).reshape({space.shape})"
-    elif isinstance(space, MultiDiscrete):
-        sizes = space.nvec.ravel().tolist()
-        parts, size = list(itertools.accumulate(sizes))[:-1], str(sum(sizes))
-        function = (
-            f"lambda a: np.array([np.argmax(part) for part in np.split(a, {parts})])"
-            f".reshape({space.shape}) + {space.start.tolist()}"
-        )
-    wrapper = f"TransformAction(env, {function}, Box(-1, 1, ({size},)))"
-    return TypeError(
-        f"{what} must be a 1-D Box of floating-point numbers to be padded, got {space}; {_WRAP}"
-        f"{wrapper}"
-    )
 
 
 def _differ(space: Space[Any], name: str, expected: Space[Any]) -> ValueError:
@@ -311,15 +248,6 @@ def _size(size: int | None, box: Box, what: str) -> int:
     return positive(size, f"{what}_size")
 
 
-def _scale(box: Box, name: str = "the environment") -> tuple[NDArray[Any], NDArray[Any]]:
-    """The ``gradient`` and ``intercept`` of ``(action - intercept) / gradient``."""
-    if not box.is_bounded() or (box.low >= box.high).any():
-        raise ValueError(f"only actions with bounds can be rescaled, but {name} has {box}")
-    span = box.high.astype(np.longdouble) - box.low.astype(np.longdouble)
-    gradient = (2.0 / span).astype(box.dtype)
-    return gradient, (gradient * -box.low + np.float64(-1.0)).astype(box.dtype)
-
-
 def _union_of_observations(
     spaces: Sequence[Space[Any]], names: Sequence[str], size: int | None
 ) -> Box:
@@ -333,29 +261,16 @@ def _union_of_observations(
                 raise ValueError(
                     f"{name} has observation space {box}, expected at most {size} entries"
                 )
-    if size is None and not any(box.shape[0] for box in boxes):
-        raise _no_entries("observation", spaces[0])
-    padded_to = pad_boxes(boxes, size)
-    for box, name in zip(boxes, names, strict=True):
-        require_exact(box, name, padded_to.dtype)
-    return padded_to
-
-
-def _no_entries(kind: str, space: Space[Any]) -> ValueError:
-    return ValueError(
-        f"all environments have an {kind} space without entries, {space}, so there is no length to "
-        f"pad to: unify={{'{kind}_size': 1}} pads them to one"
-    )
+    return pad_boxes(boxes, size)
 
 
 def _union_of_actions(
     spaces: Sequence[Space[Any]],
     names: Sequence[str],
     size: int | None,
-    rescale: bool,
     dtype: Any,
 ) -> Space[Any]:
-    if size is None and not rescale and not any(isinstance(space, Box) for space in spaces):
+    if size is None and not any(isinstance(space, Box) for space in spaces):
         for space, name in zip(spaces, names, strict=True):
             if space != spaces[0]:
                 raise _differ(space, name, spaces[0])
@@ -365,31 +280,26 @@ def _union_of_actions(
         for space, name in zip(spaces, names, strict=True)
     ]
     longest = max(box.shape[0] for box in boxes) if size is None else size
-    if not longest:
-        raise _no_entries("action", spaces[0])
     dtype = np.dtype(dtype or np.result_type(*(box.dtype for box in boxes)))
     low, high = -np.ones(longest, dtype), np.ones(longest, dtype)
-    if not rescale:
-        for box in reversed(boxes):  # each entry gets the bounds of the first Box that has it
-            n = min(box.shape[0], longest)
-            low[:n], high[:n] = box.low[:n], box.high[:n]
+    for box in reversed(boxes):  # each entry gets the bounds of the first Box that has it
+        n = min(box.shape[0], longest)
+        low[:n], high[:n] = box.low[:n], box.high[:n]
     union = Box(low, high, dtype=dtype.type)
     for box, name in zip(boxes, names, strict=True):
-        _require_actions(box, name, union, rescale)
+        _require_actions(box, name, union)
     return union
 
 
-def _require_actions(box: Box, name: str, expected: Box, rescale: bool) -> None:
+def _require_actions(box: Box, name: str, expected: Box) -> None:
     """Raises `ValueError` unless an environment's actions fit the common action space."""
     n = box.shape[0]
     if n > expected.shape[0]:
         raise ValueError(
             f"{name} has action space {box}, expected at most {expected.shape[0]} entries"
         )
-    if rescale:
-        _scale(box, name)
-    elif (box.low != expected.low[:n]).any() or (box.high != expected.high[:n]).any():
+    if (box.low != expected.low[:n]).any() or (box.high != expected.high[:n]).any():
         raise ValueError(
-            f"{name} has action space {box}, which has other bounds than {expected}: "
-            "unify={'rescale': True} maps [-1, 1] to the bounds of each environment"
+            f"{name} has action space {box}, which has other bounds than {expected}: {_WRAP}"
+            "RescaleAction(env, -1, 1)"
         )

@@ -48,7 +48,7 @@ class Settings:
             `gymnasium.vector.AutoresetMode`.
         unify: ``"pad"`` wraps each environment in `PadSpaces`, which pads all to the longest; a
             dict has arguments for it, such as
-            ``{"observation_size": 128, "action_size": 16, "rescale": True}``; see
+            ``{"observation_size": 128, "action_size": 16}``; see
             `mtwrappers.MultiEnvWrapper`.
         workers: The number of workers, at most one per environment. By default one process per core
             that this process may use, or one actor per CPU of the cluster. Must be 1 or ``None``

@@ -51,7 +51,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
             environment. By default, the space of the initial environment.
         unify: ``"pad"`` wraps each environment in `PadSpaces`, which pads all to the longest; a
             dict has arguments for it, such as
-            ``{"observation_size": 128, "action_size": 16, "rescale": True}``. Every environment is
+            ``{"observation_size": 128, "action_size": 16}``. Every environment is
             built at once to find the longest, unless both sizes are given; actions are then
             float64. With ``observation_size``, observations are float64 without bounds, unless
             ``env_observation_space`` is given.

@@ -34,6 +34,7 @@ from mtwrappers import (
 )
 from mtwrappers.testing import check_meta_vector_env, check_mtenv
 from tests.fakes import CountingEnv, check_env_warnings, counting_makers, equal
+from tests.mixed_envs import RESCALED_PENDULUM
 from tests.vector.fakes import all_modes, both_executors, exact
 from tests.vector.faults import FragileEnv, kill, kill_itself, once, parallel, run_steps
 
@@ -371,12 +372,12 @@ def test_an_embedding_of_each_phase_is_shown_and_each_observation_has_its_own():
 def test_mixed_environments_in_a_stream_return_embeddings():
     made = gymnasium.make(
         "mtwrappers/MultiEnv-v0",
-        env_ids=["Pendulum-v1", "MountainCarContinuous-v0"],
-        unify={"rescale": True},
+        env_ids=[RESCALED_PENDULUM, "MountainCarContinuous-v0"],
+        unify="pad",
         task_encoding="dict",
         task_embedding=WORDS[:2].tolist(),
     )
-    env = FlattenMTEnv(TaskStream(made, [("Pendulum-v1", 2), ("MountainCarContinuous-v0", 2)]))
+    env = FlattenMTEnv(TaskStream(made, [(RESCALED_PENDULUM, 2), ("MountainCarContinuous-v0", 2)]))
     observed = []
     for _ in range(2):
         obs, _ = env.reset(seed=None if observed else 0)

@@ -14,6 +14,7 @@ from mtwrappers.samplers.rollout import rollout
 from mtwrappers.vector.make import make_executor
 from tests.evaluation.fakes import ScriptedEnv, drawn, ones
 from tests.fakes import equal
+from tests.mixed_envs import RESCALED_PENDULUM
 from tests.samplers.fakes import WAYS_TO_ASK, ReadEnv, Reader, evaluated, read_envs, reads
 from tests.vector.fakes import all_modes
 
@@ -168,8 +169,8 @@ def test_environments_without_a_sentence_are_named(way):
 def test_in_a_mixed_set_the_environments_without_sentences_are_named_and_names_are_there():
     envs = gymnasium.make_vec(
         "mtwrappers/MultiEnv-v0",
-        env_ids=["Pendulum-v1", "MountainCarContinuous-v0"],
-        unify={"rescale": True},
+        env_ids=[RESCALED_PENDULUM, "MountainCarContinuous-v0"],
+        unify="pad",
     )
     seen = []
 
@@ -181,7 +182,7 @@ def test_in_a_mixed_set_the_environments_without_sentences_are_named_and_names_a
         with pytest.raises(ValueError, match=r"0, 1 have none: they have no attribute"):
             evaluate(lambda obs, descriptions: np.zeros((2, 1)), envs, 1, max_episode_steps=2)
         evaluate(notes, envs, 1, max_episode_steps=1)
-    assert seen == [["Pendulum-v1", "MountainCarContinuous-v0"]]
+    assert seen == [[RESCALED_PENDULUM, "MountainCarContinuous-v0"]]
 
 
 def test_a_sentence_that_is_no_string_is_refused():

@@ -36,6 +36,7 @@ from mtwrappers.envs.point_goal import PointGoalEnv
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
 from tests.fakes import CountingEnv
+from tests.mixed_envs import RESCALED_PENDULUM as PENDULUM_ID
 
 make, make_vec = gymnasium.make, gymnasium.make_vec
 ONE = np.float32(1)
@@ -100,9 +101,9 @@ CW10_VEC = partial(
     make_vec, id="mtwrappers/CW10-v0", steps_per_task=10, max_episode_steps=1, journal=True
 )
 MIXED = partial(
-    make, id="mtwrappers/MultiEnv-v0", env_ids=["Pendulum-v1", "MountainCarContinuous-v0"]
+    make, id="mtwrappers/MultiEnv-v0", env_ids=[PENDULUM_ID, "MountainCarContinuous-v0"]
 )
-MIXED = partial(MIXED, env_kwargs=[{"g": 9}, {}], unify={"rescale": True})
+MIXED = partial(MIXED, env_kwargs=[{"g": 9}, {}], unify="pad")
 MIXED_VEC = partial(
     make_vec,
     id="mtwrappers/MultiEnv-v0",
@@ -168,14 +169,18 @@ DIFFERENT = [
     (phases, {"task_obs": "phase"}, "task_obs 'phase', got 'task'"),
     (phases, {"task_embedding": [[1.0], [2.0]]}, "task_embedding .*, got None"),
     # Mixed sets.
-    (MIXED, {"env_ids": ["Pendulum-v1"] * 2}, r".*\[1\].with\[0\] 'Pendulum-v1', got 'MountainCar"),
+    (
+        MIXED,
+        {"env_ids": [PENDULUM_ID] * 2},
+        r".*\[1\].with\[0\] 'Rescaled/P.*, got 'MountainCar",
+    ),
     (MIXED, {"env_kwargs": [{"g": 9}, {"goal_velocity": 1}]}, ".*.goal_velocity 1, got nothing"),
-    (MIXED, {"task_names": ["up", "over"]}, r"task_names\[0\] 'up', got 'Pendulum-v1'"),
+    (MIXED, {"task_names": ["up", "over"]}, r"task_names\[0\] 'up', got 'Rescaled/Pendulum-v1'"),
     (MIXED, {"select": "round_robin"}, "select 'round_robin', got 'uniform'"),
     (MIXED, {"action_repeat": 2}, "action_repeat 2, got None"),
     (MIXED, {"action_repeat": [1, 2]}, r"action_repeat \[1, 2\], got None"),
     (MIXED, {"task_embedding": [[1.0], [2.0]]}, r"task_embedding \[\[1.0\], \[2.0\]\], got None"),
-    (MIXED, {"unify": {"rescale": True, "action_size": 2}}, "unify.action_size 2, got nothing"),
+    (MIXED, {"unify": {"action_size": 2}}, "unify .*action_size.*, got 'pad'"),
     (MIXED_VEC, {"unify": {"observation_size": 9}}, "unify.observation_space.* got"),
     (MIXED_VEC, {"env_kwargs": {"max_episode_steps": 2}}, ".*.max_episode_steps 2, got 1"),
     (multi, {"gravities": (9, 8)}, r"funcs_to_make_envs\[1\].g 8, got 10"),

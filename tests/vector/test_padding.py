@@ -9,7 +9,6 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete
-from gymnasium.wrappers import RescaleAction
 
 from mtwrappers import (
     MetaIterativeEnvExecutor,
@@ -22,7 +21,6 @@ from tests.fakes import CountingEnv, equal
 from tests.mixed_envs import ARMS, ArmEnv
 from tests.vector.fakes import all_modes
 
-RESCALED = {"rescale": True}
 parallel = partial(MetaParallelEnvExecutor, workers=2, context="fork")
 executors = pytest.mark.parametrize(
     "executor", [MetaIterativeEnvExecutor, parallel], ids=["iterative", "parallel"]
@@ -33,7 +31,7 @@ class Alone(gymnasium.Wrapper):
     """What an environment plays alone, in the spaces of ``ARMS`` and with their masks."""
 
     def __init__(self, make):
-        super().__init__(RescaleAction(make(), np.float32(-1), np.float32(1)))
+        super().__init__(make())
         self.observation_space = Box(-100.0, 100.0, (5,), np.float64)
         self.action_space = Box(-1.0, 1.0, (4,))
 
@@ -63,7 +61,7 @@ ALONE = [partial(Alone, make) for make in ARMS]
 
 def padded(executor, makers=None, **kwargs):
     """An executor over ``ARMS``, whatever it is asked for."""
-    return executor(ARMS, 3, **{"unify": RESCALED, **kwargs})
+    return executor(ARMS, 3, **{"unify": "pad", **kwargs})
 
 
 @executors
@@ -97,9 +95,14 @@ def test_sizes_can_be_given_and_bounds_stay_where_they_agree(executor):
 @pytest.mark.parametrize(
     ("makers", "unify", "error", "message"),
     [
-        (ARMS, "pad", ValueError, r"environment 1 has action .*unify=\{'rescale': True\} maps"),
+        (
+            [ArmEnv, partial(ArmEnv, bound=2.0)],
+            "pad",
+            ValueError,
+            r"environment 1 has action .* other bounds than .*RescaleAction\(env, -1, 1\)",
+        ),
         (ARMS, {"observation_size": 4}, ValueError, "environment 1 has .*, expected at most 4 ent"),
-        (ARMS, {**RESCALED, "action_size": 3}, ValueError, "environment 2 has .*at most 3 entries"),
+        (ARMS, {"action_size": 3}, ValueError, "environment 2 has .*at most 3 entries"),
         ([ArmEnv, CountingEnv], "pad", TypeError, "space of environment 1 .*TransformAction"),
         (ARMS, "crop", ValueError, "unify must be 'pad', a dict"),
         (ARMS, None, ValueError, r"environment 1 has observation .*unify='pad' makes"),

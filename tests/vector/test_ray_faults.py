@@ -64,7 +64,7 @@ def test_a_kill_between_steps_changes_nothing(kind, mode):
 
 
 def test_a_kill_in_environments_of_other_spaces_changes_nothing():
-    given = {"unify": {"rescale": True}}
+    given = {"unify": "pad"}
     actions = np.random.default_rng(0).uniform(-1, 1, (9, 3, 4)).astype(np.float32)
     make = partial(MetaRayEnvExecutor, workers=2, on_worker_failure="recover")
     with (

@@ -205,7 +205,7 @@ def test_padding_keeps_the_dtype_and_adds_zero_to_bounds_that_exclude_it(dtype):
 
 
 def arms(observation_size=None, action_size=None, **kwargs):
-    unify = {"observation_size": observation_size, "action_size": action_size, "rescale": True}
+    unify = {"observation_size": observation_size, "action_size": action_size}
     return MultiEnvWrapper(ARMS, unify=unify, task_names=["a", "b", "c"], **kwargs)
 
 
@@ -214,7 +214,7 @@ def test_padding_changes_no_bit_of_an_environment():
     rng = np.random.default_rng(0)
     for _ in range(2):
         for task, make in enumerate(ARMS):
-            alone = PadSpaces(make(), 5, 4, rescale=True)
+            alone = PadSpaces(make(), 5, 4)
             actions = list(rng.uniform(-1, 1, (2, 4)).astype(np.float32))
             found = play(env, actions, seed=7, options={"task_state": task})
             junk = [np.where(alone.action_mask, action, np.nan) for action in actions]
@@ -238,7 +238,7 @@ def test_padding_changes_no_bit_of_an_environment():
 def test_with_both_sizes_given_environments_are_built_on_first_use(unify, built):
     made = []
     makers = [lambda i=i: made.append(i) or ARMS[i]() for i in range(3)]
-    env = MultiEnvWrapper(makers, 1, unify={"rescale": True, **unify})
+    env = MultiEnvWrapper(makers, 1, unify=unify or "pad")
     assert sorted(made) == built
     size = unify.get("observation_size", 5)
     dtype = np.float64 if "action_size" in unify else np.float32
@@ -268,7 +268,7 @@ def test_padded_environments_keep_the_contracts_and_its_state(sizes):
     make = partial(
         MultiEnvWrapper,
         ARMS,
-        unify={"rescale": True, **sizes},
+        unify=sizes or "pad",
         task_embedding=embedding,
         sample_tasks_on_reset=True,
     )
@@ -288,9 +288,7 @@ def test_padded_environments_keep_the_contracts_and_its_state(sizes):
 def test_statistics_of_tasks_leave_padded_entries_at_zero():
     single = arms(sample_tasks_on_reset=True, select="round_robin")
     one = NormalizeObservationPerTask(FlattenMTEnv(single))
-    many = VectorNormalizeObservationPerTask(
-        MetaIterativeEnvExecutor(ARMS, 3, unify={"rescale": True})
-    )
+    many = VectorNormalizeObservationPerTask(MetaIterativeEnvExecutor(ARMS, 3, unify="pad"))
     rng = np.random.default_rng(0)
     rows = []
     for _ in range(6):
