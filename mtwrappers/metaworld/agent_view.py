@@ -1,4 +1,4 @@
-"""What the learner observes: states or frames, with or without task and sentence.
+"""Observations of a learner: states or frames, with or without task and sentence.
 
 Meta-World's own names are accepted, so that only the id in `gymnasium.make_vec` has to change.
 """

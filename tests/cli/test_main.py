@@ -116,7 +116,7 @@ def test_a_shell_completes_commands_and_options(tmp_path, monkeypatch, capsys):
     script = tmp_path / "completions"
     assert main(["--install-completion", "--shell", "bash", "--output", str(script)]) == 0
     words = set(re.findall(r"[\w-]+", script.read_text()))
-    assert words >= {"rollout", "verify-fast", "--no-evidence", "--num-envs", "per-task"}
+    assert words >= {"rollout", "verify-fast", "--no-evidence", "--num-envs", "markdown"}
     assert str(script) in capsys.readouterr().out
 
 
@@ -153,8 +153,8 @@ def test_a_shell_completes_commands_and_options(tmp_path, monkeypatch, capsys):
             'Invalid value "0" for --workers. Must be >= 1. See mtwrappers',
         ),
         (
-            "compare a b --runs all",
-            'Invalid value "all" for --runs. Choose from: "all-tasks", "per-ta',
+            "compare a b --format word",
+            'Invalid value "word" for --format. Choose from: "table", "markdow',
         ),
     ],
 )
