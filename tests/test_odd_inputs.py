@@ -212,7 +212,7 @@ cli("rollout", "MT1", "--seed", "4294967295") -> Exit: ...for --seed. Must be <=
 cli("rollout", "MT10", "--episodes", "0") -> Exit: Invalid value "0" for --episodes. Must be >= 1.
 cli("rollout", "MT10", "--policy", "best") -> Exit: Invalid value "best" for --policy. Choose from
 cli("rollout", "MT10", "--out", "/proc/x") -> Exit: cannot write to /proc/x
-cli("verify-fast", "--workers", "-2") -> Exit: ..."-2" for --workers. Must be >= 1. See mtwrappers verify-fast --help.
+cli("verify-fast", "--workers", "-2") -> Exit: ..."-2" for --workers. Must be >= 1.
 cli("list", "extra") -> Exit: Unused Tokens: ['extra']. See mtwrappers list --help.
 """
 
