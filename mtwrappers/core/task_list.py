@@ -6,7 +6,7 @@ import abc
 import copy
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from gymnasium.error import ResetNeeded
@@ -18,12 +18,6 @@ from mtwrappers.common.checks import check_flag, check_index, check_task_names
 from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.core.selection import SelectName, Strategy, TaskSelector
 from mtwrappers.state.env_state import get_state, set_state
-
-# Where the current task comes from, which decides whether the next reset draws another one.
-# "initial": there was no reset yet. "set": it was set since the last reset, and is kept. "used":
-# the last reset was on it. "copied": the same, but in the environment that this is a copy of; it is
-# kept unless a seed is given.
-Origin: TypeAlias = Literal["initial", "set", "used", "copied"]
 
 
 class TaskList:
@@ -149,8 +143,10 @@ class TaskSetMTEnv(MTEnv):
     # The observation and the infos of the current task.
     _task_obs: Any
     _task_info: dict[str, Any]
-    # Whether the first reset and every seeded one draw a task, even if other resets do not.
+    # Whether the first reset after each seed draws a task, even if other resets do not.
     _draws_first = False
+    # Whether the task was set, and the task stream seeded, since the last reset.
+    _was_set = _was_seeded = False
     # While this is set, resets neither draw a task nor seed the task stream, and episodes are not
     # recorded in the history, so that an evaluation does not change the choice of tasks.
     keeps_selection = False
@@ -179,7 +175,6 @@ class TaskSetMTEnv(MTEnv):
         )
         self.sample_tasks_on_reset = check_flag(sample_tasks_on_reset, "sample_tasks_on_reset")
         self._first_seed = first_seed
-        self._origin: Origin = "initial"
         self._in_episode = False  # whether `step` may be called
         self._task_state: Any = tasks.first()
         if initial_task_state is not None:
@@ -203,8 +198,7 @@ class TaskSetMTEnv(MTEnv):
     def task_states(self) -> tuple[int, ...]:
         """The task states that resets switch between without options."""
         states: tuple[int, ...] = self._task_set.states
-        moves = self.sample_tasks_on_reset or self._draws_first
-        return states if moves else (self._task_state,)
+        return states if self._moves else (self._task_state,)
 
     @abc.abstractmethod
     def _activate(self, task_state: Any) -> None:
@@ -229,7 +223,7 @@ class TaskSetMTEnv(MTEnv):
     def _turn_to(self, task_state: Any) -> None:
         self._activate(task_state)
         self._task_state = task_state
-        self._origin, self._in_episode = "set", False
+        self._was_set, self._in_episode = True, False
         self._task_obs, self._task_info = self._task_set.describe(task_state)
 
     def sample_task_state(self) -> Any:
@@ -245,6 +239,7 @@ class TaskSetMTEnv(MTEnv):
     def seed_task(self, seed: int | None = None) -> list[int]:
         """Seeds the task stream and the space of ``task_obs``; the selection starts over."""
         seeds = super().seed_task(seed)
+        self._was_seeded = True
         if self._selector is not None:
             self._selector.reset()
         return seeds
@@ -262,14 +257,15 @@ class TaskSetMTEnv(MTEnv):
         self._history = None if selector is None else selector.history
         if self._history is not None:
             self._history.end()  # records an episode that is cut here, before the next draw
-        if "resample_task" in asked or (state is None and self._draws(seed is not None)):
+        if "resample_task" in asked or (state is None and self._draws()):
             state = self.sample_task_state()
         if state is not None:
             self._turn_to(state)
         elif self._env is None:
             self._activate(self._task_state)
         env_obs, info = self._reset_below(others)
-        self._origin, self._in_episode = "used", True
+        self._was_set = self._was_seeded = False
+        self._in_episode = True
         if self._history is not None:
             self._history.begin(self._task_set.place(self._task_state))
         return self.observe(env_obs), {**info, **self._task_info}
@@ -296,15 +292,11 @@ class TaskSetMTEnv(MTEnv):
         """Whether some resets draw a task without being asked by an option."""
         return self.sample_tasks_on_reset or self._draws_first
 
-    def _draws(self, seeded: bool) -> bool:
+    def _draws(self) -> bool:
         """Whether a reset whose options name no task draws one."""
-        if self.keeps_selection or self._origin == "set":
+        if self.keeps_selection or self._was_set:
             return False
-        if seeded:
-            return self._moves
-        if self.sample_tasks_on_reset:
-            return self._origin != "copied"
-        return self._draws_first and self._origin == "initial"
+        return self.sample_tasks_on_reset or (self._draws_first and self._was_seeded)
 
     def _reset_below(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Resets the environment of the current task, at first with the seed of its branch."""
@@ -339,7 +331,7 @@ class TaskSetMTEnv(MTEnv):
     def _require_reset(self) -> None:
         if not self._in_episode:
             why = "was set but not reset"
-            if self._origin != "set":
+            if not self._was_set:
                 why = "has no episode since the environment was made, copied or closed"
             raise ResetNeeded(
                 f"task {self._task_state} {why}: call reset() before step() and render()"
@@ -350,7 +342,8 @@ class TaskSetMTEnv(MTEnv):
         self._seed_itself()
         return {
             **super().get_state(),
-            "origin": self._origin,
+            "was_set": self._was_set,
+            "was_seeded": self._was_seeded,
             "sample_tasks_on_reset": self.sample_tasks_on_reset,
             "selection": None if self._selector is None else self._selector.get_state(),
             "seeded": sorted(self._seeded),
@@ -371,4 +364,4 @@ class TaskSetMTEnv(MTEnv):
         for branch, kept in state["envs"].items():
             set_state(self._build(int(branch)), kept)
         self.sample_tasks_on_reset = state["sample_tasks_on_reset"]
-        self._origin = state["origin"]
+        self._was_set, self._was_seeded = state["was_set"], state["was_seeded"]

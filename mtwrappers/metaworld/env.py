@@ -597,11 +597,8 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             goals.set_state(state["goal_stream"])
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy builds its own simulation, so it needs a reset, which is on the same task.
-        state = {**self.__dict__, "_env": None, "_in_episode": False}
-        if self._origin == "used":
-            state["_origin"] = "copied"
-        return state
+        # A copy builds its own simulation, so it needs a reset.
+        return {**self.__dict__, "_env": None, "_in_episode": False}
 
     def _turn_to(self, task_state: Any) -> None:
         if self._continuous is not None:

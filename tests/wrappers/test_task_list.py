@@ -67,6 +67,21 @@ def state_after(env, **reset):
     return env.get_task_state()
 
 
+def test_a_reset_draws_a_task_unless_one_was_set_since_the_last_reset():
+    env = metaworld(10, sample_tasks_on_reset=True, select="round_robin")
+    assert [state_after(env), state_after(env)] == [0, 1]
+    env.set_task_state(7)
+    assert [state_after(env), state_after(env)] == [7, 2]
+    assert [state_after(copy.deepcopy(env)), state_after(env)] == [3, 3]
+    env.sample_tasks_on_reset = False  # as Meta-World's toggle; only what follows a seed is drawn
+    assert [state_after(env), state_after(env)] == [3, 3]
+    env.set_task_state(7)
+    env.seed_task(0)
+    assert [state_after(env), state_after(env)] == [7, 7]
+    env.seed_task(0)
+    assert [state_after(env), state_after(env)] == [0, 0]
+
+
 @every
 @pytest.mark.parametrize(
     ("select", "moves"),
