@@ -182,8 +182,9 @@ def test_a_rollout_keeps_no_actions_where_it_is_not_to(finished, capsys, monkeyp
         name for name in FILES if name != "results.npz"
     ]
     assert stable(read(where)) == stable(before)
-    assert main(["verify", str(where / "results.json"), *ONE]) == 1
-    assert "saved without evidence" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["verify", str(where / "results.json"), *ONE])
+    assert "saved without evidence" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("short_episodes")
@@ -213,10 +214,12 @@ def test_a_protocol_decides_how_a_rollout_is_run(tmp_path, capsys, monkeypatch):
         changed = json.loads(path.read_text())
         changed["provenance"]["protocol"].update(change)
         (tmp_path / "changed.json").write_text(json.dumps(changed))
-        assert main(["verify", str(tmp_path / "changed.json"), *evidence, *ONE]) == 1
-        assert said in capsys.readouterr().out
+        with pytest.raises(SystemExit):
+            main(["verify", str(tmp_path / "changed.json"), *evidence, *ONE])
+        assert said in capsys.readouterr().err
     changed = json.loads(path.read_text())
     changed["provenance"]["spec"]["kwargs"]["max_episode_steps"] = 10
     (tmp_path / "changed.json").write_text(json.dumps(changed))
-    assert main(["verify", str(tmp_path / "changed.json"), *evidence, *ONE]) == 1
-    assert "it fixes max_episode_steps=9, got 10" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["verify", str(tmp_path / "changed.json"), *evidence, *ONE])
+    assert "it fixes max_episode_steps=9, got 10" in capsys.readouterr().err
