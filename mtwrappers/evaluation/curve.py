@@ -218,7 +218,7 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
             points[method.name], omitted[method.name] = _points(method)
     groups = {(one.name, 0): list(one.runs) for one in level}
     groups |= {(name, n): runs for name, own in points.items() for n, runs in own.items()}
-    reason = next(filter(None, (one.repeated for one in methods)), "")
+    reason = next(filter(None, (one.unlike for one in methods)), "")
     every = {
         name: [r for (own, _), runs in groups.items() if own == name for r in runs]
         for name, _ in groups

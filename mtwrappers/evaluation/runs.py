@@ -61,6 +61,7 @@ class Run:
         label: The name of the result in errors, such as its file.
         seed: The seed of the training, if it is known.
         steps: The agent steps of training until then, if they are known.
+        chunk: The number of executed actions per chunk; ``None`` for single actions.
         episodes: The episodes that count: in few-shot evaluation, those after adaptation.
         before: The episodes before any adaptation, likewise.
         protocol: The protocol that was followed, if any.
@@ -75,6 +76,7 @@ class Run:
     label: str
     seed: int | None
     steps: int | None
+    chunk: int | None
     episodes: tuple[Episode, ...]
     before: tuple[Episode, ...] = field(repr=False)
     protocol: Protocol | None
@@ -127,12 +129,20 @@ class Run:
 
 
 def by_policy(results: Mapping[str, AnyResult]) -> dict[str, dict[str, AnyResult]]:
-    """Groups results by the names of their policies; a result without one by its own name."""
-    found: dict[str, dict[str, AnyResult]] = {}
+    """Groups results by the names of their policies; a result without one by its own name.
+
+    Results of a policy that executed other numbers of actions per chunk are policies of their own.
+    """
+    named: dict[str, dict[int | None, dict[str, AnyResult]]] = {}
     for label, result in results.items():
         of = result.evaluation if isinstance(result, FewShotResult) else result
-        found.setdefault((of.provenance and of.provenance.policy) or label, {})[label] = result
-    return found
+        own = named.setdefault((of.provenance and of.provenance.policy) or label, {})
+        own.setdefault(of.action_chunk, {})[label] = result
+    return {
+        f"{name}, action_chunk={chunk}" if len(chunks) > 1 else name: own
+        for name, chunks in named.items()
+        for chunk, own in chunks.items()
+    }
 
 
 def _measured(label: str, given: Any) -> Run:
@@ -161,6 +171,7 @@ def _measured(label: str, given: Any) -> Run:
         label=label,
         seed=None if of is None else of.training_seed,
         steps=None if of is None else of.training_steps,
+        chunk=result.action_chunk,
         episodes=tuple(result.episodes),
         before=tuple(few.unadapted.episodes) if few else (),
         protocol=result.protocol,
@@ -224,12 +235,13 @@ class Method:
     Args:
         name: Its name.
         runs: Its runs, whose parts are put together.
-        repeated: The reason if two results are of the same run and steps, or ``""``.
+        unlike: The reason if two results are of the same run and steps, or executed another number
+            of actions per chunk, which is part of a policy; or ``""``.
     """
 
     name: str
     runs: tuple[Run, ...]
-    repeated: str
+    unlike: str
 
     @property
     def last(self) -> list[Run]:
@@ -261,6 +273,7 @@ def _method(name: str, given: Any) -> Method:
     if not results:
         raise ValueError(f"the results of {name!r} must hold at least one result, got none")
     groups: dict[Any, list[Run]] = {}
+    chunks = _first_difference([{"action_chunk": one.chunk} for one in results], results)
     for one in results:
         groups.setdefault((one.seed, one.steps), []).append(one)
     runs, repeated = [], ""
@@ -277,7 +290,7 @@ def _method(name: str, given: Any) -> Method:
             )
         elif same := _alike(parts):
             repeated = repeated or f"{same[0]}, and do not name their training_seed"
-    return Method(name, tuple(runs), repeated)
+    return Method(name, tuple(runs), repeated or chunks)
 
 
 def _alike(runs: Iterable[Run]) -> list[str]:
@@ -341,7 +354,7 @@ def compared(
     """
     check_flag(force, "force")
     last = {one.name: one.last for one in methods}
-    reason = reason or next(filter(None, (one.repeated or _ends(one) for one in methods)), "")
+    reason = reason or next(filter(None, (one.unlike or _ends(one) for one in methods)), "")
     return together(last, force, unadapted=unadapted, reason=reason)
 
 

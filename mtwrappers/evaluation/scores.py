@@ -52,6 +52,7 @@ class Score:
         overall: The ``"mean over tasks"`` (or the means of the protocol) and, of five runs or more
             on several tasks, the ``"interquartile mean"``.
         counts: The number of units of each task.
+        action_chunk: The number of executed actions per chunk; ``None`` for single actions.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, scores
     >>> def result(*successes):
@@ -71,6 +72,7 @@ class Score:
     groups: Mapping[str, Estimate]
     overall: Mapping[str, Estimate]
     counts: Mapping[str, int]
+    action_chunk: int | None
 
 
 @dataclass(frozen=True)
@@ -230,6 +232,7 @@ def score_of(runs: Sequence[Run], tasks: Sequence[str], protocol: Protocol | Non
         groups={name: mean_over(name) for name, _ in groups},
         overall=overall,
         counts={task: len(samples[names.index(task)]) for task in tasks},
+        action_chunk=runs[0].chunk,
     )
 
 
@@ -287,7 +290,12 @@ def runs_text(one: Score) -> str:
         text += f" (training seed{'s' * (len(one.training_seeds) > 1)} {seeds})"
     elif one.runs > 1:
         text += " (training seeds not recorded)"
-    return text
+    return f"{text}{chunk_text(one.action_chunk)}"
+
+
+def chunk_text(action_chunk: int | None) -> str:
+    """The number of executed actions per chunk, in the middle of a sentence."""
+    return "" if action_chunk is None else f", {action_chunk} of each chunk's actions executed"
 
 
 def records(found: Scores, with_tasks: bool) -> Iterator[dict[str, str | float | None]]:
@@ -311,6 +319,7 @@ def records(found: Scores, with_tasks: bool) -> Iterator[dict[str, str | float |
                 "episodes": one.episodes,
                 "training_seeds": " ".join(map(str, one.training_seeds)),
                 "training_steps": one.training_steps,
+                "action_chunk": one.action_chunk,
                 "protocol": "; ".join(of.name for of in found.protocols),
                 "digest": "; ".join(of.digest for of in found.protocols),
                 "interval": _INTERVALS[one.unit],

@@ -39,6 +39,8 @@ def test_results_are_grouped_by_the_name_of_their_policy():
         "y": ["1.json"],
         "3.json": ["3.json"],
     }
+    chunked = {str(n): result(provenance=changed(policy="x", action_chunk=n), a=1) for n in (8, 4)}
+    assert [*by_policy(chunked)] == ["x, action_chunk=8", "x, action_chunk=4"]
 
 
 def test_the_last_result_of_each_run_counts():
@@ -131,6 +133,10 @@ def test_runs_that_did_the_same_are_compared_with_a_warning():
         ),
         ([result(0, 9, a=1), result(1, 5, a=2)], r"the ends of training, 9 steps and 5 steps \(b"),
         ([result(0, 9, a=1), result(1, a=2)], "the ends of training, 9 steps and unknown steps"),
+        (
+            [result(i, provenance=changed(action_chunk=n), a=1) for i, n in enumerate((8, 16))],
+            r"action_chunk 8 and 16 \(b\)",
+        ),
         ([result(0, 9, a=1), result(0, a=2)], "b does not name its training_steps, as a does"),
         ([result(a=1), result(b=1)], None),  # parts of one run
         ([result(0, a=1), result(1, b=1)], "only some of them have the task a"),
@@ -258,6 +264,9 @@ def test_episodes_before_any_adaptation_compare_with_those_after():
     less = dataclasses.replace(one.unadapted, episodes=one.unadapted.episodes[:-1])
     with pytest.raises(IncomparableError, match="has 0 of 12 episodes of few"):
         compare({"before": [less], "after": [one]})
+    twice = changed(protocol=dataclasses.replace(few, episodes_per_task=2))
+    with pytest.raises(IncomparableError, match="has 0 of 8 episodes of few"):
+        scores({"before": [dataclasses.replace(one.unadapted, provenance=twice)]})
     longer = dataclasses.replace(one.trials, adaptation_steps=2)
     plain = trials(3, 2)
     with pytest.raises(IncomparableError, match=r"adapt on, and after, \(2, 3\) and \(4, 3\)"):
