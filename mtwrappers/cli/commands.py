@@ -399,7 +399,7 @@ def _check(
     kwargs: Annotated[str | None, Parameter(metavar="JSON")] = None,
     vector: bool = False,
     seed: _Seed = 0,
-    steps: _Count = 600,
+    steps: _Count = 1200,
     num_envs: _Count | None = None,
     ignore: Annotated[list[str] | None, Parameter(metavar="INFO")] = None,
     verbose: Annotated[bool, Parameter(alias="-v")] = False,
@@ -413,7 +413,7 @@ def _check(
         kwargs: Arguments of the function or id, as JSON.
         vector: Given an id, check make_vec(id) instead of make(id).
         seed: The seed of all resets (default: 0).
-        steps: Take at most this many steps (default: 600).
+        steps: Take at most this many steps (default: 1200).
         num_envs: The number of sub-environments (default: 3).
         ignore: An info that is not compared, such as info.action; can be repeated.
         verbose: Also print the checks that passed.

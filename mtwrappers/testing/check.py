@@ -19,19 +19,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from mtwrappers.common.checks import check_callable, positive
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.core.mtenv import MTEnv
-from mtwrappers.testing import (
-    autoreset,
-    executors,
-    meta_vector_env,
-    mtenv,
-    seeds,
-    set_task_env,
-    side_effects,
-    statistics,
-    sub_environments,
-    values,
-    workers,
-)
+from mtwrappers.testing import effects, tasks, values, vector
 from mtwrappers.testing.processes import leave_if_tried
 from mtwrappers.testing.report import RAISED, CheckReport, CheckResult, Failed, Skipped, said
 from mtwrappers.testing.subject import Subject, subject_of
@@ -41,99 +29,84 @@ Check: TypeAlias = Callable[[Subject], str]
 
 _INFO = re.compile(r"info\..+")
 
-# Of `check_vector_env`, for an environment and for a vector environment.
-ENV_CHECKS: dict[str, Check] = {
+# Of all: what is returned, and what seeds and calls change.
+_BASIC: dict[str, Check] = {
     "runs": values.runs,
     "spaces": values.spaces,
     "types": values.types,
-    "seed repeats": seeds.seed_repeats,
-    "other seeds": seeds.other_seeds,
-    "global random": seeds.global_random,
+    "seed repeats": effects.seed_repeats,
+    "global random": effects.global_random,
     "new arrays": values.new_arrays,
-    "actions": side_effects.actions,
-    "render": side_effects.render,
-    "resets itself": side_effects.resets_itself,
+    "options": effects.options,
+}
+_LAST: dict[str, Check] = {"global settings": effects.global_settings}
+# Of `check_vector_env`, for an environment and for a vector environment.
+_ANY: dict[str, Check] = {
+    **_BASIC,
+    "other seeds": effects.other_seeds,
+    "actions": effects.actions,
+    "render": effects.render,
+    "statistics": values.statistics,
+    "pickling": effects.pickling,
+    "task observation": values.task_observation,
+}
+ENV_CHECKS: dict[str, Check] = {
+    **_ANY,
     "infos": values.infos,
-    "pickling": workers.pickling,
-    "statistics": statistics.statistics,
-    **{
-        f"autoreset {mode.value}": functools.partial(executors.autoreset, mode)
-        for mode in AutoresetMode
-    },
-    "batch size": executors.batch_size,
-    "vector statistics": statistics.vector_statistics,
-    "sync = async": executors.gymnasium_async,
-    "sync = ours": executors.ours,
-    **{
-        f"sync = {n} worker{'s' * (n > 1)}": functools.partial(executors.workers, n)
-        for n in (1, 2, 3)
-    },
-    "close": workers.closes,
-    "killed worker": workers.killed_worker,
+    "resets itself": effects.resets_itself,
+    "tasks": tasks.tasks,
+    **{f"autoreset {mode.value}": functools.partial(vector.alone, mode) for mode in AutoresetMode},
+    "sync = async": vector.gymnasium_async,
+    "sync = ours": vector.ours,
+    "sync = 2 workers": vector.two_workers,
+    "close": effects.closes,
+    "killed worker": vector.killed_worker,
+    **_LAST,
 }
 VECTOR_CHECKS: dict[str, Check] = {
-    "runs": values.runs,
-    "spaces": values.spaces,
-    "types": values.batched_types,
-    "seed repeats": seeds.seed_repeats,
-    "other seeds": seeds.other_seeds,
-    "seeds of each": sub_environments.sub_seeds,
-    "batch size": sub_environments.sizes,
-    "global random": seeds.global_random,
-    "new arrays": values.new_arrays,
-    "actions": side_effects.actions,
-    "render": side_effects.render,
+    **_ANY,
     "infos": values.masks,
-    "autoreset": autoreset.as_declared,
-    "independence": sub_environments.independence,
-    "partial reset": autoreset.partial_reset,
-    "statistics": statistics.vector_sums,
-    "pickling": workers.pickling,
-    "close": workers.closes,
-    "killed worker": workers.killed,
-}
-# Of an environment of this package, whatever its contract.
-EPISODE_CHECKS: dict[str, Check] = {
-    "runs": values.runs,
-    "spaces": values.spaces,
-    "types": values.types,
-    "python rewards": values.python_rewards,
-    "seed repeats": seeds.seed_repeats,
-    "global random": seeds.global_random,
-    "new arrays": values.no_shared_memory,
-    "info keys": values.info_keys,
-    "options": side_effects.options,
+    "seeds of each": vector.sub_seeds,
+    "batch size": vector.sizes,
+    "autoreset": vector.as_declared,
+    "as SyncVectorEnv": vector.as_sync,
+    "independence": vector.independence,
+    "partial reset": vector.partial_reset,
+    "close": effects.closes,
+    "killed worker": vector.killed,
+    **_LAST,
 }
 # Of `check_mtenv`, `check_set_task_env` and `check_meta_vector_env`.
+_WITH_TASKS: dict[str, Check] = {
+    **_BASIC,
+    "info keys": values.info_keys,
+    "task observation": values.task_observation,
+    "tasks": tasks.tasks,
+    **_LAST,
+}
 MTENV_CHECKS: dict[str, Check] = {
-    "protocol": mtenv.protocol,
-    "unseeded": mtenv.unseeded,
-    "seed methods": mtenv.seed_methods,
-    **EPISODE_CHECKS,
-    "task state": mtenv.task_state,
-    "task options": mtenv.task_options,
+    "protocol": tasks.protocol,
+    "unseeded": tasks.unseeded,
+    "seed methods": tasks.seed_methods,
+    "task options": tasks.task_options,
+    **_WITH_TASKS,
 }
 SET_TASK_CHECKS: dict[str, Check] = {
-    "methods": set_task_env.methods,
-    "sample_tasks": set_task_env.sampling,
-    "set_task": set_task_env.setting,
-    **{name: set_task_env.on_each_task(check) for name, check in EPISODE_CHECKS.items()},
-    "copies": set_task_env.copies,
-    "no task": set_task_env.refusal,
+    "methods": tasks.methods,
+    "sample_tasks": tasks.sampling,
+    "copies": tasks.copies,
+    "no task": tasks.refusal,
+    **_WITH_TASKS,
 }
 META_VECTOR_CHECKS: dict[str, Check] = {
-    "attributes": meta_vector_env.attributes,
-    "before a reset": meta_vector_env.before_a_reset,
+    "attributes": vector.attributes,
     "runs": values.runs,
-    "sync = ours": meta_vector_env.as_sync,
-    "new arrays": values.no_shared_memory,
-    "actions": side_effects.actions,
-    "options": side_effects.options,
-    "partial reset": autoreset.partial_reset,
-    "global random": seeds.global_random,
-    "calls": meta_vector_env.calls,
-    "refusals": meta_vector_env.refusals,
-    "close": meta_vector_env.closes,
+    "sync = ours": vector.as_its_makers,
+    "new arrays": values.new_arrays,
+    "actions": effects.actions,
+    "options": effects.options,
+    "partial reset": vector.partial_reset,
+    "global random": effects.global_random,
 }
 
 
@@ -143,7 +116,7 @@ def check_vector_env(
     kwargs: Mapping[str, Any] | None = None,
     vector: bool | None = None,
     seed: int = 0,
-    steps: int = 600,
+    steps: int = 1200,
     num_envs: int | None = None,
     ignore: Collection[str] = (),
 ) -> CheckReport:
@@ -185,14 +158,14 @@ def check_vector_env(
     leave_if_tried()
     start = time.perf_counter()
     # Of errors in `__del__`, "close" reports.
-    with seeds.kept_random(), warnings.catch_warnings(), workers.ignored_errors():
+    with effects.kept_globals() as settings, warnings.catch_warnings(), effects.ignored_errors():
         warnings.simplefilter("ignore")
         try:
             subject = subject_of(make, kwargs or {}, vector, num_envs)
         except Failed as exc:
             return _unmade(make, vector, seed, exc, time.perf_counter() - start)
         subject.seed, subject.steps = check_seed(seed), steps
-        subject.ignore = frozenset(ignore)
+        subject.ignore, subject.settings = frozenset(ignore), settings
         results = _results(subject, VECTOR_CHECKS if subject.is_vector else ENV_CHECKS)
     kind = "vector environment" if subject.is_vector else "environment"
     seconds = time.perf_counter() - start
@@ -243,9 +216,10 @@ def _require(subject: Subject, checks: Mapping[str, Check]) -> None:
 
 
 def _require_of(env: Any, checks: Mapping[str, Check], seed: int, steps: int) -> None:
-    name = type(env).__name__
-    _require(Subject(lambda: env, name, False, seed=seed, steps=steps, given=env), checks)
-    env.reset()
+    subject = Subject(lambda: env, type(env).__name__, False, seed=seed, steps=steps, given=env)
+    with effects.kept_globals() as subject.settings:
+        _require(subject, checks)
+        env.reset()
 
 
 def check_mtenv(env: MTEnv, *, seed: int = 3, steps: int = 10) -> None:

@@ -9,8 +9,10 @@ import pickle
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from mtwrappers.vector import workers
@@ -20,9 +22,17 @@ _TRYING = "MTWRAPPERS_CHECK_TRIES_A_WORKER"
 _STARTS = 60.0
 
 
-def children() -> set[int]:
-    """Returns the live processes that `multiprocessing` started here."""
-    return {child.pid for child in multiprocessing.active_children() if child.pid is not None}
+def children(*, every: bool = False) -> set[int]:
+    """Returns the live processes that `multiprocessing` has started here.
+
+    Args:
+        every: Whether to include those that were started in any other way, where Linux lists them.
+    """
+    found = {child.pid for child in multiprocessing.active_children() if child.pid is not None}
+    for path in Path("/proc/self/task").glob("*/children") if every else ():
+        with contextlib.suppress(OSError):  # the thread has ended
+            found.update(map(int, path.read_text().split()))
+    return found
 
 
 def start_method() -> str:
@@ -66,13 +76,28 @@ def all_gone(pids: Iterable[int], seconds: float = 2.0) -> bool:
     return True
 
 
+def threads_gone(
+    before: Iterable[threading.Thread], seconds: float = 2.0
+) -> list[threading.Thread]:
+    """Returns the threads that were not there before and do not end within some seconds."""
+    deadline, known = time.monotonic() + seconds, set(before)
+    while left := [thread for thread in threading.enumerate() if thread not in known]:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
+    return left
+
+
 def _is_there(pid: int) -> bool:
     multiprocessing.active_children()  # takes the exit codes of those that have ended
     try:
         os.kill(pid, 0)
+        # In Linux: one that has ended, whose exit code nobody has asked for yet.
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2][:3]
     except ProcessLookupError:
         return False
-    return True
+    except OSError:
+        return True
 
 
 def guarded(function: Callable[[], Any], seconds: float) -> Any:

@@ -1,21 +1,30 @@
-"""Records everything that an environment returns, and compares two recordings."""
+"""Records everything that an environment returns, and compares two recordings bit for bit."""
 
 from __future__ import annotations
 
 import copy
+import math
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from mtwrappers.state.plain_data import copied, copied_if_possible
-from mtwrappers.testing.difference import Difference, difference, find, text_of
-from mtwrappers.testing.report import Failed
+from mtwrappers.testing.report import Difference, Failed
+
+Path: TypeAlias = tuple[Any, ...]
+# Where two values differ, what was expected there and what came.
+Found: TypeAlias = tuple[Path, str, str]
 
 STEP = ("observation", "reward", "terminated", "truncated", "info")
 RESET = ("observation", "info")
+
+_ARRAYS = (np.ndarray, np.generic)
+# For how many calls the values that a call returned are watched.
+_WATCHED = 3
 
 
 class Call(NamedTuple):
@@ -24,12 +33,24 @@ class Call(NamedTuple):
     what: str
     values: dict[str, Any]
 
+    @property
+    def is_step(self) -> bool:
+        """Whether the call is a step, not a reset."""
+        return "reward" in self.values
+
+    @property
+    def ends(self) -> Any:
+        """Whether the call ended an episode; for a vector environment, per sub-environment."""
+        if not self.is_step:
+            return np.False_
+        return np.logical_or(self.values["terminated"], self.values["truncated"])
+
 
 class Recording(NamedTuple):
     """The calls of an environment and copies of what they returned.
 
     Attributes:
-        calls: Every call, beginning with the seeded reset.
+        calls: Every call, beginning with the reset.
         changed: The first value that changed after it was returned.
         shared: The first value whose memory is that of a value that the call before returned.
     """
@@ -38,13 +59,19 @@ class Recording(NamedTuple):
     changed: Difference | None = None
     shared: Difference | None = None
 
+    @property
+    def steps(self) -> list[Call]:
+        """The calls that are steps."""
+        return [call for call in self.calls if call.is_step]
+
 
 def record(
     env: Any,
     actions: Sequence[Any],
-    seed: Any,
+    seed: Any = None,
     *,
-    seconds: float | None = None,
+    seconds: float = math.inf,
+    reset: Callable[[], Any] | None = None,
     step: Callable[[Any], Any] | None = None,
 ) -> Recording:
     """Records an environment or a vector environment from ``reset(seed=seed)`` on.
@@ -56,49 +83,52 @@ def record(
         env: The environment.
         actions: An action for each step.
         seed: The seed of the first reset, a list of seeds, or None.
-        seconds: How long after the reset to stop, by default never.
+        seconds: How long after the reset to stop.
+        reset: What is called instead of the first reset.
         step: What is called with a copy of each action, by default the environment's own ``step``.
     """
     calls: list[Call] = []
     vector = isinstance(env, VectorEnv)
+    masked = vector and mode_of(env) is AutoresetMode.DISABLED
     changed: Difference | None = None
     shared: Difference | None = None
-    returned: dict[str, Any] = {}
+    watched: deque[tuple[Call, dict[str, Any]]] = deque()
+
+    def watch(most: int) -> None:
+        nonlocal changed
+        while len(watched) > most:
+            call, returned = watched.popleft()
+            for name, value in returned.items():
+                found = find(call.values[name], recorded(value), (name,))
+                if found and changed is None:
+                    changed = difference(found, call.what, vector)
 
     def note(what: str, names: tuple[str, ...], now: Any) -> None:
-        nonlocal changed, shared, returned
+        nonlocal shared
         if not isinstance(now, tuple) or len(now) != len(names):
             raise Failed(f"{what} must return ({', '.join(names)}), got {text_of(now)}")
-        if changed is None and calls:
-            changed = _changed(calls[-1], returned, vector)
-        last, returned = returned, dict(zip(names, now, strict=True))
-        if shared is None and (key := _shared(last, returned)):
+        returned = dict(zip(names, now, strict=True))
+        if shared is None and watched and (key := _shared(watched[-1][1], returned)):
             actual = f"the one of {calls[-1].what}"
             shared = Difference(None, what, key, "a new array or dict", actual)
         calls.append(Call(what, {name: recorded(value) for name, value in returned.items()}))
+        watched.append((calls[-1], returned))
+        watch(_WATCHED)
 
-    note(f"reset(seed={seed})", RESET, env.reset(seed=seed))
-    start, step = time.perf_counter(), step or env.step
+    note(f"reset(seed={seed})", RESET, env.reset(seed=seed) if reset is None else reset())
+    start = time.perf_counter()
     for t, action in enumerate(actions):
-        note(f"step {t}", STEP, step(copy.deepcopy(action)))
-        ends = finished(calls[-1])
-        if not vector:
-            if ends:
-                note(f"the reset after step {t}", RESET, env.reset())
-        elif ends.any() and mode_of(env) is AutoresetMode.DISABLED:
-            masked = env.reset(options={"reset_mask": ends.copy()})
-            note(f"the reset after step {t}", RESET, masked)
-        if seconds is not None and time.perf_counter() - start > seconds:
+        note(f"step {t}", STEP, (step or env.step)(copy.deepcopy(action)))
+        ends = calls[-1].ends
+        if not vector and ends:
+            note(f"the reset after step {t}", RESET, env.reset())
+        elif masked and ends.any():
+            options = {"reset_mask": ends.copy()}
+            note(f"the reset after step {t}", RESET, env.reset(options=options))
+        if time.perf_counter() - start > seconds:
             break
+    watch(0)
     return Recording(calls, changed, shared)
-
-
-def _changed(last: Call, returned: dict[str, Any], vector: bool) -> Difference | None:
-    """Returns the first returned value that has changed since."""
-    for name, value in returned.items():
-        if found := find(last.values[name], recorded(value), (name,)):
-            return difference(found, last.what, vector)
-    return None
 
 
 def _shared(one: Any, other: Any, key: str = "") -> str | None:
@@ -125,23 +155,6 @@ def mode_of(env: Any) -> Any:
     return mode
 
 
-def finished(call: Call) -> Any:
-    """Whether a step ended an episode; for a vector environment, per sub-environment."""
-    return np.logical_or(call.values["terminated"], call.values["truncated"])
-
-
-def steps_of(recording: Recording) -> Iterator[Call]:
-    """The calls that are steps."""
-    return (call for call in recording.calls if "reward" in call.values)
-
-
-def ends_of(recording: Recording) -> Iterator[tuple[int, int]]:
-    """The ends of episodes of a vector environment, as (number of the call, sub-environment)."""
-    for c, call in enumerate(recording.calls):
-        if "reward" in call.values:
-            yield from ((c, int(i)) for i in np.flatnonzero(finished(call)))
-
-
 def recorded(value: Any) -> Any:
     """Returns a copy without the wall-clock time of episode statistics."""
     copy_of = copied(value, copied_if_possible)
@@ -161,22 +174,28 @@ def _drop_times(value: Any, parent: Any = None) -> None:
 
 
 def compare(
-    expected: Recording, actual: Recording, vector: bool, ignore: Collection[str] = ()
+    expected: Recording,
+    actual: Recording,
+    vector: bool,
+    ignore: Collection[str] = (),
+    *,
+    loose: bool = False,
 ) -> Difference | None:
-    """The first difference between two recordings, bit for bit, or None.
+    """The first difference between two recordings, or None.
 
     Args:
         expected: A recording.
         actual: Another one, whose first reset may have another seed.
         vector: Whether they are of a vector environment.
         ignore: The names of infos that need not be equal, such as ``"info.action"``.
+        loose: As of `find`.
     """
     for i, (one, other) in enumerate(zip(expected.calls, actual.calls, strict=False)):
         if i and one.what != other.what:
             return Difference(None, other.what, "the call", one.what, other.what)
         left, right = without(one.values, ignore), without(other.values, ignore)
         for name, value in left.items():
-            if found := find(value, right[name], (name,)):
+            if found := find(value, right[name], (name,), loose=loose):
                 return difference(found, one.what, vector)
     return None
 
@@ -200,3 +219,128 @@ def _without(info: dict[Any, Any], ignore: Collection[str], prefix: str) -> dict
             inner = prefix if key == "final_info" else name
             left[key] = _without(value, ignore, inner) if isinstance(value, dict) else value
     return left
+
+
+def difference(found: Found, call: str, vector: bool) -> Difference:
+    """Describes the result of `find` in the values of a call.
+
+    Args:
+        found: The result of `find`.
+        call: The call.
+        vector: Whether the first index is the number of a sub-environment.
+    """
+    path, expected, actual = found
+    indices = [part for part in path if isinstance(part, (int, tuple)) and part != ()]
+    first = indices[0] if indices and vector else None
+    env = first[0] if isinstance(first, tuple) else first
+    place = "".join(
+        f"[{', '.join(map(str, part))}]" if isinstance(part, tuple) else f"[{part!r}]"
+        for part in path[1:]
+        if part != ()
+    )
+    return Difference(env, call, f"{path[0]}{place}", expected, actual)
+
+
+def find(expected: Any, actual: Any, path: Path = (), *, loose: bool = False) -> Found | None:
+    """Returns where two values first differ, or None if their types and bits are equal.
+
+    All NaNs are equal, and objects without a notion of equality.
+
+    Args:
+        expected: A value.
+        actual: Another one.
+        path: Where in a larger value they are.
+        loose: Whether numbers may have other types, and arrays another dtype, as in a batch.
+    """
+
+    def both(kinds: Any) -> bool:
+        return isinstance(expected, kinds) and isinstance(actual, kinds)
+
+    if both(dict):
+        return _first(_in_dicts(expected, actual, path), loose)
+    alike = type(expected) is type(actual)
+    if both((list, tuple)) and (alike or loose):
+        if len(expected) != len(actual):
+            return path, f"{len(expected)} items", f"{len(actual)} items"
+        pairs = enumerate(zip(expected, actual, strict=True))
+        return _first(((e, a, (*path, i)) for i, (e, a) in pairs), loose)
+    if not (alike or (loose and both((*_ARRAYS, int, float)))):
+        return path, _typed(expected), _typed(actual)
+    if isinstance(expected, _ARRAYS) or isinstance(actual, _ARRAYS):
+        return _find_in_arrays(np.asarray(expected), np.asarray(actual), path, loose)
+    return None if _equal(expected, actual) else (path, text_of(expected), text_of(actual))
+
+
+class _Missing:
+    """Stands for the value of a key that a dict lacks."""
+
+    def __repr__(self) -> str:
+        return "no such key"
+
+
+_MISSING = _Missing()
+
+
+def _in_dicts(
+    expected: dict[Any, Any], actual: dict[Any, Any], path: Path
+) -> Iterator[tuple[Any, Any, Path]]:
+    for key in [*expected, *(key for key in actual if key not in expected)]:
+        yield expected.get(key, _MISSING), actual.get(key, _MISSING), (*path, key)
+
+
+def _first(pairs: Iterator[tuple[Any, Any, Path]], loose: bool) -> Found | None:
+    for expected, actual, path in pairs:
+        if expected is _MISSING or actual is _MISSING:
+            return path, text_of(expected), text_of(actual)
+        if found := find(expected, actual, path, loose=loose):
+            return found
+    return None
+
+
+def _find_in_arrays(
+    expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any], path: Path, loose: bool
+) -> Found | None:
+    if expected.shape != actual.shape:
+        return path, f"shape {expected.shape}", f"shape {actual.shape}"
+    if loose and not expected.dtype.hasobject:
+        expected = expected.astype(actual.dtype, casting="unsafe")
+    if expected.dtype != actual.dtype:
+        return path, f"dtype {expected.dtype}", f"dtype {actual.dtype}"
+    if expected.dtype.hasobject:
+        places = np.ndindex(actual.shape)
+        return _first(((expected[i], actual[i], (*path, i)) for i in places), loose)
+    differ = (expected != actual) & ((expected == expected) | (actual == actual))
+    if expected.dtype.kind == "f":  # 0.0 and -0.0 are equal and have other bits
+        differ |= (expected == actual) & (np.signbit(expected) != np.signbit(actual))
+    if not differ.any():
+        return None
+    index = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(differ)))[: differ.ndim]
+    return (*path, index), text_of(expected[index]), text_of(actual[index])
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if getattr(type(a), "__eq__", None) is object.__eq__:
+        return True
+    try:
+        if isinstance(a, float) and a == b:
+            return math.copysign(1, a) == math.copysign(1, b)
+        return bool(a == b) or bool(a != a and b != b)
+    except Exception:  # any class may compare in any way
+        return False
+
+
+def same(expected: Any, actual: Any) -> bool:
+    """Whether two values are equal, including types and bits."""
+    return find(expected, actual) is None
+
+
+def _typed(value: Any) -> str:
+    return f"{type(value).__name__} {text_of(value)}"
+
+
+def text_of(value: Any) -> str:
+    """Formats a value as one short line."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -11,12 +11,40 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from mtwrappers.common.errors import full_message
-from mtwrappers.testing.difference import Difference
 
 Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
 
 _WIDTH = 80
+# How a check begins that cannot run because another failed.
+SEE = "see '"
 _PRINTED = {"passed": "passed", "failed": "FAILED", "skipped": "skipped"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place at which a value is not as expected.
+
+    Attributes:
+        env: Which sub-environment, or None if there is only one.
+        call: The call that returned it, such as ``"step 4"``; steps count from 0.
+        key: Which value, such as ``"observation[2]"`` or ``"info['goal'][0]"``.
+        expected: What was expected there.
+        actual: What came.
+
+    >>> from mtwrappers.testing.report import Difference
+    >>> print(Difference(1, "step 4", "observation[2]", "0.5", "0.25"))
+    environment 1, step 4, observation[2]: expected 0.5, got 0.25
+    """
+
+    env: int | None
+    call: str
+    key: str
+    expected: str
+    actual: str
+
+    def __str__(self) -> str:
+        env = "" if self.env is None else f"environment {self.env}, "
+        return f"{env}{self.call}, {self.key}: expected {self.expected}, got {self.actual}"
 
 
 @dataclass(frozen=True)
@@ -29,8 +57,7 @@ class CheckResult:
         says: What was seen, or what is wrong, or why the check was skipped.
         difference: The first difference, if that is what is wrong.
 
-    >>> from mtwrappers.testing.difference import Difference
-    >>> from mtwrappers.testing.report import CheckResult
+    >>> from mtwrappers.testing.report import CheckResult, Difference
     >>> first = Difference(1, "step 4", "observation[2]", "0.5", "0.25")
     >>> print(CheckResult("seed repeats", "failed", "other episodes", first))
     seed repeats: other episodes: environment 1, step 4, observation[2]: expected 0.5, got 0.25
@@ -56,6 +83,13 @@ class Failed(Exception):  # noqa: N818 (an outcome)
 
 class Skipped(Exception):  # noqa: N818 (an outcome)
     """Raised by a check that cannot run here."""
+
+
+def fault(
+    says: str, call: str, key: str, expected: Any, actual: Any, env: int | None = None
+) -> Failed:
+    """Returns a `Failed` with a `Difference`."""
+    return Failed(says, Difference(env, call, key, str(expected), str(actual)))
 
 
 def require(condition: Any, says: str) -> None:
@@ -154,21 +188,25 @@ class CheckReport:
         """
         results = sorted(self.results, key=lambda result: result.outcome != "failed")
         results = [result for result in results if passed or result.outcome != "passed"]
-        width = max((len(result.name) for result in results), default=0)
         lines = textwrap.wrap(f"{self.subject} ({self.kind})", _WIDTH, subsequent_indent="  ")
         lines.append(f"seed {self.seed}, sub-environments: {self.num_envs}\n")
-        for result in results:
-            head = f"{_PRINTED[result.outcome]:<7}  {result.name:<{width}}  "
-            texts = _wrapped(result.says, _WIDTH - len(head))
-            if result.difference is not None:
-                texts += _wrapped(str(result.difference), _WIDTH - len(head))
-            lines += [head + texts[0], *(" " * len(head) + text for text in texts[1:])]
+        rows = [
+            (_PRINTED[each.outcome], each.name, [each.says, str(each.difference or "")])
+            for each in results
+            if not each.says.startswith(SEE)
+        ]
+        hidden = [each.name for each in results if each.says.startswith(SEE)]
+        if hidden:  # of which the rows above say why
+            says = f"compare with what failed: {', '.join(hidden)}"
+            rows.append((_PRINTED["skipped"], f"{len(hidden)} checks", [says]))
+        width = max((len(name) for _, name, _ in rows), default=0)
+        for outcome, name, texts in rows:
+            head = f"{outcome:<7}  {name:<{width}}  "
+            each_line = [t for says in texts for t in textwrap.wrap(says, _WIDTH - len(head))]
+            first, *more = each_line or [""]
+            lines += [head + first, *(" " * len(head) + text for text in more)]
         counts = ", ".join(f"{len(self._names(o))} {o}" for o in ("passed", "failed", "skipped"))
         return "\n".join([*lines, *[""] * bool(results), f"{counts} ({self.seconds:.0f} s)"])
 
     def _names(self, outcome: Outcome) -> tuple[str, ...]:
         return tuple(result.name for result in self.results if result.outcome == outcome)
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width) or [""]

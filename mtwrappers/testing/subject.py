@@ -6,6 +6,8 @@ import copy
 import functools
 import importlib
 import inspect
+import math
+import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,22 +18,18 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from mtwrappers.testing.difference import Difference
 from mtwrappers.testing.recording import (
-    STEP,
-    Call,
     Recording,
     compare,
-    finished,
     mode_of,
     record,
 )
-from mtwrappers.testing.report import RAISED, Failed, Skipped, said
+from mtwrappers.testing.report import RAISED, Difference, Failed, Skipped, said
 
 # The modules that register ids without a module prefix.
 _MODULES = {"Meta-World": "metaworld"}
 # The seconds after which the first recording stops, whatever its number of steps.
-_SECONDS = 2.5
+_SECONDS = 2.0
 # The arguments that the checks may pass to constructors.
 _OF_ENVS = frozenset({"render_mode"})
 _OF_VECTORS = frozenset({"render_mode", "num_envs", "autoreset_mode"})
@@ -54,6 +52,7 @@ class Subject:
         makers: The constructors of the sub-environments of ``given``.
         mode: The autoreset mode that ``given`` was asked for.
         kept: Recordings and other values that several checks use.
+        settings: The settings of the process before anything was made.
     """
 
     make: Callable[..., Any]
@@ -61,13 +60,14 @@ class Subject:
     is_vector: bool
     takes: frozenset[str] = frozenset()
     seed: int = 0
-    steps: int = 600
+    steps: int = 1200
     num_envs: int = 3
     ignore: frozenset[str] = frozenset()
     given: Any = None
     makers: tuple[Callable[[], Any], ...] = ()
     mode: AutoresetMode = AutoresetMode.NEXT_STEP
     kept: dict[Any, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
     @contextmanager
     def open(self, **kwargs: Any) -> Iterator[Any]:
@@ -81,15 +81,17 @@ class Subject:
     @functools.cached_property
     def first(self) -> Recording:
         """The first recording, to which others are compared."""
-        seconds = _SECONDS if self.given is None else None
+        seconds = _SECONDS if self.given is None else math.inf
         with self.open() as env:
             return record(env, self.actions(env), self.seed, seconds=seconds)
 
     @functools.cached_property
-    def observation_space(self) -> Any:
-        """The space of observations."""
+    def spaces(self) -> dict[str, Any]:
+        """Copies of the spaces of a new environment, by the names of its attributes."""
+        names = ["observation_space", "action_space"]
+        names += [f"single_{name}" for name in names] if self.is_vector else []
         with self.open() as env:
-            return env.observation_space
+            return {name: copy.deepcopy(getattr(env, name)) for name in names}
 
     @functools.cached_property
     def again(self) -> Recording:
@@ -109,8 +111,8 @@ class Subject:
             found["other episodes"] = record(env, actions, self.seed)
             env.reset(seed=seed)
             for action in actions:
-                returned = env.step(copy.deepcopy(action))
-                if np.any(finished(Call("", dict(zip(STEP, returned, strict=True))))):
+                _, _, terminated, truncated, _ = env.step(copy.deepcopy(action))
+                if np.any(np.logical_or(terminated, truncated)):
                     found["an episode has ended"] = record(env, actions, self.seed)
                     break
         return found
@@ -128,14 +130,13 @@ class Subject:
             except Exception:  # it need not have every mode
                 continue
             with closing(envs):
-                actions = self.actions(envs, self.length)
-                found.append((other, record(envs, actions, self.seed)))
+                found.append((other, record(envs, self.actions(envs, self.length), self.seed)))
         return found
 
     @property
     def length(self) -> int:
         """The number of steps of the first recording."""
-        return sum("reward" in call.values for call in self.first.calls)
+        return len(self.first.steps)
 
     def actions(self, env: Any, steps: int | None = None) -> list[Any]:
         """Random actions for an environment, always the same."""
@@ -144,11 +145,6 @@ class Subject:
             raise Failed(f"its action_space must be a gymnasium.Space, got {space!r}")
         space.seed(self.seed)
         return [space.sample() for _ in range(self.steps if steps is None else steps)]
-
-    def require_one_reward(self) -> None:
-        """Raises `Skipped` if a step's reward is several numbers, which the checks cannot sum."""
-        if any(np.ndim(c.values.get("reward", 0.0)) > self.is_vector for c in self.first.calls):
-            raise Skipped("see 'types'")
 
     def differ(
         self, expected: Recording, actual: Recording, vector: bool | None = None
@@ -162,10 +158,12 @@ class Subject:
         """
         return compare(expected, actual, self.is_vector if vector is None else vector, self.ignore)
 
-    def require_infos(self) -> None:
-        """Raises `Skipped` if the infos of a call are not a dict."""
-        if not all(isinstance(call.values["info"], dict) for call in self.first.calls):
-            raise Skipped("see 'types'")
+    def require_types(self) -> None:
+        """Raises `Skipped` if a step's reward is several numbers, or infos are no dict."""
+        for call in self.first.calls:
+            several = np.ndim(call.values.get("reward", 0.0)) > self.is_vector
+            if several or not isinstance(call.values["info"], dict):
+                raise Skipped("see 'types'")
 
     def require_repeatable(self, reused: bool = False) -> None:
         """Raises `Skipped` if two recordings with one seed differ, so that no others can agree.
@@ -173,27 +171,49 @@ class Subject:
         Args:
             reused: Whether those of used environments must be equal, too.
         """
-        self.require_one_reward()
-        if not self.is_repeatable(reused):
+        self.require_types()
+        if not self.repeats or (reused and not self._repeats_reused):
             raise Skipped("see 'seed repeats'")
 
-    def is_repeatable(self, reused: bool = False) -> bool:
-        """Whether two recordings with one seed are equal, and those of used environments."""
-        return self._repeats and (not reused or self._repeats_reused)
-
     @functools.cached_property
-    def _repeats(self) -> bool:
-        try:
-            return self.differ(self.first, self.again) is None
-        except RAISED:
-            return False
+    def repeats(self) -> bool:
+        """Whether two recordings with one seed are equal."""
+        return self._all_equal(lambda: [self.again])
 
     @functools.cached_property
     def _repeats_reused(self) -> bool:
+        return self._all_equal(lambda: list(self.reused.values()))
+
+    def _all_equal(self, others: Callable[[], list[Recording]]) -> bool:
         try:
-            return not any(self.differ(self.first, each) for each in self.reused.values())
+            return not any(self.differ(self.first, each) for each in others())
         except RAISED:
             return False
+
+
+def generators(env: Any) -> list[Any]:
+    """Returns ``np_random`` of an environment, or of all in a batch; None if not created yet."""
+    base = env.unwrapped
+    if isinstance(base, VectorEnv) and hasattr(base, "get_attr"):
+        try:
+            return list(base.get_attr("_np_random"))
+        except Exception:  # its environments need have no such attribute
+            return []
+    return [getattr(base, "_np_random", None)]
+
+
+def generator_states(env: Any) -> list[tuple[Any, Any]]:
+    """The generators among an environment's attributes, with copies of their states."""
+    own = {**getattr(env.unwrapped, "__dict__", {}), "_np_random": None}
+    states: list[tuple[Any, Any]] = []
+    for each in (*generators(env), *own.values()):
+        if isinstance(each, random.Random):
+            states.append((each, each.getstate()))
+        elif isinstance(each, np.random.RandomState):
+            states.append((each, copy.deepcopy(each.get_state(legacy=False))))
+        elif isinstance(each, np.random.Generator):
+            states.append((each, copy.deepcopy(each.bit_generator.state)))
+    return states
 
 
 def learns(env: Any) -> bool:

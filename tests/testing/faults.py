@@ -1,30 +1,55 @@
-"""Environments and vector environments with one fault each, and some without."""
+"""Environments and vector environments with one fault each and the rows that find it; some right.
+
+`ENVS` and `VECTORS` are tables: what is wrong, how it is made, which rows of the report fail, and
+what the first of them says.
+"""
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import threading
+import time
+from functools import partial
+from multiprocessing import parent_process
 
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, Tuple
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.wrappers import RecordEpisodeStatistics
 from gymnasium.wrappers.utils import RunningMeanStd
+from gymnasium.wrappers.vector import DictInfoToList
+
+NEXT, SAME, DISABLED = (
+    AutoresetMode.NEXT_STEP,
+    AutoresetMode.SAME_STEP,
+    AutoresetMode.DISABLED,
+)
+
+RNG = np.random.default_rng(0)
 
 
 class WalkEnv(gymnasium.Env):
     """A walk from a random start to a goal, both drawn by ``np_random``; no fault."""
 
+    space = Box(-100, 100, (2,), np.float64)
+    actions = Discrete(2)
+
     def __init__(self):
-        self.observation_space = Box(-100, 100, (2,), np.float64)
-        self.action_space = Discrete(2)
+        self.observation_space, self.action_space = self.space, self.actions
+        self.t = 0
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
+        self.t = 0
         self.goal = self.draw_goal()
         self.place = float(self.np_random.uniform(-1, 1))
         return self.see(), {}
 
     def step(self, action):
+        self.t += 1
         self.place += 0.5 if action else -0.5
         done = abs(self.place) > 2
         return self.see(), -abs(self.place - self.goal), done, False, {"goal": self.goal}
@@ -36,58 +61,41 @@ class WalkEnv(gymnasium.Env):
         return np.array([self.place, self.goal])
 
 
-class Word(gymnasium.Space):
-    """A space that Gymnasium does not know; no fault."""
-
-    def __init__(self):
-        super().__init__(dtype=str)
-
-    def sample(self, mask=None, probability=None):
-        return "left"
-
-    def contains(self, x):
-        return x in ("left", "right")
-
-    def __eq__(self, other):
-        return isinstance(other, Word)
+def broken(base=WalkEnv, **methods):
+    """A ``base`` with other methods or attributes."""
+    return type("Broken", (base,), methods)
 
 
-class WordEnv(WalkEnv):
-    """Also says in a word where its goal is; no fault."""
-
-    def __init__(self):
-        super().__init__()
-        self.observation_space = Dict({"at": self.observation_space, "goal": Word()})
-
-    def see(self):
-        return {"at": super().see(), "goal": "left" if self.goal < self.place else "right"}
+def steps(change, base=WalkEnv):
+    """One whose steps return ``change(env, obs, reward, terminated, truncated, info)``."""
+    return broken(base, step=lambda s, action: change(s, *base.step(s, action)))
 
 
-class OutsideEnv(WalkEnv):
-    """Returns numbers that are not in its space."""
-
-    def __init__(self):
-        super().__init__()
-        self.observation_space = Box(-2, 2, (2,), np.float64)
+def resets(change, base=WalkEnv):
+    """One whose resets return ``change(env, obs, info)``."""
+    return broken(base, reset=lambda s, **kwargs: change(s, *base.reset(s, **kwargs)))
 
 
-class TupleEnv(WalkEnv):
-    """Returns in a tuple a number of another type than its space says."""
-
-    def __init__(self):
-        super().__init__()
-        self.observation_space = Tuple((Discrete(2), self.observation_space))
-
-    def see(self):
-        return 0, super().see().astype(np.float32)
+def seeds(change, base=WalkEnv):
+    """One that is seeded with ``change(env, seed)``."""
+    return broken(
+        base, reset=lambda s, *, seed=None, options=None: base.reset(s, seed=change(s, seed))
+    )
 
 
-class ManyRewardsEnv(WalkEnv):
-    """Has several objectives, and a reward for each."""
+def before(do, base=WalkEnv):
+    """One that does ``do(env, options)`` before a reset."""
 
-    def step(self, action):
-        obs, reward, *rest = super().step(action)
-        return obs, np.array([reward, -1.0]), *rest
+    def reset(self, *, seed=None, options=None):
+        do(self, options)
+        return base.reset(self, seed=seed)
+
+    return broken(base, reset=reset)
+
+
+def made(do, base=WalkEnv):
+    """One that does ``do(env)`` when it is made."""
+    return broken(base, __init__=lambda s: (base.__init__(s), do(s))[0])
 
 
 class NumpyFlagEnv(WalkEnv):
@@ -98,51 +106,16 @@ class NumpyFlagEnv(WalkEnv):
         return obs, reward, np.bool_(terminated), truncated, info
 
 
-class UnseededEnv(WalkEnv):
-    """Draws its goal from a generator that no seed reaches."""
-
-    rng = np.random.default_rng(0)
-
-    def draw_goal(self):
-        return float(self.rng.uniform(-1, 1))
-
-
-class GlobalGoalEnv(WalkEnv):
-    """Draws its goal from the global random state."""
-
-    def draw_goal(self):
-        return float(np.random.uniform(-1, 1))
-
-
-class GlobalReadEnv(WalkEnv):
-    """Reads the global random state and does not change it."""
-
-    def draw_goal(self):
-        return float(np.random.get_state()[1][0] % 7)
-
-
-class LeftoverEnv(WalkEnv):
-    """Begins where its last episode ended."""
-
-    place = 0.0
-
-    def reset(self, *, seed=None, options=None):
-        gymnasium.Env.reset(self, seed=seed)
-        self.goal = self.draw_goal()
-        self.place = 0.01 * self.place + float(self.np_random.uniform(-1, 1))
-        return self.see(), {}
-
-
 class ReusedBufferEnv(WalkEnv):
     """Returns the same array every time: Gymnasium #1132."""
 
-    def __init__(self):
-        super().__init__()
-        self.buffer = np.zeros(2)
+    buffers = 1
 
     def see(self):
-        self.buffer[:] = self.place, self.goal
-        return self.buffer
+        kept = self.__dict__.setdefault("kept", [np.zeros(2) for _ in range(self.buffers)])
+        kept.append(kept.pop(0))
+        kept[-1][:] = self.place, self.goal
+        return kept[-1]
 
 
 class BlindingEnv(WalkEnv):
@@ -151,107 +124,79 @@ class BlindingEnv(WalkEnv):
     A checker that keeps the first observation and not a copy compares these arrays with themselves.
     """
 
-    rng = np.random.default_rng(0)
-
-    def __init__(self):
-        super().__init__()
-        self.observation_space = Dict({"near": self.observation_space, "far": Discrete(3)})
-        self.obs = {"near": np.zeros(2), "far": 0}
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.place = float(self.rng.uniform(-1, 1))
-        return self.see(), {}
+    space = Dict({"near": WalkEnv.space, "far": Discrete(3)})
+    obs = None
 
     def see(self):
+        self.obs = self.obs or {"near": np.zeros(2), "far": 0}
+        self.place += 1e-3 * RNG.uniform(-1, 1) * (self.t == 0)
         self.obs["near"][:] = self.place, self.goal
         return self.obs
 
 
-class BlindingStepEnv(ReusedBufferEnv):
-    """Starts where the seed says, moves by what no seed reaches, as #1681 says of a step."""
-
-    rng = np.random.default_rng(0)
-
-    def step(self, action):
-        self.place += float(self.rng.normal(scale=0.01))
-        return super().step(action)
-
-
-class ReusedInfoEnv(WalkEnv):
+def same_info(self, *returned):
     """Returns the same info dict every time: Gymnasium #1132, of infos."""
-
-    def __init__(self):
-        super().__init__()
-        self.info = {}
-
-    def reset(self, *, seed=None, options=None):
-        obs, _ = super().reset(seed=seed)
-        self.info["place"] = self.place
-        return obs, self.info
-
-    def step(self, action):
-        *returned, _ = super().step(action)
-        self.info["place"] = self.place
-        return *returned, self.info
+    self.info = getattr(self, "info", {})
+    self.info["place"] = self.place
+    return *returned[:-1], self.info
 
 
-class SelfResettingEnv(WalkEnv):
-    """Calls its ``reset`` where an episode ends."""
-
-    def step(self, action):
-        obs, reward, terminated, truncated, info = super().step(action)
-        if terminated:
-            obs, _ = self.reset()
-        return obs, reward, terminated, truncated, info
-
-
-class QuietlyResettingEnv(WalkEnv):
+def begin_anew(self, obs, reward, terminated, truncated, info):
     """Begins anew where an episode ends, without a call of its ``reset``."""
-
-    def step(self, action):
-        obs, reward, terminated, truncated, info = super().step(action)
-        if terminated:
-            self.goal, self.place = self.draw_goal(), float(self.np_random.uniform(-1, 1))
-            obs = self.see()
-        return obs, reward, terminated, truncated, info
-
-
-class ReservedKeyEnv(WalkEnv):
-    """Uses a key of infos that a batch uses itself."""
-
-    def step(self, action):
-        *returned, info = super().step(action)
-        return *returned, {**info, "final_obs": 1}
+    if terminated:
+        self.goal, self.place = self.draw_goal(), float(self.np_random.uniform(-1, 1))
+        obs = self.see()
+    return obs, reward, terminated, truncated, info
 
 
 class CountedEnv(WalkEnv):
-    """Begins elsewhere if there are more of it in the process."""
+    """Sees how many of it there are in the process, ``late`` steps into an episode."""
 
-    alive = 0
+    alive, late = 0, 0
 
     def __init__(self):
         super().__init__()
-        type(self).alive += 1
+        CountedEnv.alive += 1
 
     def close(self):
-        type(self).alive -= 1
+        CountedEnv.alive = max(CountedEnv.alive - 1, 0)
 
     def see(self):
-        return np.array([self.place, max(type(self).alive, 1.0)])
+        return np.array([self.place, float(CountedEnv.alive > 1 and self.t >= self.late)])
 
 
-class PickledElsewhereEnv(WalkEnv):
-    """Loses its goal's scale when it is pickled."""
+class SharedPlaceEnv(WalkEnv):
+    """All environments of the class are at one place."""
 
-    scale = 1.0
+    @property
+    def place(self):
+        return SharedPlaceEnv.kept
 
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        self.scale = 0.5
+    @place.setter
+    def place(self, value):
+        SharedPlaceEnv.kept = value
 
-    def draw_goal(self):
-        return self.scale * super().draw_goal()
+
+class LongEnv(WalkEnv):
+    """Has episodes of 60 steps; no fault."""
+
+    def step(self, action):
+        obs, reward, _, _, info = super().step(action)
+        return obs, reward, self.t == 60, False, info
+
+
+def late(change):
+    """One whose steps from the 15th of an episode on are changed."""
+    return steps(lambda s, *returned: change(s, *returned) if s.t >= 15 else returned, LongEnv)
+
+
+def one_array(self):
+    self.__dict__.setdefault("kept", np.zeros(2))[:] = self.place, self.goal
+    return self.kept
+
+
+def worker_only(self, obs, *rest):
+    return obs + (parent_process() is not None), *rest
 
 
 class HiddenStateEnv(WalkEnv):
@@ -267,62 +212,19 @@ class HiddenStateEnv(WalkEnv):
         return np.array([self.place, self.goal + self.episodes])
 
 
-class LeftAtTheEndEnv(WalkEnv):
-    """Begins a step to the right after an episode that was run to its end."""
-
-    ended = False
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.place += 0.01 * self.ended
-        self.ended = False
-        return self.see(), {}
-
-    def step(self, action):
-        *returned, terminated, truncated, info = super().step(action)
-        self.ended = terminated
-        return *returned, terminated, truncated, info
-
-
-class RepeatedSeedEnv(WalkEnv):
-    """Takes the last seed again where none is given."""
-
-    def reset(self, *, seed=None, options=None):
-        self.seeded = seed if seed is not None else getattr(self, "seeded", 0)
-        return super().reset(seed=self.seeded)
-
-
-class DefaultSeedEnv(WalkEnv):
-    """Takes seed 7 where none is given."""
-
-    def reset(self, *, seed=None, options=None):
-        return super().reset(seed=7 if seed is None else seed)
-
-
-class ConstantSeedEnv(WalkEnv):
-    """Takes seed 7 whatever is given."""
-
-    def reset(self, *, seed=None, options=None):
-        return super().reset(seed=7)
-
-
-class SeededByAConstantEnv(WalkEnv):
-    """Takes seed 7 where any is given, and goes on where none is."""
-
-    def reset(self, *, seed=None, options=None):
-        return super().reset(seed=None if seed is None else 7)
-
-
 class OwnConstantEnv(WalkEnv):
     """Draws from a generator of its own, a new one with the same seed for each episode."""
 
     def reset(self, *, seed=None, options=None):
-        self.rng = np.random.default_rng(7)
+        self.t, self.rng = 0, self.generator()
         self.goal = self.place = float(self.rng.uniform(-1, 1))
         return self.see(), {}
 
+    def generator(self):
+        return np.random.default_rng(7)
 
-class UnseenConstantEnv(WalkEnv):
+
+class UnseenConstantEnv(OwnConstantEnv):
     """Draws from a generator that it keeps in a list, with seed 7 where any is given."""
 
     rngs = ()
@@ -330,30 +232,32 @@ class UnseenConstantEnv(WalkEnv):
     def reset(self, *, seed=None, options=None):
         if seed is not None or not self.rngs:
             self.rngs = [np.random.default_rng(None if seed is None else 7)]
-        self.goal = self.place = float(self.rngs[0].uniform(-1, 1))
-        return self.see(), {}
+        return super().reset()
+
+    def generator(self):
+        return self.rngs[0]
 
 
-class OwnPythonConstantEnv(OwnConstantEnv):
-    """The same with a generator of Python's `random`."""
-
-    def reset(self, *, seed=None, options=None):
-        self.rng = random.Random(7)
-        self.goal = self.place = self.rng.uniform(-1, 1)
-        return self.see(), {}
-
-
-class ShortEnv(WalkEnv):
-    """Has episodes of five steps; no fault."""
+class RandomStateEnv(WalkEnv):
+    """Has a generator of NumPy's older kind."""
 
     def reset(self, *, seed=None, options=None):
-        self.left = 5
-        return super().reset(seed=seed)
+        if seed is not None or not isinstance(self._np_random, np.random.RandomState):
+            self.np_random = np.random.RandomState(seed)
+        return super().reset()
 
-    def step(self, action):
-        self.left -= 1
-        obs, reward, _, _, info = super().step(action)
-        return obs, reward, False, self.left == 0, info
+
+class PickledEnv(WalkEnv):
+    """Loses its goal's scale when it is pickled."""
+
+    scale = 1.0
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.scale = 0.5
+
+    def draw_goal(self):
+        return self.scale * super().draw_goal()
 
 
 class FixedEnv(WalkEnv):
@@ -361,7 +265,7 @@ class FixedEnv(WalkEnv):
 
     def reset(self, *, seed=None, options=None):
         gymnasium.Env.reset(self, seed=seed)
-        self.place, self.goal = 0.0, 1.0
+        self.t, self.place, self.goal = 0, 0.0, 1.0
         return self.see(), {}
 
 
@@ -380,14 +284,6 @@ class HomeEnv(FixedEnv):
         return obs, reward, self.place == 0, truncated, info
 
 
-class NoisyEnv(FixedEnv):
-    """Always begins at the same place, and is blown about; no fault."""
-
-    def step(self, action):
-        self.place += self.np_random.uniform(-0.1, 0.1)
-        return super().step(action)
-
-
 class SlipperyEnv(FixedEnv):
     """Always begins at the same place, and slips once in fifty steps; no fault."""
 
@@ -395,54 +291,27 @@ class SlipperyEnv(FixedEnv):
         return super().step(action if self.np_random.random() < 0.98 else 1 - action)
 
 
-class ConstantSlipEnv(SlipperyEnv):
-    """Takes seed 7 whatever is given, and draws in steps only."""
-
-    def reset(self, *, seed=None, options=None):
-        return super().reset(seed=7)
-
-
 class CoinEnv(WalkEnv):
     """Has two episodes, of which ``np_random`` seldom draws the second; no fault."""
 
     def reset(self, *, seed=None, options=None):
         gymnasium.Env.reset(self, seed=seed)
-        self.place, self.goal = float(self.np_random.random() < 0.2), 0.0
+        self.t, self.place, self.goal = 0, float(self.np_random.random() < 0.2), 0.0
         return self.see(), {}
-
-
-class RandomStateEnv(WalkEnv):
-    """Has a generator of NumPy's older kind."""
-
-    def reset(self, *, seed=None, options=None):
-        if seed is not None or not isinstance(self._np_random, np.random.RandomState):
-            self.np_random = np.random.RandomState(seed)
-        return super().reset()
 
 
 class PushEnv(WalkEnv):
     """Is pushed by an action of numbers; no fault."""
 
-    def __init__(self):
-        super().__init__()
-        self.action_space = Box(-1, 1, (1,), np.float64)
+    actions = Box(-1, 1, (1,), np.float64)
 
     def step(self, action):
         self.place += float(action[0]) / 2
         return super().step(self.place > 0)
 
 
-class ClippingEnv(PushEnv):
-    """Clips the caller's action in place."""
-
-    def step(self, action):
-        return super().step(np.clip(action, -0.1, 0.1, out=action))
-
-
 class LateEnv(PushEnv):
     """Takes each action a step late, from an array that it has copied; no fault."""
-
-    last = np.zeros(1)
 
     def reset(self, *, seed=None, options=None):
         self.last = np.zeros(1)
@@ -454,24 +323,6 @@ class LateEnv(PushEnv):
 
     def keep(self, action):
         return action.copy()
-
-
-class KeepingEnv(LateEnv):
-    """Takes each action a step late, from the caller's array."""
-
-    def keep(self, action):
-        return action
-
-
-class DictPushEnv(PushEnv):
-    """Is pushed by an action in a dict, out of which it takes it."""
-
-    def __init__(self):
-        super().__init__()
-        self.action_space = Dict({"push": self.action_space})
-
-    def step(self, action):
-        return super().step(action.pop("push"))
 
 
 class DrawnEnv(WalkEnv):
@@ -490,19 +341,8 @@ class DrawnEnv(WalkEnv):
         return np.full((2, 2, 3), round(abs(self.place)), np.uint8)
 
 
-class MovedByRenderEnv(DrawnEnv):
-    """Moves where it is drawn."""
-
-    def draw(self):
-        self.place += 0.01
-        return super().draw()
-
-
-class DrawingFromGeneratorEnv(DrawnEnv):
-    """Draws stars at places that its generator draws."""
-
-    def draw(self):
-        return self.np_random.integers(256, size=(2, 2, 3), dtype=np.uint8)
+def move(self):
+    self.place += 0.01
 
 
 class ClockInfoEnv(WalkEnv):
@@ -512,8 +352,39 @@ class ClockInfoEnv(WalkEnv):
 
     def step(self, action):
         *returned, info = super().step(action)
-        type(self).calls += 1
+        ClockInfoEnv.calls += 1
         return *returned, {**info, "action": {"clock": self.calls}}
+
+
+class TaskIdEnv(WalkEnv):
+    """Draws one of three tasks at each reset, and observes it as a one-hot; no fault."""
+
+    space = Box(np.array([-9.0, -9, 0, 0, 0]), np.array([9.0, 9, 1, 1, 1]), dtype=np.float64)
+    task, last = 0, 0
+
+    def reset(self, *, seed=None, options=None):
+        gymnasium.Env.reset(self, seed=seed)
+        self.last, self.task = self.task, int(self.np_random.integers(3))
+        return super().reset()[0], {"task_id": self.task}
+
+    def step(self, action):
+        *returned, _ = super().step(action)
+        return *returned, {"task_id": self.task}
+
+    def see(self):
+        return np.append(super().see(), np.eye(3)[self.observed()])
+
+    def observed(self):
+        return self.task
+
+
+class DiscreteTaskEnv(TaskIdEnv):
+    """Observes its task as a number; no fault."""
+
+    space = Dict({"env_obs": Box(-9, 9, (2,), np.float64), "task_obs": Discrete(3)})
+
+    def see(self):
+        return {"env_obs": WalkEnv.see(self), "task_obs": self.observed()}
 
 
 class WrongStatistics(gymnasium.Wrapper):
@@ -526,188 +397,420 @@ class WrongStatistics(gymnasium.Wrapper):
         return *returned, info
 
 
+def with_lock(lock):
+    return WalkEnv()
+
+
+def raise_(error):
+    raise error
+
+
+def start_thread(self):
+    threading.Thread(target=time.sleep, args=(30,), name="left", daemon=True).start()
+
+
+def leave_the_end(self, obs, reward, terminated, *rest):
+    self.ended = terminated
+    return obs, reward, terminated, *rest
+
+
+def begin_beside(self, obs, info):
+    """Begins a step to the right after an episode that was run to its end."""
+    self.place += 0.01 * self.__dict__.pop("ended", False)
+    return self.see(), info
+
+
+def minus_zero(self, obs, info):
+    """Observes -0.0 where a new environment observes 0.0."""
+    used, self.used = getattr(self, "used", 0.0), -0.0
+    return np.array([used, obs[1]]), info
+
+
+def take_away(self, obs, reward, terminated, truncated, info):
+    return obs, reward, terminated, truncated, {} if terminated else {"success": False}
+
+
+# Of each fault: how the environment is made, the checks that fail, and what the first says.
+ENVS = {
+    # Values.
+    "outside": (broken(space=Box(-2, 2, (2,), np.float64)), ["spaces"], "number in [-2.0, 2.0]"),
+    "tuple": (
+        broken(space=Tuple((Discrete(2), WalkEnv.space)), see=lambda s: (0, np.zeros(2, "f4"))),
+        ["spaces"],
+        "observation[1]: expected a member of float64[2], got float32[2]",
+    ),
+    "space replaced": (
+        before(lambda s, _: setattr(s, "observation_space", Box(-99, 99, (2,), np.float64))),
+        ["spaces"],
+        "a reset or step replaces a space",
+    ),
+    "actions replaced": (
+        before(lambda s, _: setattr(s, "action_space", Discrete(2, start=0 if s.t else 1))),
+        ["spaces"],
+        "action_space: expected Discrete(2), got Discrete(2, start=1)",
+    ),
+    "many rewards": (
+        steps(lambda s, o, r, *rest: (o, np.array([r, 1.0]), *rest)),
+        ["types"],
+        "reward: expected a number",
+    ),
+    "NaN reward": (
+        steps(lambda s, o, r, *rest: (o, float("nan"), *rest)),
+        ["types"],
+        "expected a finite number",
+    ),
+    "NumPy's flags": (NumpyFlagEnv, ["types"], "terminated: expected a bool of Python"),
+    "RandomState": (RandomStateEnv, ["types"], "Gymnasium promises a numpy.random.Generator"),
+    "final_obs": (
+        steps(lambda s, *r: (*r[:4], {"final_obs": 1})),
+        ["infos"],
+        "a batch of infos has keys of this name",
+    ),
+    "number as key": (steps(lambda s, *r: (*r[:4], {3: 1})), ["infos"], "must be strings"),
+    "no last success": (steps(take_away), ["infos"], "info['success']: expected a value, got no"),
+    "key in turn": (
+        steps(lambda s, *r: (*r[:4], {"odd": 1} if s.t % 2 else {})),
+        ["infos"],
+        "step 1, info['odd']: expected a value, got no such key",
+    ),
+    "one buffer": (ReusedBufferEnv, ["new arrays", "autoreset SameStep"], "is reused"),
+    "two buffers": (broken(ReusedBufferEnv, buffers=2), ["new arrays"], "is reused"),
+    "one info": (resets(same_info, steps(same_info)), ["new arrays"], "info['place']: expected"),
+    "wrong statistics": (
+        lambda: WrongStatistics(RecordEpisodeStatistics(WalkEnv())),
+        ["statistics"],
+        "are not the sums of its steps",
+    ),
+    # Seeds.
+    "unseeded": (
+        broken(draw_goal=lambda s: float(RNG.uniform(-1, 1))),
+        ["seed repeats"],
+        "two runs from reset(seed=0) with the same actions differ",
+    ),
+    "#1681": (BlindingEnv, ["seed repeats", "new arrays"], "two runs from reset(seed=0)"),
+    "left over": (
+        resets(
+            lambda s, o, i: (
+                o + 0.01 * s.__dict__.setdefault("n", 0),
+                s.__dict__.update(n=s.n + 1) or i,
+            )
+        ),
+        ["seed repeats"],
+        "some of their state is left",
+    ),
+    "left at the end": (
+        resets(begin_beside, steps(leave_the_end)),
+        ["seed repeats"],
+        "after an episode has ended, reset(seed=0) leads to other results",
+    ),
+    "minus zero": (resets(minus_zero), ["seed repeats"], "observation[0]: expected 0.0, got -0.0"),
+    "repeated seed": (
+        seeds(
+            lambda s, seed: (
+                s.__dict__.setdefault("n", 0) if seed is None else vars(s).update(n=seed) or seed
+            )
+        ),
+        ["other seeds"],
+        "19 resets without a seed lead to the same results",
+    ),
+    "default seed": (seeds(lambda s, seed: 7 if seed is None else seed), ["other seeds"], "19 re"),
+    "constant": (seeds(lambda s, seed: 7), ["other seeds"], "same 20 episodes, although"),
+    "constant if any": (
+        seeds(lambda s, seed: None if seed is None else 7),
+        ["other seeds"],
+        "reset(seed=0) and reset(seed=1) lead to the same 20 episodes",
+    ),
+    "constant in steps": (
+        seeds(lambda s, seed: 7, SlipperyEnv),
+        ["other seeds"],
+        "same 20 episodes, although the environment draws",
+    ),
+    "seed // 10": (
+        seeds(lambda s, seed: None if seed is None else seed // 10),
+        ["other seeds"],
+        "reset(seed=0) and reset(seed=1) lead to the same 20 episodes",
+    ),
+    "seed % 2": (
+        seeds(lambda s, seed: None if seed is None else seed % 2),
+        ["other seeds"],
+        "reset(seed=0) and reset(seed=2) lead to the same 20 episodes",
+    ),
+    "seed % 100": (
+        seeds(lambda s, seed: None if seed is None else seed % 100),
+        ["other seeds"],
+        "reset(seed=0) and reset(seed=100) lead to the same 20 episodes",
+    ),
+    "own constant": (OwnConstantEnv, ["other seeds"], "makes the same of both"),
+    "own constant, random": (
+        broken(OwnConstantEnv, generator=lambda s: random.Random(7)),
+        ["other seeds"],
+        "makes the same of both",
+    ),
+    "unseen constant": (UnseenConstantEnv, ["other seeds"], "makes the same of both"),
+    # The process and the caller.
+    "np.random": (
+        broken(draw_goal=lambda s: float(np.random.uniform(-1, 1))),
+        ["seed repeats", "global random"],
+        "two runs",
+    ),
+    "reads np.random": (
+        broken(draw_goal=lambda s: float(np.random.get_state()[1][0] % 7)),
+        ["global random"],
+        "depends on the global random state",
+    ),
+    "random": (
+        steps(lambda s, *r: (random.random(), r)[1]),
+        ["global random"],
+        "draws from the global random",
+    ),
+    "np.seterr": (
+        before(lambda s, _: np.seterr(divide="ignore")),
+        ["global settings"],
+        "np.seterr()['divide']: expected 'warn', got 'ignore'",
+    ),
+    "np.seterr at first": (made(lambda s: np.seterr(all="raise")), ["global settings"], "'raise'"),
+    "os.chdir": (made(lambda s: os.chdir("/")), ["global settings"], "os.chdir()"),
+    "clips actions": (
+        broken(PushEnv, step=lambda s, a: PushEnv.step(s, np.clip(a, -0.1, 0.1, out=a))),
+        ["actions"],
+        "changes the action that it is given in place: step 0, action[0]",
+    ),
+    "pops actions": (
+        broken(
+            PushEnv,
+            actions=Dict({"a": PushEnv.actions}),
+            step=lambda s, a: PushEnv.step(s, a.pop("a")),
+        ),
+        ["actions"],
+        "action['a']",
+    ),
+    "keeps actions": (broken(LateEnv, keep=lambda s, a: a), ["actions"], "keeps the array"),
+    "sets an option": (
+        before(lambda s, options: options is not None and options.setdefault("level", 1)),
+        ["options"],
+        "changes the caller's options by setdefault('level', 1)",
+    ),
+    "pops an option": (
+        before(lambda s, options: options and options.pop("level", None)),
+        ["options"],
+        "by pop('level', None)",
+    ),
+    # What a call must not do.
+    "render moves": (broken(DrawnEnv, draw=move), ["render"], "render() changes the state"),
+    "render draws": (
+        broken(DrawnEnv, draw=lambda s: s.np_random.integers(256, size=(2, 2, 3))),
+        ["render"],
+        "render() draws random numbers",
+    ),
+    "resets itself": (
+        steps(lambda s, o, r, t, *rest: (s.reset()[0] if t else o, r, t, *rest)),
+        ["resets itself"],
+        "calls reset() itself",
+    ),
+    "resets itself unseen": (steps(begin_anew), ["resets itself"], "first observation of the next"),
+    # Many, copies, workers, the end.
+    "counted": (CountedEnv, ["autoreset NextStep"], "in a vector environment it returns other"),
+    "counted, late": (
+        broken(CountedEnv, late=3),
+        ["autoreset NextStep"],
+        "environment 0, step 2, observation[1]: expected 0.0, got 1.0",
+    ),
+    "one place": (SharedPlaceEnv, ["pickling", "autoreset NextStep"], "pickle shares state"),
+    "late in workers": (
+        late(worker_only),
+        ["sync = async"],
+        "AsyncVectorEnv and SyncVectorEnv dif",
+    ),
+    "late NumPy's flags": (
+        late(lambda s, o, r, t, *rest: (o, r, np.bool_(t), *rest)),
+        ["types"],
+        "step 14, terminated: expected a bool of Python",
+    ),
+    "late one buffer": (
+        late(lambda s, o, *rest: (one_array(s), *rest)),
+        ["new arrays"],
+        "step 14, observation[0]",
+    ),
+    "dies late in workers": (
+        late(lambda s, *r: os._exit(3) if parent_process() else r),
+        ["sync = async"],
+        "AsyncVectorEnv fails in mode",
+    ),
+    "no pickle": (partial(with_lock, threading.Lock()), ["pickling"], "does not pickle"),
+    "pickled": (PickledEnv, ["pickling"], "a copy made by pickle runs differently"),
+    "deepcopy is itself": (
+        broken(__deepcopy__=lambda s, memo: s),
+        ["pickling"],
+        "a copy made by copy.deepcopy shares state",
+    ),
+    "hidden state": (HiddenStateEnv, ["killed worker"], "a lost worker cannot be replaced"),
+    "thread": (made(start_thread), ["close"], "1 threads are left after close(): left"),
+    "process": (
+        made(lambda s: setattr(s, "child", subprocess.Popen(["sleep", "30"]))),
+        ["close"],
+        "1 processes are left after close()",
+    ),
+    "closes once": (
+        broken(
+            close=lambda s: (
+                raise_(OSError("gone")) if vars(s).get("shut") else vars(s).update(shut=True)
+            )
+        ),
+        ["close"],
+        "a second close() raises OSError: gone",
+    ),
+    "__del__": (broken(__del__=lambda s: raise_(OSError("gone"))), ["close"], "is deleted raises"),
+    # Tasks.
+    "rolled one-hot": (
+        broken(TaskIdEnv, observed=lambda s: (s.task + 1) % 3),
+        ["task observation"],
+        "the observed task is not info['task_id']",
+    ),
+    "last one-hot": (
+        broken(TaskIdEnv, observed=lambda s: s.task if s.t else s.last),
+        ["seed repeats"],
+        "observation[2]",
+    ),
+    "late one-hot": (
+        broken(TaskIdEnv, observed=lambda s: 0 if s.t > 1 else s.task),
+        ["task observation"],
+        "step 1, observation: expected the one-hot of",
+    ),
+    "wrong task_obs": (
+        broken(DiscreteTaskEnv, observed=lambda s: 2 - s.task),
+        ["task observation"],
+        "observation['task_obs']: expected",
+    ),
+}
+
+
 # Vector environments.
 
 
-def make_sync(num_envs=3, autoreset_mode=AutoresetMode.SAME_STEP, env=WalkEnv):
+def make_sync(num_envs=3, autoreset_mode=SAME, env=WalkEnv):
     """No fault."""
     return SyncVectorEnv([env] * num_envs, autoreset_mode=autoreset_mode)
 
 
 def make_same(env=WalkEnv, wrapper=lambda envs: envs):
     """A vector environment whose constructor has no arguments to try; no fault."""
-    return wrapper(SyncVectorEnv([env] * 3, autoreset_mode=AutoresetMode.SAME_STEP))
+    return wrapper(SyncVectorEnv([env] * 3, autoreset_mode=SAME))
 
 
-class LastAgain(VectorWrapper):
-    """Returns the last observation of an episode where the first of the next should be."""
+class ElapsedEnv(WalkEnv):
+    """Has episodes of five steps, and says in its infos how many it has taken; no fault."""
 
-    def step(self, actions):
-        obs, rewards, terminated, truncated, infos = self.env.step(actions)
-        for i in np.flatnonzero(terminated | truncated):
-            obs[i] = infos["final_obs"][i]
-        return obs, rewards, terminated, truncated, infos
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], {"elapsed": 0}
 
-
-class LastAgainNextStep(VectorWrapper):
-    """Returns the last observation of an episode where its reset is a step."""
-
-    last, done = None, np.zeros(3, bool)
-
-    def reset(self, **kwargs):
-        self.done = np.zeros(self.num_envs, bool)
-        return self.env.reset(**kwargs)
-
-    def step(self, actions):
-        obs, rewards, terminated, truncated, infos = self.env.step(actions)
-        obs[self.done] = self.last[self.done] if self.done.any() else obs[self.done]
-        self.last, self.done = obs.copy(), terminated | truncated
-        return obs, rewards, terminated, truncated, infos
+    def step(self, action):
+        obs, reward, *_ = super().step(action)
+        return obs, reward, False, self.t == 5, {"elapsed": self.t}
 
 
-class FinalOfNeighbour(VectorWrapper):
-    """Has in ``final_obs`` what the next environment returns."""
-
-    def step(self, actions):
-        obs, rewards, terminated, truncated, infos = self.env.step(actions)
-        for i in np.flatnonzero(terminated | truncated):
-            infos["final_obs"][i] = obs[(i + 1) % self.num_envs].copy()
-        return obs, rewards, terminated, truncated, infos
-
-
-class SwappedFinals(VectorWrapper):
-    """Turns the order of last observations round where several episodes end in one step."""
-
-    def step(self, actions):
-        *returned, terminated, truncated, infos = self.env.step(actions)
-        done = np.flatnonzero(terminated | truncated)
-        if done.any():
-            infos["final_obs"][done] = infos["final_obs"][done[::-1]]
-        return *returned, terminated, truncated, infos
-
-
-class ChangedInfos(VectorWrapper):
-    """Calls ``change(infos, done)`` on the infos of each step."""
+class Changed(VectorWrapper):
+    """Calls ``change(envs, returned, done)`` on what each step returns."""
 
     def __init__(self, env, change):
         super().__init__(env)
         self.change = change
 
     def step(self, actions):
-        *returned, terminated, truncated, infos = self.env.step(actions)
-        self.change(infos, terminated | truncated)
-        return *returned, terminated, truncated, infos
+        returned = list(self.env.step(actions))
+        self.change(self, returned, returned[2] | returned[3])
+        return tuple(returned)
 
 
-def lose_final_info(infos, done):
-    """``final_info`` is missing."""
-    infos.pop("final_info", None)
-    infos.pop("_final_info", None)
-
-
-def next_final_info(infos, done):
-    """``final_info`` has the infos of the next episode."""
-    for key, value in infos.get("final_info", {}).items():
-        if not key.startswith("_") and key in infos:
-            value[done] = infos[key][done]
-
-
-class NextFinalInfo(ChangedInfos):
-    """``final_info`` has the infos of the next episode."""
+class LostFinalVectorEnv(Changed):
+    """Returns the next episode's first observation as the last one: Gymnasium #1132."""
 
     def __init__(self, env):
-        super().__init__(env, next_final_info)
+        super().__init__(env, first_as_last)
 
 
-class NoFinalFlag(VectorWrapper):
-    """Says in ``final_info`` the contrary of a flag."""
-
-    def step(self, actions):
-        *returned, infos = self.env.step(actions)
-        if "final_info" in infos:
-            infos["final_info"]["right"] = ~infos["final_info"]["right"]
-        return *returned, infos
+def first_as_last(envs, returned, done):
+    for i in np.flatnonzero(done):
+        returned[4]["final_obs"][i] = returned[0][i].copy()
 
 
-def empty_final_info(infos, done):
-    """``final_info`` has the infos of the next episode's reset, of which there are none."""
+def last_again(envs, returned, done):
+    """Returns the last observation of an episode where the first of the next should be."""
+    for i in np.flatnonzero(done):
+        returned[0][i] = returned[4]["final_obs"][i]
+
+
+def last_again_next_step(envs, returned, done):
+    """Returns the last observation of an episode where its reset is a step."""
+    last, ended = getattr(envs, "last", (returned[0], done & False))
+    returned[0][ended] = last[ended]
+    envs.last = returned[0].copy(), done
+
+
+def final_of_neighbour(envs, returned, done):
+    """Has in ``final_obs`` what the next environment returns."""
+    for i in np.flatnonzero(done):
+        returned[4]["final_obs"][i] = returned[0][(i + 1) % len(done)].copy()
+
+
+def swapped_finals(envs, returned, done):
+    """Turns the order of last observations round where several episodes end in one step."""
+    if (at := np.flatnonzero(done)).any():
+        returned[4]["final_obs"][at] = returned[4]["final_obs"][at[::-1]]
+
+
+def no_final_info(envs, returned, done):
+    returned[4].pop("final_info", None)
+    returned[4].pop("_final_info", None)
+
+
+def next_final_info(envs, returned, done):
+    """``final_info`` has the infos of the next episode."""
+    for key, value in returned[4].get("final_info", {}).items():
+        if not key.startswith("_") and key in returned[4]:
+            value[done] = returned[4][key][done]
+
+
+def empty_final_info(envs, returned, done):
+    returned[4].get("final_info", {}).clear()
+
+
+def final_everywhere(envs, returned, done):
+    """``final_obs`` has observations of environments whose episode goes on."""
     if done.any():
-        infos["final_info"].clear()
+        returned[4]["final_obs"][:] = [np.zeros(2)] * len(done)
 
 
-def final_everywhere(infos, done):
+def all_final(envs, returned, done):
     """The mask of ``final_obs`` has environments whose episode goes on."""
     if done.any():
-        infos["_final_obs"] = np.ones_like(done)
+        returned[4]["_final_obs"] = np.ones_like(done)
 
 
-def final_obs_everywhere(infos, done):
-    """``final_obs`` has observations of environments whose episode goes on, and no mask."""
-    if done.any():
-        infos["final_obs"][:] = [np.zeros(2)] * len(done)
+def no_mask(envs, returned, done):
+    returned[4].pop("_goal", None)
 
 
-def lose_final_mask(infos, done):
-    """An info in ``final_info`` has no mask."""
-    infos.get("final_info", {}).pop("_goal", None)
+def no_final_mask(envs, returned, done):
+    returned[4].get("final_info", {}).pop("_goal", None)
 
 
-def lose_mask(infos, done):
-    """An info has no mask."""
-    infos.pop("_goal", None)
+def swapped_flags(envs, returned, done):
+    returned[2], returned[3] = returned[3], returned[2]
 
 
-class ElapsedEnv(WalkEnv):
-    """Also says in its infos how many steps it has taken; no fault."""
-
-    def reset(self, *, seed=None, options=None):
-        self.elapsed = 0
-        return super().reset(seed=seed)[0], {"elapsed": 0}
-
-    def step(self, action):
-        self.elapsed += 1
-        *returned, _ = super().step(action)
-        return *returned, {"elapsed": self.elapsed}
+def whole_flags(envs, returned, done):
+    returned[3] = returned[3].astype(np.int8)
 
 
-class GoalInfoEnv(WalkEnv):
-    """Says in all infos where its goal is; no fault."""
+class Actions(VectorWrapper):
+    """Steps with ``change(actions)``."""
 
-    def reset(self, *, seed=None, options=None):
-        obs, _ = super().reset(seed=seed)
-        return obs, {"goal": self.goal}
-
-
-class HoldingEnv(WalkEnv):
-    """Says in its infos whether it goes right; an episode never ends with that. No fault."""
-
-    def reset(self, *, seed=None, options=None):
-        return super().reset(seed=seed)[0], {"right": False}
-
-    def step(self, action):
-        *returned, terminated, truncated, _ = super().step(action)
-        return *returned, terminated, truncated, {"right": bool(action) and not terminated}
-
-
-class SwappedActions(VectorWrapper):
-    """Gives the first two environments each other's actions."""
+    def __init__(self, env, change):
+        super().__init__(env)
+        self.change = change
 
     def step(self, actions):
-        return self.env.step(actions[[1, 0, *range(2, self.num_envs)]])
-
-
-class OneAction(VectorWrapper):
-    """Gives all environments the first one's action."""
-
-    def step(self, actions):
-        return self.env.step(np.repeat(actions[:1], self.num_envs, axis=0))
-
-
-class ClippingVectorEnv(VectorWrapper):
-    """Clips the caller's actions in place."""
-
-    def step(self, actions):
-        return self.env.step(np.clip(actions, -0.1, 0.1, out=actions))
+        return self.env.step(self.change(actions))
 
 
 class KeepingVectorEnv(VectorWrapper):
@@ -722,60 +825,55 @@ class KeepingVectorEnv(VectorWrapper):
         return self.env.step(actions if last is None else last)
 
 
-class MovingReset(VectorWrapper):
+class Resets(VectorWrapper):
+    """Does ``reset(envs, seed, options)`` instead of a reset."""
+
+    def __init__(self, env, change):
+        super().__init__(env)
+        self.change, self.last, self.ended = change, None, False
+
+    def reset(self, *, seed=None, options=None):
+        return self.change(self, seed, options)
+
+    def step(self, actions):
+        obs, *rest = self.env.step(actions)
+        self.last, self.ended = obs.copy(), bool(np.any(rest[1] | rest[2]))
+        return obs, *rest
+
+
+def moving_reset(envs, seed, options):
     """Draws from the generators of all environments where a reset has a mask."""
-
-    def reset(self, *, seed=None, options=None):
-        if options and "reset_mask" in options:
-            for rng in self.env.np_random:
-                rng.random()
-        return self.env.reset(seed=seed, options=dict(options or {}))
+    if options and "reset_mask" in options:
+        for rng in envs.env.np_random:
+            rng.random()
+    return envs.env.reset(seed=seed, options=dict(options or {}))
 
 
-class HiddenReset(VectorWrapper):
+def hidden_reset(envs, seed, options):
     """Resets all environments where a reset has a mask, and returns of the others what was."""
-
-    def step(self, actions):
-        returned = self.env.step(actions)
-        self.last = returned[0].copy()
-        return returned
-
-    def reset(self, *, seed=None, options=None):
-        obs, infos = self.env.reset(seed=seed)
-        if options and "reset_mask" in options:
-            obs[~options["reset_mask"]] = self.last[~options["reset_mask"]]
-        return obs, infos
+    obs, infos = envs.env.reset(seed=seed)
+    if options and "reset_mask" in options:
+        obs[~options["reset_mask"]] = envs.last[~options["reset_mask"]]
+    return obs, infos
 
 
-class NoSeed(VectorWrapper):
-    """Takes the same seed whatever is given."""
-
-    def reset(self, *, seed=None, options=None):
-        return self.env.reset(seed=7, options=options)
-
-
-class RepeatedSeed(VectorWrapper):
-    """Takes the last seed again where none is given."""
-
-    def reset(self, *, seed=None, options=None):
-        self.seeded = seed if seed is not None else getattr(self, "seeded", 0)
-        return self.env.reset(seed=self.seeded, options=options)
+def taken_mask(envs, seed, options):
+    """Takes the mask out of the caller's options, as in Gymnasium #1696."""
+    kept = dict(options or {})
+    if options and "reset_mask" in options:
+        options.pop("reset_mask")
+    return envs.env.reset(seed=seed, options=kept)
 
 
-class LeftAtTheEnd(VectorWrapper):
-    """Shifts all observations after a reset that follows an end."""
+def repeated_seed(envs, seed, options):
+    envs.seeded = seed if seed is not None else getattr(envs, "seeded", 0)
+    return envs.env.reset(seed=envs.seeded, options=options)
 
-    shift, ended = 0.0, False
 
-    def reset(self, **kwargs):
-        self.shift, self.ended = 0.01 * self.ended, False
-        obs, infos = self.env.reset(**kwargs)
-        return obs + self.shift, infos
-
-    def step(self, actions):
-        obs, rewards, terminated, truncated, infos = self.env.step(actions)
-        self.ended = bool(np.any(terminated | truncated))
-        return obs + self.shift, rewards, terminated, truncated, infos
+def reset_left(envs, seed, options):
+    """Shifts observations after a reset that follows an end."""
+    obs, infos = envs.env.reset(seed=seed, options=options)
+    return obs + 0.01 * envs.ended, infos
 
 
 class RenderedVectorEnv(VectorWrapper):
@@ -785,18 +883,13 @@ class RenderedVectorEnv(VectorWrapper):
         self.env.np_random[0].random()
 
 
-class LostFinalVectorEnv(VectorWrapper):
-    """Returns the next episode's first observation as the last one: Gymnasium #1132."""
-
-    def step(self, actions):
-        obs, rewards, terminated, truncated, infos = self.env.step(actions)
-        for i in np.flatnonzero(terminated | truncated):
-            infos["final_obs"][i] = obs[i].copy()
-        return obs, rewards, terminated, truncated, infos
-
-
 class SkippingStatistics(VectorWrapper):
-    """Takes the step after an end for a reset, in every mode: Gymnasium #1624."""
+    """Takes the step after an end for a reset, in every mode: Gymnasium #1624 and #1668."""
+
+    def __init__(self, env, running=False):
+        super().__init__(env)
+        if running:
+            self.return_rms = RunningMeanStd(shape=())
 
     def reset(self, **kwargs):
         self.sums, self.lengths = np.zeros(self.num_envs), np.zeros(self.num_envs, int)
@@ -808,66 +901,26 @@ class SkippingStatistics(VectorWrapper):
         self.sums[self.done], self.lengths[self.done] = 0, 0
         self.sums[~self.done] += rewards[~self.done]
         self.lengths[~self.done] += 1
+        if hasattr(self, "return_rms"):
+            self.return_rms.update(self.sums[~self.done])
         self.done = terminated | truncated
-        if self.done.any():
+        if self.done.any() and not hasattr(self, "return_rms"):
             infos["episode"] = {"r": self.sums.copy(), "l": self.lengths.copy()}
             infos["_episode"] = self.done.copy()
         return obs, rewards, terminated, truncated, infos
 
 
-class SkippingNormalizeReward(VectorWrapper):
-    """Leaves the step after an end out of its statistics, in every mode: Gymnasium #1668."""
-
-    def __init__(self, env):
-        super().__init__(env)
-        self.return_rms = RunningMeanStd(shape=())
-        self.sums, self.done = np.zeros(self.num_envs), np.zeros(self.num_envs, bool)
-
-    def step(self, actions):
-        obs, rewards, terminated, truncated, infos = self.env.step(actions)
-        self.sums = self.sums * 0.99 * ~self.done + rewards
-        self.return_rms.update(self.sums[~self.done])
-        self.done = terminated | truncated
-        scaled = rewards / np.sqrt(self.return_rms.var + 1e-8)
-        return obs, scaled, terminated, truncated, infos
-
-
-class TakenMask(VectorWrapper):
-    """Takes the mask out of the caller's options, as in Gymnasium #1696."""
-
-    def reset(self, *, seed=None, options=None):
-        kept = dict(options or {})
-        if options:
-            options.pop("reset_mask", None)
-        return self.env.reset(seed=seed, options=kept)
-
-
-class WholeRewards(VectorWrapper):
-    """Its rewards are integers, which is no fault."""
-
-    def step(self, actions):
-        obs, rewards, *rest = super().step(actions)
-        return obs, np.floor(rewards).astype(np.int32), *rest
-
-
-class WholeFlags(VectorWrapper):
-    """Its flags are integers."""
-
-    def step(self, actions):
-        obs, rewards, terminated, truncated, infos = super().step(actions)
-        return obs, rewards, terminated, truncated.astype(np.int8), infos
-
-
 class BatchVectorEnv(VectorEnv):
     """Draws all starts at once, so that they depend on how many there are.
 
-    ``shared`` gives all of them one start; ``buffer`` returns the same array every time.
+    ``shared`` gives all of them one start; ``buffer`` returns the same array every time; ``pays``
+    rewards the step that is a reset.
     """
 
-    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+    metadata = {"autoreset_mode": NEXT}  # noqa: RUF012
 
-    def __init__(self, num_envs=3, shared=False, buffer=False):
-        self.num_envs, self.shared, self.buffer = num_envs, shared, buffer
+    def __init__(self, num_envs=3, shared=False, buffer=False, pays=0.0):
+        self.num_envs, self.shared, self.buffer, self.pays = num_envs, shared, buffer, pays
         self.single_observation_space = Box(-100, 100, (2,), np.float64)
         self.single_action_space = Discrete(2)
         self.observation_space = Box(-100, 100, (num_envs, 2), np.float64)
@@ -886,9 +939,111 @@ class BatchVectorEnv(VectorEnv):
         self.place[:, 0] += np.where(self.done, 0.0, np.where(actions, 0.5, -0.5))
         if self.done.any():
             self.place[self.done] = self.np_random.uniform(-1, 1, (int(self.done.sum()), 2))
-        rewards = np.where(self.done, 0.0, -np.abs(self.place[:, 0]))
+        rewards = np.where(self.done, self.pays, -np.abs(self.place[:, 0]))
         self.done = ~self.done & (np.abs(self.place[:, 0]) > 2)
         return self.see(), rewards, self.done.copy(), np.zeros(n, bool), {}
 
     def see(self):
         return self.place if self.buffer else self.place.copy()
+
+
+def same(wrapper=None, *arguments, env=WalkEnv, mode=SAME):
+    """A vector environment in one mode with a fault, and no other mode to try."""
+
+    def make():
+        envs = SyncVectorEnv([env] * 3, autoreset_mode=mode)
+        return envs if wrapper is None else wrapper(envs, *arguments)
+
+    return make
+
+
+def changed(change, **kwargs):
+    return same(Changed, change, **kwargs)
+
+
+AS_SYNC, END = ["as SyncVectorEnv"], "differ in mode SameStep at an episode's end, in final_obs"
+VECTORS = {
+    "#1132": (same(LostFinalVectorEnv), AS_SYNC, END),
+    "last again": (changed(last_again), AS_SYNC, "differ in mode SameStep"),
+    "last again, NextStep": (
+        changed(last_again_next_step, mode=NEXT),
+        ["seed repeats", *AS_SYNC],
+        "an episode has",
+    ),
+    "final of neighbour": (changed(final_of_neighbour), AS_SYNC, END),
+    "finals at once": (changed(swapped_finals, env=ElapsedEnv), AS_SYNC, END),
+    "no final_info": (changed(no_final_info), AS_SYNC, END),
+    "next final_info": (changed(next_final_info, env=ElapsedEnv), AS_SYNC, "['elapsed']"),
+    "next final_info, goal": (
+        changed(next_final_info, env=resets(lambda s, o, i: (o, {"goal": s.goal}))),
+        AS_SYNC,
+        END,
+    ),
+    "empty final_info": (changed(empty_final_info), AS_SYNC, "no such key"),
+    "flags": (changed(swapped_flags), AS_SYNC, "terminated"),
+    "final everywhere": (
+        changed(final_everywhere),
+        ["autoreset", *AS_SYNC],
+        "where no episode ended",
+    ),
+    "all final": (changed(all_final), ["autoreset"], "where no episode ended"),
+    "no mask": (changed(no_mask), ["infos"], "infos have values of 'goal', but no mask"),
+    "no final mask": (changed(no_final_mask), ["infos"], "infos have values of 'goal', but no"),
+    "whole flags": (changed(whole_flags), ["types"], "has the wrong type"),
+    "list of infos": (same(DictInfoToList), ["types"], "info: expected a dict"),
+    "RandomState": (same(env=RandomStateEnv), ["types"], "Gymnasium promises"),
+    "swapped actions": (same(Actions, lambda a: a[[1, 0, 2]]), ["independence"], "wrong env"),
+    "one action": (same(Actions, lambda a: np.repeat(a[:1], 3)), ["independence"], "wrong env"),
+    "clipped actions": (
+        same(Actions, lambda a: np.clip(a, -0.1, 0.1, out=a), env=PushEnv),
+        ["actions"],
+        "changes the action that it is given in place",
+    ),
+    "kept actions": (same(KeepingVectorEnv, env=PushEnv), ["actions"], "keeps the array"),
+    "masked reset": (same(Resets, moving_reset, mode=DISABLED), AS_SYNC, "mode Disabled"),
+    "masked reset, hidden": (same(Resets, hidden_reset, mode=DISABLED), AS_SYNC, "mode Disabled"),
+    "#1696": (same(Resets, taken_mask, mode=DISABLED), ["partial reset"], "out of the caller's"),
+    "constant seed": (
+        same(Resets, lambda s, seed, options: s.env.reset(seed=7, options=options)),
+        ["other seeds"],
+        "lead to the same 20 episodes",
+    ),
+    "repeated seed": (same(Resets, repeated_seed), ["other seeds"], "19 resets without a seed"),
+    "seed // 10": (
+        same(env=ENVS["seed // 10"][0]),
+        ["other seeds", "seeds of each"],
+        "same 20 episodes",
+    ),
+    "equal seeds": (
+        same(Resets, lambda s, seed, o: s.env.reset(seed=None if seed is None else [seed] * 3)),
+        ["seeds of each"],
+        "all have the same seed",
+    ),
+    "left at the end": (same(Resets, reset_left), ["seed repeats"], "an episode has ended"),
+    "render": (same(RenderedVectorEnv), ["render"], "render() draws random numbers"),
+    "#1624": (same(SkippingStatistics), ["statistics"], "not the sums of its steps"),
+    "#1668": (same(SkippingStatistics, True), ["statistics"], "do not count every step once"),
+    "batch size": (BatchVectorEnv, ["batch size"], "something else if there are 6 and not 3"),
+    "one start": (
+        partial(BatchVectorEnv, shared=True),
+        ["seeds of each", "batch size"],
+        "the same seed",
+    ),
+    "buffer": (partial(BatchVectorEnv, buffer=True), ["new arrays", "batch size"], "is reused"),
+    "pays resets": (
+        partial(BatchVectorEnv, pays=1.0),
+        ["batch size", "autoreset"],
+        "there are 6 and not 3",
+    ),
+    "rolled one-hot": (
+        same(env=ENVS["rolled one-hot"][0]),
+        ["task observation"],
+        "the observed task is not info['task_id']",
+    ),
+}
+
+# What looks like a fault and is none.
+RIGHT = [
+    *(WalkEnv, LongEnv, FixedEnv, UnseededFixedEnv, HomeEnv, SlipperyEnv, CoinEnv, PushEnv),
+    *(LateEnv, DrawnEnv, ElapsedEnv, TaskIdEnv, DiscreteTaskEnv),
+]

@@ -1,0 +1,340 @@
+"""Checks of environments with tasks: of the contracts, and between instances given tasks in turn.
+
+An environment has tasks if it has the methods of `mtwrappers.MTEnv` or of the set-task contract.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Dict, Discrete
+
+from mtwrappers.common.errors import SeedNotSetError
+from mtwrappers.core.mtenv import MTEnv
+from mtwrappers.state.plain_data import copied, copied_if_possible
+from mtwrappers.testing.effects import (
+    copies_of,
+    require_same_copy,
+    untouched_random,
+)
+from mtwrappers.testing.recording import Recording, record, same, text_of
+from mtwrappers.testing.report import Failed, Skipped, must_raise, require
+from mtwrappers.testing.subject import Subject
+from mtwrappers.testing.values import compare_task_ids
+
+_MT_METHODS = ("sample_task_state", "set_task_state", "get_task_state")
+_SET_TASK_METHODS = ("sample_tasks", "set_task", "get_task")
+MAX_TASK_BYTES = 4096
+# How many tasks are checked one by one, and how many are drawn to find different ones.
+_TASKS, _DRAWS = 3, 20
+# How many steps are compared on each task.
+_STEPS = 100
+# The calls that are not to draw from global generators, besides those of an episode.
+_METHODS = "a method of seeds or tasks, or reset with options,"
+
+
+# Any environment with tasks: the same task, given to another instance in another way.
+
+
+# How a task is given and an episode on it begun, with an environment, a task and a seed.
+Way: TypeAlias = Callable[[Any, Any, int], Any]
+
+
+def _by_set_task(env: Any, task: Any, seed: int) -> Any:
+    env.get_wrapper_attr("set_task")(task)
+    return env.reset(seed=seed)
+
+
+def _by_set_task_state(env: Any, task: Any, seed: int) -> Any:
+    env.get_wrapper_attr("set_task_state")(task)
+    return env.reset()
+
+
+def _by_options(env: Any, task: Any, seed: int) -> Any:
+    return env.reset(options={"task_state": task})
+
+
+_SET_TASK_WAYS: dict[str, Way] = {"set_task()": _by_set_task}
+_MT_WAYS: dict[str, Way] = {
+    "set_task_state()": _by_set_task_state,
+    "reset(options={'task_state': ...})": _by_options,
+}
+
+
+def tasks(subject: Subject) -> str:
+    """Each task determines what is returned, whatever instance is given it, and in what way."""
+    subject.require_repeatable()
+    with ExitStack() as stack, untouched_random(_METHODS):
+        env = stack.enter_context(subject.open())
+        if all(env.has_wrapper_attr(name) for name in _MT_METHODS):
+            ways, name = _MT_WAYS, "get_task_state"
+        elif all(env.has_wrapper_attr(name) for name in _SET_TASK_METHODS):
+            ways, name = _SET_TASK_WAYS, "get_task"
+        else:
+            raise Skipped("it has no tasks")
+        env.reset(seed=subject.seed)
+        present = copied(env.get_wrapper_attr(name)())
+        if ways is _MT_WAYS:
+            draw = env.get_wrapper_attr("sample_task_state")
+            drawn = [copied(draw()) for _ in range(_DRAWS)]
+        else:
+            drawn = copied(env.get_wrapper_attr("sample_tasks")(_DRAWS))
+        drawn, actual = _different(drawn), env.get_wrapper_attr(name)()
+        says = f"a task that is drawn is not set: {name}() must be {present!r}, got {actual!r}"
+        require(same(present, actual), says)
+        on = _OnTask(subject, ways, name, drawn[-1])
+        expected = [on.record(env, next(iter(ways)), task) for task in drawn]
+        for what, other in _instances(subject, env, stack):
+            for way in ways:
+                for task, before in list(zip(drawn, expected, strict=True))[_TASKS - 1 :: -1]:
+                    found = subject.differ(before, on.record(other, way, task))
+                    if found:
+                        says = f"on the same task, {what} returns something else after {way}"
+                        raise Failed(says, found)
+        _has_effect(subject, env.observation_space, expected, next(iter(ways)))
+        with suppress(Skipped):
+            space = env.observation_space
+            compare_task_ids(space, [(None, each.calls) for each in expected])
+    return f"{len(drawn)} tasks, given in {len(ways)} ways to several instances"
+
+
+@dataclass(frozen=True)
+class _OnTask:
+    """Records environments on tasks.
+
+    Attributes:
+        subject: What is checked.
+        ways: The ways to give a task.
+        get: The name of the method that returns the task.
+        base: The task on which an `MTEnv` is seeded, before it is given another.
+    """
+
+    subject: Subject
+    ways: dict[str, Way]
+    get: str
+    base: Any
+
+    def record(self, env: Any, way: str, task: Any) -> Recording:
+        """Records an environment that is given a task, which the caller then changes."""
+        seed, given, get = self.subject.seed, copied(task), env.get_wrapper_attr(self.get)
+        if self.ways is _MT_WAYS:
+            _by_set_task_state(env, copied(self.base), seed)
+            env.reset(seed=seed)
+
+        def begin() -> Any:
+            returned = self.ways[way](env, given, seed)
+            says = f"{way} must not change the task that it is given, {task!r}, to {given!r}"
+            require(same(task, given), says)
+            for theirs in (given, get()):  # the caller's, and what it was returned
+                _scramble(theirs)
+                says = f"after {way}, {self.get}() must be {task!r}, got {get()!r}"
+                require(same(task, get()), f"{says}; tasks are kept and returned as copies")
+            return returned
+
+        return record(env, self.subject.actions(env, _STEPS), seed, reset=begin)
+
+
+def _different(tasks: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for task in tasks:
+        if not any(same(task, other) for other in found):
+            found.append(task)
+    return found
+
+
+def _instances(subject: Subject, env: Any, stack: ExitStack) -> Iterator[tuple[str, Any]]:
+    """The environment itself, and others: new ones, or copies of a given one."""
+    yield "it", env
+    if subject.given is None:
+        yield "a new environment", stack.enter_context(subject.open())
+        return
+    for how, made in copies_of(env).items():
+        if not isinstance(made, Exception):
+            yield f"a copy made by {how}", stack.enter_context(closing(made))
+
+
+def _scramble(value: Any) -> None:
+    """Changes a task in place."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.flags.writeable:
+        value[...] = value == 0
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _scramble(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _scramble(item)
+    if isinstance(value, (dict, list)):
+        value.clear()
+
+
+def _has_effect(subject: Subject, space: Any, found: list[Recording], way: str) -> None:
+    """Raises `Failed` if all tasks lead to the same observations and rewards."""
+    if len(found) == 1:
+        return
+    inner = [_unnamed(each) for each in found]
+    varies = len({str(call.values["reward"]) for call in found[0].steps}) > 1
+    # Rewards that are all the same may still come later.
+    if varies and not any(subject.differ(inner[0], each) for each in inner[1:]):
+        raise Failed(
+            f"{len(found)} different tasks lead to the same observations and rewards: {way} has "
+            "no effect"
+        )
+    task_obs = space.spaces.get("task_obs") if isinstance(space, Dict) else None
+    if task_obs is None or (isinstance(task_obs, Discrete) and task_obs.n == 1):
+        return
+    seen = [each.calls[0].values["observation"]["task_obs"] for each in found]
+    if all(same(seen[0], other) for other in seen):
+        says = f"{len(found)} different tasks are observed as the same task_obs"
+        raise Failed(f"{says}, {text_of(seen[0])}, although its space has several values")
+
+
+def _unnamed(recording: Recording) -> Recording:
+    """The recording without what names a task: infos and ``task_obs``."""
+    calls = []
+    for call in recording.calls:
+        obs = call.values["observation"]
+        obs = obs["env_obs"] if isinstance(obs, dict) and "env_obs" in obs else obs
+        calls.append(call._replace(values={**call.values, "observation": obs, "info": {}}))
+    return Recording(calls)
+
+
+# The contract of `mtwrappers.MTEnv`.
+
+
+def protocol(subject: Subject) -> str:
+    """It is an `MTEnv`, and its observations are dicts of two."""
+    env = subject.given
+    require(isinstance(env, MTEnv), f"expected an MTEnv, got {type(env).__name__}")
+    space = env.observation_space
+    require(
+        isinstance(space, Dict)
+        and set(space.keys()) - {"task_embedding"} == {"env_obs", "task_obs"},
+        f"observation_space must be a Dict of env_obs and task_obs, got {space}",
+    )
+    return "an MTEnv, of env_obs and task_obs"
+
+
+def unseeded(subject: Subject) -> str:
+    """Without a task seed no task state is sampled."""
+    if subject.given._task_seed is not None:
+        return "it has a task seed"
+    with must_raise(SeedNotSetError, "sample_task_state() before a task seed was set"):
+        subject.given.sample_task_state()
+    return "without a task seed no task state is sampled"
+
+
+def seed_methods(subject: Subject) -> str:
+    """``seed`` and ``seed_task`` return and keep their seed, and it determines the tasks."""
+    env, seed = subject.given, subject.seed
+    for name in ("seed", "seed_task"):
+        returned = getattr(env, name)(seed)
+        require(returned == [seed], f"{name}({seed}) must return [{seed}], got {returned!r}")
+    env.assert_env_seed_is_set()
+    env.assert_task_seed_is_set()
+    draws, streams = [], []
+    for given in (seed, seed, seed + 1):
+        env.seed_task(given)
+        streams.append(copied_if_possible(env.np_random_task.bit_generator.state))
+        draws.append([copied(env.sample_task_state()) for _ in range(_DRAWS)])
+    require(same(*draws[:2]), f"seed_task({seed}) must determine the tasks, got {draws[:2]}")
+    require(
+        not same(streams[0], streams[2]) or len(_different(draws[0])) == 1,
+        f"seed_task({seed}) and seed_task({seed + 1}) lead to the same task stream: the seed is "
+        "ignored",
+    )
+    return f"seed({seed}) and seed_task({seed}) are kept and determine the tasks"
+
+
+def task_options(subject: Subject) -> str:
+    """``reset`` reads ``task_state`` or ``resample_task`` from unchanged options."""
+    env, seed = subject.given, subject.seed
+    env.reset(seed=seed)
+    state = copied(env.sample_task_state())
+    given: dict[str, Any] = {"task_state": copied(state)}
+    obs, _ = env.reset(options=given)
+    require(
+        set(given) == {"task_state"},
+        f"reset changed the caller's options from ['task_state'] to {sorted(given)}",
+    )
+    expected, actual = env.get_task_obs(), obs["task_obs"]
+    says = f"task_obs must be get_task_obs() = {expected!r}, got {actual!r}"
+    require(same(expected, actual), says)
+    resampled = []
+    for _ in range(2):
+        env.reset(seed=seed, options={"resample_task": True})
+        resampled.append(copied(env.get_task_state()))
+    says = f"reset(seed={seed}, options={{'resample_task': True}}) must determine the task, got"
+    require(same(*resampled), f"{says} {resampled}")
+    with must_raise(ValueError, "reset with both task_state and resample_task"):
+        env.reset(options={"task_state": state, "resample_task": True})
+    return "task_state and resample_task choose the task of a reset"
+
+
+# The set-task contract.
+
+
+def methods(subject: Subject) -> str:
+    """It has the methods of the contract."""
+    for name in _SET_TASK_METHODS:
+        require(callable(getattr(subject.given, name, None)), f"{subject.name} must have {name}()")
+    return ", ".join(_SET_TASK_METHODS)
+
+
+def sampling(subject: Subject) -> str:
+    """``sample_tasks(n)`` draws ``n`` small tasks, which the seed determines."""
+    env, seed = subject.given, subject.seed
+
+    def draw(n: int) -> Any:
+        env.reset(seed=seed)
+        return env.sample_tasks(n)
+
+    tasks: list[Any] = copied(draw(_TASKS))
+    says = f"sample_tasks({_TASKS}) must return a list of {_TASKS} tasks, got {tasks!r}"
+    require(isinstance(tasks, list) and len(tasks) == _TASKS, says)
+    says = f"reset(seed={seed}) must determine the tasks drawn next"
+    require(same(tasks, draw(_TASKS)), says)
+    if num_tasks := getattr(env, "num_tasks", None):
+        different = len({pickle.dumps(task) for task in draw(num_tasks)})
+        says = f"a sweep of {num_tasks} tasks must not repeat any, got {different} different"
+        require(different == num_tasks, says)
+    size = max(len(pickle.dumps(task)) for task in tasks)
+    says = f"a task must pickle to under {MAX_TASK_BYTES} bytes, got {size}"
+    require(size < MAX_TASK_BYTES, says)
+    env.set_task(copied(tasks[0]))
+    with must_raise(ResetNeeded, "step() after set_task() without reset()"):
+        env.step(subject.actions(env, 1)[0])
+    return f"{len(tasks)} tasks, of at most {size} bytes"
+
+
+def copies(subject: Subject) -> str:
+    """Copies and pickles are on the same task and run the same, and share no state."""
+    env = subject.given
+    task, made = copied(env.get_task()), copies_of(env)
+    for how, other in made.items():
+        if isinstance(other, Exception):
+            raise other
+        with closing(other):
+            actual = other.get_task()
+            require(same(task, actual), f"{how} must keep the task, {task}, got {actual}")
+            require_same_copy(subject, env, other, f"a copy made by {how}")
+    return f"{' and '.join(made)} keep the task and run the same"
+
+
+def refusal(subject: Subject) -> str:
+    """An object that is not a task is refused, and the current task stays."""
+    env = subject.given
+    present = copied(env.get_task())
+    with must_raise(ValueError, "set_task of something that is not a task"):
+        env.set_task(object())
+    actual = env.get_task()
+    require(
+        same(present, actual),
+        f"a task that is refused must leave the current one, {present}, got {actual}",
+    )
+    return "an object that is not a task is refused"

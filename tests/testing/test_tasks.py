@@ -1,0 +1,574 @@
+"""`check_mtenv`, `check_set_task_env` and `check_meta_vector_env` name the rule that is broken."""
+
+import random
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box
+from gymnasium.vector import SyncVectorEnv
+from gymnasium.wrappers import RecordEpisodeStatistics
+
+from mtwrappers import EnvToMTEnv, MetaIterativeEnvExecutor, MultiEnvWrapper
+from mtwrappers.testing import (
+    check_meta_vector_env,
+    check_mtenv,
+    check_set_task_env,
+    check_vector_env,
+)
+from tests.fakes import CountingEnv, CountingMTEnv, CountingSetTaskEnv, counting_makers, equal
+from tests.testing.faults import DISABLED, broken, raise_
+from tests.vector.fakes import BoxCountingEnv
+
+
+def pattern(message):
+    """A pattern of a message in which ``...`` stands for any text."""
+    return re.escape(message).replace(re.escape("..."), "(.|\n)*")
+
+
+def returns(base, **changes):
+    """A ``base`` whose methods return ``change(env, *returned)``."""
+
+    def changed(name, change):
+        def method(self, *args, **kwargs):
+            returned = getattr(base, name)(self, *args, **kwargs)
+            return change(self, *(returned if isinstance(returned, tuple) else (returned,)))
+
+        return method
+
+    return broken(base, **{name: changed(name, change) for name, change in changes.items()})
+
+
+def count(env):
+    """How often it was called for this environment."""
+    env.counted = getattr(env, "counted", 0) + 1
+    return env.counted
+
+
+def put(obs, entry, value):
+    obs["env_obs"][entry] = value
+    return obs
+
+
+def draw_np(*returned):
+    np.random.uniform()
+    return returned[1:]
+
+
+# `MTEnv`.
+
+MT = CountingMTEnv
+mt, mt_returns = partial(broken, MT), partial(returns, MT)
+
+
+class GoalEnv(MT):
+    """A `CountingMTEnv` whose task state is a dict of an array; it also says its task id."""
+
+    def get_task_state(self):
+        return {"goal": np.array([float(self.goal)])}
+
+    def set_task_state(self, task_state):
+        self.goal = int(task_state["goal"][0])
+
+    def sample_task_state(self):
+        return {"goal": np.array([float(super().sample_task_state())])}
+
+    def observe(self, env_obs):
+        return {**super().observe(env_obs), "task_obs": self.goal}
+
+    def _infos(self, *returned):
+        return *returned[:-1], {"task_id": self.goal}
+
+    def reset(self, **kwargs):
+        return self._infos(*super().reset(**kwargs))
+
+    def step(self, action):
+        return self._infos(*super().step(action))
+
+
+class KeptEnv(GoalEnv):
+    """Keeps its task by reference."""
+
+    kept = None
+
+    def get_task_state(self):
+        return super().get_task_state() if self.kept is None else self.kept
+
+    def set_task_state(self, task_state):
+        self.kept = task_state
+        super().set_task_state(task_state)
+
+
+def optioned(change):
+    """One that resets with ``change(options)``."""
+    return mt(
+        reset=lambda s, *, seed=None, options=None: MT.reset(s, seed=seed, options=change(options))
+    )
+
+
+def after_reset(change):
+    """One that does ``change(env, options)`` after a reset."""
+
+    def reset(self, *, seed=None, options=None):
+        returned = MT.reset(self, seed=seed, options=options)
+        change(self, options)
+        return returned
+
+    return mt(reset=reset)
+
+
+def wrong_id(self, *returned):
+    """Says the task id of the episode before."""
+    last, self.last = getattr(self, "last", 0), self.goal
+    return *returned[:-1], {"task_id": last}
+
+
+GOOD_MT = {
+    "a subclass": MT,
+    "tasks of arrays": GoalEnv,
+    "many": lambda: MultiEnvWrapper(counting_makers(3)),
+    "one task": lambda: MultiEnvWrapper(counting_makers(1)),
+    "a parameter": lambda: EnvToMTEnv(
+        CountingEnv(), [1, 2], lambda env, task: setattr(env, "first", task)
+    ),
+}
+BROKEN_MT = {
+    "no MTEnv": (CountingEnv, "expected an MTEnv, got CountingEnv"),
+    "flat space": (
+        mt(__init__=lambda s: (MT.__init__(s), setattr(s, "observation_space", Box(0, 1)))[0]),
+        "must be a Dict of env_obs and task_obs, got Box(",
+    ),
+    "samples unseeded": (
+        mt(sample_task_state=lambda s: MT.sample_task_state(s) if s._task_seed else 1),
+        "must raise SeedNotSetError, raised nothing",
+    ),
+    "seed returns nothing": (mt_returns(seed=lambda s, _: None), "seed(3) must return [3], got No"),
+    "seed forgets": (mt(seed=lambda s, seed=None: [seed]), "the environment seed is not set"),
+    "seed_task ignores": (
+        mt(seed_task=lambda s, seed=None: MT.seed_task(s, 7) and [seed]),
+        "seed_task(3) and seed_task(4) lead to the same task stream: the seed is ignored",
+    ),
+    "tasks differ": (
+        mt_returns(sample_task_state=lambda s, _: count(s) // 5 % 3),
+        "seed_task(3) must determine the tasks, got [[0, 0, 0, 0, 1, 1, ",
+    ),
+    "steps differ by a bit": (
+        mt_returns(step=lambda s, o, r, *rest: (o, r + 1e-9 * count(s), *rest)),
+        "'seed repeats': two runs from reset(seed=3) with the same actions differ",
+    ),
+    "global np.random": (mt_returns(step=draw_np), "reset or step draws from the global np.random"),
+    "global, of tasks": (
+        mt_returns(sample_task_state=lambda s, task: (random.random(), task)[1]),
+        "a method of seeds or tasks, or reset with options, draws from the global random",
+    ),
+    "np.seterr": (
+        mt_returns(step=lambda s, *r: (np.seterr(divide="ignore"), r)[1]),
+        "changes a setting of the whole process: all calls so far, np.seterr()['divide']",
+    ),
+    "fills options": (
+        after_reset(lambda s, options: options is not None and options.update(seen=True)),
+        "reset changed the caller's options from ['task_state'] to ['seen', 'task_state']",
+    ),
+    "takes the task option": (
+        after_reset(lambda s, options: options and options.pop("task_state", None)),
+        "reset changed the caller's options from ['task_state'] to []",
+    ),
+    "reset outside": (
+        mt_returns(reset=lambda s, o, i: (put(o, 0, -1), i)),
+        "reset(seed=3), observation['env_obs'][0]: expected a number in [0.0, 1000.0], got -1.0",
+    ),
+    "info is None": (
+        mt_returns(reset=lambda s, o, i: (o, None)),
+        "'types': ...reset(seed=3), info: expected a dict, got builtins.NoneType None",
+    ),
+    "numpy reward": (
+        mt_returns(step=lambda s, o, r, *rest: (o, np.float64(r), *rest)),
+        "step 0, reward: expected a float of Python, got numpy.float64 1.0",
+    ),
+    "more info": (
+        mt_returns(step=lambda s, *returned: (*returned[:4], {"goal": 0, "success": 0})),
+        "'info keys': ...step 0, info: expected ['goal'], got ['goal', 'success']",
+    ),
+    "one info dict": (
+        mt_returns(step=lambda s, *r: (*r[:4], vars(s).setdefault("kept", r[4]))),
+        "'new arrays': ...step 1, info: expected a new array or dict, got the one of step 0",
+    ),
+    "sampling sets": (
+        mt_returns(sample_task_state=lambda s, task: MT.set_task_state(s, task) or task),
+        "a task that is drawn is not set: get_task_state() must be ",
+    ),
+    "setting does nothing": (
+        mt(set_task_state=lambda s, task_state: None),
+        "after set_task_state(), get_task_state() must be ..., got 2",
+    ),
+    "setting has no effect": (
+        mt(
+            set_task_state=lambda s, state: setattr(s, "said", state),
+            get_task_state=lambda s: vars(s).get("said", 2),
+            get_task_obs=lambda s: vars(s).get("said", 2),
+        ),
+        "3 different tasks lead to the same observations and rewards: set_task_state() has no",
+    ),
+    "kept by reference": (KeptEnv, "tasks are kept and returned as copies"),
+    "all tasks look alike": (mt(get_task_obs=lambda s: 1), "observed as the same task_obs, 1,"),
+    "wrong task_id": (
+        returns(MT, reset=wrong_id, step=lambda s, *r: (*r[:4], {"task_id": s.goal})),
+        "the observed task is not info['task_id']",
+    ),
+    "shifted task_id": (
+        broken(GoalEnv, _infos=lambda s, *r: (*r[:-1], {"task_id": (s.goal + 1) % 3})),
+        "the observed task is not info['task_id']: reset(seed=3), observation['task_obs']",
+    ),
+    "reset forgets the task": (
+        after_reset(lambda s, options: options or setattr(s, "goal", 2)),
+        "after set_task_state(), get_task_state() must be ",
+    ),
+    "observes another task": (
+        mt_returns(observe=lambda s, obs: {**obs, "task_obs": (s.goal + 1) % 3}),
+        "task_obs must be get_task_obs() = ..., got ",
+    ),
+    "the option is another": (
+        optioned(
+            lambda o: (
+                {"task_state": (o["task_state"] + 1) % 3}
+                if o and len(o) == 1 and "task_state" in o
+                else o
+            )
+        ),
+        "after reset(options={'task_state': ...}), get_task_state() must be ",
+    ),
+    "takes both options": (
+        optioned(lambda options: None if options and len(options) == 2 else options),
+        "task_state and resample_task must raise ValueError, raised nothing",
+    ),
+}
+
+
+@pytest.mark.parametrize("make", GOOD_MT.values(), ids=GOOD_MT)
+def test_an_mtenv_that_keeps_the_contract_passes_for_any_seed(make):
+    before = random.getstate(), np.random.get_state(legacy=False)
+    for seed in range(5):
+        check_mtenv(make(), seed=seed)
+    env = make()
+    check_mtenv(env, steps=1)
+    env.step(env.action_space.sample())  # it is left ready
+    check_mtenv(env)
+    assert equal((random.getstate(), np.random.get_state(legacy=False)), before)
+
+
+@pytest.mark.usefixtures("same_random_state")
+@pytest.mark.parametrize(("env", "message"), BROKEN_MT.values(), ids=BROKEN_MT)
+def test_the_rule_that_an_mtenv_breaks_is_named(env, message):
+    with pytest.raises(AssertionError, match=pattern(message)):
+        check_mtenv(env())
+
+
+def test_the_check_of_an_unseeded_environment_is_left_out_on_a_seeded_one():
+    env = BROKEN_MT["samples unseeded"][0]()
+    env.reset(seed=1)
+    check_mtenv(env)
+
+
+def test_what_an_environment_raises_is_named_and_the_cause():
+    env = mt(step=lambda s, action: raise_(RuntimeError("no physics")))()
+    with pytest.raises(AssertionError, match="Broken fails 'runs': RuntimeError: no ph") as error:
+        check_mtenv(env)
+    assert isinstance(error.value.__cause__, RuntimeError)
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("name", ["kept by reference", "setting has no effect", "shifted task_id"])
+def test_the_same_is_found_by_the_check_of_any_environment(name):
+    report = check_vector_env(BROKEN_MT[name][0], steps=60)
+    rows = {"tasks", "task observation"}
+    assert report.failed
+    assert set(report.failed) <= rows, str(report)
+    assert check_vector_env(GoalEnv, steps=60)["tasks"].outcome == "passed"
+
+
+# The set-task contract. Copies and pickles of the broken ones are of the good class.
+
+ST = CountingSetTaskEnv
+
+
+def rebuild(attributes):
+    env = ST()
+    env.__dict__.update(attributes)
+    return env
+
+
+def reduce(self, **changes):
+    return rebuild, ({**self.__dict__, **changes},)
+
+
+st = partial(broken, ST, __reduce__=reduce)
+st_returns = partial(returns, broken(ST, __reduce__=reduce))
+
+
+def copies(**changes):
+    """One whose copies have other attributes."""
+    return st(__deepcopy__=lambda s, memo: rebuild({**s.__dict__, **changes}))
+
+
+class ManyTasksEnv(ST):
+    """One that does not say how many tasks there are, and whose episodes are truncated."""
+
+    num_tasks = None
+
+    def __init__(self):
+        super().__init__(2, truncate=True)
+
+    def sample_tasks(self, n):
+        return [{"first": int(self.np_random.integers(900))} for _ in range(n)]
+
+
+class KeptTaskEnv(ST):
+    """Keeps its task by reference."""
+
+    task = None
+
+    def set_task(self, task):
+        super().set_task(task)
+        self.task = task
+
+    def get_task(self):
+        return super().get_task() if self.task is None else self.task
+
+
+class RememberingEnv(ST):
+    """Observes a hundredth of the task before."""
+
+    last = 0
+
+    def set_task(self, task):
+        self.last = self.first / 100
+        super().set_task(task)
+
+    def _obs(self):
+        return super()._obs() + self.last
+
+
+class ObliviousEnv(ST):
+    """Says that its task is set, and goes on with the one it has."""
+
+    said = 0
+
+    def set_task(self, task):
+        super().set_task(task)
+        self.said, self.first = self.first, 0
+
+    def get_task(self):
+        return {"first": self.said}
+
+
+BROKEN_ST = {
+    "no set-task": (CountingEnv, "CountingEnv must have sample_tasks()"),
+    "a tuple": (
+        st(sample_tasks=lambda s, n: tuple(ST.sample_tasks(s, n))),
+        "sample_tasks(3) must return a list of 3 tasks, got (",
+    ),
+    "tasks differ": (
+        st_returns(sample_tasks=lambda s, tasks: [{"first": count(s)}] * 3),
+        "reset(seed=3) must determine the tasks drawn next",
+    ),
+    "a task repeats": (
+        st_returns(sample_tasks=lambda s, t: [*t[:-1], t[0]] if len(t) == 5 else t),
+        "a sweep of 5 tasks must not repeat any, got 4 different",
+    ),
+    "large tasks": (
+        st_returns(sample_tasks=lambda s, tasks: [{**t, "model": bytes(4096)} for t in tasks]),
+        "a task must pickle to under 4096 bytes, got 4",
+    ),
+    "global np.random": (st_returns(step=draw_np), "'global random': reset or step draws from"),
+    "changes the task": (
+        st(set_task=lambda s, t: ST.set_task(s, t) or t.update(seen=True)),
+        "set_task() must not change the task that it is given",
+    ),
+    "gets another task": (
+        st(get_task=lambda s: {"first": -1}),
+        "pickle must keep the task, {'first': -1}",
+    ),
+    "steps without a reset": (
+        st(step=CountingEnv.step),
+        "step() after set_task() without reset() must raise ResetNeeded, raised nothing",
+    ),
+    "episodes differ": (
+        st(_info=lambda s: {"calls": count(s)}),
+        "'seed repeats': two runs from reset(seed=3) with the same actions differ",
+    ),
+    "no effect": (ObliviousEnv, "5 different tasks lead to the same observations and rewards"),
+    "kept by reference": (KeptTaskEnv, "tasks are kept and returned as copies"),
+    "remembers the last task": (RememberingEnv, "it returns something else after set_task()"),
+    "a copy's task": (copies(first=7), "copy.deepcopy must keep the task"),
+    "a copy's episode": (copies(length=1), "a copy made by copy.deepcopy runs differently"),
+    "a pickle's task": (st(__reduce__=lambda s: reduce(s, first=7)), "pickle must keep the task"),
+    "a copy that is itself": (
+        broken(ST, __deepcopy__=lambda s, memo: s, __reduce__=reduce),
+        "a copy made by copy.deepcopy shares state with the environment",
+    ),
+    "refuses nothing": (
+        st(set_task=lambda s, t: ST.set_task(s, t) if isinstance(t, dict) else None),
+        "set_task of something that is not a task must raise ValueError, raised nothing",
+    ),
+    "refusal changes the task": (
+        st(
+            set_task=lambda s, t: (
+                setattr(s, "first", s.first + (not isinstance(t, dict))),
+                ST.set_task(s, t),
+            )[1]
+        ),
+        "a task that is refused must leave the current one",
+    ),
+}
+
+
+@pytest.mark.parametrize("good", [ST, ManyTasksEnv])
+@pytest.mark.parametrize("seed", [0, 3])
+def test_a_set_task_environment_passes_and_is_left_on_its_task(good, seed):
+    env = good()
+    for _ in range(2):
+        check_set_task_env(env, seed=seed)
+        obs, _ = env.reset()
+        assert obs.tolist() == [env.get_task()["first"]] * 2
+        env.step(0)
+
+
+@pytest.mark.usefixtures("same_random_state")
+@pytest.mark.parametrize(("env", "message"), BROKEN_ST.values(), ids=BROKEN_ST)
+def test_the_rule_that_a_set_task_environment_breaks_is_named(env, message):
+    with pytest.raises(AssertionError, match=pattern(message)):
+        check_set_task_env(env())
+
+
+# `MetaVectorEnv`.
+
+LENGTHS = (2, 3, 5, 4)
+DISCRETE = [partial(CountingEnv, length, first=100 * i) for i, length in enumerate(LENGTHS)]
+MAKERS = [partial(BoxCountingEnv, length, first=100 * i) for i, length in enumerate(LENGTHS)]
+ME = MetaIterativeEnvExecutor
+
+
+def make(cls, makers, **kwargs):
+    return cls(makers, 2, 2, **kwargs)
+
+
+def check(cls, makers=MAKERS):
+    check_meta_vector_env(partial(make, cls), makers, steps=12)
+
+
+def asks(change):
+    """One that resets with ``change(envs, seed, options)`` instead of what it is asked."""
+
+    def reset(self, *, seed=None, options=None):
+        seed, options = change(self, seed, options)
+        return ME.reset(self, seed=seed, options=options)
+
+    return broken(ME, reset=reset)
+
+
+def of_infos(change):
+    """One whose steps change their infos in place."""
+    return returns(ME, step=lambda s, *returned: (change(s, returned[4]), returned)[1])
+
+
+def alter_final(envs, infos):
+    if "final_info" in infos:
+        infos["final_info"]["steps"][:] += 1
+
+
+def keep_an_info(envs, infos):
+    envs.kept = infos["_steps"] = getattr(envs, "kept", infos["_steps"])
+
+
+def alter_a_reward(self, obs, rewards, *rest):
+    rewards[1] += 1e-12 * (count(self) == 3)
+    return obs, rewards, *rest
+
+
+def says(**attributes):
+    """One that says something else of itself."""
+
+    def init(self, *args, **kwargs):
+        ME.__init__(self, *args, **kwargs)
+        vars(self).update(attributes)
+
+    return broken(ME, __init__=init)
+
+
+BROKEN_META = {
+    "no mode in metadata": (says(metadata={}), "; got AutoresetMode.NEXT_STEP and None"),
+    "another space": (says(observation_space=Box(0, 1)), "observation_space must be "),
+    "miscounts tasks": (says(meta_batch_size=3), "3 tasks times 2 environments must be"),
+    "a reward": (returns(ME, step=alter_a_reward), "NextStep: environment 1, step 2, reward[1]: "),
+    "flags swapped": (
+        returns(ME, step=lambda s, o, r, end, cut, i: (o, r, cut, end, i)),
+        "NextStep: environment 0, step 1, terminated[0]: expected True, got False",
+    ),
+    "drops a mask": (of_infos(lambda s, i: i.pop("_draw")), "step 0, info['_draw']: "),
+    "other final infos": (
+        of_infos(alter_final),
+        "SameStep: environment 0, step 1, info['final_info']['steps'][0]: expected 2, got 3",
+    ),
+    "the same info": (of_infos(keep_an_info), "info['_steps']: expected a new array or dict"),
+    "seeds all alike": (
+        asks(lambda s, seed, o: ([seed] * 4 if isinstance(seed, int) else seed, o)),
+        "NextStep: environment 1, reset(seed=3), info['draw'][1]: ",
+    ),
+    "changes options": (
+        asks(lambda s, seed, o: (seed, (o is not None and o.update(seen=True)) or None)),
+        "changes the caller's options by update()",
+    ),
+    "takes the mask": (
+        asks(
+            lambda s, seed, o: (
+                seed,
+                {"reset_mask": o.pop("reset_mask")} if o and "reset_mask" in o else None,
+            )
+        ),
+        "reset takes 'reset_mask' out of the caller's options",
+    ),
+    "ignores the mask": (
+        asks(
+            lambda s, seed, o: (
+                seed,
+                {"reset_mask": np.ones(4, bool)}
+                if o and "reset_mask" in o and s.autoreset_mode is DISABLED
+                else None,
+            )
+        ),
+        "Disabled: environment 1, the reset after step 1, observation[1, 0]: ",
+    ),
+    "changes actions": (
+        broken(ME, step=lambda s, a: (ME.step(s, a), np.copyto(a, 0))[0]),
+        "changes the action that it is given in place: environment 0, step 0, action[0, 0]: ",
+    ),
+    "global np.random": (returns(ME, step=draw_np), "reset or step draws from the global np.ran"),
+}
+
+
+@pytest.mark.usefixtures("same_random_state")
+@pytest.mark.parametrize(("envs", "message"), BROKEN_META.values(), ids=BROKEN_META)
+def test_the_rule_that_a_vector_environment_breaks_is_named(envs, message):
+    with pytest.raises(AssertionError, match=re.escape(message)):
+        check(envs)
+
+
+@pytest.mark.parametrize("makers", [MAKERS, DISCRETE], ids=["boxes", "discrete"])
+def test_a_vector_environment_that_keeps_the_contract_passes_and_is_closed(makers):
+    made = []
+
+    def make_vector(makers, **kwargs):
+        made.append(make(ME, makers, **kwargs))
+        return made[-1]
+
+    check(ME, makers)
+    check_meta_vector_env(
+        make_vector, [lambda m=m: RecordEpisodeStatistics(m()) for m in makers], steps=9
+    )
+    assert [envs.closed for envs in made] == [True] * 3
+
+
+def test_gymnasiums_own_vector_environment_lacks_what_is_ours():
+    with pytest.raises(AssertionError, match="must make a MetaVectorEnv, got SyncVectorEnv"):
+        check_meta_vector_env(SyncVectorEnv, MAKERS)
