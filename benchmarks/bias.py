@@ -23,7 +23,7 @@ from metaworld.evaluation import metalearning_evaluation
 from numpy.typing import NDArray
 
 from mtwrappers import evaluate, protocols
-from mtwrappers.evaluation import FewShotResult, Observer, PlannedEpisode
+from mtwrappers.evaluation import EvaluationResult, Observer, PlannedEpisode
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.experts import expert
 
@@ -162,21 +162,20 @@ def counted_by_meta_world(solves: set[Goal]) -> float:
     return rate
 
 
-def counted_by_us(solves: set[Goal], workers: int) -> FewShotResult:
+def counted_by_us(solves: set[Goal], workers: int) -> EvaluationResult:
     """Ours: three episodes of every goal, decided beforehand. One to adapt on is the least."""
     protocol = dataclasses.replace(
         protocols["metaworld-3.1-ml"], name="no adaptation", adaptation_episodes=1
     )
     with closing(protocol.make_vec(workers=workers)) as envs:
-        result = protocol.evaluate(Ours(envs, solves), envs)
-    assert isinstance(result, FewShotResult)
+        result: EvaluationResult = protocol.evaluate(Ours(envs, solves), envs)
     return result
 
 
 def row(rate: float, able: Sequence[Goal], workers: int) -> dict[str, Any]:
     """True rate, Meta-World's count, and ours with its interval."""
     solves = solved_at(rate, able)
-    ours = counted_by_us(solves, workers).evaluation
+    ours = counted_by_us(solves, workers)
     assert ours.headline is not None
     estimate = ours.headline["tasks"]
     found = {

@@ -41,16 +41,11 @@ def evaluate(goals: str, seed: int) -> EvaluationResult:
     folder = REFERENCE / f"imitation/metaworld-3.1-MT10-unseen-{goals}-seed{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["WEIGHTS"] = str(REFERENCE / f"imitation/weights-seed{seed}.npz")
-    result = UNSEEN[goals].evaluate(
-        load(),
-        workers=1,
-        policy_name="imitation",
-        training_seed=seed,
-        training_steps=STEPS,
-        evidence=folder / "results.npz",
+    result: EvaluationResult = UNSEEN[goals].evaluate(
+        load(), workers=1, evidence=folder / "results.npz"
     )
+    result = result.described(policy="imitation", training_seed=seed, training_steps=STEPS)
     result.save(folder / "results.json")
-    assert isinstance(result, EvaluationResult)
     return result
 
 

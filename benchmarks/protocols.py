@@ -118,7 +118,7 @@ def part_choices(workers: int) -> list[dict[str, Any]]:
         return dataclasses.replace(base, name=name, episodes_per_task=EPISODES, **fields)
 
     whole = variant("whole episodes", terminate_on_success=False)
-    new = variant("continuous", terminate_on_success=False, goals="continuous", num_goals=None)
+    new = variant("continuous", terminate_on_success=False, num_goals=None)
     twice = variant("repeat", terminate_on_success=False, action_repeat=2, max_episode_steps=250)
     idle = variant("idle", terminate_on_success=False, idle_steps=15)
     played = {one.name: play(one, workers) for one in (whole, new, twice, idle)}

@@ -24,9 +24,9 @@ import numpy as np
 import torch
 from torch import nn
 
-import mtwrappers
-from mtwrappers.continual.evaluate import single_task_baselines
+from mtwrappers.continual.evaluate import continual_evaluate, single_task_baselines
 from mtwrappers.continual.result import ContinualResult
+from mtwrappers.evaluation import save_results
 from mtwrappers.metaworld.experts import expert
 
 BATCH, STEPS_PER_UPDATE = 128, 2
@@ -92,7 +92,7 @@ expert_of = functools.cache(expert)
 
 
 def main(argv: Sequence[str] | None = None) -> ContinualResult:
-    """Trains with each seed, prints the table, and writes the result and the picture."""
+    """Trains with each seed, prints the table, and writes the results and the picture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps-per-task", type=int, default=4_000)
@@ -113,13 +113,13 @@ def main(argv: Sequence[str] | None = None) -> ContinualResult:
     for seed in range(args.seeds):
         learner = functools.partial(Imitator, seed=seed)
         given = learner, make, args.evaluations_per_phase
-        runs.append(mtwrappers.continual_evaluate(*given, **settings))
-        alone.append(single_task_baselines(*given, **settings))
-        print(f"seed {seed}: average performance {runs[-1].average_performance.value:.2f}")
-    baselines = {name: ContinualResult.pool([each[name] for each in alone]) for name in alone[0]}
-    result = ContinualResult.pool(runs).with_baselines(baselines)
+        for kept, evaluated in ((runs, continual_evaluate), (alone, single_task_baselines)):
+            found = evaluated(*given, **settings)
+            kept += [one.described(training_seed=seed) for one in found]
+        print(f"seed {seed}: {runs[-1].score} at the end")
+    result = ContinualResult(runs, alone)
     print(result)
-    result.save(args.out)
+    save_results(args.out, [*runs, *alone])
     result.plot(
         args.out.with_suffix(".png"),
         "CW10 with reduced budgets: fine-tuning by imitation of scripted experts",

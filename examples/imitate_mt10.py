@@ -1,7 +1,8 @@
 """Imitation learning on MT10 in a single file: behaviour cloning, then DAgger.
 
     pip install '.[cli,minari,torch]'
-    mtwrappers record MT10 --episodes 10 --out minari:metaworld/mt10-expert-v0
+    mtwrappers rollout MT10 --episodes 10 --out experts
+    mtwrappers export experts minari:metaworld/mt10-expert-v0 --successes
     python examples/imitate_mt10.py --seed 1 --out weights.npz
 
 One network learns to act in all ten classes as the experts of the dataset do: that is behaviour
@@ -136,8 +137,11 @@ def demonstrations(name: str) -> tuple[np.ndarray, np.ndarray]:
     try:
         dataset = minari.load_dataset(name)
     except FileNotFoundError:
-        record = f"mtwrappers record MT10 --episodes 10 --out minari:{name}"
-        raise SystemExit(f"there is no dataset {name} here; record it with\n    {record}") from None
+        raise SystemExit(
+            f"there is no dataset {name} here; make it with\n"
+            "    mtwrappers rollout MT10 --episodes 10 --out experts\n"
+            f"    mtwrappers export experts minari:{name} --successes"
+        ) from None
     episodes = list(dataset.iterate_episodes())
     observations = np.concatenate([one.observations[:-1] for one in episodes])
     return observations, np.concatenate([one.actions for one in episodes])

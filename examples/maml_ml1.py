@@ -28,7 +28,7 @@ from mtwrappers import (
     MetaWorldSetTaskEnv,
     protocols,
 )
-from mtwrappers.evaluation import FewShotResult
+from mtwrappers.evaluation import EvaluationResult
 
 PROTOCOL = protocols["metaworld-3.1-ml"].on("ML1", "reach-v3")
 OBS, ACTION, HIDDEN = 39, 4, 64
@@ -180,7 +180,7 @@ def train(args: argparse.Namespace) -> None:
     sampler.close()
 
 
-def evaluate(weights: Path, seed: int) -> FewShotResult:
+def evaluate(weights: Path, seed: int) -> EvaluationResult:
     """Adapts to the goals of ML1-test, and measures success before and after.
 
     Writes ``results.json`` and ``results.npz`` into ``evaluated-STEPS`` beside the weights.
@@ -192,13 +192,8 @@ def evaluate(weights: Path, seed: int) -> FewShotResult:
     steps = int(weights.stem.rpartition("-")[2])
     out = weights.parent / f"evaluated-{steps}"
     out.mkdir(exist_ok=True)
-    result = PROTOCOL.evaluate(
-        agent,
-        evidence=out / "results.npz",
-        policy_name="maml",
-        training_seed=seed,
-        training_steps=steps,
-    )
+    result: EvaluationResult = PROTOCOL.evaluate(agent, evidence=out / "results.npz")
+    result = result.described(policy="maml", training_seed=seed, training_steps=steps)
     result.save(out / "results.json")
     return result
 

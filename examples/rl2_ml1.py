@@ -30,7 +30,7 @@ from mtwrappers import (
     VectorRL2Observation,
     protocols,
 )
-from mtwrappers.evaluation import FewShotResult
+from mtwrappers.evaluation import EvaluationResult
 
 PROTOCOL = protocols["metaworld-3.1-ml"].on("ML1", "reach-v3")
 ACTION = 4
@@ -221,7 +221,7 @@ def train(args: argparse.Namespace) -> None:
     envs.close()
 
 
-def evaluate(weights: Path, seed: int, observes_rewards: bool = True) -> FewShotResult:
+def evaluate(weights: Path, seed: int, observes_rewards: bool = True) -> EvaluationResult:
     """Measures success on the goals of ML1-test, from the first episode of a trial to the last.
 
     Writes ``results.json`` and ``results.npz`` into ``evaluated-STEPS`` beside the weights, or
@@ -233,15 +233,10 @@ def evaluate(weights: Path, seed: int, observes_rewards: bool = True) -> FewShot
     out = weights.parent / f"{'evaluated' if observes_rewards else 'unadapted'}-{steps}"
     out.mkdir(exist_ok=True)
     envs = VectorRL2Observation(PROTOCOL.make_vec(), reward_divisor=10)
-    result = PROTOCOL.evaluate(
-        agent,
-        envs,
-        evidence=out / "results.npz",
-        policy_name="rl2" if observes_rewards else "rl2-unadapted",
-        training_seed=seed,
-        training_steps=steps,
-    )
+    result: EvaluationResult = PROTOCOL.evaluate(agent, envs, evidence=out / "results.npz")
     envs.close()
+    name = "rl2" if observes_rewards else "rl2-unadapted"
+    result = result.described(policy=name, training_seed=seed, training_steps=steps)
     result.save(out / "results.json")
     return result
 

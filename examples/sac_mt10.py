@@ -490,13 +490,8 @@ def evaluate(args: argparse.Namespace) -> None:
         with np.load(weights) as file:
             policy = Policy({name: file[name] for name in file.files})
         result = protocol.evaluate(
-            policy,
-            workers=args.workers,
-            policy_name="mtsac",
-            training_seed=args.seed,
-            training_steps=int(weights.stem),
-            evidence=folder / "results.npz",
-        )
+            policy, workers=args.workers, evidence=folder / "results.npz"
+        ).described(policy="mtsac", training_seed=args.seed, training_steps=int(weights.stem))
         result.save(folder / "results.json")
         print(result, flush=True)
 

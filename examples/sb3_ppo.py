@@ -177,13 +177,8 @@ def evaluate(folder: Path, seed: int, episodes: int, workers: int) -> None:
         name = f"metaworld-3.1, {episodes} episodes"
         protocol = dataclasses.replace(protocol, name=name, episodes_per_task=episodes)
     result = protocol.evaluate(
-        Policy(folder),
-        workers=workers or None,
-        policy_name="ppo",
-        training_seed=seed,
-        training_steps=int(folder.name),
-        evidence=folder / "results.npz",
-    )
+        Policy(folder), workers=workers or None, evidence=folder / "results.npz"
+    ).described(policy="ppo", training_seed=seed, training_steps=int(folder.name))
     result.save(folder / "results.json")
     print(result, flush=True)
 

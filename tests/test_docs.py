@@ -96,7 +96,8 @@ def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monke
     if page == "guides/demonstrations.md":
         monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
         for command in re.findall(r"^mtwrappers (.*)$", PAGES[page], re.MULTILINE):
-            run_with_python("-m", "mtwrappers", *command.split(), cwd=ROOT)
+            words = ["-m", "mtwrappers", *command.split()]
+            run_with_python(*words, cwd=tmp_path, PYTHONPATH=str(ROOT))
         code = f"import os; os.environ['MINARI_DATASETS_PATH'] = {str(tmp_path)!r}\n{code}"
     printed = run(code, tmp_path)
     if page == "guides/evaluation.md":
@@ -141,7 +142,7 @@ def test_the_guide_from_demonstrations_to_a_score_runs_line_by_line(tmp_path):
     smaller = {
         "python3 -m venv .venv && . .venv/bin/activate\n": "",
         "pip install '.[cli,minari,torch]'\n": "",
-        "--episodes 10 ": "--episodes 1 --goals 1 ",
+        "--episodes 10 ": "--episodes 1 ",
         train: f"{train.rstrip()} --rounds 1 --steps 9 --updates 9\n{shipped}",
         "goals_seed=1)\n": "goals_seed=1, episodes_per_task=1)\n",
     }

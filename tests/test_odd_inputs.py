@@ -173,7 +173,6 @@ evaluate(None, point) -> TypeError: a policy must have get_actions(observations)
 evaluate(np.negative, SyncVectorEnv(counting(2))) -> TypeError: envs must be a vector ...got Sync
 evaluate(np.negative, point, 0) -> ValueError: episodes_per_task must be a positive integer, got 0
 evaluate(np.negative, point, 1, seed=None) -> TypeError: a seed must be an integer, got None
-evaluate(np.negative, point, 1, confidence=95) -> ValueError: confidence must be a number ...got 95
 evaluate(np.negative, point, 1, tasks="task 0") -> TypeError: tasks must be a list ...got 'task 0'
 evaluate(np.negative, point, 1, tasks=["x"]) -> ValueError: tasks must be among ['task ...got ['x']
 evaluate(np.negative, point, 1, observers=[print]) -> TypeError: observers must be ...got [<
@@ -183,17 +182,17 @@ few_shot_evaluate(np.negative, point) -> TypeError: a policy that adapts must ha
 few_shot_evaluate(SimpleNamespace(adapt=print), point) -> TypeError: ...have get_actions...callable
 few_shot_evaluate(begins, point, 2, adaptation_steps=0) -> ValueError: adaptation_steps must be a
 few_shot_evaluate(begins, point, 2, adaptation_steps=2) -> ValueError: ...needs a policy with adapt
-few_shot_evaluate(begins, point, 2, tasks=[[0, 1], [0]]) -> ValueError: tasks must be 2 ...[[0, 1],
-few_shot_evaluate(begins, point, 2, tasks=["a", "b"]) -> ValueError: tasks must be 2 ...['a', 'b']
+few_shot_evaluate(begins, point, [[0, 1], [0]]) -> ValueError: trials must be 
+few_shot_evaluate(begins, point, ["a", "b"]) -> ValueError: trials must be 
 few_shot_evaluate(begins, point_disabled()) -> ValueError: ...autoreset_mode='SameStep'...'Disabled'
 few_shot_evaluate(begins, three(), 2) -> ValueError: ...: pass tasks, 3 for each of 2 trials
 few_shot_evaluate(begins, MetaIterativeEnvExecutor(drawing, 2)) -> ValueError: ..._on_reset=False
 few_shot_evaluate(adapts, point, adaptation_episodes=-1) -> ValueError: ...got -1
-EvaluationResult([]) -> ValueError: an evaluation needs at least one episode, got none
+EvaluationResult([]) -> ValueError: an evaluation needs at least one episode after adaptation
 EvaluationResult([3]) -> TypeError: episodes must be of the type Episode, got 3
 RESULT.of_task("b") -> ValueError: task must be one of ['a'], got 'b'
 EvaluationResult.load(THIS) -> ValueError: expected an evaluation in JSON, ...odd_inputs.py
-EvaluationResult.from_dict({"format": RESULT.FORMAT}) -> ValueError: expected an ...got ['format']
+EvaluationResult.from_dict({"format": RESULT.to_dict()["format"]}) -> ValueError: ...no 'episodes'
 """
 
 CHECKERS_AND_CLI = """
@@ -202,7 +201,7 @@ check_meta_vector_env(None, counting(2)) -> TypeError: make_vector must be calla
 check_meta_vector_env(lambda m, **_: 3, counting(2)) -> AssertionError: make_vector must ...got 3
 mtwrappers.NotThere -> AttributeError: module 'mtwrappers' has no attribute 'NotThere'
 cli("nope") -> Exit: Unknown command "nope". Available commands: list, 
-cli("rollout") -> Exit: a benchmark is required, or --resume DIR
+cli("rollout") -> Exit: a benchmark is required, such as: mtwrappers rollout MT10
 cli("rollout", "MT10-test") -> Exit: unknown benchmark 'MT10-test'; did you mean 'ML10-test', 'ML1-
 cli("rollout", "ML10-test", "--task", "reach-v3") -> Exit: ...of ML10-test; choose from drawer-open-
 cli("rollout", *TWO, "--task", "hammer-v3") -> Exit: unknown class 'hammer-v3' of MT10; choose from 

@@ -230,7 +230,7 @@ FLOORS = (
     {"evaluation"},
     {"continual"},
     {"adapters", "testing"},
-    {"recording"},
+    {"export"},
     {"cli"},
     {"__main__"},
 )

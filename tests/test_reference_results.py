@@ -27,18 +27,19 @@ WITH_EVIDENCE = {name for name, one in SHIPPED.items() if one.evidence.exists()}
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_result_is_of_the_policy_and_protocol_of_its_folder_and_says_how_it_was_made(name):
-    one, origin = SHIPPED[name], SHIPPED[name].scored.provenance
+    one, found = SHIPPED[name], SHIPPED[name].result
+    origin = found.description
     method, _, folder = name.partition("/")
     rules, seed, steps = re.fullmatch(
         r"(.+?)(?:-unseen(?:-\w+)?)?(?:-seed(\d+)(?:-steps(\d+))?)?", folder
     ).groups()
     assert origin.policy == method
-    assert rules.endswith(f"-{origin.protocol.benchmark}")
-    assert rules.startswith(origin.protocol.name.partition(" on ")[0]) or "-unseen" in folder
+    assert rules.endswith(f"-{found.protocol.benchmark}")
+    assert rules.startswith(found.protocol.name.partition(" on ")[0]) or "-unseen" in folder
     assert seed is None or origin.training_seed == int(seed)
     assert steps is None or origin.training_steps == int(steps)
-    assert one.scored.headline is not None
-    assert re.fullmatch(r"[0-9a-f]{64}", origin.evidence)
+    assert found.headline is not None
+    assert re.fullmatch(r"[0-9a-f]{64}", found.evidence)
     assert one.made.keys() == {"commands", "cpu_seconds", "machine"}
     command = re.compile(r"(WEIGHTS=\S+ )?(mtwrappers|python) ")
     assert all(command.match(line) for line in one.made["commands"])
@@ -70,7 +71,7 @@ def test_the_readme_has_the_table_of_the_files(monkeypatch):
 
 def test_the_guide_and_the_picture_of_ppo_have_the_scores_of_its_results():
     found = mtwrappers.evaluation.reference("ppo")
-    runs = sorted(found.values(), key=lambda one: one.provenance.training_seed)
+    runs = sorted(found.values(), key=lambda one: one.description.training_seed)
     solved = tuple(sum(e.success_once for e in one.episodes) for one in runs)
     picture = runpy.run_path(str(ROOT / "docs/ppo_picture.py"))
     assert picture["PPO"][1_000_000] == solved
@@ -140,7 +141,7 @@ def test_a_false_result_is_named_with_the_exit_code_1(here, capsys):
     assert re.match(r"still/one-MT1: FALSE: reach-v3, episode \d: episode_return is ", lines[0])
     assert lines[1].startswith("still/two-MT1: digest only")
     data = json.loads(path.read_text())
-    data["provenance"]["evidence"] = None
+    data["evidence"] = None
     path.write_text(json.dumps(data))
     assert verify("still/two-MT1") == 1
     assert "two-MT1: FALSE: it has no digest of its actions" in capsys.readouterr().out
@@ -153,7 +154,7 @@ def test_a_name_that_nothing_has_is_refused(here):
 
 
 def test_a_result_that_was_made_again_must_be_the_same():
-    one = SHIPPED["random/tdmpc2-MT50"].scored
+    one = SHIPPED["random/tdmpc2-MT50"].result
     first, second, *others = one.episodes
     assert script.difference(one, one) == ""
     rounded = dataclasses.replace(first, episode_return=first.episode_return * (1 + 1e-14))
@@ -165,8 +166,7 @@ def test_a_result_that_was_made_again_must_be_the_same():
     assert "length is " in script.difference(one, again)
     fewer = dataclasses.replace(one, episodes=[second, *others])
     assert script.difference(one, fewer) == "it has 499 episodes, not 500"
-    origin = dataclasses.replace(one.provenance, evidence="0" * 64)
-    again = dataclasses.replace(one, provenance=origin)
+    again = dataclasses.replace(one, evidence="0" * 64)
     assert script.difference(one, again) == "its actions have another digest"
 
 
@@ -191,7 +191,7 @@ def test_a_result_is_made_once_and_then_made_again_to_compare(tmp_path, monkeypa
     said = [line for line in capsys.readouterr().out.splitlines() if line.startswith(name)]
     ways = [line.removeprefix(f"{name}: ").partition(" (")[0] for line in said]
     assert ways[1:] == [expected, expected, "digest only: 2 episodes"]
-    other = one.path.read_text().replace(one.scored.provenance.evidence, "0" * 64)
+    other = one.path.read_text().replace(one.result.evidence, "0" * 64)
     one.path.write_text(other)
     assert script.main(["--make", "--workers", "1"]) == 1
     assert "FALSE: remade, its actions have another digest" in capsys.readouterr().out

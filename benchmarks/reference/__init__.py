@@ -36,9 +36,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import cpu_name, machine, table
-from mtwrappers.evaluation import EvaluationResult, FewShotResult, VerificationError, verify
+from mtwrappers.evaluation import EvaluationResult, VerificationError, verify
 from mtwrappers.evaluation.evidence import EvidenceError
-from mtwrappers.evaluation.result import AnyResult
 from mtwrappers.evaluation.verify import mismatch, read_claim, rounding
 
 HERE = Path(__file__).parent
@@ -84,18 +83,13 @@ class Shipped:
         return self.folder / "results.npz"
 
     @cached_property
-    def result(self) -> AnyResult:
-        """The result, whose numbers follow from its episodes.
+    def result(self) -> EvaluationResult:
+        """The result, whose score follows from its episodes.
 
         Raises:
             VerificationError: If they do not.
         """
         return read_claim(self.path)
-
-    @property
-    def scored(self) -> EvaluationResult:
-        """Its episodes that count."""
-        return self.result.evaluation if isinstance(self.result, FewShotResult) else self.result
 
     @cached_property
     def made(self) -> dict[str, Any]:
@@ -151,10 +145,9 @@ def _replayed(one: Shipped, sample: float) -> tuple[str, bool]:
         count = f"{sum(found.replayed.values()):,} of {len(found.result.episodes):,} episodes"
         returns = f"returns within {found.rounding:.0e}" if found.rounding else "to the last bit"
         return f"replayed {count}, {returns}", True
-    if one.scored.provenance is None or one.scored.provenance.evidence is None:
+    if one.result.evidence is None:
         raise VerificationError("it has no digest of its actions")
     if sample < 1 or one.name not in COMMANDS:
-        # Whose numbers follow from its episodes.
         return f"digest only: {len(one.result.episodes):,} episodes", True
     return _remade(one, workers=1)
 
@@ -169,19 +162,14 @@ def _remade(one: Shipped, workers: int) -> tuple[str, bool]:
     return f"remade: {len(one.result.episodes):,} episodes and the digest are equal", True
 
 
-def difference(one: AnyResult, again: AnyResult) -> str:
+def difference(one: EvaluationResult, again: EvaluationResult) -> str:
     """How a result that was made again differs from the first one; empty if it does not."""
     if len(one.episodes) != len(again.episodes):
         return f"it has {len(again.episodes)} episodes, not {len(one.episodes)}"
     for before, after in zip(one.episodes, again.episodes, strict=True):
         if rounding(before, after) is None:
             return mismatch(before, after)
-    digests = [
-        (of.evaluation if isinstance(of, FewShotResult) else of).provenance for of in (one, again)
-    ]
-    if len({of and of.evidence for of in digests}) > 1:
-        return "its actions have another digest"
-    return ""
+    return "" if one.evidence == again.evidence else "its actions have another digest"
 
 
 # Making.
@@ -242,9 +230,9 @@ def readme() -> str:
 
 
 def _row(one: Shipped) -> dict[str, str]:
-    scored, score = one.scored, "-"
-    if scored.headline is not None:
-        over, mean = next(iter(scored.headline.items()))
+    score = "-"
+    if one.result.headline is not None:
+        over, mean = next(iter(one.result.headline.items()))
         score = f"{mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f}) over {over}"
     size = f"{one.path.stat().st_size / 1e3:,.0f} kB"
     if one.evidence.exists():

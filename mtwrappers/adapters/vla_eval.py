@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_list
 from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation import Protocol, protocols
-from mtwrappers.evaluation.episodes import Tally
+from mtwrappers.evaluation.episodes import Tally, single_step
 from mtwrappers.evaluation.protocol import succeeded
+from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.metaworld.class_env import OBS_SIZE, camera_names
-from mtwrappers.samplers.rollout import Step
 
 _base: Any = import_extra("vla_eval.benchmarks.base", "vla-eval")
 _render: Any = import_extra("vla_eval.render", "vla-eval")
@@ -92,7 +92,7 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         if benchmark is not None or env_name is not None:
             chosen = chosen.on(benchmark or chosen.benchmark, env_name)
         if changes is not None:
-            chosen = Protocol.from_dict({**dataclasses.asdict(chosen), **changes})
+            chosen = Protocol.from_dict({**chosen.to_dict(), **changes})
         if chosen.few_shot:
             raise ValueError(f"{chosen.name} lets policies adapt, which vla-eval's cannot")
         self.protocol = chosen
@@ -125,7 +125,7 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         ]
 
     def get_metadata(self) -> dict[str, Any]:
-        steps, episodes = self.protocol.env_steps, self.protocol.episodes_per_task
+        steps, episodes = self.protocol.max_episode_steps, self.protocol.episodes_per_task
         return {"max_steps": steps, "max_episodes_per_task": episodes}
 
     def get_metric_keys(self) -> dict[str, str]:
@@ -164,23 +164,8 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
     def step(self, action: Mapping[str, Any]) -> Any:
         given = np.asarray(action.get("actions", action.get("action")))
         obs, reward, terminated, truncated, info = self._env.step(given)
-        infos = {"success": np.array([info["success"]]), "_success": np.ones(1, np.bool_)}
-        ends = [np.array([flag]) for flag in (terminated or truncated, terminated, truncated)]
-        self._tally(
-            Step(
-                began=np.array([self._began]),
-                counted=np.ones(1, np.bool_),
-                finished=ends[0],
-                observations=None,
-                actions=given[None],
-                agent_infos={},
-                next_observations=None,
-                rewards=np.array([reward]),
-                terminated=ends[1],
-                truncated=ends[2],
-                infos=infos,
-            )
-        )
+        result = obs, reward, terminated, truncated, info
+        self._tally(single_step(given, result, self._began))
         self._began = False
         self._film(obs)
         self._recorder.record_step(action=given, reward=reward, success=bool(info["success"]))
@@ -214,11 +199,11 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         if not self._tally.ended:
             raise ValueError(
                 "the episode was cut before its end: episodes have at most "
-                f"{self.protocol.env_steps} steps in {self.protocol.name}: leave max_steps out, or "
-                "change max_episode_steps of the protocol"
+                f"{self.protocol.max_episode_steps} steps in {self.protocol.name}: leave max_steps "
+                "out, or change max_episode_steps of the protocol"
             )
         _, episode = self._tally.ended[0]
-        return {"success": succeeded(episode, self.protocol), **episode.to_dict()}
+        return {"success": succeeded(episode, self.protocol), **to_plain(episode)}
 
     def cleanup(self) -> None:
         if self._env is not None:

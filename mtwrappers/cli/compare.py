@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mtwrappers.cli.console import UsageError, say, say_table, warn
-from mtwrappers.cli.directory import result_file
+from mtwrappers.cli.console import UsageError, result_file, say, say_table, warn
 from mtwrappers.evaluation import (
     IncomparableError,
     Scores,
@@ -20,7 +19,7 @@ from mtwrappers.evaluation import (
     reference,
     scores,
 )
-from mtwrappers.evaluation.result import AnyResult
+from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.runs import by_policy
 from mtwrappers.evaluation.scores import Format
 from mtwrappers.evaluation.statistics import wilson
@@ -100,14 +99,14 @@ def _few(scored: Scores) -> str:
     )
 
 
-def read_all(arguments: Sequence[str]) -> dict[str, AnyResult]:
+def read_all(arguments: Sequence[str]) -> dict[str, EvaluationResult]:
     """The results of all arguments, in order, by their label in error messages."""
-    read: dict[str, dict[str, AnyResult]] = {}
+    read: dict[str, dict[str, EvaluationResult]] = {}
     # Methods are read last: which of their results are meant depends on the others.
     for argument in sorted(arguments, key=_is_method):
         like = next((one for of in read.values() for one in of.values()), None)
         read[argument] = _read(argument, like)
-    found: dict[str, AnyResult] = {}
+    found: dict[str, EvaluationResult] = {}
     for label, result in (each for argument in arguments for each in read[argument].items()):
         if label in found:
             raise UsageError(f"{label} is given twice")
@@ -115,7 +114,7 @@ def read_all(arguments: Sequence[str]) -> dict[str, AnyResult]:
     return found
 
 
-def _read(argument: str, like: AnyResult | None) -> dict[str, AnyResult]:
+def _read(argument: str, like: EvaluationResult | None) -> dict[str, EvaluationResult]:
     """The results of one argument; of a method, only those with ``like``'s protocol."""
     try:
         if not argument.startswith(_REFERENCE):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import printable
+
+RESULTS = "results.json"  # of a rollout
 
 
 class UsageError(Exception):
@@ -24,6 +26,11 @@ def unknown(what: str, name: str, known: Collection[str]) -> UsageError:
     """Returns the error for a name that is not in ``known``."""
     hint = did_you_mean(name, known) or f"choose from {', '.join(known)}"
     return UsageError(f"unknown {what}; {hint}")
+
+
+def result_file(given: str) -> Path:
+    """The file with the results of a rollout, named by itself or by its folder."""
+    return Path(given, RESULTS) if os.path.isdir(given) else Path(given)
 
 
 class Terminal(Console):
@@ -71,23 +78,14 @@ def refuse(text: str) -> None:
 
 
 def _marked(word: str, style: str, text: str) -> None:
-    """Prints a line on stderr; on a terminal, one that is too long goes on at a word.
-
-    A command at its end is then a line of its own, so that it can be copied.
-    """
+    """Prints a line on stderr; on a terminal, one that is too long goes on at a word."""
     terminal = Terminal(stderr=True)
     mark = f"mtwrappers: {word}: "
     lines = [mark + printable(" ".join(text.split()))]
-    if terminal.file.isatty() and cell_len(lines[0]) > terminal.width:
-        reason, colon, command = lines[0].rpartition(": mtwrappers ")
-        commands = [f"  mtwrappers {command}"] if colon else []
+    if terminal.file.isatty():
         lines = textwrap.wrap(
-            f"{reason}:" if colon else command,
-            terminal.width,
-            break_long_words=False,
-            break_on_hyphens=False,
+            lines[0], terminal.width, break_long_words=False, break_on_hyphens=False
         )
-        lines += commands
     for number, line in enumerate(lines):
         marked = Text(line)
         marked.stylize(style, 0, 0 if number else len(mark))

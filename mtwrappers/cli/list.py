@@ -29,7 +29,7 @@ envs: the number that make_vec() makes by default"""
 
 
 def run() -> int:
-    """Runs the command; returns its exit code."""
+    """Print every environment id with its classes, spaces and sizes."""
     rows: list[Sequence[Any]] = [list(COLUMNS)]
     rows += [_row(env_id, kwargs) for env_id, (_, kwargs, _) in TABLE.items()]
     width = shutil.get_terminal_size().columns

@@ -27,37 +27,31 @@ def _sentences(described: Any) -> str:
 
 # The label of each row, and its cell for a protocol: together they cover all fields.
 FIELDS: dict[str, Callable[[Protocol], str]] = {
-    "version": lambda p: p.version,
-    "benchmarks": lambda p: f"{p.benchmarks[0][:2]} {' '.join(b[2:] for b in p.benchmarks)}",
-    "  by default": lambda p: p.benchmark,
+    "benchmark": lambda p: p.benchmark,
     "tasks": lambda p: p.kind,
     "reward function": lambda p: p.reward_function_version,
-    "goals": lambda p: p.goals,
+    "goals": lambda p: "continuous" if p.num_goals is None else "list",
     "  seed of goals": lambda p: str(p.goals_seed),
     "  per task": lambda p: _text(p.num_goals),
     "horizon, actions": lambda p: str(p.max_episode_steps),
     "action repeat": lambda p: str(p.action_repeat),
     "idle steps": lambda p: _text(p.idle_steps),
-    "  in the horizon": lambda p: _text(p.idle_steps_count) if p.idle_steps else "-",
     "success ends it": lambda p: _text(p.terminate_on_success),
-    "success at": lambda p: p.success,
-    "  steps held": lambda p: _text(p.held_for),
+    "success at": lambda p: f"held {p.success}" if type(p.success) is int else str(p.success),
     "episodes": lambda p: f"{p.episodes_per_task}/{'goal' if p.few_shot else 'task'}",
     "few-shot: tasks": lambda p: _text(p.meta_batch_size),
     "  goals of each": lambda p: _text(p.trials),
     "  adapting on": lambda p: _text(p.adaptation_episodes),
     "  how often": lambda p: _text(p.adaptation_steps),
-    "  success ends": lambda p: _text(p.adaptation_terminate_on_success) if p.few_shot else "-",
     "mean over": lambda p: p.means[0],
     "  and over": lambda p: ", ".join(p.means[1:]) or "-",
     "groups of tasks": lambda p: "/".join(str(len(of)) for _, of in p.groups) or "-",
     "agent sees": lambda p: p.observation.partition("_")[0],
     "  and": lambda p: p.observation.partition("_")[2] or "-",
-    "  the goal": lambda p: _text(p.goal_visible),
+    "  the goal": lambda p: _text(not p.hides_goals),
     "  sentences of": lambda p: _sentences(p.descriptions).partition("-")[0] or "-",
     "    version": lambda p: _sentences(p.descriptions).partition("-")[2] or "-",
     "  camera": lambda p: _text(p.camera_name),
-    "  depth": lambda p: _text(p.depth) if p.camera_name else "-",
     "  image size": lambda p: " x ".join(map(str, p.image_size or "-")),
     "digest": lambda p: p.digest[:10],
 }
@@ -72,7 +66,7 @@ def table() -> list[list[str]]:
 
 
 def run() -> int:
-    """Runs the command: prints the table and the sources of each protocol."""
+    """Print side by side how published scores are measured."""
     rows = table()
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for i, row in enumerate(rows):

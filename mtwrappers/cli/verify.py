@@ -1,67 +1,53 @@
-"""``mtwrappers verify``: checks a result or a dataset by replaying its actions."""
+"""``mtwrappers verify``: checks a result by replaying its actions."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from mtwrappers.cli import ctrl_c
-from mtwrappers.cli.console import UsageError, say, say_table
+from mtwrappers.cli.commands import Count, described
+from mtwrappers.cli.console import UsageError, result_file, say, say_table
 from mtwrappers.common.cores import cores
-from mtwrappers.common.errors import full_message
 from mtwrappers.evaluation import EvidenceError, VerificationError, verify
-from mtwrappers.recording.episodes import RecordingError
-from mtwrappers.recording.record import requirements
-from mtwrappers.recording.record import verify as verify_dataset
-from mtwrappers.recording.stores import open_store
-
-
-def run_dataset(address: str) -> int:
-    """Replays all episodes of a dataset; returns the exit code, 1 if one differs."""
-    ctrl_c.raises()
-    try:
-        store = open_store(address)
-    except RecordingError as exc:
-        raise UsageError(str(exc)) from None
-    if not store.path.exists():
-        raise UsageError(f"there is no dataset {address} ({store.path})")
-    try:
-        now = requirements(store.packages)
-        then = [str(line) for line in store.requirements()]
-        known = [line for line in then if line.partition("==")[0] in store.packages]
-        if other := [line for line in known if line not in now]:
-            say(f"recorded with {', '.join(other)}")
-        count, rounded = verify_dataset(store)
-    except (RecordingError, OSError, LookupError, ValueError, TypeError, AssertionError) as exc:
-        say(f"refused: {full_message(exc)}")
-        return 1
-    rewards = f", but for the last bits of rewards in {rounded}" if rounded else ""
-    say(f"{count} of {count} episodes replayed bit for bit{rewards}")
-    return 0
-
+from mtwrappers.metaworld.upstream import all_classes
 
 # The prefixes of the lines with the verdict on a result.
 _OUTCOMES = ("verified", "false: ", "not verified: ")
 
 
+@described
 def run(
-    result: Path,
-    evidence: Path | None,
-    sample: float,
-    table: bool,
-    workers: int | None,
-    no_fast: bool,
+    result: Annotated[str, Parameter(metavar="RESULT")],
+    /,
+    *,
+    evidence: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    sample: Annotated[float, Parameter(validator=Number(gte=0, lte=1), metavar="SHARE")] = 1.0,
+    table: bool = False,
+    workers: Count | None = None,
+    no_fast: bool = False,
 ) -> int:
-    """Runs the command; returns its exit code: 1 if the replay differs from the result.
+    """Replay the actions of a result, and compare every number.
 
-    Raises:
-        UsageError: If there is nothing that can be replayed.
+    Args:
+        result: A file of rollout or EvaluationResult.save, or the folder of a rollout.
+        evidence: The .npz file with the actions of the episodes (default: the file of the same
+            name beside the result, as rollout writes it).
+        sample: Replay only this share of each class's episodes, chosen at random (default: 1).
+        table: Also print the success of each class, with intervals.
+        workers: Worker processes (default: all cores).
+        no_fast: Run Meta-World's own classes, which are slower and give the same numbers.
     """
+    all_classes()  # imports what an interruption would leave half imported
     ctrl_c.raises()
-    start = time.perf_counter()
+    path, start = result_file(result), time.perf_counter()
     try:
         found = verify(
-            result,
+            path,
             evidence,
             sample=sample,
             workers=workers or cores(),
@@ -69,7 +55,7 @@ def run(
             progress=True,
         )
     except (VerificationError, EvidenceError) as exc:
-        raise UsageError(f"cannot verify {result}: {exc}") from None
+        raise UsageError(f"cannot verify {path}: {exc}") from None
     except OSError as exc:
         raise UsageError(f"cannot read {exc.filename}: {exc.strerror}") from None
     if table and found.ok:

@@ -6,14 +6,21 @@ import time
 from importlib.metadata import version
 
 from mtwrappers.cli import ctrl_c
+from mtwrappers.cli.commands import Count, described
 from mtwrappers.cli.console import progress_bar, say
 from mtwrappers.common.cores import cores
 from mtwrappers.metaworld.fast.equality import FULL, QUICK, compare_classes
 from mtwrappers.metaworld.upstream import all_classes
 
 
-def run(full: bool, workers: int | None) -> int:
-    """Runs the command; returns its exit code: 1 if a class differs."""
+@described
+def run(*, full: bool = False, workers: Count | None = None) -> int:
+    """Compare the fast classes with Meta-World's own, bit for bit.
+
+    Args:
+        full: Run complete episodes of several tasks per class.
+        workers: Worker processes (default: all cores).
+    """
     names = list(all_classes())
     bar = progress_bar()
     ctrl_c.raises()

@@ -16,6 +16,7 @@ from mtwrappers.common.interrupts import after_start
 from mtwrappers.evaluation import Episode, Observer, PlannedEpisode
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.samplers.rollout import Step
+from mtwrappers.state.files import write_atomically
 from mtwrappers.vector.contract import MetaVectorEnv
 
 FRAME_EVERY = 4  # steps between two frames of a video: 20 frames per second
@@ -75,12 +76,16 @@ class Videos(Observer):
             # All tasks run at once: uncompressed, the frames of MT50 would take 4 GB.
             self._films[i].append(zlib.compress(frame.tobytes(), 1))
 
-    def write(self, directory: Path) -> None:
-        """Writes an mp4 in real time for each task whose first episode is finished."""
-        imageio = import_extra("imageio.v2", "cli")
+    def write(self, directory: Path) -> list[str]:
+        """Writes an mp4 in real time for each task with a finished first episode; the names."""
+        imageio, fps = import_extra("imageio.v3", "cli"), METADATA["render_fps"] / FRAME_EVERY
+        names = []
         for task, film in self._finished.items():
-            fps = METADATA["render_fps"] / FRAME_EVERY
-            with imageio.get_writer(directory / f"{task}.mp4", fps=fps, codec="libx264") as writer:
-                for data in film:
-                    frame = np.frombuffer(zlib.decompress(data), dtype=np.uint8)
-                    writer.append_data(frame.reshape(self._shape))
+            frames = [
+                np.frombuffer(zlib.decompress(data), dtype=np.uint8).reshape(self._shape)
+                for data in film
+            ]
+            coded = imageio.imwrite("<bytes>", frames, extension=".mp4", fps=fps, codec="libx264")
+            names.append(f"{task}.mp4")
+            write_atomically(directory / names[-1], coded)
+        return names

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
 from textwrap import shorten
 from typing import Any, TypeAlias
 
@@ -13,88 +17,26 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorWrapper
 
-from mtwrappers.common.checks import (
-    check_callable,
-    check_choice,
-    check_mapping,
-    not_negative,
-    positive,
-)
+from mtwrappers.common.checks import check_callable, check_mapping, not_negative, positive
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.continual.result import ContinualResult, Scores
 from mtwrappers.continual.stream import TaskStream
 from mtwrappers.continual.vector_stream import VectorTaskStream
-from mtwrappers.evaluation.episodes import METRICS
 from mtwrappers.evaluation.evaluate import evaluate
+from mtwrappers.evaluation.remake import Environments, held, phase_label
+from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.vector.make import make_executor
-from mtwrappers.wrappers.task_name import TaskNameWrapper
 
 # Trains for this many more steps, and returns the policy.
 Learn: TypeAlias = Callable[[int], Any]
 MakeEnv: TypeAlias = Callable[[], Any]
 
 
-class _PhaseScorer:
-    """Scores policies in some phases of a stream, in environments of its own."""
-
-    def __init__(
-        self,
-        make: MakeEnv,
-        which: Sequence[int] | None,
-        episodes_per_phase: int = 10,
-        *,
-        envs_per_phase: int = 1,
-        metric: str = "success_once",
-        seed: int = 0,
-        max_episode_steps: int | None = None,
-        **executor: Any,
-    ) -> None:
-        with closing(check_callable(make, "make")()) as env:
-            self.described = _described(_single(env))
-        self.phases = tuple(name for name, _, _ in self.described)
-        self.budgets = [steps for _, _, steps in self.described]
-        self.metric = check_choice(metric, METRICS, "metric")
-        self._settings: dict[str, Any] = {
-            "episodes_per_task": positive(episodes_per_phase, "episodes_per_phase"),
-            "seed": check_seed(seed),
-            "max_episode_steps": max_episode_steps,
-        }
-        each = positive(envs_per_phase, "envs_per_phase")
-        chosen = range(len(self.phases)) if which is None else which
-        self._labels = [f"{i} {self.phases[i]}" for i in chosen]
-        makers = [
-            functools.partial(_make_held, make, i, label)
-            for i, label in zip(chosen, self._labels, strict=True)
-            for _ in range(each)
-        ]
-        self._envs = make_executor(makers, len(self._labels), each, **executor)
-
-    def score(self, policy: Any) -> Scores:
-        """Returns the scores of a policy in each phase."""
-        result = evaluate(policy, self._envs, **self._settings)
-        found = [
-            [episode.metric(self.metric) for episode in result.of_task(label)]
-            for label in self._labels
-        ]
-        if any(None in values for values in found):
-            raise ValueError(
-                f"episodes have no {self.metric}, because infos do not say whether they succeed: "
-                "pass metric='return'"
-            )
-        scores: Scores = np.array(found, dtype=np.float64).mean(axis=1)
-        return scores
-
-    def close(self) -> None:
-        """Closes the environments."""
-        self._envs.close()
-
-
-class PhaseEvaluator(_PhaseScorer):
-    """Scores policies at every phase of a stream, in environments that are made for it.
+class PhaseEvaluator:
+    """Evaluates policies in every phase of a stream, in environments that are made for it.
 
     Whoever trains in a stream calls it as often as the curves are to have points. The environments
     that are trained in are not touched. Every call runs the same episodes, so that only the policy
-    affects the scores.
+    affects the scores. A phase is a task of the results, with its number in its name.
 
     Args:
         make: Makes an environment with a `TaskStream`, such as
@@ -102,18 +44,19 @@ class PhaseEvaluator(_PhaseScorer):
             trained in: the policy receives its observations in each phase.
         episodes_per_phase: The number of episodes per score.
         envs_per_phase: The number of environments that share them.
-        metric: The score: ``"success_once"``, ``"success_final"``, ``"return"`` or ``"length"``.
-            Forward transfer is for success rates.
+        phases: The numbers of the phases to evaluate; by default all.
         seed: Determines the episodes.
         max_episode_steps: Cut episodes after this many steps, for environments that never end.
+        evidence: An ``.npz`` file of actions for each call, with the number of the call in its
+            name: ``"cw10.npz"`` stands for ``cw10-0.npz`` and so on. `verify` reads them beside
+            ``cw10.json`` from `save_results`.
         **executor: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
             `mtwrappers.vector.settings.Settings` does, such as ``workers``, ``context`` and
             ``timeout``.
 
     Attributes:
-        phases: The name of each phase.
-        points: After how many agent steps the scores were taken.
-        scores: A list of ``(N,)``, the scores of the ``N`` phases at each point.
+        phases: The name and the steps of each phase of the stream.
+        results: The results of all calls.
 
     Raises:
         TypeError: If ``make`` makes no environment with a `TaskStream`, or there is no such
@@ -130,19 +73,47 @@ class PhaseEvaluator(_PhaseScorer):
     ...     return mt.TaskStream(mt.MultiEnvWrapper(makers), [(0, 40), (1, 40)])
     >>> def policy(observations):
     ...     return np.zeros((len(observations["task_obs"]), 1))
-    >>> score = PhaseEvaluator(make, 1, metric="length")
-    >>> score(policy, step=0)  # of each phase
-    array([20., 20.])
-    >>> score.close()
+    >>> evaluator = PhaseEvaluator(make, 1)
+    >>> result = evaluator(policy, step=0)
+    >>> [result.per_task[phase]["length"].value for phase in result.tasks]
+    [20.0, 20.0]
+    >>> evaluator.close()
     """
 
-    def __init__(self, make: MakeEnv, episodes_per_phase: int = 10, **settings: Any) -> None:
-        super().__init__(make, None, episodes_per_phase, **settings)
-        self.points: list[int] = []
-        self.scores: list[Scores] = []
+    def __init__(
+        self,
+        make: MakeEnv,
+        episodes_per_phase: int = 10,
+        *,
+        envs_per_phase: int = 1,
+        phases: Sequence[int] | None = None,
+        seed: int = 0,
+        max_episode_steps: int | None = None,
+        evidence: str | os.PathLike[str] | None = None,
+        **executor: Any,
+    ) -> None:
+        with closing(check_callable(make, "make")()) as env:
+            self.described = _described(_single(env))
+            self._environments = _environments(env)
+        self.phases = tuple((name, steps) for name, _, steps in self.described)
+        self._settings: dict[str, Any] = {
+            "episodes_per_task": positive(episodes_per_phase, "episodes_per_phase"),
+            "seed": check_seed(seed),
+            "max_episode_steps": max_episode_steps,
+        }
+        self._evidence = None if evidence is None else Path(evidence)
+        each = positive(envs_per_phase, "envs_per_phase")
+        chosen = range(len(self.phases)) if phases is None else phases
+        makers = [
+            functools.partial(held, make, i, phase_label(i, self.phases[i][0]))
+            for i in chosen
+            for _ in range(each)
+        ]
+        self._envs = make_executor(makers, len(chosen), each, **executor)
+        self.results: list[EvaluationResult] = []
 
-    def __call__(self, policy: Any, step: int) -> Scores:
-        """Scores a policy that was trained for ``step`` agent steps.
+    def __call__(self, policy: Any, step: int) -> EvaluationResult:
+        """Evaluates a policy that was trained for ``step`` agent steps.
 
         Args:
             policy: A callable from observations ``(N * envs_per_phase, O)`` to actions
@@ -150,41 +121,37 @@ class PhaseEvaluator(_PhaseScorer):
             step: Greater than in the previous call.
 
         Returns:
-            Its scores, ``(N,)``, which are kept too.
+            The result, which is kept too.
 
         Raises:
-            ValueError: If ``step`` is not greater, or episodes do not have the metric.
+            ValueError: If ``step`` is not greater.
         """
         step = not_negative(step, "step")
-        if self.points and step <= self.points[-1]:
-            raise ValueError(f"expected a step after {self.points[-1]}, got {step}")
-        scores = self.score(policy)
-        self.points.append(step)
-        self.scores.append(scores)
-        return scores.copy()
+        last = self.results[-1].description.training_steps if self.results else None
+        if last is not None and step <= last:
+            raise ValueError(f"expected a step after {last}, got {step}")
+        path = self._evidence
+        if path is not None:
+            path = path.with_name(f"{path.stem}-{len(self.results)}{path.suffix}")
+        found = evaluate(policy, self._envs, evidence=path, **self._settings)
+        assert found.design is not None
+        design = replace(found.design, phases=self.phases, tasks=found.tasks)
+        result = replace(found, design=design, environments=self._environments)
+        self.results.append(result.described(training_steps=step))
+        return self.results[-1]
 
-    def result(
-        self, baselines: Mapping[str, ContinualResult] | None = None, last: int = 1
-    ) -> ContinualResult:
-        """Returns the result of all calls so far, as one run; see `ContinualResult`.
-
-        Raises:
-            ValueError: If nothing was evaluated.
-        """
-        if not self.points:
-            raise ValueError("nothing was evaluated yet")
-        ends, scores = np.cumsum(self.budgets).tolist(), np.array([self.scores])
-        return ContinualResult(self.phases, ends, self.points, scores, self.metric, baselines, last)
+    def close(self) -> None:
+        """Closes the environments."""
+        self._envs.close()
 
     def get_state(self) -> dict[str, Any]:
-        """Returns the points and scores so far, for `save_checkpoint`."""
-        return {"points": list(self.points), "scores": [row.tolist() for row in self.scores]}
+        """Returns the results so far, for `save_checkpoint`."""
+        return {"results": [result.to_dict() for result in self.results]}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Restores the state that `get_state` returned."""
-        state = check_mapping(state, "a state")
-        self.points = list(state["points"])
-        self.scores = [np.array(row, dtype=np.float64) for row in state["scores"]]
+        found = check_mapping(state, "a state")["results"]
+        self.results = [EvaluationResult.from_dict(one) for one in found]
 
 
 def continual_evaluate(
@@ -194,10 +161,10 @@ def continual_evaluate(
     *,
     train_in: MakeEnv | None = None,
     **settings: Any,
-) -> ContinualResult:
+) -> list[EvaluationResult]:
     """Trains along a stream and evaluates all of its phases, before and during training.
 
-    Every score is recorded at the learner's actual step, which is later than the requested one if
+    Every result is recorded at the learner's actual step, which is later than the requested one if
     its rollouts do not divide the phases; a phase is then scored at the last of these steps inside
     it. If ``at_end`` is ``"stay"``, steps that a learner takes after the end of the stream are part
     of its last score.
@@ -212,12 +179,13 @@ def continual_evaluate(
             end; fewer if a learner steps past one of them.
         train_in: Makes the environment to train in, such as a `VectorTaskStream`, of the same
             phases; by default it is ``make``.
-        **settings: How phases are scored, as `PhaseEvaluator` describes it: ``episodes_per_phase``,
-            ``envs_per_phase``, ``metric``, ``seed``, ``max_episode_steps``, and for the executor
-            ``workers``, ``execution`` and others.
+        **settings: How phases are evaluated, as `PhaseEvaluator` describes it:
+            ``episodes_per_phase``, ``envs_per_phase``, ``seed``, ``max_episode_steps``,
+            ``evidence``, and for the executor ``workers``, ``execution`` and others.
 
     Returns:
-        One run; `ContinualResult.pool` takes several of them together.
+        A result for each point, with the learner's step as ``training_steps``. `ContinualResult`
+        computes forgetting and transfer from those of one run or of several.
 
     Raises:
         TypeError: As `PhaseEvaluator`, or if ``make_learner`` is not callable.
@@ -244,9 +212,9 @@ def continual_evaluate(
     ...     env.reset(seed=0)
     ...     return learn
     >>> sizes = {"evaluations_per_phase": 1, "episodes_per_phase": 1}
-    >>> result = mt.continual_evaluate(make_learner, make, **sizes, metric="length")
-    >>> result.points
-    (0, 40, 80)
+    >>> results = mt.continual_evaluate(make_learner, make, **sizes)
+    >>> [result.description.training_steps for result in results]
+    [0, 40, 80]
     """
     per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
     with ExitStack() as stack:
@@ -255,9 +223,10 @@ def continual_evaluate(
         stream = _stream(env)
         _require_phases(stream, evaluator.described)
         learn = check_callable(make_learner, "make_learner")(env)
-        for policy, step in _along(learn, stream, evaluator.budgets, per_phase):
+        budgets = [steps for _, steps in evaluator.phases]
+        for policy, step in _along(learn, stream, budgets, per_phase):
             evaluator(policy, step)
-        return evaluator.result()
+        return evaluator.results
 
 
 def single_task_baselines(
@@ -267,7 +236,7 @@ def single_task_baselines(
     *,
     train_in: MakeEnv | None = None,
     **settings: Any,
-) -> dict[str, ContinualResult]:
+) -> list[EvaluationResult]:
     """Trains on each task of a stream alone, the baseline of forward transfer.
 
     For every task a new learner is made, and trained for the budget of the phase in which the task
@@ -279,12 +248,12 @@ def single_task_baselines(
         make: Makes an environment with the `TaskStream`.
         evaluations_per_phase: How many points each phase has, evenly spaced, the last at its end.
         train_in: Makes the environment to train in, of the same phases; by default it is ``make``.
-        **settings: How a phase is scored, as `PhaseEvaluator` describes it: ``episodes_per_phase``,
-            ``envs_per_phase``, ``metric``, ``seed``, ``max_episode_steps``, and for the executor
-            ``workers``, ``execution`` and others.
+        **settings: How a phase is evaluated, as `PhaseEvaluator` describes it:
+            ``episodes_per_phase``, ``envs_per_phase``, ``seed``, ``max_episode_steps``, and for the
+            executor ``workers``, ``execution`` and others.
 
     Returns:
-        By the phase's name, a result of one phase and one run.
+        For each task and each point a result of one phase, for `ContinualResult`.
 
     Raises:
         TypeError, ValueError: As `continual_evaluate`.
@@ -306,19 +275,21 @@ def single_task_baselines(
     ...     env.reset(seed=0)
     ...     return learn
     >>> sizes = {"evaluations_per_phase": 1, "episodes_per_phase": 1, "max_episode_steps": 20}
-    >>> baselines = single_task_baselines(make_learner, make, **sizes, metric="length")
-    >>> {name: result.points for name, result in baselines.items()}
-    {'task 0': (0, 40), 'task 1': (0, 40)}
+    >>> baselines = single_task_baselines(make_learner, make, **sizes)
+    >>> [(result.tasks, result.description.training_steps) for result in baselines]
+    [(('0 task 0',), 0), (('0 task 0',), 40), (('1 task 1',), 0), (('1 task 1',), 40)]
     """
     per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
     with closing(check_callable(make, "make")()) as env:
         described = _described(_single(env))
-    found: dict[str, ContinualResult] = {}
+    found: list[EvaluationResult] = []
+    names = [name for name, _, _ in described]
     for i, (name, _, budget) in enumerate(described):
-        if name in found:
+        if name in names[:i]:
             continue
         with ExitStack() as stack:
-            scorer = stack.enter_context(closing(_PhaseScorer(make, [i], **settings)))
+            evaluator = PhaseEvaluator(make, phases=[i], **settings)
+            stack.enter_context(closing(evaluator))
             env = stack.enter_context(closing((train_in or make)()))
             stream: Any = _stream(env)
             _require_phases(stream, described)
@@ -326,10 +297,9 @@ def single_task_baselines(
             if isinstance(stream, TaskStream):  # it counts no steps while a phase is held
                 env = stream = _StepCounter(env)
             learn = check_callable(make_learner, "make_learner")(env)
-            along = _along(learn, stream, [budget], per_phase)
-            rows = {step: scorer.score(policy) for policy, step in along}
-        scores = [list(rows.values())]
-        found[name] = ContinualResult([name], [budget], list(rows), scores, scorer.metric)
+            for policy, step in _along(learn, stream, [budget], per_phase):
+                evaluator(policy, step)
+        found += evaluator.results
     return found
 
 
@@ -455,7 +425,13 @@ def _hold(env: Any, phase: int) -> None:
         env.unwrapped.set_attr("held_phase", phase)
 
 
-def _make_held(make: MakeEnv, phase: int, label: str) -> gymnasium.Env[Any, Any]:
-    env = make()
-    _hold(env, phase)
-    return TaskNameWrapper(env, task_name=label)
+def _environments(env: Any) -> Environments | None:
+    """The environment as a file names it, if its id is one of this package's streams."""
+    try:
+        described = json.loads(env.spec.to_json())
+    except Exception:  # there is no spec, or its arguments are not JSON
+        return None
+    kwargs = described["kwargs"]
+    if (limit := described["max_episode_steps"]) is not None:
+        kwargs["max_episode_steps"] = limit
+    return Environments(described["id"], kwargs)

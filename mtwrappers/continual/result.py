@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import positive
+from mtwrappers.common.checks import check_choice, check_list, positive
 from mtwrappers.evaluation import plot
-from mtwrappers.evaluation.former import mean_of_runs
+from mtwrappers.evaluation.episodes import METRICS
+from mtwrappers.evaluation.remake import phase_label
 from mtwrappers.evaluation.report import as_csv
-from mtwrappers.evaluation.result import StoredResult, check_confidence
-from mtwrappers.evaluation.statistics import Estimate
+from mtwrappers.evaluation.result import CONFIDENCE, EvaluationResult
+from mtwrappers.evaluation.statistics import Estimate, student
 from mtwrappers.state.files import write_atomically
 
 Scores = NDArray[np.float64]
@@ -35,9 +36,9 @@ _COLUMNS = {
 }
 
 
-@dataclass(frozen=True)
-class ContinualResult(StoredResult):
-    """Scores of every phase of a stream, at points along it.
+@dataclass(frozen=True, repr=False)
+class ContinualResult:
+    """Forgetting and transfer along a stream, from the results of `continual_evaluate`.
 
     Where a learner was not evaluated at the end of a phase, its last score inside of the phase is
     taken for ``p_i(e_i)``, and the table says at which step that is.
@@ -53,103 +54,135 @@ class ContinualResult(StoredResult):
     differs. Where a metric needs a point that was not evaluated, it is ``None``.
 
     Args:
-        phases: The names of the phases; one that comes again has its name again.
-        ends: The step with which each phase ends, ``e_i``.
-        points: After how many agent steps the policy was evaluated, ascending.
-        scores: ``(S, P, N)``, in [0, 1] for success rates.
-        metric: The metric of the scores.
-        baselines: By a phase's name, the result of learning its task alone, of one phase each;
-            `single_task_baselines` makes them. Forward transfer needs them.
+        results: The results of all points of one run, or of several that differ in
+            ``training_seed``, in any order.
+        baselines: The results of learning each task alone, from `single_task_baselines`, of any
+            number of runs. Forward transfer needs them.
+        metric: The score: ``"success_once"``, ``"success_final"``, ``"return"`` or ``"length"``.
         last: How many evaluations a score at the end, of a phase or of all, is the mean of. The
             paper's formulas take 1, its code 5.
-        confidence: How likely an interval covers the truth, in (0, 1).
 
     Raises:
-        ValueError: If shapes do not go together, points are not ascending, or a number is out of
-            range.
+        TypeError: If there is something else among the results.
+        ValueError: If results are of different streams, runs have other points, or a result has no
+            ``training_steps`` or does not have the metric.
 
     >>> from mtwrappers.continual.result import ContinualResult
-    >>> scores = [[[0.0, 0.0], [1.0, 0.25], [0.5, 0.75]]]
-    >>> print(ContinualResult(["a", "b"], [10, 20], [0, 10, 20], scores))
+    >>> from mtwrappers.evaluation import Design, Episode, EvaluationResult
+    >>> stream = Design(tasks=("0 a", "1 b"), phases=(("a", 10), ("b", 10)))
+    >>> def at(steps, *lengths):
+    ...     episodes = [Episode(t, 0, 0.0, n) for t, n in zip(stream.tasks, lengths)]
+    ...     return EvaluationResult(episodes, stream).described(training_steps=steps)
+    >>> points = [at(0, 1, 1), at(10, 5, 2), at(20, 3, 4)]
+    >>> print(ContinualResult(points, metric="length"))
     phase  ends at  after phase  at the end  forgetting
-    0 a         10         1.00        0.50        0.50
-    1 b         20         0.75        0.75        0.00
+    0 a         10         5.00        3.00        2.00
+    1 b         20         4.00        4.00        0.00
     ---------------------------------------------------
-    average performance   0.62
-    forgetting            0.25
-    backward transfer    -0.50
-    success_once of 1 run, without intervals; forward transfer needs baselines
+    average performance   3.50
+    forgetting            1.00
+    backward transfer    -2.00
+    length of 1 run, without intervals; forward transfer needs baselines
     """
 
-    FORMAT = "mtwrappers.ContinualResult/2"
-
-    phases: Sequence[str]
-    ends: Sequence[int]
-    points: Sequence[int]
-    scores: Any
+    results: tuple[EvaluationResult, ...]
+    baselines: tuple[EvaluationResult, ...] = ()
     metric: str = "success_once"
-    baselines: Mapping[str, ContinualResult] | None = None
     last: int = 1
-    confidence: float = 0.95
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
-        keep(self, "phases", tuple(str(name) for name in self.phases))
-        for name in ("ends", "points"):
-            steps = tuple(int(step) for step in getattr(self, name))
-            if not steps or list(steps) != sorted(set(steps)) or steps[0] < 0:
-                raise ValueError(f"{name} must be ascending steps, got {steps}")
-            keep(self, name, steps)
-        scores = np.array(self.scores, dtype=np.float64)
-        shape = (len(self.points), len(self.phases))
-        if scores.ndim != 3 or not len(scores) or scores.shape[1:] != shape:
-            raise ValueError(
-                f"scores must be of shape (runs, {shape[0]} points, {shape[1]} phases), got "
-                f"{scores.shape}"
-            )
-        if len(self.ends) != len(self.phases):
-            raise ValueError(f"expected one end per phase of {self.phases}, got {self.ends}")
-        if not np.isfinite(scores).all():
-            raise ValueError("scores must be finite")
-        scores.setflags(write=False)
-        keep(self, "scores", scores)
-        if self.baselines is not None:
-            keep(self, "baselines", _checked(self.baselines, self.phases, self.metric))
+        check_choice(self.metric, METRICS, "metric")
         keep(self, "last", positive(self.last, "last"))
-        check_confidence(self.confidence)
+        for name in ("results", "baselines"):
+            given = getattr(self, name)
+            given = check_list(given, name, "result") if given else []
+            for one in given:
+                _check(one, name)
+            # So that nothing depends on their order.
+            keep(self, name, tuple(sorted(given, key=_place)))
+        if not self.results:
+            raise ValueError("expected at least one result, got none")
+        streams = {one.design and one.design.phases for one in (*self.results, *self.baselines)}
+        if len(streams) > 1:
+            raise ValueError(f"results must be of one stream, got {streams}")
+        points = [tuple(one.description.training_steps for one in run) for run in self._runs]
+        if len(set(points)) > 1 or len(set(points[0])) < len(points[0]):
+            raise ValueError(
+                "runs must have the same points, each once, and different training seeds; got "
+                f"{dict(zip(self._seeds, points, strict=True))}"
+            )
+        self.scores  # noqa: B018 (which checks them)
+        if self.baselines:
+            self._alone  # noqa: B018
 
-    @classmethod
-    def pool(cls, results: Sequence[ContinualResult]) -> ContinualResult:
-        """Combines the runs of several results, which must have the same phases and points.
+    def __repr__(self) -> str:
+        return f"<ContinualResult: {len(self._runs)} runs of {len(self.phases)} phases>"
 
-        Raises:
-            ValueError: If there are no results, or their phases or points differ.
-        """
-        if not results:
-            raise ValueError("expected at least one result to pool, got none")
-        first = results[0]
-        for result in results:
-            for name in ("phases", "ends", "points", "metric"):
-                if getattr(result, name) != getattr(first, name):
-                    raise ValueError(
-                        f"results must have the same {name}, got {getattr(first, name)} and "
-                        f"{getattr(result, name)}"
-                    )
-        return replace(first, scores=np.concatenate([result.scores for result in results]))
+    @property
+    def _seeds(self) -> list[int | None]:
+        return list(dict.fromkeys(one.description.training_seed for one in self.results))
+
+    @property
+    def _runs(self) -> list[list[EvaluationResult]]:
+        """The results of each run, by their points."""
+        return [
+            [one for one in self.results if one.description.training_seed == seed]
+            for seed in self._seeds
+        ]
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The names of the phases; one that comes again has its name again."""
+        return tuple(name for name, _ in phases_of(self.results[0]))
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The step with which each phase ends, ``e_i``."""
+        return tuple(itertools.accumulate(steps for _, steps in phases_of(self.results[0])))
+
+    @property
+    def points(self) -> tuple[int, ...]:
+        """The agent steps after which the policy was evaluated, ascending."""
+        return tuple(one.description.training_steps or 0 for one in self._runs[0])
+
+    @cached_property
+    def scores(self) -> Scores:
+        """The score of each run, at each point, in each phase, ``(S, P, N)``."""
+        labels = [phase_label(i, name) for i, name in enumerate(self.phases)]
+        scores: Scores = np.array(
+            [[[self._score(one, label) for label in labels] for one in run] for run in self._runs]
+        )
+        scores.setflags(write=False)
+        return scores
+
+    def _score(self, result: EvaluationResult, label: str) -> float:
+        found = [episode.metric(self.metric) for episode in result.of_task(label)]
+        if None in found:
+            raise ValueError(
+                f"episodes have no {self.metric}, because infos do not say whether they succeed: "
+                "pass metric='return'"
+            )
+        return float(np.mean(np.array(found, dtype=np.float64)))
+
+    @cached_property
+    def _alone(self) -> Scores:
+        """``AUC_i^b``, the area of each phase's baseline, the mean over its runs, ``(N,)``."""
+        found = []
+        for name, budget in phases_of(self.results[0]):
+            label = phase_label(self.phases.index(name), name)
+            own = [one for one in self.baselines if label in one.tasks]
+            inside = [one for one in own if 0 < (one.description.training_steps or 0) <= budget]
+            if not inside:
+                raise ValueError(f"baselines must have results of {label!r}, got none")
+            found.append(np.mean([self._score(one, label) for one in inside]))
+        return np.array(found)
 
     @property
     def R(self) -> Scores:  # noqa: N802 (as the literature calls it)
         """The mean score over runs at each point of each phase's task, ``(P, N)``."""
         mean: Scores = self.scores.mean(axis=0)
         return mean
-
-    def with_baselines(self, baselines: Mapping[str, ContinualResult]) -> ContinualResult:
-        """Returns this result with the baselines that forward transfer needs.
-
-        Raises:
-            ValueError: If a phase has no baseline.
-        """
-        return replace(self, baselines=baselines)
 
     # Per run and phase, (S, N); NaN where a point is missing.
 
@@ -236,9 +269,9 @@ class ContinualResult(StoredResult):
 
     @cached_property
     def _forward_transfer(self) -> Scores | None:
-        if self.baselines is None:
+        if not self.baselines:
             return None
-        alone = np.array([self.baselines[name].area.mean() for name in self.phases])
+        alone = self._alone
         with np.errstate(divide="ignore", invalid="ignore"):
             transfer: Scores = (self.area - alone) / (1.0 - alone)
         return np.where(np.isfinite(transfer), transfer, np.nan)
@@ -266,7 +299,7 @@ class ContinualResult(StoredResult):
         """
         if not np.isfinite(values).all():
             return None
-        found = mean_of_runs(values, self.confidence)
+        found = student([values])
         if found.low is None or found.high is None or not self.metric.startswith("success"):
             return found
         return Estimate(found.value, max(least, found.low), min(1.0, found.high))
@@ -287,7 +320,7 @@ class ContinualResult(StoredResult):
 
     def _rows(self) -> list[list[str]]:
         """Returns the cells of the table: the heads, and a row per phase."""
-        names = [n for n in _COLUMNS if n != "forward_transfer" or self.baselines is not None]
+        names = [n for n in _COLUMNS if n != "forward_transfer" or self.baselines]
         heads = ["phase", "ends at", *(_COLUMNS[name] for name in names)]
         rows = [
             [f"{i} {name}", f"{end:,}", *(_cell(values[column]) for column in names)]
@@ -306,9 +339,9 @@ class ContinualResult(StoredResult):
         """Returns the last line of the table: the metric, the runs, and the missing values."""
         how = "without intervals"
         if len(self.scores) > 1:
-            how = f"{self.confidence:.0%} intervals over runs (Student's t)"
+            how = f"{CONFIDENCE:.0%} intervals over runs (Student's t)"
         missing = ""
-        if self.baselines is None:
+        if not self.baselines:
             missing = "; forward transfer needs baselines"
         elif self.forward_transfer is None:
             missing = "; forward transfer is unknown where a baseline is perfect or was not scored"
@@ -317,33 +350,6 @@ class ContinualResult(StoredResult):
     def _metric_of_runs(self) -> str:
         runs = len(self.scores)
         return f"{self.metric} of {runs} run{'s' * (runs > 1)}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns all data as JSON types; ``metrics`` and ``per_phase`` follow from the scores."""
-        metrics = {name: getattr(self, name) for name in _METRICS}
-        baselines = self.baselines
-        return {
-            "format": self.FORMAT,
-            **{name: list(getattr(self, name)) for name in ("phases", "ends", "points")},
-            "metric": self.metric,
-            "last": self.last,
-            "confidence": self.confidence,
-            "metrics": {name: found and asdict(found) for name, found in metrics.items()},
-            "per_phase": self.per_phase,
-            "scores": self.scores.tolist(),
-            "baselines": baselines and {name: one.to_dict() for name, one in baselines.items()},
-        }
-
-    @classmethod
-    def _of_dict(cls, data: Mapping[str, Any]) -> ContinualResult:
-        names = ("phases", "ends", "points", "scores", "metric", "last", "confidence")
-        given = {name: data[name] for name in names}
-        baselines = data["baselines"]
-        if baselines is not None:
-            if not isinstance(baselines, dict):
-                raise ValueError(f"baselines must be a dict, got {reprlib.repr(baselines)}")
-            baselines = {name: cls.from_dict(one) for name, one in baselines.items()}
-        return cls(**given, baselines=baselines)
 
     def plot(self, path: str | Path, title: str = "", note: str = "") -> None:
         """Draws the average performance, and below it each phase's score, with intervals over runs.
@@ -360,7 +366,7 @@ class ContinualResult(StoredResult):
         mean = self._curve(self.performance)
         footer = self._metric_of_runs()
         if len(self.scores) > 1:
-            footer += f"; bands: {self.confidence:.0%} intervals over runs"
+            footer += f"; bands: {CONFIDENCE:.0%} intervals over runs"
         footer = f"{note}\n{footer}" if note else footer
         plot.draw_stream(Path(path), self.points, self.ends, mean, each, title, footer)
 
@@ -395,7 +401,7 @@ class ContinualResult(StoredResult):
                     self.metric: one.value,
                     "low": one.low,
                     "high": one.high,
-                    "confidence": self.confidence,
+                    "confidence": CONFIDENCE,
                     "runs": len(self.scores),
                 }
 
@@ -404,18 +410,27 @@ class ContinualResult(StoredResult):
         return [one for one in found if one is not None]  # no score is missing at a point
 
 
-def _checked(baselines: Any, phases: Sequence[str], metric: str) -> dict[str, ContinualResult]:
-    """Returns the baselines of all phases' tasks, or raises `ValueError`."""
-    for name in phases:
-        found = baselines.get(name) if isinstance(baselines, Mapping) else None
-        if not isinstance(found, ContinualResult) or len(found.phases) != 1:
-            raise ValueError(
-                f"baselines must have a ContinualResult of one phase for {name!r}, got "
-                f"{reprlib.repr(found)}"
-            )
-        if found.metric != metric:
-            raise ValueError(f"baselines must be of {metric}, got {found.metric} for {name!r}")
-    return {name: baselines[name] for name in dict.fromkeys(phases)}
+def phases_of(result: EvaluationResult) -> tuple[tuple[str, int], ...]:
+    """The name and the steps of each phase of a result's stream."""
+    design = result.design
+    return () if design is None or design.phases is None else design.phases
+
+
+def _place(result: EvaluationResult) -> tuple[Any, ...]:
+    of = result.description
+    seed = -1 if of.training_seed is None else of.training_seed
+    return seed, of.training_steps, result.tasks
+
+
+def _check(result: Any, name: str) -> None:
+    """Raises an error unless this is a result of a point along a stream."""
+    if not isinstance(result, EvaluationResult):
+        raise TypeError(f"{name} must be a list of EvaluationResult, got {result!r}")
+    if not phases_of(result) or result.description.training_steps is None:
+        raise ValueError(
+            f"{name} must be of continual_evaluate or a PhaseEvaluator, with phases and "
+            f"training_steps, got {result!r}"
+        )
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:

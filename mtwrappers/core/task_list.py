@@ -147,9 +147,6 @@ class TaskSetMTEnv(MTEnv):
     _draws_first = False
     # Whether the task was set, and the task stream seeded, since the last reset.
     _was_set = _was_seeded = False
-    # While this is set, resets neither draw a task nor seed the task stream, and episodes are not
-    # recorded in the history, so that an evaluation does not change the choice of tasks.
-    keeps_selection = False
 
     def __init__(
         self,
@@ -253,8 +250,6 @@ class TaskSetMTEnv(MTEnv):
         if "task_state" in asked:
             state = self._task_set.check(asked["task_state"], "task state")
         self._seed_streams(seed)
-        selector = None if self.keeps_selection else self._selector
-        self._history = None if selector is None else selector.history
         if self._history is not None:
             self._history.end()  # records an episode that is cut here, before the next draw
         if "resample_task" in asked or (state is None and self._draws()):
@@ -276,8 +271,7 @@ class TaskSetMTEnv(MTEnv):
             self._seed_itself()
             return
         self.seed(seed)
-        if not self.keeps_selection:
-            self.seed_task(seed)
+        self.seed_task(seed)
 
     def _seed_itself(self) -> None:
         """Seeds the streams that were not seeded, if resets draw tasks."""
@@ -294,7 +288,7 @@ class TaskSetMTEnv(MTEnv):
 
     def _draws(self) -> bool:
         """Whether a reset whose options name no task draws one."""
-        if self.keeps_selection or self._was_set:
+        if self._was_set:
             return False
         return self.sample_tasks_on_reset or (self._draws_first and self._was_seeded)
 

@@ -2,15 +2,21 @@
 
 from mtwrappers.evaluation.compare import Comparison, ScoreDifference, compare
 from mtwrappers.evaluation.curve import Curves, curves
-from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
+from mtwrappers.evaluation.episodes import Episode, Observer, Progress
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import EvidenceError
 from mtwrappers.evaluation.few_shot import few_shot_evaluate
+from mtwrappers.evaluation.plan import Design, PlannedEpisode
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.published import protocols
 from mtwrappers.evaluation.reference import reference
-from mtwrappers.evaluation.remake import VerificationError
-from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, Provenance
+from mtwrappers.evaluation.remake import Environments, VerificationError
+from mtwrappers.evaluation.result import (
+    Description,
+    EvaluationResult,
+    load_results,
+    save_results,
+)
 from mtwrappers.evaluation.runs import IncomparableError
 from mtwrappers.evaluation.scores import Score, Scores, scores
 from mtwrappers.evaluation.verify import Verification, verify
@@ -18,15 +24,17 @@ from mtwrappers.evaluation.verify import Verification, verify
 __all__ = [
     "Comparison",
     "Curves",
+    "Description",
+    "Design",
+    "Environments",
     "Episode",
     "EvaluationResult",
     "EvidenceError",
-    "FewShotResult",
     "IncomparableError",
     "Observer",
     "PlannedEpisode",
+    "Progress",
     "Protocol",
-    "Provenance",
     "Score",
     "ScoreDifference",
     "Scores",
@@ -36,8 +44,10 @@ __all__ = [
     "curves",
     "evaluate",
     "few_shot_evaluate",
+    "load_results",
     "protocols",
     "reference",
+    "save_results",
     "scores",
     "verify",
 ]

@@ -49,11 +49,11 @@ class Curves:
             few-shot evaluation.
         forced: The reason why the results are not comparable; empty if they are.
 
-    >>> from mtwrappers.evaluation import Episode, EvaluationResult, Provenance, curves
+    >>> from mtwrappers.evaluation import Episode, EvaluationResult, curves
     >>> def result(steps, *successes):
     ...     all_of = enumerate(successes)
     ...     episodes = [Episode("reach", i, 0.0, 5, once, once) for i, once in all_of]
-    ...     return EvaluationResult(episodes, provenance=Provenance(2, {}, training_steps=steps))
+    ...     return EvaluationResult(episodes).described(training_steps=steps)
     >>> found = curves({"mine": [result(0, False, False), result(100, False, True)]})
     >>> [(steps, one.tasks["reach"].value) for steps, one in found.points["mine"].items()]
     [(0, 0.0), (100, 0.5)]
@@ -195,13 +195,13 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
             record no training seed, the runs of a method have no steps in common, or a result does
             not record success or contains an episode twice.
 
-    >>> from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
+    >>> from mtwrappers.evaluation import Episode, EvaluationResult
     >>> from mtwrappers.evaluation import curves
     >>> def result(seed, steps, *successes):
     ...     all_of = enumerate(successes)
     ...     episodes = [Episode("reach", i, 0.0, 5, once, once) for i, once in all_of]
-    ...     run = Provenance(2, {}, training_seed=seed, training_steps=steps)
-    ...     return EvaluationResult(episodes, provenance=run)
+    ...     run = EvaluationResult(episodes)
+    ...     return run.described(training_seed=seed, training_steps=steps)
     >>> first = [result(0, 0, False, False), result(0, 100, False, True)]
     >>> second = [result(1, 0, False, False), result(1, 100, True, True)]
     >>> found = curves({"mine": first + second})

@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import os
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_choice, check_name, positive
+from mtwrappers.common.checks import check_choice, check_flag, positive
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.core.task_list import TaskSetMTEnv
-from mtwrappers.evaluation.episodes import (
-    Episode,
-    ForeignEpisodeError,
-    Observer,
+from mtwrappers.evaluation.episodes import Episode, Observer, Tally
+from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter, read_journal
+from mtwrappers.evaluation.plan import (
+    Design,
     PlannedEpisode,
-    Tally,
     make_plan,
     stream_seed,
     task_choices,
 )
-from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
-from mtwrappers.evaluation.normalization import Normalization
-from mtwrappers.evaluation.protocol import Protocol, check_evaluation
+from mtwrappers.evaluation.protocol import Protocol, check_envs
 from mtwrappers.evaluation.result import (
+    Description,
     EvaluationResult,
-    Provenance,
-    check_confidence,
-    check_training,
+    environments_of,
+    versions,
 )
-from mtwrappers.samplers.bar import Advance, ProgressBar
-from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
+from mtwrappers.evaluation.typed import to_plain
+from mtwrappers.metaworld.make import determining
+from mtwrappers.samplers.policies import ActionChunks, PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
 from mtwrappers.samplers.task_texts import has_everywhere
-from mtwrappers.state.env_state import normalizers, set_statistics_updates
+from mtwrappers.state.env_state import get_state, normalizers, set_state, set_statistics_updates
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.journal import read_only
 from mtwrappers.wrappers.normalize_reward import (
@@ -51,6 +49,7 @@ from mtwrappers.wrappers.normalize_reward import (
 
 # Keeps the seed of the first reset, before any episode, different from the episodes' seeds.
 _FIRST_RESET = 1_000_033
+_Path: TypeAlias = str | os.PathLike[str]
 _Kept: TypeAlias = list[tuple[Episode, NDArray[Any]]]
 
 
@@ -60,21 +59,12 @@ def evaluate(
     episodes_per_task: int = 50,
     *,
     tasks: Sequence[str] | None = None,
-    policy_in: PolicyIn = "parent",
-    action_chunk: int | None = None,
     seed: int = 0,
     max_episode_steps: int | None = None,
+    policy_in: PolicyIn = "parent",
     observers: Sequence[Observer] = (),
-    finished: Sequence[Episode] = (),
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    progress: bool = False,
-    evidence: str | os.PathLike[str] | None = None,
-    policy_name: str | None = None,
-    training_seed: int | None = None,
-    training_steps: int | None = None,
-    normalize: Mapping[str, tuple[float, float]] | None = None,
-    protocol: Protocol | None = None,
+    evidence: _Path | None = None,
+    resume: bool = False,
 ) -> EvaluationResult:
     """Evaluates a policy on a fixed number of complete episodes of every task.
 
@@ -95,11 +85,10 @@ def evaluate(
     environments per task that share their goals. (The wall-clock time in ``info["episode"]["t"]``,
     which observers may read, is not.)
 
-    **Training** can continue afterwards with a `reset`. The evaluation does not change the choice
-    of its tasks (the strategy, a curriculum's history and the task stream), the statistics of
-    normalizing wrappers, or, in the environments of Meta-World's ids, the goals, sentences and
-    looks that training draws next. The environments' other random streams are left where the last
-    episodes ended; ``reset(seed=...)`` restarts them, and the choice of tasks too.
+    **Training** can continue afterwards with a `reset`. The environments and the wrappers around
+    them get back the state that they had before (`get_state`, `set_state`): random streams, the
+    choice of tasks, statistics. Only if the state of one is unknown, because a wrapper keeps
+    something that is not plain data, do all stay where the last episodes ended.
 
     **Rewards** are the environments' own. Normalization of rewards (by any wrapper with
     ``update_running_mean``, ours and Gymnasium's, around the vector environment or around each of
@@ -107,58 +96,42 @@ def evaluate(
     ``NormalizeReward`` if no other wrapper around it changes rewards. Other wrappers that change
     rewards are part of the environment.
 
+    **Interruptions.** The evidence is written as episodes end. After Ctrl-C or a kill, the same
+    call with ``resume=True`` runs the episodes that are left, and returns the same result.
+
     Args:
         policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
-            ``get_actions``; see `mtwrappers.samplers.policies.PolicyCaller`.
+            ``get_actions``; see `mtwrappers.samplers.policies.PolicyCaller`. For one that returns
+            chunks of actions, see `mtwrappers.ActionChunks`.
         envs: One of our vector environments, or a wrapper of one.
         episodes_per_task: The number of episodes per task.
         tasks: The names of the tasks to evaluate; by default all. This does not change their
             episodes.
+        seed: The seed, zero or greater.
+        max_episode_steps: The number of steps after which episodes are cut, for environments that
+            never end.
         policy_in: ``"parent"`` calls the policy in this process, at every step, for all
             environments. ``"workers"`` sends it to the workers once, and each calls it for its own
             environments; see `MetaSampler`. The vector environment must then not be wrapped, and
             observers are only called with whole episodes, after all have ended.
-        action_chunk: The number of actions of each chunk that are executed before the next call,
-            for a policy that returns chunks ``(N, H, A)``. It is recorded in the result.
-        seed: The seed, zero or greater.
-        max_episode_steps: The number of steps after which episodes are cut, for environments that
-            never end.
-        observers: Objects that follow the evaluation, see `Observer`. After an interruption
-            (``KeyboardInterrupt``), the episodes that an observer has received can be passed as
-            ``finished``, or to `EvaluationResult`.
-        finished: Episodes that were finished by an interrupted evaluation with the same arguments.
-            They are not run again, and the result equals one without an interruption.
-        confidence: The confidence level of the intervals, in (0, 1).
-        resamples: The number of bootstrap resamples.
-        progress: Whether to display a progress bar. With ``policy_in="workers"`` it only displays
-            activity, because all episodes are returned at once.
+        observers: Objects that follow the evaluation, see `Observer`; such as `Progress`.
         evidence: An ``.npz`` file to write with the actions of every episode, with which `verify`
-            checks the result. It is written as episodes end: after an interruption or a kill it
-            holds the finished ones. It must contain the episodes in ``finished``.
-        policy_name: The name of the policy in the result; `compare` groups results by it.
-        training_seed: The seed of the training run that made the policy, for the result.
-        training_steps: The agent steps of that run until then, over all environments, for the
-            result.
-        normalize: The returns of each task that count as 0 and as 1, ``{task: (low, high)}``; see
-            `EvaluationResult.normalized`.
-        protocol: The protocol that this evaluation follows; it is recorded in the result, and
-            arguments or environments that contradict it raise an error. See `Protocol.evaluate`.
+            checks the result.
+        resume: Whether to continue from the episodes in ``evidence``, if it exists. It must be of
+            an evaluation with the same arguments, environments and versions.
 
     Returns:
         Success, return and length of each task and overall; see `EvaluationResult`.
 
     Raises:
-        DependencyNotInstalled: If ``progress`` is set and rich is not installed.
         OSError: If the evidence cannot be written.
         TypeError: If the policy is not callable, the environments are not ours, observations or
             actions are not arrays, or an argument has the wrong type.
-        EvidenceError: If the evidence does not contain the episodes in ``finished``.
+        EvidenceError: If the evidence to continue from is of another evaluation.
         ValueError: If a number is out of range, a task is unknown, actions have another shape or
-            are NaN, a finished episode does not belong to this evaluation, ``success`` in infos is
-            neither a bool nor 0 or 1, or is missing after a step of the episode that has it, a
-            return is not finite, an environment changes its task by itself, recorded actions change
-            their dtype, the name of a task or of the policy is not printable, or something
-            contradicts the protocol.
+            are NaN, ``success`` in infos is neither a bool nor 0 or 1, or is missing after a step
+            of the episode that has it, a return is not finite, an environment changes its task by
+            itself, recorded actions change their dtype, or the name of a task is not printable.
         RuntimeError: If an episode has not ended after 100,000 steps and there is no
             ``max_episode_steps``.
 
@@ -169,101 +142,164 @@ def evaluate(
     >>> result.per_task["task 0"]["length"].value
     100.0
     """
-    inner, seed = check_arguments(policy, envs, seed, confidence, resamples, action_chunk)
-    if action_chunk is not None:
-        action_chunk = positive(action_chunk, "action_chunk")
-    check_name(policy_name, "policy_name")
-    training = check_training(training_seed, training_steps)
-    normalization = None if normalize is None else Normalization(normalize)
-    episodes_per_task = positive(episodes_per_task, "episodes_per_task")
-    if max_episode_steps is not None:
-        max_episode_steps = positive(max_episode_steps, "max_episode_steps")
-    if protocol is not None:
-        given = {"episodes_per_task": episodes_per_task, "max_episode_steps": max_episode_steps}
-        check_evaluation(protocol, "evaluate", envs, given)
+    design = Design(
+        check_seed(seed),
+        positive(episodes_per_task, "episodes_per_task"),
+        None if tasks is None else tuple(_check_tasks(tasks)),
+        None if max_episode_steps is None else positive(max_episode_steps, "max_episode_steps"),
+    )
+    return run_evaluation(policy, envs, design, None, policy_in, observers, evidence, resume)
+
+
+def run_evaluation(
+    policy: Any,
+    envs: Any,
+    design: Design,
+    protocol: Protocol | None,
+    policy_in: PolicyIn,
+    observers: Sequence[Observer],
+    evidence: _Path | None,
+    resume: bool,
+    command: Mapping[str, Any] | None = None,
+) -> EvaluationResult:
+    """Runs `evaluate` by a design, and by a protocol if there is one.
+
+    With ``command``, the options of a command, what is resumed must have had the same.
+    """
+    inner = check_arguments(policy, envs, protocol, evidence, resume)
     _check_observers(observers)
     remote = check_choice(policy_in, get_args(PolicyIn), "policy_in") == "workers"
     if remote:
         _check_remote(envs, observers)
-    bar, writer = ProgressBar(progress), None
     with contextlib.ExitStack() as stack:
-        scale, raw = stack.enter_context(frozen(envs))
-        _, infos = envs.reset(seed=stream_seed(seed, _FIRST_RESET))
-        plan = make_plan(task_choices(inner, infos), episodes_per_task, seed)
-        agenda = _Agenda.of(plan, tasks, finished)
-        if normalization is not None:
-            normalization = normalization.of_tasks(list(agenda.order))
         for observer in observers:
-            observer.plan(agenda.planned)
-        if evidence is not None:
-            writer = stack.enter_context(EvidenceWriter(evidence, agenda.finished))
-        sizes = inner.meta_batch_size, inner.envs_per_task
-        run = _Run(policy, sizes, action_chunk, agenda.left, max_episode_steps, scale, raw)
-        with bar.of("episodes", len(agenda.planned), counts=not remote) as advance:
-            if remote:
-                ended = _run_in_workers(run, inner, observers, writer)
-            else:
-                recorders = [] if writer is None else [ActionRecorder(writer.add)]
-                counters = [_Counter(advance, len(agenda.finished))] if advance else []
-                everyone = slice(0, inner.num_envs)
-                ended = run(envs, everyone, [*recorders, *observers, *counters])
-    provenance = Provenance.of(
-        envs,
-        episodes_per_task,
-        tasks=None if tasks is None else list(agenda.order),
-        max_episode_steps=max_episode_steps,
-        protocol=protocol,
-        policy=policy_name,
-        action_chunk=action_chunk,
-        evidence=None if writer is None else writer.digest,
-        **training,
-    )
-    return EvaluationResult(
-        agenda.complete(ended),
-        seed,
-        confidence,
-        resamples,
-        provenance,
-        normalization=normalization,
-    )
+            stack.callback(observer.close)
+        scale, raw = stack.enter_context(undisturbed(envs))
+        plan, planned = plan_of(envs, design)
+        if design.tasks is not None:
+            chosen = tuple(dict.fromkeys(one.task for one in planned))
+            design = dataclasses.replace(design, tasks=chosen)
+        journal = Journal.open(
+            stack, envs, design, protocol, policy, evidence, resume, planned, command
+        )
+        done = {one.place for one in journal.episodes}
+        left = [one for one in planned if one.place not in done]
+        for observer in observers:
+            observer.plan(left)
+        run = _Run(
+            policy,
+            (inner.meta_batch_size, inner.envs_per_task),
+            [[one for one in own if one.place not in done] for own in plan],
+            design.max_episode_steps,
+            scale,
+            raw,
+        )
+        if remote and left:
+            _run_in_workers(run, inner, observers, journal)
+        elif left:
+            everyone = slice(0, inner.num_envs)
+            run(envs, everyone, [ActionRecorder(journal.add), *observers])
+        return journal.result(planned)
 
 
-@dataclass(frozen=True)
-class _Agenda:
-    """The episodes of the chosen tasks.
+def plan_of(envs: Any, design: Design) -> tuple[list[list[PlannedEpisode]], list[PlannedEpisode]]:
+    """The episodes of each environment, and all in the order of the result.
+
+    Raises:
+        ValueError: If a chosen task is unknown.
+    """
+    _, infos = envs.reset(seed=stream_seed(design.seed, _FIRST_RESET))
+    choices = task_choices(envs.unwrapped, infos)
+    plan = make_plan(choices, design.episodes_per_task, design.seed)
+    order = {task: i for i, task in enumerate(_chosen(design.tasks, plan))}
+    plan = [[one for one in own if one.task in order] for own in plan]
+    planned = [one for own in plan for one in own]
+    return plan, sorted(planned, key=lambda one: (order[one.task], one.number))
+
+
+@dataclass
+class Journal:
+    """The parts of a result: its settings, the finished episodes and their evidence.
 
     Args:
-        order: The place of each task.
-        planned: All episodes, in the order of the result.
-        finished: The finished ones.
-        left: The remaining ones, a list for each environment.
+        settings: The fields of the result besides episodes and evidence.
+        writer: Writes the evidence, if any.
+        episodes: The finished episodes.
     """
 
-    order: Mapping[str, int]
-    planned: Sequence[PlannedEpisode]
-    finished: Sequence[Episode]
-    left: Sequence[Sequence[PlannedEpisode]]
+    settings: dict[str, Any]
+    writer: EvidenceWriter | None
+    episodes: list[Episode]
 
     @classmethod
-    def of(
+    def open(
         cls,
-        plan: Sequence[Sequence[PlannedEpisode]],
-        tasks: Sequence[str] | None,
-        finished: Sequence[Episode],
-    ) -> _Agenda:
-        """Restricts a plan to these tasks, and splits off finished episodes."""
-        order = {task: i for i, task in enumerate(_chosen(tasks, plan))}
-        plan = [[one for one in own if one.task in order] for own in plan]
-        planned = [one for own in plan for one in own]
-        planned.sort(key=lambda one: (order[one.task], one.number))
-        known = _by_place(finished, planned)
-        left = [[one for one in own if _place(one) not in known] for own in plan]
-        return cls(order, planned, [*known.values()], left)
+        stack: contextlib.ExitStack,
+        envs: Any,
+        design: Design,
+        protocol: Protocol | None,
+        policy: Any,
+        evidence: _Path | None,
+        resume: bool,
+        planned: Sequence[PlannedEpisode],
+        command: Mapping[str, Any] | None = None,
+    ) -> Journal:
+        """Begins a journal, or continues the one in ``evidence``; the stack closes it.
 
-    def complete(self, ended: Sequence[tuple[int, Episode]]) -> list[Episode]:
-        """All episodes, in the order of the result."""
-        episodes = [*self.finished, *(episode for _, episode in ended)]
-        return sorted(episodes, key=lambda one: (self.order[one.task], one.number))
+        Raises:
+            EvidenceError: If ``evidence`` is of another evaluation.
+        """
+        settings = {
+            "design": design,
+            "protocol": protocol,
+            "environments": environments_of(envs),
+            "versions": versions(),
+            "description": Description(
+                action_chunk=policy.action_chunk if isinstance(policy, ActionChunks) else None
+            ),
+        }
+        if evidence is None:
+            return cls(settings, None, [])
+        header = _header(to_plain(settings), in_trials=design.trials > 0)
+        if command is not None:
+            header["command"] = to_plain(command)
+        kept = read_journal(evidence, header, planned) if resume else []
+        if design.trials:  # all environments run a trial together, so it is whole or run again
+            inner = envs.unwrapped
+            share = inner.meta_batch_size if design.adapts else inner.num_envs
+            done = {episode.place for episode, _ in kept}
+            left = {(one.trial or 0) // share for one in planned if one.place not in done}
+            kept = [(one, data) for one, data in kept if (one.trial or 0) // share not in left]
+        writer = stack.enter_context(EvidenceWriter(evidence, header, kept))
+        return cls(settings, writer, [episode for episode, _ in kept])
+
+    def add(self, episode: Episode, actions: NDArray[Any]) -> None:
+        """Notes a finished episode."""
+        self.episodes.append(episode)
+        if self.writer is not None:
+            self.writer.add(episode, actions)
+
+    def result(self, planned: Sequence[PlannedEpisode]) -> EvaluationResult:
+        """Completes the evidence; returns the result, with the episodes in the planned order."""
+        if self.writer is not None:
+            self.writer.finish(planned)
+        found = {one.place: one for one in self.episodes}
+        return EvaluationResult(
+            tuple(found[one.place] for one in planned),
+            evidence=None if self.writer is None else self.writer.digest,
+            **self.settings,
+        )
+
+
+def _header(settings: dict[str, Any], in_trials: bool) -> dict[str, Any]:
+    """The settings that a resumed evaluation must share, as JSON values."""
+    made = settings["environments"]
+    if made is not None:
+        env_id, kwargs = determining(made, in_trials)
+        settings["environments"] = {"id": env_id, "kwargs": kwargs, "goals": made["goals"]}
+    settings["versions"].pop("python")
+    settings["action_chunk"] = settings.pop("description")["action_chunk"]
+    return settings
 
 
 @dataclass(frozen=True)
@@ -273,16 +309,14 @@ class _Run:
     Args:
         policy: The policy, pickled if it is sent to workers.
         sizes: ``M`` and ``K`` of all environments.
-        action_chunk: The number of actions of a chunk that are executed, or ``None``.
         plan: The episodes of each environment, ``N`` lists.
         max_episode_steps: The number of steps after which episodes are cut, or ``None``.
-        scale: The scales of rewards from `frozen`.
-        raw: The mask from `frozen`.
+        scale: The scales of rewards from `undisturbed`.
+        raw: The mask from `undisturbed`.
     """
 
     policy: Any
     sizes: tuple[int, int]
-    action_chunk: int | None
     plan: Sequence[Sequence[PlannedEpisode]]
     max_episode_steps: int | None
     scale: NDArray[np.float64]
@@ -296,13 +330,8 @@ class _Run:
         Returns:
             The episodes in the order in which they ended, each with its environment's index.
         """
-        act = PolicyCaller(
-            self.policy,
-            *self.sizes,
-            rows,
-            action_chunk=self.action_chunk,
-            action_shape=envs.single_action_space.shape,
-        )
+        shape = envs.single_action_space.shape
+        act = PolicyCaller(self.policy, *self.sizes, rows, action_shape=shape)
         plan = self.plan[rows]
         tally = Tally(plan, self.scale[rows], self.raw[rows], observers, rows.start)
 
@@ -318,20 +347,19 @@ class _Run:
             planned = (tally.present(i).seed for i in which)
             return [seed for seed in planned if seed is not None]  # which none is here
 
-        quotas, limit = np.array([len(own) for own in plan], dtype=np.int64), self.max_episode_steps
         # Wrappers of vector environments rely on the autoreset.
         alone = envs is envs.unwrapped
         with envs.without_autoreset() if alone else contextlib.nullcontext():
             rollout(
                 envs,
                 act,
-                quotas,
+                np.array([len(own) for own in plan], dtype=np.int64),
                 None,
                 names=tally.names,
                 seeds=seeds,
                 begin=begin,
                 observe=[tally],
-                max_episode_steps=limit,
+                max_episode_steps=self.max_episode_steps,
             )
         return tally.ended
 
@@ -343,41 +371,29 @@ class _Run:
 
 
 def _run_in_workers(
-    run: _Run, inner: MetaVectorEnv, observers: Sequence[Observer], writer: EvidenceWriter | None
-) -> list[tuple[int, Episode]]:
+    run: _Run, inner: MetaVectorEnv, observers: Sequence[Observer], journal: Journal
+) -> None:
     """Runs the episodes in the workers; then calls the observers."""
-    run = replace(run, policy=pickled(run.policy))
-    if writer is None:
-        blocks = inner.map_blocks(run)
+    run = dataclasses.replace(run, policy=pickled(run.policy))
+    ended: list[tuple[int, Episode]] = []
+    if journal.writer is None:
+        for found in inner.map_blocks(run):
+            ended += found
+        journal.episodes += [episode for _, episode in ended]
     else:
-        blocks = []
         for found, kept in inner.map_blocks(run.with_actions):
-            blocks.append(found)
+            ended += found
             for episode, actions in kept:
-                writer.add(episode, actions)
-    ended: list[tuple[int, Episode]] = [one for found in blocks for one in found]
+                journal.add(episode, actions)
     for observer in observers:
         for i, episode in ended:
             observer.end(i, episode)
-    return ended
-
-
-class _Counter(Observer):
-    """Advances a progress bar, at first by the ``finished`` episodes."""
-
-    def __init__(self, advance: Advance, finished: int) -> None:
-        self._advance = advance
-        advance(finished)
-
-    def end(self, i: int, episode: Episode) -> None:
-        """Counts an episode."""
-        self._advance(1)
 
 
 def check_arguments(
-    policy: Any, envs: Any, seed: Any, confidence: Any, resamples: Any, action_chunk: Any
-) -> tuple[MetaVectorEnv, int]:
-    """Checks the common arguments of evaluations; returns the unwrapped executor and the seed."""
+    policy: Any, envs: Any, protocol: Protocol | None, evidence: Any, resume: Any
+) -> MetaVectorEnv:
+    """Checks the common arguments of evaluations; returns the unwrapped executor."""
     inner = envs.unwrapped if isinstance(envs, VectorEnv) else envs
     if not isinstance(inner, MetaVectorEnv):
         raise TypeError(
@@ -389,12 +405,13 @@ def check_arguments(
             "an evaluation in a stream would become part of the stream: evaluate in separate "
             "environments, as continual_evaluate does"
         )
-    check_confidence(confidence)
-    positive(resamples, "resamples")
-    m, k = inner.meta_batch_size, inner.envs_per_task
-    PolicyCaller(policy, m, k, action_chunk=action_chunk)  # which checks both
+    if check_flag(resume, "resume") and evidence is None:
+        raise ValueError("resume=True continues from the episodes in evidence, got evidence=None")
+    PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)  # which checks it
     check_array_spaces(envs)
-    return inner, check_seed(seed)
+    if protocol is not None:
+        check_envs(protocol, envs)
+    return inner
 
 
 def _check_observers(observers: Any) -> None:
@@ -419,26 +436,17 @@ def _check_remote(envs: Any, observers: Sequence[Observer]) -> None:
                 )
 
 
-def _place(of: PlannedEpisode | Episode) -> tuple[Any, ...]:
-    """The fields that an episode and its plan have in common."""
-    return of.task, of.number, of.task_state, of.trial
-
-
-def _by_place(finished: Sequence[Episode], planned: Sequence[PlannedEpisode]) -> dict[Any, Episode]:
-    """Finished episodes by place; raises an error for one that is not planned."""
-    free = {_place(one) for one in planned}
-    known = {}
-    for episode in finished:
-        if not isinstance(episode, Episode):
-            raise TypeError(f"finished must be a list of Episode, got {episode!r}")
-        if _place(episode) not in free:
-            raise ForeignEpisodeError(
-                "finished must be episodes of this evaluation, with its seed and tasks, each once; "
-                f"got {episode}"
-            )
-        free.remove(_place(episode))
-        known[_place(episode)] = episode
-    return known
+def _check_tasks(tasks: Any) -> Sequence[str]:
+    """Returns a list of names, or raises `TypeError`."""
+    if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not tasks:
+        hint = f": pass tasks=[{tasks!r}]" if isinstance(tasks, str) and tasks else ""
+        raise TypeError(f"tasks must be a list of at least one task name, got {tasks!r}{hint}")
+    if not all(isinstance(task, str) for task in tasks):
+        raise TypeError(
+            f"tasks must be names such as 'reach-v3', got {reprlib.repr(tasks)}; it is "
+            "few_shot_evaluate that takes task states"
+        )
+    return tasks
 
 
 def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[PlannedEpisode]]) -> list[str]:
@@ -446,15 +454,7 @@ def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[PlannedEpisode]
     known = list(dict.fromkeys(one.task for row in plan for one in row))
     if tasks is None:
         return known
-    if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not tasks:
-        hint = f": pass tasks=[{tasks!r}]" if isinstance(tasks, str) and tasks else ""
-        raise TypeError(f"tasks must be a list of at least one task name, got {tasks!r}{hint}")
-    if not all(isinstance(task, str) for task in tasks):
-        raise TypeError(
-            f"tasks must be names such as {known[0]!r}, got {reprlib.repr(tasks)}; it is "
-            "few_shot_evaluate that takes task states"
-        )
-    if unknown := [task for task in tasks if task not in known]:
+    if unknown := [task for task in _check_tasks(tasks) if task not in known]:
         hint = did_you_mean(unknown[0], known)
         raise ValueError(f"tasks must be among {known}, got {unknown}{hint and f'; {hint}'}")
     return [task for task in known if task in tasks]
@@ -486,21 +486,19 @@ def _reset(envs: Any, present: Mapping[int, PlannedEpisode], first: int) -> Any:
 
 
 class _Found(NamedTuple):
-    """The parts of an environment to freeze, and the normalization of its rewards."""
+    """The normalizing wrappers of an environment, and the normalization of its rewards."""
 
-    updates: list[bool]  # whether each normalizing wrapper updates its statistics
-    chooses: bool  # whether it chooses from a list of tasks
+    updates: list[bool]  # whether each updates its statistics
     scale: float  # the factor that undoes the normalization
     raw: bool  # whether infos have the unscaled reward
 
 
 @contextlib.contextmanager
-def frozen(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
-    """A context manager that freezes everything that learns from episodes.
+def undisturbed(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
+    """A context manager that gives the environments back the state that they had before.
 
-    These are the normalizing wrappers around the vector environment and around each of its
-    environments, ours and Gymnasium's (any with ``update_running_mean``), and the choice from a
-    list of tasks: the strategy, its history and the task stream.
+    Meanwhile, normalizing wrappers (any with ``update_running_mean``) do not update their
+    statistics. A `reset` is due afterwards.
 
     Yields:
         The factors ``(N,)`` float64 of each environment's rewards that undo Gymnasium's
@@ -515,7 +513,9 @@ def frozen(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
         [env.scale * (1.0 if env.raw and not outside.raw else outside.scale) for env in within],
         dtype=np.float64,
     )
-    choosing = [i for i, env in enumerate(within) if env.chooses]
+    before = None
+    with contextlib.suppress(TypeError):  # the state of a wrapper is unknown
+        before = get_state(envs, between_episodes=True)
 
     def set_updates(on: bool) -> None:
         set_statistics_updates(envs, outside.updates if on else False)
@@ -523,24 +523,22 @@ def frozen(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
             if env.updates:
                 inner.call_some([i], "set_statistics_updates", env.updates if on else False)
 
-    def set_choice(on: bool) -> None:
-        if choosing:
-            inner.call_some(choosing, "set_wrapper_attr", "keeps_selection", not on)
+    def restore() -> None:
+        set_updates(True)
+        if before is not None:
+            set_state(envs, before)
 
     try:
         set_updates(False)
-        set_choice(False)
         yield scales, np.array([outside.raw or env.raw for env in within], dtype=np.bool_)
     except BaseException:
         # Interrupted or failed environments may not answer.
         with contextlib.suppress(Exception):
             inner.step_wait()  # in case of an interrupt before it
-        for unfreeze in set_updates, set_choice:
-            with contextlib.suppress(Exception):
-                unfreeze(True)
+        with contextlib.suppress(Exception):
+            restore()
         raise
-    set_updates(True)
-    set_choice(True)
+    restore()
 
 
 @read_only
@@ -554,7 +552,4 @@ def _look(env: Any) -> _Found:
             scale, raw = (scale, True) if raw else (1.0, True)
         elif hasattr(wrapper, "return_rms"):
             scale *= math.sqrt(float(wrapper.return_rms.var) + wrapper.epsilon)
-    bottom = env.unwrapped
-    # If tasks are drawn from a space, the seeds of an evaluation determine them.
-    listed = isinstance(bottom, TaskSetMTEnv) and hasattr(bottom, "task_states")
-    return _Found(updates, listed and not bottom.keeps_selection, scale, raw)
+    return _Found(updates, scale, raw)

@@ -1,37 +1,47 @@
-"""The actions of an evaluation's episodes, in an ``.npz`` file with an array ``(T, A)`` for each.
+"""Evidence: the actions and the record of every episode, in an ``.npz`` file, written as they end.
 
-The actions are stored as the environments received them, in the policy's dtype, because a cast
-would change the last bits of later states. The byte order is always little-endian. `numpy.load`
-reads the file, with names such as ``"push-v3/7"``: the task and the number of the episode.
+It is the only journal of an evaluation: `verify` replays its actions, and ``resume=True`` continues
+from it. Its first member is the ``header``, JSON with the settings of the evaluation. Then each
+episode has an array ``(T, A)`` of actions and, as JSON, its record. `numpy.load` reads the arrays,
+with names such as ``"push-v3/7"``: the task and the number of the episode.
+
+Actions are stored as the environments received them, in the policy's dtype, because a cast would
+change the last bits of later states. The byte order is always little-endian.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import os
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.common.errors import full_message, printable
-from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
+from mtwrappers.evaluation.episodes import Episode, Observer
+from mtwrappers.evaluation.plan import PlannedEpisode
+from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.samplers.rollout import Step
 from mtwrappers.state import arrays
-from mtwrappers.state.files import Unfinished, opened
+from mtwrappers.state.files import Unfinished, opened, parse_json
 
 # The actions of each episode by its name.
 Actions = Mapping[str, NDArray[Any]]
 # Limits for untrusted files, in bytes: the size of the file, and of its arrays in memory.
 MAX_FILE, MAX_BYTES = 2**28, 2**30
 _NEVER = 2**62
+_HEADER, _NPY, _JSON = "header.json", ".npy", ".json"
+_FORMAT = "mtwrappers.Evidence/1"
 
 
 class EvidenceError(ValueError):
-    """A file does not contain actions of episodes, or lacks some that are needed."""
+    """A file does not contain actions of episodes, or belongs to another evaluation."""
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message, 1000))
@@ -89,38 +99,39 @@ class ActionRecorder(Observer):
 
 
 class EvidenceWriter:
-    """Writes the actions of episodes into a file as they end, as a context manager.
+    """Writes episodes into a file as they end, as a context manager.
 
     The file replaces an existing one when the first episode ends. After an exception, an
     interruption or a kill, it contains the episodes that had ended. (On Windows, a kill leaves the
-    existing file.)
+    existing file.) At the end, `finish` puts them in the order of the plan, so that equal
+    evaluations have equal files.
 
     Args:
         path: The file.
-        finished: Episodes whose actions are already in the existing file, and are kept.
+        header: The settings of the evaluation, JSON values by name.
+        kept: Episodes from `read_journal` to begin with, and the bytes of their actions.
 
     Raises:
-        EvidenceError: If the existing file lacks one of them.
-        OSError: If the file cannot be written, or the existing one cannot be read.
+        OSError: If the file cannot be written.
     """
 
-    def __init__(self, path: str | os.PathLike[str], finished: Iterable[Episode] = ()) -> None:
-        before = {name_of(episode) for episode in finished}
-        kept = read_evidence(path) if before else {}
-        if missing := sorted(before - set(kept)):
-            raise EvidenceError(
-                f"{os.fspath(path)} must hold the actions of all finished episodes, {missing[0]!r} "
-                f"is not among its {len(kept)}: leave an episode out of finished to run it again"
-            )
-        self._codes: dict[str, bytes] = {}
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        header: Mapping[str, Any],
+        kept: Sequence[tuple[Episode, bytes]] = (),
+    ) -> None:
+        self._path, self._codes = path, dict[str, bytes]()
+        self._header = {"format": _FORMAT, **header}
         self._unfinished, self._moved = Unfinished(path), False
         self._zip = zipfile.ZipFile(self._unfinished.file, "w")
-        for name in sorted(before):
-            self._write(name, kept[name])
+        _add_text(self._zip, _HEADER, self._header)
+        for episode, data in kept:
+            self._write(episode, data)
 
     def add(self, episode: Episode, actions: NDArray[Any]) -> None:
-        """Writes the actions ``(T, A)`` of an episode."""
-        self._write(name_of(episode), actions)
+        """Writes an episode and its actions ``(T, A)``."""
+        self._write(episode, to_npy(actions))
         self._unfinished.file.flush()  # a kill would lose buffered data
         if not self._moved and sys.platform != "win32":  # which moves no open file
             self._move()
@@ -130,9 +141,28 @@ class EvidenceWriter:
         """The `digest` of all actions so far."""
         return _seal(self._codes)
 
-    def _write(self, name: str, actions: NDArray[Any]) -> None:
-        data = to_npy(actions)
-        arrays.add_member(self._zip, f"{name}.npy", data, compress=True)
+    def finish(self, planned: Sequence[PlannedEpisode]) -> None:
+        """Completes the file, with its episodes in the order of ``planned``."""
+        with self._unfinished:
+            self._zip.close()
+            if not self._moved:
+                self._move()
+        names = [name_of(one) for one in planned]
+        if names == list(self._codes):
+            return
+        with Unfinished(self._path) as sorted_, zipfile.ZipFile(self._path) as found:
+            with zipfile.ZipFile(sorted_.file, "w") as archive:
+                _add_text(archive, _HEADER, self._header)
+                for name in names:
+                    for member in (name + _NPY, name + _JSON):
+                        arrays.add_member(archive, member, found.read(member), compress=True)
+            sorted_.complete()
+            sorted_.move()
+
+    def _write(self, episode: Episode, data: bytes) -> None:
+        name = name_of(episode)
+        arrays.add_member(self._zip, name + _NPY, data, compress=True)
+        _add_text(self._zip, name + _JSON, to_plain(episode))
         self._codes[name] = _code(data)
 
     def _move(self) -> None:
@@ -144,34 +174,100 @@ class EvidenceWriter:
         return self
 
     def __exit__(self, kind: Any, *exc: object) -> None:
+        if self._zip.fp is None:  # it was finished
+            return
         with self._unfinished:
-            # Leaves out a member that an interruption has truncated.
+            # Leaves out members that an interruption has truncated.
             written = self._zip.infolist()
-            written[:] = [one for one in written if one.filename[:-4] in self._codes]
+            written[:] = [one for one in written if self._is_whole(one.filename)]
             self._zip.close()
             if self._moved:
                 self._unfinished.complete()
-            elif kind is None or self._codes:
+            elif self._codes:
                 self._move()
 
+    def _is_whole(self, member: str) -> bool:
+        return member == _HEADER or member.rpartition(".")[0] in self._codes
 
-def read_evidence(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Actions:
+
+def _add_text(archive: zipfile.ZipFile, name: str, value: Any) -> None:
+    arrays.add_member(archive, name, json.dumps(value).encode(), compress=True)
+
+
+def read_evidence(path: str | os.PathLike[str]) -> Actions:
     """Reads the actions of each episode in a file, by `name_of` the episode.
 
     From a file that a kill has truncated, it reads the complete episodes. Untrusted files are safe:
     nothing in them is run, and sizes are checked before allocation.
 
     Raises:
-        EvidenceError: If it is not such a file, or its arrays take more than ``max_bytes``.
+        EvidenceError: If it is not such a file.
         OSError: If it cannot be read, or has more than 256 MB.
     """
+    with _members(path) as members:
+        return {
+            name.removesuffix(_NPY): actions_of(name, data)
+            for name, data in members
+            if name.endswith(_NPY)
+        }
+
+
+def read_journal(
+    path: str | os.PathLike[str], header: Mapping[str, Any], planned: Sequence[PlannedEpisode]
+) -> list[tuple[Episode, bytes]]:
+    """Reads the finished episodes of an evaluation that is resumed, with their actions' bytes.
+
+    Args:
+        path: The file; if there is none, no episode is finished.
+        header: The settings of the resumed evaluation.
+        planned: Its episodes.
+
+    Raises:
+        EvidenceError: If the file is of an evaluation with other settings, or another file.
+        OSError: If it cannot be read, or has more than 256 MB.
+    """
+    if not os.path.lexists(path):
+        return []
+    plan = {name_of(one): one for one in planned}
+    with _members(path) as members:
+        found = dict(members)
+        head = parse_json(found.pop(_HEADER, b"{}"))
+        if not isinstance(head, dict) or head.pop("format", None) != _FORMAT:
+            raise ValueError(f"it does not begin with a header of the format {_FORMAT!r}")
+        for name, value in header.items():
+            if head.get(name) != value:
+                raise ValueError(f"it was begun with {_difference(name, head.get(name), value)}")
+        kept = []
+        for name in [one.removesuffix(_JSON) for one in found if one.endswith(_JSON)]:
+            record = from_plain(Episode, parse_json(found[name + _JSON]), name)
+            actions = actions_of(name, found.get(name + _NPY, b""))
+            one = plan.get(name)
+            if one is None or (one.place, one.task_state) != (record.place, record.task_state):
+                raise ValueError(f"{name} is not an episode of this evaluation")
+            if len(actions) != record.length:
+                raise ValueError(f"{name} has {record.length} steps, and {len(actions)} actions")
+            kept.append((record, found[name + _NPY]))
+        return kept
+
+
+def _difference(name: str, before: Any, now: Any) -> str:
+    """The first difference of two JSON values, as the end of a sentence."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in [*now, *before]:
+            if before.get(key) != now.get(key):
+                return _difference(f"{name} {key}", before.get(key), now.get(key))
+    return f"{name} {before!r}, got {now!r}"
+
+
+@contextlib.contextmanager
+def _members(path: str | os.PathLike[str]) -> Iterator[Iterator[tuple[str, bytes]]]:
+    """The members of a file; errors name it."""
     with opened(path, MAX_FILE) as file:
         try:
-            members = arrays.read_members(file, max_bytes, cut_off=True)
-            return {name[:-4]: actions_of(name, data) for name, data in members}
+            yield arrays.read_members(file, MAX_BYTES, text=_JSON, cut_off=True)
         except Exception as exc:  # an invalid file may raise anything
-            said = f"cannot read {os.fspath(path)}: {full_message(exc)}"
-            raise EvidenceError(f"expected the actions of episodes, {said}") from exc
+            said = f"cannot use {os.fspath(path)}: {full_message(exc)}"
+            raise EvidenceError(f"expected the episodes of an evaluation, {said}") from exc
 
 
 def to_npy(actions: NDArray[Any]) -> bytes:

@@ -4,73 +4,55 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_flag, check_name, positive
-from mtwrappers.evaluation.episodes import (
-    Episode,
-    ForeignEpisodeError,
-    Observer,
-    Tally,
-    Trials,
-    draw_states,
-    numbers,
-    stream_seed,
-)
-from mtwrappers.evaluation.evaluate import check_arguments, frozen
-from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
-from mtwrappers.evaluation.protocol import Protocol, check_evaluation
-from mtwrappers.evaluation.result import (
-    EvaluationResult,
-    FewShotResult,
-    Provenance,
-    check_training,
-)
+from mtwrappers.common.checks import check_flag, positive
+from mtwrappers.common.seeding import check_seed
+from mtwrappers.evaluation.episodes import Episode, Observer, Tally
+from mtwrappers.evaluation.evaluate import Journal, check_arguments, run_evaluation, undisturbed
+from mtwrappers.evaluation.evidence import ActionRecorder
+from mtwrappers.evaluation.plan import Design, PlannedEpisode, stream_seed, trial_tasks, with_goals
+from mtwrappers.evaluation.protocol import Protocol
+from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.samplers.path import Path
-from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.samplers.policies import PolicyCaller, PolicyIn
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Flags, rollout
 from mtwrappers.samplers.task_texts import has_everywhere, task_names
 from mtwrappers.vector.contract import MetaVectorEnv
 
 _ENDS = "adaptation_terminate_on_success"
+_TOGGLE = "toggle_terminate_on_success"
 
 
 def few_shot_evaluate(
     policy: Any,
     envs: Any,
-    trials: int = 10,
+    trials: int | Sequence[Sequence[Any]] = 10,
     adaptation_episodes: int = 10,
     evaluation_episodes: int = 3,
     *,
     adaptation_steps: int = 1,
     adaptation_terminate_on_success: bool | None = None,
-    tasks: Sequence[Sequence[Any]] | None = None,
-    action_chunk: int | None = None,
     seed: int = 0,
-    finished: Sequence[Episode] = (),
-    confidence: float = 0.95,
-    resamples: int = 2000,
     evidence: str | os.PathLike[str] | None = None,
-    policy_name: str | None = None,
-    training_seed: int | None = None,
-    training_steps: int | None = None,
-    protocol: Protocol | None = None,
-) -> FewShotResult:
+    resume: bool = False,
+) -> EvaluationResult:
     """Adapts a policy to new tasks and evaluates it on them, in several trials.
 
     In a trial, each of the ``M`` task groups of ``envs`` stays on one task (class and goal). This
     is the evaluation of Meta-World's meta-learning benchmarks (Yu et al. 2019, arXiv:1910.10897).
     As in `evaluate`, episodes are complete and planned in advance, rewards are the environments'
-    own, the seed determines the result, and neither the choice of tasks in training nor the
-    statistics of normalizing wrappers change.
+    own, the seed determines the result, and the environments get back the state that they had
+    before.
 
     Tasks are given, or drawn from those of each group (held-out ones, in the ``-test`` ids):
     without replacement on Meta-World, with ``sample_tasks`` elsewhere.
@@ -85,44 +67,35 @@ def few_shot_evaluate(
             ``evaluation_episodes``. The ``K`` environments of a task share its episodes. The second
             kind has only ``begin_trial()``, like RL2 (Duan et al. 2016, arXiv:1611.02779): it
             clears the memory, which ``reset(mask)`` between episodes keeps. Every environment runs
-            its own trial of ``adaptation_episodes`` and then ``evaluation_episodes``.
+            its own trial of ``adaptation_episodes`` and then ``evaluation_episodes``. The
+            generators of a policy that takes ``rng`` begin anew with each trial.
         envs: One of our vector environments in SAME_STEP mode (the default), whose resets keep the
             task, or a wrapper of one.
-        trials: The number of trials, each on one task of each group.
+        trials: The number of trials, each on one task of each group; or the ``M`` tasks of each
+            trial, for ``set_tasks``.
         adaptation_episodes: The number of episodes per adaptation step.
         evaluation_episodes: The number of episodes after adaptation.
         adaptation_steps: The number of calls of ``adapt``, each on new episodes.
         adaptation_terminate_on_success: Whether a success ends an episode of adaptation, which
             needs environments with ``toggle_terminate_on_success``; later episodes use the
             environments' own setting. ``None`` uses it for all episodes.
-        tasks: The ``M`` tasks of each trial, for ``set_tasks``.
-        action_chunk: For a policy that returns chunks of actions ``(N, H, A)``: how many of each
-            are executed before the policy is asked again, in all episodes. The result names it.
         seed: The seed, zero or greater.
-        finished: Finished episodes of the same evaluation. A trial whose episodes are all among
-            them is not run again. A policy that draws from ``rng`` has one stream per environment
-            over all trials, so its later trials then draw other numbers.
-        confidence: The confidence level of the intervals, in (0, 1).
-        resamples: The number of bootstrap resamples.
         evidence: An ``.npz`` file to write with the actions of every episode, including adaptation,
             with which `verify` checks the result. Given tasks must then be numbers, such as task
             states.
-        policy_name: The name of the policy in the result.
-        training_seed: The seed of the training run that made the policy, for the result.
-        training_steps: The agent steps of that run until then, over all environments, for the
-            result.
-        protocol: The protocol that this evaluation follows; it is recorded in the result, and
-            arguments or environments that contradict it raise an error. See `Protocol.evaluate`.
+        resume: Whether to continue from the whole trials in ``evidence``, if it exists. It must be
+            of an evaluation with the same arguments, environments and versions.
 
     Returns:
-        Success, return and length during and after adaptation; see `FewShotResult`.
+        Success, return and length after adaptation; earlier episodes are in
+        `EvaluationResult.adaptation`, `EvaluationResult.unadapted` and
+        `EvaluationResult.by_episode`.
 
     Raises:
         TypeError, ValueError, RuntimeError: As in `evaluate`; or if the policy is of neither kind,
-            ``tasks`` have another shape, the environments are in another autoreset mode, draw tasks
-            at every reset or have no ``toggle_terminate_on_success`` where it is needed, something
-            contradicts the protocol, or a finished episode does not belong to this evaluation.
-        EvidenceError: If the evidence does not contain the trials in ``finished``.
+            tasks have another shape, or the environments are in another autoreset mode, draw tasks
+            at every reset or have no ``toggle_terminate_on_success`` where it is needed.
+        EvidenceError: If the evidence to continue from is of another evaluation.
         OSError: If the evidence cannot be written.
 
     >>> import gymnasium, numpy as np
@@ -134,66 +107,95 @@ def few_shot_evaluate(
     ...     def __call__(self, obs): return self.move
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4)
     >>> result = few_shot_evaluate(Seeker(), envs, trials=2, adaptation_episodes=1)
-    >>> len(result.adaptation.episodes), len(result.evaluation.episodes)
+    >>> len(result.adaptation.episodes), len(result.scored)
     (8, 24)
     """
-    inner, seed = check_arguments(policy, envs, seed, confidence, resamples, action_chunk)
-    if action_chunk is not None:
-        action_chunk = positive(action_chunk, "action_chunk")
-    check_name(policy_name, "policy_name")
-    training = check_training(training_seed, training_steps)
+    tasks = trials if isinstance(trials, (list, tuple)) else None
     ends = adaptation_terminate_on_success
-    design = Trials(
-        trials=positive(trials, "trials"),
+    design = Design(
+        check_seed(seed),
+        positive(evaluation_episodes, "evaluation_episodes"),
+        trials=positive(trials if tasks is None else len(tasks), "trials"),
         adaptation_episodes=positive(adaptation_episodes, "adaptation_episodes"),
-        evaluation_episodes=positive(evaluation_episodes, "evaluation_episodes"),
         adaptation_steps=positive(adaptation_steps, "adaptation_steps"),
         adapts=callable(getattr(policy, "adapt", None)),
         adaptation_terminate_on_success=None if ends is None else check_flag(ends, _ENDS),
+        trial_tasks=None if tasks is None else _numbers(tasks),
     )
+    return run_trials(policy, envs, design, None, tasks, evidence, resume)
+
+
+def run_protocol(
+    policy: Any,
+    envs: Any,
+    design: Design,
+    protocol: Protocol,
+    policy_in: PolicyIn,
+    observers: Sequence[Observer],
+    evidence: str | os.PathLike[str] | None,
+    resume: bool,
+) -> EvaluationResult:
+    """Runs the evaluation of a protocol by its design."""
+    if protocol.few_shot:
+        return run_trials(policy, envs, design, protocol, None, evidence, resume)
+    return run_evaluation(policy, envs, design, protocol, policy_in, observers, evidence, resume)
+
+
+def run_trials(
+    policy: Any,
+    envs: Any,
+    design: Design,
+    protocol: Protocol | None,
+    tasks: Sequence[Sequence[Any]] | None,
+    evidence: str | os.PathLike[str] | None,
+    resume: bool,
+) -> EvaluationResult:
+    """Runs `few_shot_evaluate` by a design, and by a protocol if there is one."""
+    inner = check_arguments(policy, envs, protocol, evidence, resume)
     _check_policy(policy, design)
     _check_envs(envs, inner)
     if tasks is not None:
-        _check_tasks(tasks, design.trials, inner.meta_batch_size, evidence)
-        design = replace(design, tasks=numbers(tasks))
-    if protocol is not None:
-        given = {**design.arguments, "tasks": tasks}
-        check_evaluation(protocol, "few_shot_evaluate", envs, given)
-    known = _whole_trials(finished, design, inner.meta_batch_size, inner.envs_per_task)
-    episodes = [episode for own in known.values() for episode in own]
-    writer = None
+        _check_tasks(tasks, inner.meta_batch_size, design, evidence)
     with contextlib.ExitStack() as stack:
         # Entered first, so that it exits last, after the end of an interrupted step.
         ending = stack.enter_context(_Ending.of(inner, design))
-        scale, raw = stack.enter_context(frozen(envs))
-        observers: list[Observer] = [ending]
-        if evidence is not None:
-            writer = stack.enter_context(EvidenceWriter(evidence, episodes))
-            observers.append(ActionRecorder(writer.add))
-        act = PolicyCaller(
-            policy,
-            inner.meta_batch_size,
-            inner.envs_per_task,
-            seed=(seed,),
-            action_chunk=action_chunk,
-            action_shape=envs.single_action_space.shape,
-        )
-        run = _Run(policy, act, envs, design, seed, scale, raw, ending, observers)
-        each = tasks or _draw_tasks(envs, inner, design.trials, seed)
-        for trial, of_trial in enumerate(_with_goals(inner, each, seed)):
-            if trial not in known:
-                episodes += run.trial(trial, of_trial)
-    whence = {"protocol": protocol, "policy": policy_name, "evidence": writer and writer.digest}
-    provenance = Provenance.of(
-        envs, design.evaluation_episodes, action_chunk=action_chunk, **whence, **training
-    )
-    episodes.sort(key=lambda one: (one.trial or 0, one.number))
-    settings, first = (seed, confidence, resamples), design.adaptation_length
-    return FewShotResult(
-        EvaluationResult([one for one in episodes if one.number < first], *settings),
-        EvaluationResult([one for one in episodes if one.number >= first], *settings, provenance),
-        design,
-    )
+        scale, raw = stack.enter_context(undisturbed(envs))
+        if tasks is not None and design.trial_tasks is None:
+            rows = with_goals(inner, tasks, design.seed)
+        else:
+            rows = trial_tasks(envs, design)
+        each = [list(row) for row in rows]
+        planned = plan_of_trials(envs, design, each)
+        journal = Journal.open(stack, envs, design, protocol, policy, evidence, resume, planned)
+        shape = envs.single_action_space.shape
+        act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task, action_shape=shape)
+        observers: list[Observer] = [ending, ActionRecorder(journal.add)]
+        run = _Run(policy, act, envs, design, scale, raw, ending, observers)
+        done = {one.trial for one in journal.episodes}
+        for trial, of_trial in enumerate(each):
+            if run.share * trial not in done:
+                run.trial(trial, of_trial)
+        return journal.result(planned)
+
+
+def plan_of_trials(
+    envs: Any, design: Design, each: Sequence[Sequence[Any]]
+) -> list[PlannedEpisode]:
+    """All episodes, in the order of the result: by trial."""
+    found: list[PlannedEpisode] = []
+    for trial, tasks in enumerate(each):
+        names = names_on(envs, tasks, stream_seed(design.seed, trial, 0, 0))
+        for stage in range(len(design.stages)):
+            found += itertools.chain(*design.of_stage(trial, stage, names, tasks))
+    return sorted(found, key=lambda one: (one.trial or 0, one.number))
+
+
+def names_on(envs: Any, tasks: Sequence[Any], seed: int) -> list[str]:
+    """The names of the environments' tasks, once these are set."""
+    inner = envs.unwrapped
+    getattr(envs, "set_tasks", inner.set_tasks)(tasks)
+    _, infos = envs.reset(seed=seed)
+    return task_names(inner, infos)
 
 
 @dataclass(frozen=True)
@@ -204,10 +206,9 @@ class _Run:
         policy: The policy.
         act: Calls the policy for actions.
         envs: The environments.
-        design: The plan of episodes.
-        seed: The seed of the evaluation.
-        scale: The scales of rewards from `frozen`.
-        raw: The mask from `frozen`.
+        design: The numbers that determine the episodes.
+        scale: The scales of rewards from `undisturbed`.
+        raw: The mask from `undisturbed`.
         ending: One of the observers.
         observers: The observers of every step.
     """
@@ -215,67 +216,67 @@ class _Run:
     policy: Any
     act: PolicyCaller
     envs: Any
-    design: Trials
-    seed: int
+    design: Design
     scale: NDArray[np.float64]
     raw: Flags
     ending: _Ending
     observers: Sequence[Observer]
 
-    def trial(self, trial: int, tasks: Sequence[Any]) -> list[Episode]:
-        """Runs a trial on one task of each group; returns its episodes in the order they ended."""
+    @property
+    def share(self) -> int:
+        """The number of trials that all environments run together."""
+        inner = self.envs.unwrapped
+        return int(inner.meta_batch_size if self.design.adapts else inner.num_envs)
+
+    def trial(self, trial: int, tasks: Sequence[Any]) -> None:
+        """Runs a trial on one task of each group."""
+        n = self.envs.unwrapped.num_envs
+        self.act.seed(range(n), [stream_seed(self.design.seed, trial, i) for i in range(n)])
         if callable(begin := getattr(self.policy, "begin_trial", None)):
             begin()
-        episodes, last = [], len(self.design.stages) - 1
+        last = len(self.design.stages) - 1
         for stage in range(last + 1):
             self.ending.begin_stage(stage < last or not self.design.adapts)
             recorder = Recorder() if stage < last else None
-            episodes += self._stage(trial, stage, tasks, recorder)
+            self._stage(trial, stage, tasks, recorder)
             if recorder is not None:
                 share = self.envs.unwrapped.envs_per_task
                 self.policy.adapt(_by_task(recorder.paths(), share))
-        return episodes
 
     def _stage(
         self, trial: int, stage: int, tasks: Sequence[Any], recorder: Recorder | None
-    ) -> list[Episode]:
+    ) -> None:
         """Runs the episodes of a stage, which begins with a seeded reset."""
         inner = self.envs.unwrapped
         getattr(self.envs, "set_tasks", inner.set_tasks)(tasks)
-        seeds = [stream_seed(self.seed, trial, stage, i) for i in range(inner.num_envs)]
+        seeds = [stream_seed(self.design.seed, trial, stage, i) for i in range(inner.num_envs)]
         obs, infos = self.envs.reset(seed=seeds)
-        plan = self.design.plan(trial, stage, task_names(inner, infos), tasks, self.seed)
+        plan = self.design.of_stage(trial, stage, task_names(inner, infos), tasks)
         quotas = np.array([len(own) for own in plan], dtype=np.int64)
         tally = Tally(plan, self.scale, self.raw, self.observers)
         observe = (tally,) if recorder is None else (tally, recorder)
         rollout(self.envs, self.act, quotas, obs, names=tally.names, observe=observe)
-        return [episode for _, episode in tally.ended]
 
 
 class _Ending(Observer):
     """Sets whether a success ends an episode, during adaptation and afterwards."""
 
-    _TOGGLE = "toggle_terminate_on_success"
-
     def __init__(self, inner: MetaVectorEnv, on: bool | None, last: int) -> None:
         self._inner, self._on, self._last = inner, on, last
-        self._own = (
-            [] if on is None else [bool(own) for own in inner.get_attr("terminate_on_success")]
-        )
+        self._own = [] if on is None else own_endings(inner)
 
     @classmethod
     @contextlib.contextmanager
-    def of(cls, inner: MetaVectorEnv, design: Trials) -> Iterator[_Ending]:
+    def of(cls, inner: MetaVectorEnv, design: Design) -> Iterator[_Ending]:
         """A context manager that restores the environments' own setting at its end.
 
         Raises:
             ValueError: If environments do not have the method.
         """
         on = design.adaptation_terminate_on_success
-        if on is not None and not has_everywhere(inner, cls._TOGGLE):
+        if on is not None and not has_everywhere(inner, _TOGGLE):
             raise ValueError(
-                f"{_ENDS}={on} needs environments with {cls._TOGGLE}, such "
-                "as those of Meta-World's ids"
+                f"{_ENDS}={on} needs environments with {_TOGGLE}, such as those of Meta-World's ids"
             )
         ending = cls(inner, on, design.adaptation_length - 1)
         try:
@@ -297,26 +298,12 @@ class _Ending(Observer):
             self._set(i, self._own[i])
 
     def _set(self, i: int, on: bool | None) -> None:
-        self._inner.call_some([i], self._TOGGLE, on)
+        self._inner.call_some([i], _TOGGLE, on)
 
 
-def _whole_trials(
-    finished: Sequence[Episode], design: Trials, m: int, k: int
-) -> dict[int, list[Episode]]:
-    """The finished episodes of each complete trial."""
-    left = {(one.trial, one.number): one for one in finished}
-    if len(left) < len(finished):
-        raise ForeignEpisodeError("finished must be episodes of this evaluation, each once")
-    found = {}
-    for trial in range(design.trials) if left else ():
-        places = list(design.of_trial(trial, m, k))
-        of_trial = [left.pop(place) for place in places if place in left]
-        if len(of_trial) == len(places):
-            found[trial] = of_trial
-    if left:
-        one = next(iter(left.values()))
-        raise ForeignEpisodeError(f"finished must be episodes of this evaluation, got {one}")
-    return found
+def own_endings(inner: MetaVectorEnv) -> list[bool]:
+    """Whether a success ends an episode of each environment."""
+    return [bool(own) for own in inner.get_attr("terminate_on_success")]
 
 
 def _by_task(each: Sequence[Sequence[Path]], share: int) -> list[list[Path]]:
@@ -328,7 +315,18 @@ def _by_task(each: Sequence[Sequence[Path]], share: int) -> list[list[Path]]:
     ]
 
 
-def _check_policy(policy: Any, design: Trials) -> None:
+def _numbers(tasks: Sequence[Any]) -> tuple[tuple[int | float, ...], ...] | None:
+    """The given tasks of each trial as tuples, if all are finite numbers, else ``None``."""
+    if not all(isinstance(row, (list, tuple)) for row in tasks):
+        return None
+    if any(type(task) not in (int, float) for row in tasks for task in row):
+        return None
+    if not all(math.isfinite(task) for row in tasks for task in row):
+        return None
+    return tuple(tuple(row) for row in tasks)
+
+
+def _check_policy(policy: Any, design: Design) -> None:
     if not design.adapts and not callable(getattr(policy, "begin_trial", None)):
         raise TypeError(
             "a policy that adapts must have adapt(paths) or begin_trial(); for one that does not, "
@@ -341,14 +339,13 @@ def _check_policy(policy: Any, design: Trials) -> None:
         )
 
 
-def _check_tasks(tasks: Any, trials: int, m: int, evidence: Any) -> None:
-    listed = isinstance(tasks, (list, tuple))
-    listed = listed and all(isinstance(of_trial, (list, tuple)) for of_trial in tasks)
-    if not listed or [len(of_trial) for of_trial in tasks] != [m] * trials:
+def _check_tasks(tasks: Sequence[Any], m: int, design: Design, evidence: Any) -> None:
+    listed = all(isinstance(of_trial, (list, tuple)) for of_trial in tasks)
+    if not listed or {len(of_trial) for of_trial in tasks} != {m}:
         raise ValueError(
-            f"tasks must be {trials} lists, one per trial, of {m} tasks, got {tasks!r}"
+            f"trials must be a number, or lists of {m} tasks, one list per trial; got {tasks!r}"
         )
-    if evidence is not None and numbers(tasks) is None:
+    if evidence is not None and design.trial_tasks is None:
         raise TypeError(
             "evidence is for tasks that a file can name, so tasks must be numbers (task states) or "
             f"follow from the seed; got {tasks!r}"
@@ -368,31 +365,3 @@ def _check_envs(envs: Any, inner: MetaVectorEnv) -> None:
             f"the environments draw a task at every reset, but a trial stays on one: make them "
             f"with {name}=False"
         )
-
-
-def _draw_tasks(envs: Any, inner: MetaVectorEnv, trials: int, seed: int) -> list[list[Any]]:
-    m, k = inner.meta_batch_size, inner.envs_per_task
-    if has_everywhere(inner, "task_states"):
-        return draw_states(inner.get_attr("task_states")[::k], trials, seed)
-    if not has_everywhere(inner, "sample_tasks"):
-        raise ValueError(
-            "the environments have neither task_states nor sample_tasks: pass tasks, "
-            f"{m} for each of {trials} trials"
-        )
-    envs.reset(seed=stream_seed(seed, 0))
-    drawn = list(inner.call_some([0], "sample_tasks", m * trials)[0])
-    return [drawn[t * m : (t + 1) * m] for t in range(trials)]
-
-
-def _with_goals(inner: MetaVectorEnv, tasks: Sequence[Sequence[Any]], seed: int) -> list[list[Any]]:
-    """The tasks of each trial, with a goal that follows from the seed where it is to be drawn.
-
-    All environments of a group then have one goal, whatever their seeds and streams.
-    """
-    rows, k = [list(of_trial) for of_trial in tasks], inner.envs_per_task
-    if has_everywhere(inner, "exact_task_state"):
-        for trial, group in itertools.product(range(len(rows)), range(inner.meta_batch_size)):
-            if isinstance(state := rows[trial][group], (int, np.integer)):
-                args = state, stream_seed(seed, group, trial)
-                [rows[trial][group]] = inner.call_some([group * k], "exact_task_state", *args)
-    return rows

@@ -10,13 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.evaluation.episodes import (
-    Episode,
-    make_plan,
-    task_choices,
-)
+from mtwrappers.evaluation.episodes import Episode
+from mtwrappers.evaluation.plan import Design, make_plan, task_choices
 from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.evaluation.remake import VerificationError, goals_of, remake
+from mtwrappers.evaluation.remake import Environments, VerificationError, goals_of, remake
 from mtwrappers.metaworld.make import draws_goals
 from mtwrappers.samplers.task_texts import has_everywhere
 from mtwrappers.vector.contract import MetaVectorEnv
@@ -39,48 +36,37 @@ class Goal:
 
 def find_goals(
     episodes: Sequence[Episode],
-    seed: int,
-    episodes_per_task: int,
-    *,
-    spec: Mapping[str, Any] | None,
+    design: Design,
+    environments: Environments,
     protocol: Protocol | None,
-    digest: str | None,
 ) -> list[Goal]:
     """Finds the goal of each episode of a result.
 
     The goals are read from new environments that are reset to each of them.
 
-    Args:
-        episodes: The episodes of the result.
-        seed: The seed of the evaluation.
-        episodes_per_task: The number of episodes per task.
-        spec: The spec of the environments, from the provenance.
-        protocol: The protocol that was followed, or ``None``.
-        digest: The digest of the goals, from the provenance.
-
     Raises:
         VerificationError: If the environments are not Meta-World's, cannot be rebuilt or have other
             goals, or if the goals of few-shot trials are continuous.
     """
-    in_trials = episodes[0].trial is not None
-    if draws_goals(spec) and in_trials:
+    drawn = draws_goals(environments.spec)
+    if drawn and design.trials:
         raise VerificationError("continuous goals of few-shot trials cannot be drawn again")
-    envs = remake(spec, protocol, len(episodes), in_trials=in_trials, workers=1, fast="auto")
+    envs = remake(environments, design, protocol, len(episodes))
     with contextlib.closing(envs):
         inner = envs.unwrapped
         if not has_everywhere(inner, "goals_digest"):
             raise VerificationError("its environments are not Meta-World's")
-        if goals_of(envs) != digest:
+        if goals_of(envs) != environments.goals:
             raise VerificationError("its goals are not those of its environments")
         choices = task_choices(inner, {})
-        seeds: dict[tuple[str, int], int | None] = {}
-        if draws_goals(spec):
-            plan = make_plan(choices, episodes_per_task, seed)
-            seeds = {(one.task, one.number): one.seed for own in plan for one in own}
+        seeds: dict[Any, int | None] = {}
+        if drawn:
+            plan = make_plan(choices, design.episodes_per_task, design.seed)
+            seeds = {one.place: one.seed for own in plan for one in own}
         found: dict[Any, Goal] = {}
         goals = []
         for one in episodes:
-            place = one.task, one.task_state, seeds.get((one.task, one.number))
+            place = one.task, one.task_state, seeds.get(one.place)
             if place not in found:
                 found[place] = _find(inner, choices, *place)
             goals.append(found[place])

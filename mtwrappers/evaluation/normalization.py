@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -103,25 +103,6 @@ class Normalization:
             for name, one in ends.items()
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        return {**asdict(self), "ranges": {task: list(ends) for task, ends in self.ranges.items()}}
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Normalization:
-        """Reverses `to_dict`, for data from a file.
-
-        Raises:
-            ValueError: If ``data`` is not from `to_dict`.
-        """
-        if not isinstance(data, dict) or set(data) != set(_IS):
-            raise ValueError(f"expected a normalization with {[*_IS]}, got {reprlib.repr(data)}")
-        for name, value in data.items():
-            if not _IS[name](value):
-                raise ValueError(f"{name} of a normalization cannot be {reprlib.repr(value)}")
-        low, high = (data[name] and Reference(**data[name]) for name in ("low", "high"))
-        return cls(data["ranges"], low, high)
-
 
 def _range(task: Any, ends: Any) -> tuple[float, float]:
     """Both ends of a task's range, checked."""
@@ -143,25 +124,3 @@ def _range(task: Any, ends: Any) -> tuple[float, float]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-
-
-def _is_ranges(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(ends, list) for ends in value.values())
-
-
-def _is_reference(value: Any) -> bool:
-    if value is None:
-        return True
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"policy", "evidence"}
-        and all(text is None or isinstance(text, str) for text in value.values())
-    )
-
-
-# Whether a value from a file is valid for a field of `Normalization`.
-_IS: dict[str, Callable[[Any], bool]] = {
-    "ranges": _is_ranges,
-    "low": _is_reference,
-    "high": _is_reference,
-}

@@ -1,33 +1,33 @@
 """A protocol: everything that affects a score, as data with a digest.
 
 It defines the environments, goals and episodes that a score is measured on, what counts as a
-success, and what means are taken over. One table (`ARGUMENTS`) has each argument of `evaluate`,
-`few_shot_evaluate` and `gymnasium.make_vec` with Meta-World's ids: it is fixed by a field of the
-protocol, not allowed under any protocol, or free.
+success, and what means are taken over. Each argument of `gymnasium.make_vec` with Meta-World's ids
+is fixed by a field of the protocol (`fixed_by`), not allowed under any protocol (`REFUSED`), or
+free.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import json
+import os
 import re
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import UnionType
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, get_type_hints
 
 import gymnasium
 import numpy as np
 
 from mtwrappers.common.checks import check_choice, check_flag, check_index, check_string
 from mtwrappers.common.did_you_mean import did_you_mean
-from mtwrappers.common.seeding import check_seed
-from mtwrappers.evaluation.episodes import Episode, PlannedEpisode, Trials, draw_states, make_plan
+from mtwrappers.evaluation.episodes import Episode, Observer
+from mtwrappers.evaluation.plan import Design, PlannedEpisode, draw_states, make_plan
 from mtwrappers.evaluation.statistics import Values
+from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.metaworld.agent_view import ObservationName, by_our_names, without_frames
 from mtwrappers.metaworld.class_env import CAMERAS, camera_names
 from mtwrappers.metaworld.make import defaults, with_defaults
@@ -40,70 +40,29 @@ from mtwrappers.metaworld.tasks import (
     class_names,
     share_out,
 )
-from mtwrappers.metaworld.text import (
-    check_descriptions,
-)
+from mtwrappers.metaworld.text import check_descriptions
+from mtwrappers.samplers.policies import PolicyIn
 from mtwrappers.vector.contract import MetaVectorEnv
 
 Means: TypeAlias = Literal["tasks", "groups"]
 Groups: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
 # The sentence of each class, in the order of the classes' names.
 FrozenTable: TypeAlias = tuple[tuple[str, str], ...]
-Kind: TypeAlias = Literal["fixed", "free", "refused"]
-Function: TypeAlias = Literal["evaluate", "few_shot_evaluate", "make_vec"]
 
-# `on` sets these fields; the name of a published protocol fixes all others.
-_OPEN = ("benchmark", "env_name")
-_AT_LEAST_1 = {"num_goals", "max_episode_steps", "action_repeat", "episodes_per_task"}
+_AT_LEAST_1 = {"num_goals", "max_episode_steps", "action_repeat", "episodes_per_task", "success"}
 _NAME = re.compile(r"[!-~](?:[ -~]{0,78}[!-~])?")
 # The suffixes of names that are derived from a published protocol's name.
 _DERIVED = re.compile(r"(-states)?(?: on (.+))?")
-# The published protocols by name; no other protocol can have one of these names.
-_published: dict[str, Protocol] = {}
+# The published protocols by name, each with the benchmarks that its source has. No other protocol
+# can have one of these names, or one that is derived from it.
+_published: dict[str, tuple[Protocol, tuple[str, ...]]] = {}
 # The arguments of `gymnasium.make_vec` that `gymnasium.make` does not take.
 _OF_VECTORS = ("meta_batch_size", "envs_per_task")
-
-
-def _kinds(*, fixed: str, free: str, refused: str = "") -> dict[str, Kind]:
-    kinds: dict[str, Kind] = {}
-    kinds.update(dict.fromkeys(fixed.split(), "fixed"))
-    kinds.update(dict.fromkeys(free.split(), "free"))
-    kinds.update(dict.fromkeys(refused.split(), "refused"))
-    return kinds
-
-
-ARGUMENTS: dict[Function, dict[str, Kind]] = {
-    # Some of the tasks have no score, because a score needs all episodes.
-    "evaluate": _kinds(
-        fixed="protocol envs episodes_per_task max_episode_steps",
-        free="policy policy_name training_seed training_steps policy_in action_chunk tasks "
-        "seed observers finished confidence resamples progress evidence normalize",
-    ),
-    "few_shot_evaluate": _kinds(
-        fixed="protocol envs trials adaptation_episodes evaluation_episodes adaptation_steps "
-        "adaptation_terminate_on_success",
-        free="policy policy_name training_seed training_steps action_chunk seed finished "
-        "confidence resamples evidence",
-        refused="tasks",
-    ),
-    # Meta-World's own names count as ours, see `by_our_names`. Arguments of frames are fixed if
-    # frames are observed; `TASK_IN_OBSERVATION` lists when its arguments are; envs_per_task is
-    # fixed in few-shot evaluation, where it changes how a trial is distributed. instruction is free
-    # if frames are observed and the sentences are fixed, because any policy may read them.
-    # Otherwise it is False, because the observation would contain more than the protocol's.
-    "make_vec": _kinds(
-        fixed="benchmark kind env_name goals seed num_goals meta_batch_size "
-        "max_episode_steps action_repeat idle_steps terminate_on_success reward_function_version "
-        "observation camera_name camera_id depth width height upright shadows "
-        "task_encoding descriptions instruction envs_per_task",
-        free="id num_envs workers execution context timeout on_worker_failure "
-        "journal ray_options autoreset_mode unify fast "
-        "render_mode record_episode_statistics select sample_tasks_on_reset "
-        "recurrent_info_in_obs normalize_reward_in_recurrent_info normalize_observations",
-        refused="train_classes test_classes reward_normalization_method reward_alpha "
-        "vectorization_mode vector_kwargs wrappers",
-    ),
-}
+# The arguments of `gymnasium.make_vec` that no protocol allows.
+REFUSED = (
+    *("train_classes", "test_classes", "reward_normalization_method", "reward_alpha"),
+    *("vectorization_mode", "vector_kwargs", "wrappers"),
+)
 
 
 @dataclass(frozen=True)
@@ -115,47 +74,38 @@ class Protocol:
 
     Args:
         name: The name with a version, such as ``"metaworld-3.1"``; printable ASCII.
-        version: The version of the source.
-        source: The repository, commit and files that the fields come from.
+        source: The version, repository, commit and files that the fields come from.
         benchmark: ``"MT1"``, ``"MT10"``, ``"ML10"`` and so on.
-        benchmarks: The benchmarks that the protocol is for; see `on`.
         kind: ``"train"`` or ``"test"`` tasks.
         env_name: The class of MT1 and ML1.
         reward_function_version: ``"v1"`` or ``"v2"``.
-        goals: ``"list"`` draws from Meta-World's list for ``goals_seed``, without replacement until
-            all were drawn. ``"continuous"`` draws a new goal in every episode, from the class's own
-            distribution; the seed of the evaluation determines them.
-        goals_seed: The seed of the list.
-        num_goals: The number of goals per class, the first of the list's 50; ``None`` if they are
-            continuous.
+        goals_seed: The seed of Meta-World's list of goals.
+        num_goals: The number of goals per class, the first of the list's 50, which are drawn
+            without replacement until all were drawn. ``None`` draws a new goal in every episode,
+            from the class's own distribution; the seed of the evaluation determines them.
         max_episode_steps: The horizon, in actions of the policy.
         action_repeat: The number of times that each action is repeated; rewards are summed, and the
             success of the last repeat counts.
         idle_steps: The number of zero actions after each reset, before the policy is called.
-        idle_steps_count: Whether these count towards the horizon.
-        terminate_on_success: Whether a success ends the episode.
+        terminate_on_success: Whether a success ends the episode. In few-shot evaluation, it never
+            ends an episode of adaptation.
         success: When an episode is a success: at ``"any"`` step, at the ``"last"``, or when success
-            was ``"held"`` for ``held_for`` consecutive steps.
-        held_for: The number of steps, 0 unless success is ``"held"``.
+            was held for this number of consecutive steps.
         episodes_per_task: The number of episodes per task, or per goal in few-shot evaluation.
         meta_batch_size: In few-shot evaluation, the number of tasks that adapt at a time; else 0.
         trials: In few-shot evaluation, the number of goals of each of them; else 0.
         adaptation_episodes: In few-shot evaluation, the number of episodes per adaptation step.
         adaptation_steps: In few-shot evaluation, the number of adaptation steps.
-        adaptation_terminate_on_success: In few-shot evaluation, whether a success ends an episode
-            of adaptation.
         means: What successes are averaged over, the headline first: ``"tasks"`` (tasks have equal
             weight) and ``"groups"`` (named groups of tasks have equal weight).
         groups: The named groups and their tasks.
         observation: The agent's observation: ``"state"``, 39 numbers, or frames, as in
             `mtwrappers.metaworld.agent_view`.
-        goal_visible: Whether the state contains the goal.
         descriptions: The sentences that describe tasks, if frames are observed: the name of a table
             in `mtwrappers.metaworld.text`, or a table by class, which may be given as a
             dict and is stored as tuples.
         camera_name: The camera of the frames, or several, in order; ``None`` without frames.
         image_size: The height and width of frames in pixels; ``None`` without frames.
-        depth: Whether depth images are observed in addition to frames.
 
     Raises:
         TypeError, ValueError: If a field is not valid, fields contradict each other, or the name is
@@ -171,53 +121,32 @@ class Protocol:
     """
 
     name: str
-    version: str
     source: tuple[str, ...]
     benchmark: str
-    benchmarks: tuple[str, ...]
     kind: Literal["train", "test"] = "train"
     env_name: str | None = None
     reward_function_version: Literal["v1", "v2"] = "v2"
-    goals: Literal["list", "continuous"] = "list"
     goals_seed: int = 0
     num_goals: int | None = NUM_GOALS
     max_episode_steps: int = 500
     action_repeat: int = 1
     idle_steps: int = 0
-    idle_steps_count: bool = False
     terminate_on_success: bool = False
-    success: Literal["any", "last", "held"] = "any"
-    held_for: int = 0
+    success: Literal["any", "last"] | int = "any"
     episodes_per_task: int = 50
     meta_batch_size: int = 0
     trials: int = 0
     adaptation_episodes: int = 0
     adaptation_steps: int = 0
-    adaptation_terminate_on_success: bool = False
     means: tuple[Means, ...] = ("tasks",)
     groups: Groups = ()
     observation: ObservationName = "state"
-    goal_visible: bool = True
     descriptions: str | FrozenTable | None = None
     camera_name: str | tuple[str, ...] | None = None
     image_size: tuple[int, int] | None = None
-    depth: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "descriptions", _described(self.descriptions))
-        self._check_types()
-        self._check_together()
-        known = _kept_for(self.name)
-        if known is None:
-            return
-        for name, expected in known.items():
-            got = getattr(self, name)
-            if name not in _OPEN and got != expected:
-                raise ValueError(
-                    f"{self.name} has {name}={expected!r}, got {got!r}: give a variant another name"
-                )
-
-    def _check_types(self) -> None:
+        self._keep("descriptions", _described(self.descriptions))
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ValueError(
                 "the name of a protocol must be printable ASCII without spaces around it, at most "
@@ -225,68 +154,45 @@ class Protocol:
             )
         hints = get_type_hints(type(self))
         for field in dataclasses.fields(self):
-            value, hint = getattr(self, field.name), hints[field.name]
-            if not _fits(value, hint):
-                choices = get_args(hint) if get_origin(hint) is Literal else ()
-                expected = f"one of {choices}" if choices else f"of the type {field.type}"
-                raise (ValueError if choices else TypeError)(
-                    f"{field.name} of a protocol must be {expected}, got {reprlib.repr(value)}"
-                )
-            if field.name != "descriptions" and not _is_printable(value):
+            name, given = field.name, to_plain(getattr(self, field.name))
+            value = from_plain(hints[name], given, f"{name} of a protocol")
+            self._keep(name, value)
+            if name != "descriptions" and not _is_printable(value):
                 raise ValueError(
-                    f"{field.name} of a protocol must be printable ASCII, got {ascii(value)[:200]}"
+                    f"{name} of a protocol must be printable ASCII, got {ascii(value)[:200]}"
                 )
-            least = 1 if field.name in _AT_LEAST_1 else 0
+            least = 1 if name in _AT_LEAST_1 else 0
             if type(value) is int and not least <= value < 2**32:
-                raise ValueError(f"{field.name} must be in [{least}, 2**32 - 1], got {value}")
-        for one in self.benchmarks:
-            check_choice(one, tuple(NUM_CLASSES), "each of benchmarks")
-        check_choice(self.benchmark, self.benchmarks, f"the benchmark of {self.name}")
+                raise ValueError(f"{name} must be in [{least}, 2**32 - 1], got {value}")
+        check_choice(self.benchmark, tuple(NUM_CLASSES), f"the benchmark of {self.name}")
+        for found in (*self._in_numbers(), *self._in_benchmark(), *self._in_observation()):
+            raise ValueError(f"protocol {self.name}: {found}")
+        for name, expected in (_kept_for(self.name) or {}).items():
+            got = getattr(self, name)
+            if name not in ("benchmark", "env_name") and got != expected:
+                raise ValueError(
+                    f"{self.name} has {name}={expected!r}, got {got!r}: give a variant another name"
+                )
 
-    def _check_together(self) -> None:
-        for contradictions in (
-            self._in_goals,
-            self._in_success,
-            self._in_few_shot,
-            self._in_means,
-            self._in_benchmark,
-            self._in_observation,
-            self._in_length,
-        ):
-            for found in contradictions():
-                raise ValueError(f"protocol {self.name}: {found}")
+    def _keep(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
 
-    def _in_goals(self) -> Iterator[str]:
-        if (self.goals == "list") is (self.num_goals is None):
-            yield f"goals={self.goals!r} and num_goals={self.num_goals!r} do not go together"
+    def _in_numbers(self) -> Iterator[str]:
         if (self.num_goals or 0) > NUM_GOALS:
             yield f"num_goals must be at most {NUM_GOALS}, got {self.num_goals}"
-
-    def _in_success(self) -> Iterator[str]:
-        if (self.success == "held") is (self.held_for == 0):
-            yield f"success={self.success!r} and held_for={self.held_for} do not go together"
-
-    def _in_few_shot(self) -> Iterator[str]:
         names = ("meta_batch_size", "trials", "adaptation_episodes", "adaptation_steps")
         given = [getattr(self, name) for name in names]
         if any(given) and not all(given):
             yield f"few-shot evaluation needs all of {', '.join(names)}, got {given}"
-        if self.adaptation_terminate_on_success and not self.few_shot:
-            yield "adaptation_terminate_on_success is for few-shot evaluation, got True"
-
-    def _in_means(self) -> Iterator[str]:
         if not self.means:
             yield "means must be 'tasks', 'groups' or both, got none"
         if "groups" in self.means and not self.groups:
             yield "a mean over groups needs groups"
 
     def _in_benchmark(self) -> Iterator[str]:
-        hides_goals = self.benchmark in META_LEARNING
         if (self.env_name is not None) != (self.benchmark in ONE_CLASS):
             needs = "takes no" if self.env_name else "needs an"
             yield f"{self.benchmark} {needs} env_name, got {self.env_name!r}"
-        if self.goal_visible is hides_goals:
-            yield f"{self.benchmark} has {'hidden' if hides_goals else 'visible'} goals"
         if self.kind not in NUM_CLASSES[self.benchmark]:
             yield f"{self.benchmark} has no {self.kind} tasks"
 
@@ -295,13 +201,11 @@ class Protocol:
         for name in ("camera_name", "image_size"):
             if states != ((value := getattr(self, name)) is None):
                 yield f"observation={self.observation!r} and {name}={value!r} do not go together"
-        if self.descriptions is None and not states and self.goal_visible:
+        if self.descriptions is None and not states and not self.hides_goals:
             yield f"observation={self.observation!r} needs descriptions, got None"
         if self.descriptions is not None and states:
             got = reprlib.repr(self.descriptions)
             yield f"descriptions are for frames, got {got} with states"
-        if states and self.depth:
-            yield "depth needs frames, got observation='state'"
         if isinstance(self.camera_name, tuple) and (
             not self.camera_name or len({*self.camera_name}) < len(self.camera_name)
         ):
@@ -314,9 +218,10 @@ class Protocol:
         if self.image_size is not None and min(self.image_size) < 1:
             yield f"image_size must be at least (1, 1), got {self.image_size}"
 
-    def _in_length(self) -> Iterator[str]:
-        if self.env_steps < 1:
-            yield f"{self.idle_steps} idle steps leave none of {self.max_episode_steps} steps"
+    @property
+    def hides_goals(self) -> bool:
+        """Whether states do not contain the goal, as in meta-learning."""
+        return self.benchmark in META_LEARNING
 
     @property
     def env_id(self) -> str:
@@ -330,51 +235,30 @@ class Protocol:
         return self.trials > 0
 
     @property
-    def env_steps(self) -> int:
-        """The number of the policy's actions after which an episode is cut."""
-        idle = -(-self.idle_steps // self.action_repeat) if self.idle_steps_count else 0
-        return self.max_episode_steps - idle
-
-    @property
     def label(self) -> str:
         """The name with the beginning of the digest, for display."""
         note = "" if self.name in _published else ", not a published protocol"
         return f"{self.name} ({self.digest[:10]}{note})"
 
-    @functools.cached_property
+    @property
     def digest(self) -> str:
         """SHA-256 of all fields, in hexadecimal: equal protocols have the same."""
-        text = json.dumps(self._plain, sort_keys=True)
+        text = json.dumps(to_plain(self), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields and the digest, ready for JSON."""
-        return {**self._plain, "digest": self.digest}
-
-    @property
-    def _plain(self) -> dict[str, Any]:
         """All fields, ready for JSON."""
-        fields = {**dataclasses.asdict(self), "descriptions": _thawed(self.descriptions)}
-        return {name: _listed(value) for name, value in fields.items()}
+        plain: dict[str, Any] = to_plain(self)
+        return plain
 
     @classmethod
     def from_dict(cls, data: Any) -> Protocol:
         """Reverses `to_dict`.
 
         Raises:
-            ValueError: If ``data`` is not a protocol, or its digest does not match its fields.
+            ValueError: If ``data`` is not a protocol.
         """
-        if not isinstance(data, Mapping):
-            raise ValueError(f"expected a protocol, got {reprlib.repr(data)}")
-        given = {key: _tuples(value) for key, value in data.items() if key != "digest"}
-        try:
-            protocol = cls(**given)
-        except TypeError as exc:
-            raise ValueError(f"expected a protocol: {exc}") from None
-        if data.get("digest", protocol.digest) != protocol.digest:
-            raise ValueError(
-                f"the digest of {protocol.name} is {protocol.digest}, got {data['digest']!r}"
-            )
+        protocol: Protocol = from_plain(cls, data, "the protocol")
         return protocol
 
     def on(self, benchmark: str, env_name: str | None = None) -> Protocol:
@@ -417,7 +301,7 @@ class Protocol:
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments of `gymnasium.make_vec` that the protocol fixes."""
-        fixed = fixed_by(self, "make_vec")
+        fixed = fixed_by(self)
         by_default = ("benchmark", "kind", "instruction")
         return {k: v for k, v in fixed.items() if v is not None and k not in by_default}
 
@@ -498,32 +382,50 @@ class Protocol:
             (``trial % meta_batch_size`` is the task group), and the seed of an episode that
             continues from the previous one is ``None``.
         """
-        seed = check_seed(seed)
+        design = self.design(seed, adapts=adapts)
         names = class_names(self.benchmark, self.kind, self.env_name)
         groups = self.meta_batch_size or len(names)
-        continuous = self.goals == "continuous"
-        shares = share_out(len(names), groups, self.num_goals or 1, continuous)
+        shares = share_out(len(names), groups, self.num_goals or 1, self.num_goals is None)
         tasks, states = [names[c] for c, _ in shares], [list(own) for _, own in shares]
         if not self.few_shot:
-            choices = [{task: list(own)} for task, own in zip(tasks, states, strict=True)]
-            return [one for row in make_plan(choices, self.episodes_per_task, seed) for one in row]
-        design = Trials(
-            trials=self.trials,
-            adaptation_episodes=self.adaptation_episodes,
-            evaluation_episodes=self.episodes_per_task,
-            adaptation_steps=self.adaptation_steps,
-            adapts=adapts,
-            adaptation_terminate_on_success=self.adaptation_terminate_on_success,
-        )
-        drawn = draw_states(states, self.trials, seed)
+            choices = [{task: own} for task, own in zip(tasks, states, strict=True)]
+            rows = make_plan(choices, self.episodes_per_task, design.seed)
+            return [one for row in rows for one in row]
         found = [
             one
-            for trial, of_trial in enumerate(drawn)
+            for trial, of_trial in enumerate(draw_states(states, self.trials, design.seed))
             for stage in range(len(design.stages))
-            for own in design.plan(trial, stage, tasks, of_trial, seed)
+            for own in design.of_stage(trial, stage, tasks, of_trial)
             for one in own
         ]
         return sorted(found, key=lambda one: (one.trial or 0, one.number))
+
+    def design(
+        self, seed: int = 0, *, tasks: Sequence[str] | None = None, adapts: bool = False
+    ) -> Design:
+        """The numbers that determine the episodes of an evaluation.
+
+        Args:
+            seed: The seed of the evaluation.
+            tasks: The names of the tasks that are evaluated; ``None`` for all.
+            adapts: In few-shot evaluation, whether the policy has ``adapt``.
+
+        Raises:
+            ValueError: If the seed is not valid, or there are tasks in few-shot evaluation.
+        """
+        chosen = None if tasks is None else tuple(tasks)
+        if not self.few_shot:
+            return Design(seed, self.episodes_per_task, chosen)
+        return Design(
+            seed,
+            self.episodes_per_task,
+            chosen,
+            trials=self.trials,
+            adaptation_episodes=self.adaptation_episodes,
+            adaptation_steps=self.adaptation_steps,
+            adapts=adapts,
+            adaptation_terminate_on_success=False,
+        )
 
     def evaluate(
         self,
@@ -532,8 +434,12 @@ class Protocol:
         *,
         workers: int | None = None,
         fast: bool | Literal["auto"] = "auto",
+        tasks: Sequence[str] | None = None,
         seed: int = 0,
-        **options: Any,
+        policy_in: PolicyIn = "parent",
+        observers: Sequence[Observer] = (),
+        evidence: str | os.PathLike[str] | None = None,
+        resume: bool = False,
     ) -> Any:
         """Measures a policy.
 
@@ -547,25 +453,24 @@ class Protocol:
             workers: The number of worker processes, for environments made by this call.
             fast: For environments made by this call: ``False`` takes Meta-World's own classes,
                 ``"auto"`` the fast ones where they are verified.
+            tasks: The names of the tasks to evaluate; by default all. A score needs all of them.
             seed: Determines the order of the goals, or the goals themselves if they are continuous.
-            **options: More arguments of these functions, such as ``action_chunk``, ``observers``,
-                ``evidence`` or ``progress``. Arguments that the protocol fixes may be repeated, but
-                not changed.
+            policy_in: Where the policy is called; see `mtwrappers.evaluate`.
+            observers: Objects that follow the evaluation, see `Observer`.
+            evidence: An ``.npz`` file to write with the actions of every episode.
+            resume: Whether to continue from the episodes in ``evidence``.
 
         Returns:
-            The `EvaluationResult`, or the `FewShotResult`, with the protocol in it.
+            The `EvaluationResult`, with the protocol in it.
 
         Raises:
-            TypeError, ValueError: As in these functions; or if the environments or an argument
-                contradict the protocol.
+            TypeError, ValueError: As in these functions; or if the environments contradict the
+                protocol, or ``tasks``, ``policy_in`` or ``observers`` are given and it is few-shot.
         """
         import mtwrappers  # imported here, because the evaluating functions import this module
 
-        name: Function = "few_shot_evaluate" if self.few_shot else "evaluate"
-        measure = getattr(mtwrappers, name)
-        check_given(self, name, options)
-        options |= {**fixed_by(self, name), "protocol": self}
-        options.pop("max_episode_steps", None)
+        if self.few_shot and (tasks is not None or policy_in != "parent" or observers):
+            raise ValueError(f"{self.name} is few-shot: it takes no tasks, policy_in or observers")
         with contextlib.ExitStack() as stack:
             if envs is None:
                 envs = stack.enter_context(
@@ -573,13 +478,17 @@ class Protocol:
                 )
             elif workers is not None or fast != "auto":
                 raise TypeError("workers and fast are for environments made by this call, got envs")
-            return measure(policy, envs, seed=seed, **options)
+            adapts = callable(getattr(policy, "adapt", None))
+            design = self.design(seed, tasks=tasks, adapts=self.few_shot and adapts)
+            return mtwrappers.evaluation.few_shot.run_protocol(
+                policy, envs, design, self, policy_in, observers, evidence, resume
+            )
 
     def _settle(self, options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arguments of `make_vec` that the protocol fixes, and the others that were given."""
         given = by_our_names(options)
-        check_given(self, "make_vec", given)
-        fixed = fixed_by(self, "make_vec")
+        check_given(self, given)
+        fixed = fixed_by(self)
         return self.settings, {name: value for name, value in given.items() if name not in fixed}
 
 
@@ -589,7 +498,10 @@ def _described(given: Any) -> Any:
     Raises:
         ValueError: If they are not valid.
     """
-    if _fits(given, FrozenTable):
+    pairs = isinstance(given, (tuple, list)) and all(
+        isinstance(one, (tuple, list)) and len(one) == 2 for one in given
+    )
+    if pairs:
         names = [name for name, _ in given]
         if len(set(names)) < len(names):
             raise ValueError(f"descriptions of a protocol have a class twice: {names}")
@@ -608,8 +520,7 @@ def _with_states(fields: Mapping[str, Any]) -> dict[str, Any]:
     if fields["observation"] == "state":
         return dict(fields)
     base, on, benchmark = fields["name"].partition(" on ")
-    names = ("camera_name", "image_size", "descriptions")
-    unseen: dict[str, Any] = {**dict.fromkeys(names), "depth": False}
+    unseen = dict.fromkeys(("camera_name", "image_size", "descriptions"))
     name = f"{base}-states{on}{benchmark}"
     return {**fields, **unseen, "name": name, "observation": "state"}
 
@@ -626,16 +537,24 @@ def _on(fields: Mapping[str, Any], benchmark: str, env_name: str | None = None) 
     if env_name is None and benchmark in ONE_CLASS:
         env_name = DEFAULT_CLASS
     moved = {**fields, "benchmark": benchmark, "env_name": env_name}
-    if benchmark in fields["benchmarks"]:
-        return moved
     name, before = fields["name"], fields["benchmark"]
     known = [one for one in NUM_CLASSES if (one in META_LEARNING) is (before in META_LEARNING)]
-    if " on " in name or benchmark not in known:
+    published = _published_as(name)
+    if published is not None:
+        own, elsewhere = published
+        if elsewhere is not None:
+            known = [elsewhere]
+        if benchmark in own or benchmark == elsewhere:
+            return moved
+    if benchmark not in known:
         split = "-test" if fields["kind"] == "test" else ""
-        ends = fields["benchmarks"] if " on " in name else known
         raise ValueError(
-            f"{name} is for {', '.join(one + split for one in ends)}, got {benchmark!r}"
+            f"{name} is for {', '.join(one + split for one in known)}, got {benchmark!r}"
         )
+    if published is not None:
+        moved["name"] = f"{name} on {benchmark}"
+    elif benchmark == before:
+        return moved
     present = class_names(benchmark, fields["kind"], env_name)
     groups = [(of, tuple(one for one in tasks if one in present)) for of, tasks in fields["groups"]]
     groups = [group for group in groups if group[1]]
@@ -645,8 +564,15 @@ def _on(fields: Mapping[str, Any], benchmark: str, env_name: str | None = None) 
     if fields["trials"]:
         after, ahead = (NUM_CLASSES[of][fields["kind"]] for of in (benchmark, before))
         moved["trials"] = max(1, fields["trials"] * after // ahead)
-    name = f"{name} on {benchmark}"
-    return {**moved, "name": name, "benchmarks": (benchmark,), "groups": tuple(groups)}
+    return {**moved, "groups": tuple(groups)}
+
+
+def _published_as(name: str) -> tuple[tuple[str, ...], str | None] | None:
+    """The benchmarks of the protocol that a name is, or is derived from, and that of its suffix."""
+    for base, (_, benchmarks) in _published.items():
+        if name.startswith(base) and (parts := _DERIVED.fullmatch(name, len(base))):
+            return benchmarks if parts[2] is None else (), parts[2]
+    return None
 
 
 def _fields_of(protocol: Protocol) -> dict[str, Any]:
@@ -660,7 +586,7 @@ def _kept_for(name: str) -> dict[str, Any] | None:
     Raises:
         ValueError: If the name looks like a derived one, but is not.
     """
-    for base, published in _published.items():
+    for base, (published, _) in _published.items():
         if not name.startswith(base) or not (parts := _DERIVED.fullmatch(name, len(base))):
             continue
         states, benchmark = parts.groups()
@@ -678,25 +604,10 @@ def _kept_for(name: str) -> dict[str, Any] | None:
     return None
 
 
-def publish(*protocols: Protocol) -> dict[str, Protocol]:
-    """Reserves the names of protocols; returns the protocols by name."""
-    _published.update({one.name: one for one in protocols})
-    return {one.name: one for one in protocols}
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value has the type of a field."""
-    kind, args = get_origin(hint), get_args(hint)
-    if kind is Literal:
-        return isinstance(value, str) and value in args
-    if kind in (UnionType, Union):
-        return any(_fits(value, one) for one in args)
-    if kind is not tuple:
-        return type(value) is hint
-    if not isinstance(value, tuple) or (args[-1] is not ... and len(value) != len(args)):
-        return False
-    hints = [args[0]] * len(value) if args[-1] is ... else args
-    return all(_fits(item, one) for item, one in zip(value, hints, strict=True))
+def publish(*protocols: tuple[Protocol, tuple[str, ...]]) -> dict[str, Protocol]:
+    """Reserves the names of protocols with their benchmarks; returns the protocols by name."""
+    _published.update({one.name: (one, benchmarks) for one, benchmarks in protocols})
+    return {one.name: one for one, _ in protocols}
 
 
 def _is_printable(value: Any) -> bool:
@@ -706,44 +617,26 @@ def _is_printable(value: Any) -> bool:
     return not isinstance(value, str) or (value.isascii() and value.isprintable())
 
 
-def _listed(value: Any) -> Any:
-    """Replaces tuples by lists, as in JSON."""
-    if isinstance(value, dict):
-        return {key: _listed(item) for key, item in value.items()}
-    return [_listed(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
 def _tuples(value: Any) -> Any:
     """Replaces lists by tuples."""
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
 
-def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
-    """The arguments of a function that a protocol fixes, with their values.
+def fixed_by(protocol: Protocol) -> dict[str, Any]:
+    """The arguments of `gymnasium.make_vec` that a protocol fixes, with their values.
 
     ``None`` stands for an argument that is not passed.
     """
-    if function == "evaluate":
-        steps = protocol.env_steps  # the environments themselves truncate episodes there
-        return {"episodes_per_task": protocol.episodes_per_task, "max_episode_steps": steps}
-    if function == "few_shot_evaluate":
-        return {
-            "trials": protocol.trials,
-            "adaptation_episodes": protocol.adaptation_episodes,
-            "evaluation_episodes": protocol.episodes_per_task,
-            "adaptation_steps": protocol.adaptation_steps,
-            "adaptation_terminate_on_success": protocol.adaptation_terminate_on_success,
-        }
     frames = protocol.observation != "state"
     found: dict[str, Any] = {
         "benchmark": protocol.benchmark,
         "kind": protocol.kind,
         "env_name": protocol.env_name,
-        "goals": protocol.goals,
+        "goals": "continuous" if protocol.num_goals is None else "list",
         "seed": protocol.goals_seed,
         "num_goals": protocol.num_goals or NUM_GOALS,
         "meta_batch_size": protocol.meta_batch_size or None,
-        "max_episode_steps": protocol.env_steps,
+        "max_episode_steps": protocol.max_episode_steps,
         "action_repeat": protocol.action_repeat,
         "idle_steps": protocol.idle_steps,
         "terminate_on_success": protocol.terminate_on_success,
@@ -756,55 +649,38 @@ def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
         height, width = protocol.image_size or (None, None)
         found |= {"camera_name": protocol.camera_name, "camera_id": None, "upright": True}
         found |= {"height": height, "width": width, "shadows": True}
-        found["depth"] = protocol.depth
-    if frames or not protocol.goal_visible:
+        found["depth"] = False
+    if frames or protocol.hides_goals:
         found |= {"task_encoding": "none", "descriptions": _thawed(protocol.descriptions)}
     if not frames or protocol.descriptions is None:
         found["instruction"] = False
     return found
 
 
-def check_given(protocol: Protocol, function: Function, given: Mapping[str, Any]) -> None:
-    """Checks that arguments do not contradict a protocol.
+def check_given(protocol: Protocol, given: Mapping[str, Any]) -> None:
+    """Checks that arguments of `gymnasium.make_vec` do not contradict a protocol.
 
     Raises:
         ValueError: If one does; the message names it, the expected and the actual value.
     """
-    fixed, kinds = fixed_by(protocol, function), ARGUMENTS[function]
+    fixed = fixed_by(protocol)
     for name, value in given.items():
-        # None stands for the default, except for make_vec(max_episode_steps=None): no limit.
-        if value is None and (function == "make_vec") is (name != "max_episode_steps"):
+        if value is None and name != "max_episode_steps":  # whose None stands for no limit
             continue
-        if kinds.get(name) == "refused" and value is not None:
+        if name in REFUSED:
             got = reprlib.repr(value)
-            raise ValueError(f"{protocol.name} takes no {name} in {function}, got {got}")
+            raise ValueError(f"{protocol.name} takes no {name} in make_vec, got {got}")
         if name in fixed and _tuples(value) != fixed[name]:
             got = reprlib.repr(value)
-            expected = _short(fixed[name])
-            raise ValueError(f"{protocol.name} fixes {name}={expected}, got {got}")
+            raise ValueError(f"{protocol.name} fixes {name}={_short(fixed[name])}, got {got}")
 
 
-def check_evaluation(
-    protocol: Protocol, function: Function, envs: Any, given: Mapping[str, Any]
-) -> None:
-    """Checks that an evaluation follows a protocol.
-
-    Args:
-        protocol: The protocol.
-        function: The function that evaluates.
-        envs: The vector environment, or a wrapper of it.
-        given: The arguments of the function.
+def check_envs(protocol: Protocol, envs: Any) -> None:
+    """Checks that environments follow a protocol, and were not changed since they were made.
 
     Raises:
-        TypeError: If ``protocol`` is not a `Protocol`.
-        ValueError: If an argument or an environment contradicts the protocol.
+        TypeError, ValueError: If they contradict it.
     """
-    if not isinstance(protocol, Protocol):
-        raise TypeError(f"protocol must be a Protocol, got {reprlib.repr(protocol)}")
-    if protocol.few_shot != (function == "few_shot_evaluate"):
-        other = "few_shot_evaluate" if protocol.few_shot else "evaluate"
-        raise ValueError(f"{protocol.name} is measured by {other}, not by {function}")
-    check_given(protocol, function, given)
     inner = getattr(envs, "unwrapped", envs)
     spec = getattr(inner, "spec", None)
     check_made(protocol, spec and spec.id, {} if spec is None else spec.kwargs, f" in {envs}")
@@ -833,12 +709,11 @@ def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where
         refuse("id", protocol.env_id, env_id)
     given = by_our_names(kwargs)
     made = with_defaults(given)
-    for name, expected in fixed_by(protocol, "make_vec").items():
+    for name, expected in fixed_by(protocol).items():
         if made.get(name) != expected:
             refuse(name, expected, made.get(name))
     for name, value in given.items():
-        refused = ARGUMENTS["make_vec"].get(name) == "refused"
-        if refused and value is not None and value != defaults().get(name):
+        if name in REFUSED and value is not None and value != defaults().get(name):
             raise ValueError(
                 f"{protocol.name} takes no {name} in make_vec, got {reprlib.repr(value)}{where}"
             )
@@ -851,8 +726,8 @@ def _short(value: Any) -> str:
 
 def succeeded(episode: Episode, protocol: Protocol) -> bool:
     """Whether an episode is a success."""
-    if protocol.success == "held":
-        return (episode.longest_success or 0) >= protocol.held_for
+    if isinstance(protocol.success, int):
+        return (episode.longest_success or 0) >= protocol.success
     return bool(episode.success_once if protocol.success == "any" else episode.success_final)
 
 

@@ -90,94 +90,96 @@ protocols = Protocols(
         # The documentation's "one episode per training goal position, per training task". The
         # code draws goals with replacement unless task_select="pseudorandom". It leaves the seed of
         # the goals open: here it is 0.
-        Protocol(
-            name="metaworld-3.1",
-            version="3.1.1",
-            source=(_METAWORLD,),
-            benchmark="MT10",
-            benchmarks=("MT1", "MT10", "MT25", "MT50"),
-            terminate_on_success=True,
+        (
+            Protocol(
+                name="metaworld-3.1",
+                source=(_METAWORLD,),
+                benchmark="MT10",
+                terminate_on_success=True,
+            ),
+            ("MT1", "MT10", "MT25", "MT50"),
         ),
         # "Three episodes per testing goal position, per testing task", 40 goals per task, which
         # metalearning_evaluation goes through with 10 evaluations of 20 environments. It lets the
         # episodes of adaptation go on after a success.
-        Protocol(
-            name="metaworld-3.1-ml",
-            version="3.1.1",
-            source=(_METAWORLD,),
-            benchmark="ML10",
-            benchmarks=("ML10", "ML25", "ML45"),
-            kind="test",
-            num_goals=40,
-            terminate_on_success=True,
-            episodes_per_task=3,
-            meta_batch_size=20,
-            trials=10,
-            adaptation_episodes=10,
-            adaptation_steps=1,
-            goal_visible=False,
+        (
+            Protocol(
+                name="metaworld-3.1-ml",
+                source=(_METAWORLD,),
+                benchmark="ML10",
+                kind="test",
+                num_goals=40,
+                terminate_on_success=True,
+                episodes_per_task=3,
+                meta_batch_size=20,
+                trials=10,
+                adaptation_episodes=10,
+                adaptation_steps=1,
+            ),
+            ("ML10", "ML25", "ML45"),
         ),
         # The documentation recommends 10 episodes of each task; the configuration's default is 50.
         # The camera is corner2, moved to where corner4 is.
-        Protocol(
-            name="lerobot-0.6",
-            version="0.6.1",
-            source=(
-                "huggingface/lerobot@7e241bd6 (v0.6.1): src/lerobot/envs/metaworld.py, "
-                "src/lerobot/envs/metaworld_config.json, src/lerobot/scripts/lerobot_eval.py, "
-                "docs/source/metaworld.mdx",
+        (
+            Protocol(
+                name="lerobot-0.6",
+                source=(
+                    "huggingface/lerobot@7e241bd6 (v0.6.1): src/lerobot/envs/metaworld.py, "
+                    "src/lerobot/envs/metaworld_config.json, src/lerobot/scripts/lerobot_eval.py, "
+                    "docs/source/metaworld.mdx",
+                ),
+                benchmark="MT50",
+                num_goals=None,
+                terminate_on_success=True,
+                episodes_per_task=10,
+                means=("tasks", "groups"),
+                groups=DIFFICULTY,
+                **_FRAMES,
             ),
-            benchmark="MT50",
-            benchmarks=("MT50",),
-            goals="continuous",
-            num_goals=None,
-            terminate_on_success=True,
-            episodes_per_task=10,
-            means=("tasks", "groups"),
-            groups=DIFFICULTY,
-            **_FRAMES,
+            ("MT50",),
         ),
         # Each of its environments draws from a list of 50 goals that nothing seeds: a goal is new
         # in every run. (Its training configurations evaluate by another loop: 100 steps, 160 for
         # ML45, on tasks that are drawn at random.) The camera is moved as LeRobot's.
-        Protocol(
-            name="rlinf",
-            version="a3816b59",
-            source=(
-                "RLinf/RLinf@a3816b59: toolkits/standalone_eval_scripts/openpi/metaworld_eval.py, "
-                "toolkits/standalone_eval_scripts/openpi/README.md, "
-                "rlinf/envs/metaworld/metaworld_config.json",
+        (
+            Protocol(
+                name="rlinf",
+                source=(
+                    "RLinf/RLinf@a3816b59: "
+                    "toolkits/standalone_eval_scripts/openpi/metaworld_eval.py, "
+                    "toolkits/standalone_eval_scripts/openpi/README.md, "
+                    "rlinf/envs/metaworld/metaworld_config.json",
+                ),
+                benchmark="MT50",
+                num_goals=None,
+                max_episode_steps=160,
+                idle_steps=15,
+                episodes_per_task=10,
+                means=("groups", "tasks"),
+                groups=DIFFICULTY,
+                **_FRAMES,
             ),
-            benchmark="MT50",
-            benchmarks=("MT50",),
-            goals="continuous",
-            num_goals=None,
-            max_episode_steps=160,
-            idle_steps=15,
-            episodes_per_task=10,
-            means=("groups", "tasks"),
-            groups=DIFFICULTY,
-            **_FRAMES,
+            ("MT50",),
         ),
         # On Meta-World's second version, with the same rewards. TD-MPC2's first observation of an
         # episode is from before the idle step; Newt's, from after it, is the one here.
-        Protocol(
-            name="tdmpc2",
-            version="e9f59321",
-            source=(
-                "nicklashansen/tdmpc2@e9f59321: tdmpc2/envs/metaworld.py, "
-                "tdmpc2/envs/wrappers/timeout.py, tdmpc2/evaluate.py, tdmpc2/config.yaml",
-                "nicklashansen/newt@75def92f: tdmpc2/envs/metaworld.py",
+        (
+            Protocol(
+                name="tdmpc2",
+                source=(
+                    "nicklashansen/tdmpc2@e9f59321: tdmpc2/envs/metaworld.py, "
+                    "tdmpc2/envs/wrappers/timeout.py, tdmpc2/evaluate.py, tdmpc2/config.yaml",
+                    "nicklashansen/newt@75def92f: tdmpc2/envs/metaworld.py",
+                ),
+                benchmark="MT50",
+                num_goals=None,
+                max_episode_steps=100,
+                action_repeat=2,
+                idle_steps=1,
+                success="last",
+                episodes_per_task=10,
             ),
-            benchmark="MT50",
-            benchmarks=("MT1", "MT50"),
-            goals="continuous",
-            num_goals=None,
-            max_episode_steps=100,
-            action_repeat=2,
-            idle_steps=1,
-            success="last",
-            episodes_per_task=10,
+            ("MT1", "MT50"),
         ),
     )
 )

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.evaluation.result import MAX_SIZE, AnyResult, EvaluationResult, FewShotResult
-from mtwrappers.evaluation.verify import read_claim
-from mtwrappers.state.files import load_json
+from mtwrappers.evaluation.result import EvaluationResult
 
 _HERE = Path(__file__).parent
 # A clone has the results with their actions and the way they were made; the wheel has only the
@@ -17,7 +15,7 @@ _HERE = Path(__file__).parent
 _PLACES = (_HERE / "reference_results", _HERE.parents[1] / "benchmarks/reference")
 
 
-def reference(name: str, like: AnyResult | None = None) -> dict[str, AnyResult]:
+def reference(name: str, like: EvaluationResult | None = None) -> dict[str, EvaluationResult]:
     """Returns the package's results of a method, by name, ready for `compare`.
 
     ``benchmarks/reference/README.md`` of the repository lists them, with the commands that made
@@ -37,7 +35,7 @@ def reference(name: str, like: AnyResult | None = None) -> dict[str, AnyResult]:
     >>> list(reference("experts/metaworld-3.1-MT10"))
     ['experts/metaworld-3.1-MT10']
     """
-    if like is not None and not isinstance(like, (EvaluationResult, FewShotResult)):
+    if like is not None and not isinstance(like, EvaluationResult):
         raise TypeError(f"like must be a result, got {reprlib.repr(like)}")
     files = _files()
     methods = sorted({label.partition("/")[0] for label in files})
@@ -48,21 +46,20 @@ def reference(name: str, like: AnyResult | None = None) -> dict[str, AnyResult]:
         hint = did_you_mean(method, [] if of_method else methods)
         hint = hint or f"choose from {of_method or methods}"
         raise ValueError(f"there are no reference results of {name!r}; {hint}")
-    if like is not None:
-        protocol = (like.evaluation if isinstance(like, FewShotResult) else like).protocol
-        alike = [label for label in of_name if protocol and _is_of(files[label], protocol)]
-        if not alike:
-            by = "without a protocol"
-            if protocol is not None:
-                by = (
-                    f"by {protocol.label} on {protocol.benchmark} {protocol.env_name or ''}".strip()
-                )
-            raise ValueError(
-                f"no reference result of {name!r} was measured {by}; evaluate by the protocol of "
-                f"one of these: {', '.join(of_name)}"
-            )
-        of_name = alike
-    return {label: read_claim(files[label]) for label in of_name}
+    found = {label: EvaluationResult.load(files[label]) for label in of_name}
+    if like is None:
+        return found
+    protocol = like.protocol
+    alike = {label: one for label, one in found.items() if protocol and _is_of(one, protocol)}
+    if not alike:
+        by = "without a protocol"
+        if protocol is not None:
+            by = f"by {protocol.label} on {protocol.benchmark} {protocol.env_name or ''}".strip()
+        raise ValueError(
+            f"no reference result of {name!r} was measured {by}; evaluate by the protocol of one "
+            f"of these: {', '.join(of_name)}"
+        )
+    return alike
 
 
 def _files() -> dict[str, Path]:
@@ -73,8 +70,7 @@ def _files() -> dict[str, Path]:
     return {"/".join(path.parts[-3:-1]): path for path in found}
 
 
-def _is_of(path: Path, protocol: Protocol) -> bool:
-    """Whether a file has this protocol, apart from the observation."""
-    data = load_json(path, MAX_SIZE)
-    given = data.get("evaluation", data)["provenance"]["protocol"]
-    return Protocol.from_dict(given).with_states() == protocol.with_states()
+def _is_of(result: EvaluationResult, protocol: Protocol) -> bool:
+    """Whether a result has this protocol, apart from the observation."""
+    of = result.protocol
+    return of is not None and of.with_states() == protocol.with_states()

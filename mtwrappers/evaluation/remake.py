@@ -1,4 +1,4 @@
-"""Rebuilds the environments of a result from its provenance.
+"""Makes the environments of a result again.
 
 A file is only data: nothing in it is run, and only environments of this package are made from it.
 """
@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 
 from mtwrappers.common.errors import full_message, printable
 from mtwrappers.common.registration import TABLE
+from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.metaworld.agent_view import without_frames
 from mtwrappers.metaworld.make import GROUPS, determining, shares_goals
 from mtwrappers.vector.journal import read_only
+from mtwrappers.vector.make import make_executor
+from mtwrappers.wrappers.task_name import TaskNameWrapper
 
 # Arguments of `gymnasium.make_vec` itself, which no spec of ours has.
 _OF_GYMNASIUM = ("id", "vector_kwargs", "wrappers")
@@ -36,6 +40,32 @@ class VerificationError(ValueError):
         super().__init__(printable(message, 1000))
 
 
+@dataclass(frozen=True)
+class Environments:
+    """The vector environment of an evaluation, as a file names it.
+
+    Args:
+        id: The id in Gymnasium's registry.
+        kwargs: What was passed to ``gymnasium.make_vec``, as JSON values.
+        goals: A digest of the goals, if there is a list.
+
+    >>> import gymnasium, numpy as np, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)
+    >>> result = mtwrappers.evaluate(lambda observations: np.full((2, 2), 0.1), envs, 3)
+    >>> result.environments.id, result.environments.kwargs["max_episode_steps"]
+    ('mtwrappers/PointGoal-v0', 5)
+    """
+
+    id: str
+    kwargs: Mapping[str, Any]
+    goals: str | None = None
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The id and the arguments, for `mtwrappers.metaworld.make`."""
+        return {"id": self.id, "kwargs": self.kwargs}
+
+
 def goals_of(envs: Any) -> str | None:
     """A digest of the goals of environments, if there is a list."""
     digest: str | None = envs.unwrapped.call_some([0], _goals)[0]
@@ -50,13 +80,12 @@ def _goals(env: Any) -> str | None:
 
 
 def remake(
-    spec: Mapping[str, Any] | None,
+    environments: Environments | None,
+    design: Design,
     protocol: Protocol | None,
     episodes: int,
-    *,
-    in_trials: bool,
-    workers: int,
-    fast: Any,
+    workers: int = 1,
+    fast: Any = "auto",
 ) -> Any:
     """Makes the environments of a result, at least as many as ``workers`` can step at once.
 
@@ -68,28 +97,31 @@ def remake(
     memory: sizes are checked before anything is made.
 
     Args:
-        spec: The spec of the environments, from the result.
+        environments: The environments, from the result.
+        design: The design, from the result.
         protocol: The protocol that was followed, or ``None``.
         episodes: The number of episodes of the result.
-        in_trials: Whether the episodes belong to few-shot trials.
         workers: The number of worker processes; 1 for none.
         fast: The argument ``fast`` of the environments.
 
     Raises:
         VerificationError: If the environments cannot be made.
     """
-    if spec is None:
+    if environments is None:
         raise VerificationError(
             "it does not say how to make its environments (they have no spec, or are in a wrapper "
             "that changes actions or rewards): give them as envs=..."
         )
+    spec, given, in_trials = environments.spec, environments.kwargs, design.trials > 0
     env_id, chosen = determining(spec, in_trials)
-    of_id = _of_id(env_id, spec["kwargs"])
+    of_id = _of_id(env_id, given)
     kwargs = {name: value for name, value in chosen.items() if name not in of_id}
-    kwargs.update({k: v for k, v in spec["kwargs"].items() if k.endswith("_classes")})
+    kwargs.update({k: v for k, v in given.items() if k.endswith("_classes")})
     _check_sizes(kwargs, episodes)
     _check_sizes(protocol.to_dict() if protocol else {}, episodes)
     try:
+        if design.phases is not None:
+            return _make_phases(env_id, kwargs, design, workers, fast)
         if protocol is not None:  # it checks the arguments of frames before it drops them
             make: Any = functools.partial(protocol.make_vec, frames=False)
         else:
@@ -98,12 +130,43 @@ def remake(
         if "benchmark" not in of_id:
             return make(workers=workers, **kwargs)
         kwargs["fast"] = fast
-        as_many = in_trials or shares_goals(spec["kwargs"])
+        as_many = in_trials or shares_goals(given)
         return _make_groups(make, kwargs, workers, episodes if as_many else None)
     except VerificationError:
         raise
     except Exception as exc:  # untrusted arguments may raise anything
         raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
+
+
+def _make_phases(
+    env_id: str, kwargs: Mapping[str, Any], design: Design, workers: int, fast: Any
+) -> Any:
+    """Makes an environment for each evaluated phase of a stream, which stays in this phase."""
+    make = functools.partial(gymnasium.make, f"mtwrappers:{env_id}", **{**kwargs, "fast": fast})
+    with contextlib.closing(make()) as env:
+        stream: Any = env.unwrapped
+        steps = [phase.steps for phase in stream.phases]
+        phases = tuple(zip(stream.phase_names, steps, strict=True))
+    if phases != design.phases:
+        raise VerificationError(f"its stream has the phases {phases}, got {design.phases}")
+    labels = [phase_label(i, name) for i, (name, _) in enumerate(phases)]
+    chosen = labels if design.tasks is None else design.tasks
+    if unknown := [label for label in chosen if label not in labels]:
+        raise VerificationError(f"its stream has no phase {unknown[0]!r}")
+    makers = [functools.partial(held, make, labels.index(label), label) for label in chosen]
+    return make_executor(makers, len(makers), 1, workers=min(workers, len(makers)))
+
+
+def phase_label(phase: int, name: str) -> str:
+    """The name of a phase as a task of results."""
+    return f"{phase} {name}"
+
+
+def held(make: Callable[[], Any], phase: int, label: str) -> gymnasium.Env[Any, Any]:
+    """Makes an environment with a stream that stays in a phase, under the name ``label``."""
+    env = make()
+    env.unwrapped.held_phase = phase
+    return TaskNameWrapper(env, task_name=label)
 
 
 def _of_id(env_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -114,7 +177,7 @@ def _of_id(env_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
             "runs: make them and pass them as envs=..."
         )
     of_id = TABLE[env_id][1]
-    for name in ("benchmark", "kind"):
+    for name in ("benchmark", "kind", "sequence"):
         if given.get(name) != of_id.get(name):
             raise VerificationError(
                 f"{env_id} has {name} {of_id.get(name)!r}, got {given.get(name)!r}"

@@ -20,13 +20,13 @@ import numpy as np
 from mtwrappers.common.checks import check_flag, check_list, check_mapping
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.protocol import Protocol, episodes_needed, succeeded
-from mtwrappers.evaluation.result import AnyResult, EvaluationResult, FewShotResult
+from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.statistics import Values
 from mtwrappers.metaworld.agent_view import by_our_names
 from mtwrappers.metaworld.make import SIMULATION, determining, draws_goals, with_defaults
 
 # The results of each policy, by its name: in a list, or by their names in errors.
-Policies: TypeAlias = Mapping[str, Sequence[AnyResult] | Mapping[str, AnyResult]]
+Policies: TypeAlias = Mapping[str, Sequence[EvaluationResult] | Mapping[str, EvaluationResult]]
 # The arguments of Meta-World's ids that determine what is scored. All others determine what a
 # policy observes, which is its own affair unless a protocol fixes it, or how environments run.
 SCORED = (
@@ -128,16 +128,17 @@ class Run:
         return float(succeeded(one, self.protocol))
 
 
-def by_policy(results: Mapping[str, AnyResult]) -> dict[str, dict[str, AnyResult]]:
+def by_policy(
+    results: Mapping[str, EvaluationResult],
+) -> dict[str, dict[str, EvaluationResult]]:
     """Groups results by the names of their policies; a result without one by its own name.
 
     Results of a policy that executed other numbers of actions per chunk are policies of their own.
     """
-    named: dict[str, dict[int | None, dict[str, AnyResult]]] = {}
+    named: dict[str, dict[int | None, dict[str, EvaluationResult]]] = {}
     for label, result in results.items():
-        of = result.evaluation if isinstance(result, FewShotResult) else result
-        own = named.setdefault((of.provenance and of.provenance.policy) or label, {})
-        own.setdefault(of.action_chunk, {})[label] = result
+        own = named.setdefault(result.description.policy or label, {})
+        own.setdefault(result.description.action_chunk, {})[label] = result
     return {
         f"{name}, action_chunk={chunk}" if len(chunks) > 1 else name: own
         for name, chunks in named.items()
@@ -145,41 +146,37 @@ def by_policy(results: Mapping[str, AnyResult]) -> dict[str, dict[str, AnyResult
     }
 
 
-def _measured(label: str, given: Any) -> Run:
+def _measured(label: str, result: Any) -> Run:
     """The run of a result."""
-    few = given if isinstance(given, FewShotResult) else None
-    result = given if few is None else few.evaluation
     if not isinstance(result, EvaluationResult):
-        raise TypeError(
-            f"expected an EvaluationResult or FewShotResult as {label}, got {type(given).__name__}"
-        )
-    if all(one.success_once is None for one in result.episodes):
+        raise TypeError(f"expected an EvaluationResult as {label}, got {type(result).__name__}")
+    if all(one.success_once is None for one in result.scored):
         raise ValueError(f"{label} does not record success")
-    if twice := _shared([result.episodes]):
+    if twice := _shared([result.scored]):
         raise ValueError(f"{label} has {twice} twice")
-    trials = few and few.trials
-    budget = (trials.adaptation_length, trials.evaluation_episodes) if trials else None
-    of, terms, goals = result.provenance, None, None
-    if of is not None:
+    design, made, terms = result.design, result.environments, None
+    few = design is not None and result.few_shot
+    if made is not None or result.versions:
         terms = {
-            **_arguments(of.spec, budget is not None),
-            "max_episode_steps of the evaluation": of.max_episode_steps,
-            **{name: of.versions.get(name) for name in SIMULATION},
+            **_arguments(None if made is None else made.spec, few),
+            "max_episode_steps of the evaluation": design and design.max_episode_steps,
+            **{name: result.versions.get(name) for name in SIMULATION},
         }
-        goals = of.goals and (of.goals, result.seed if draws_goals(of.spec) else None)
+    drawn = made is not None and draws_goals(made.spec)
+    goals = made and made.goals
     return Run(
         label=label,
-        seed=None if of is None else of.training_seed,
-        steps=None if of is None else of.training_steps,
-        chunk=result.action_chunk,
-        episodes=tuple(result.episodes),
-        before=tuple(few.unadapted.episodes) if few else (),
+        seed=result.description.training_seed,
+        steps=result.description.training_steps,
+        chunk=result.description.action_chunk,
+        episodes=result.scored,
+        before=result.unadapted.episodes if few else (),
         protocol=result.protocol,
         terms=terms,
-        budget=budget,
-        goals=goals,
-        numbered=of is not None and draws_goals(of.spec),
-        evidence=(of.evidence,) if of and of.evidence else None,
+        budget=(design.adaptation_length, design.episodes_per_task) if design and few else None,
+        goals=goals and (goals, result.seed if drawn else None),
+        numbered=drawn,
+        evidence=(result.evidence,) if result.evidence else None,
     )
 
 
@@ -405,7 +402,7 @@ def _unlike(runs: Sequence[Run]) -> str:
             return f"only some of them have the task {task}"
     silent = [one.label for one in parts if one.terms is None]
     if silent and len(silent) < len(parts):  # else all were made by hand
-        return f"{silent[0]} has no provenance, as others do"
+        return f"{silent[0]} does not say where it was measured, as others do"
     return _first_difference([one.terms or {} for one in parts], parts)
 
 

@@ -1,4 +1,4 @@
-"""Verifies a result: the file is checked, and replaying its actions must give the same numbers.
+"""Verifies a result: its plan is run again with the recorded actions, one environment at a time.
 
 A file is only data. It names the environments, the goals and the actions, and nothing in it is run:
 only environments of this package are made from it.
@@ -7,16 +7,14 @@ only environments of this package are made from it.
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import json
 import math
 import os
-import reprlib
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from typing import Any
@@ -25,41 +23,36 @@ import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_fraction
+from mtwrappers.common.checks import check_flag, check_fraction
 from mtwrappers.common.errors import full_message, printable
-from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
-from mtwrappers.evaluation.evaluate import evaluate
-from mtwrappers.evaluation.evidence import MAX_BYTES, Actions, digest, name_of, read_evidence
-from mtwrappers.evaluation.few_shot import few_shot_evaluate
-from mtwrappers.evaluation.protocol import Protocol, check_made
+from mtwrappers.evaluation.episodes import Episode, Tally, single_step
+from mtwrappers.evaluation.evaluate import plan_of, undisturbed
+from mtwrappers.evaluation.evidence import Actions, digest, name_of, read_evidence
+from mtwrappers.evaluation.few_shot import names_on, own_endings
+from mtwrappers.evaluation.plan import Design, PlannedEpisode, stream_seed, trial_tasks
+from mtwrappers.evaluation.protocol import check_made
 from mtwrappers.evaluation.remake import VerificationError, goals_of, remake
 from mtwrappers.evaluation.result import (
-    MAX_SIZE,
-    AnyResult,
     EvaluationResult,
-    FewShotResult,
-    Provenance,
     headline_lines,
+    load_data,
     versions,
 )
 from mtwrappers.metaworld.agent_view import without_frames
 from mtwrappers.metaworld.make import TASK_IN_OBSERVATION, determining
-from mtwrappers.samplers.bar import Advance, ProgressBar
-from mtwrappers.samplers.rollout import Step
-from mtwrappers.state.files import load_json
+from mtwrappers.samplers.bar import ProgressBar
+from mtwrappers.vector.contract import MetaVectorEnv
 
 # The largest number of simulation steps to replay; with more, a smaller sample is required.
 _MAX_STEPS = 20_000_000
 # The largest relative difference of two returns that counts as rounding.
 ROUNDING = 1e-9
-# Limits of quantities that cost time before the replay: resamples, their product with episodes, and
-# rows of tables.
-_MAX_RESAMPLES, _MAX_DRAWS, _MAX_ROWS = 100_000, 10**8, 5000
-# The values that Gymnasium writes into each spec of environments that are made by `make_vec`.
-_UNSAID = {"vectorization_mode": "vector_entry_point"}
-# The fields that `mtwrappers rollout` adds to its result. None of them is verified.
-_NOTED = {"benchmark", "policy", "episodes", "seed", "protocol", "name", "privileged_goal"}
-_NOTED |= {"interrupted", "seconds", "steps", "steps_per_second"}
+# Rows of tables, a limit of what costs time before the replay.
+_MAX_ROWS = 5000
+# Episodes that an environment plays in one call, between two moves of the progress bar.
+_AT_ONCE = 5
+# The fields of a design without trials.
+_PLAIN = ("seed", "episodes_per_task", "tasks", "max_episode_steps", "phases")
 
 
 @dataclass(frozen=True)
@@ -77,8 +70,8 @@ class Verification:
             episodes that count as the same: 0.0 if all are equal to the last bit.
         versions: The packages (and Python) whose version differs from the result's: both versions,
             by name.
-        noted: The settings and the duration that `mtwrappers rollout` wrote beside the result, if
-            it did. None of them is verified.
+        parts: The outcome for each result of a file that has several. ``result`` is the last one
+            that was replayed, and all counts are of all.
 
     >>> import gymnasium, numpy as np, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)
@@ -90,23 +83,23 @@ class Verification:
     (True, {'task 0': 3, 'task 1': 3}, None)
     """
 
-    result: AnyResult
+    result: EvaluationResult
     same: Mapping[str, int]
     replayed: Mapping[str, int]
     difference: str | None
     rounding: float
     versions: Mapping[str, tuple[str | None, str | None]]
-    noted: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[Verification, ...] = ()
+
+    @property
+    def episodes(self) -> list[tuple[Episode, ...]]:
+        """The episodes of each result."""
+        return [one.result.episodes for one in self.parts or (self,)]
 
     @property
     def ok(self) -> bool:
         """Whether the result is correct, as far as it was replayed."""
         return self.difference is None
-
-    @property
-    def score(self) -> EvaluationResult:
-        """The episodes that the score is computed from, after any adaptation."""
-        return _scored(self.result)
 
     def __str__(self) -> str:
         return "\n".join([*_about(self), "", *_found(self)])
@@ -124,23 +117,24 @@ def verify(
 ) -> Verification:
     """Replays the actions of a saved result, and compares every episode with the file.
 
-    First, the file itself is checked: it contains nothing but a result, its numbers follow from its
-    episodes, and these are the episodes that its environments, goals, seed and protocol determine,
-    each once and in order.
+    The episodes must be those that environments, goals, design and protocol determine, each once
+    and in order. The replay computes their numbers; the score follows from them. What no replay can
+    verify is listed as said by the file.
 
     The replay uses the versions that are installed here. Success, length, steps to success and
     goals must be equal. Returns must be equal too, or within a relative difference of 1e-9, which
     is then reported, because their last bits depend on versions and on the processor.
 
     Args:
-        result: A file from `EvaluationResult.save` or `FewShotResult.save`.
+        result: A file from `EvaluationResult.save`.
         evidence: A file from ``evaluate(..., evidence=...)`` or `few_shot_evaluate`; by default the
             ``.npz`` file of the same name next to the result.
         sample: The share of each task's episodes to replay, in [0, 1]; at least one each. (For
             few-shot results, the share of the trials of each task group.) They are drawn from
             entropy, so nobody can know them in advance.
-        envs: Vector environments to replay on; by default made from the result. They are required
-            for environments that are not this package's.
+        envs: The vector environment to replay on; by default made from the result. It is required
+            for environments that are not this package's. Wrappers around it are not replayed: those
+            that change actions or rewards belong around each of its environments.
         workers: The number of worker processes for the replay; ``None`` replays in this process.
         fast: The argument ``fast`` of the environments: ``False`` for Meta-World's stock classes.
         progress: Whether to display a progress bar.
@@ -166,254 +160,235 @@ def verify(
     True
     """
     sample = check_fraction(sample, "sample")
-    claim, noted = _read(result)
-    provenance = _scored(claim).provenance
-    if provenance is None or provenance.evidence is None:
+    bar = ProgressBar(check_flag(progress, "progress"))
+    claims = read_claims(result)
+    path = Path(result).with_suffix(".npz") if evidence is None else Path(evidence)
+    found = []
+    for i, claim in enumerate(claims):
+        of = path if len(claims) == 1 else path.with_name(f"{path.stem}-{i}{path.suffix}")
+        found.append(_verified(claim, of, sample, envs, workers or 1, fast, bar))
+        if not found[-1].ok:
+            break
+    return found[0] if len(claims) == 1 else _together(found)
+
+
+def _together(found: Sequence[Verification]) -> Verification:
+    """The last of several verifications, with the counts of all."""
+    return replace(
+        found[-1],
+        same=sum((Counter(one.same) for one in found), Counter()),
+        replayed=sum((Counter(one.replayed) for one in found), Counter()),
+        rounding=max(one.rounding for one in found),
+        parts=tuple(found),
+    )
+
+
+def _verified(
+    claim: EvaluationResult,
+    path: Path,
+    sample: float,
+    envs: Any,
+    workers: int,
+    fast: bool | str,
+    bar: ProgressBar,
+) -> Verification:
+    """Verifies one result with the evidence at ``path``."""
+    if claim.evidence is None or claim.design is None:
         raise VerificationError("it was saved without evidence, so there is nothing to replay")
-    path = Path(result).with_suffix(".npz") if evidence is None else evidence
     actions = read_evidence(path)
     check_actions(claim.episodes, actions)
-    with _refusals(), contextlib.ExitStack() as stack:
-        protocol = provenance.protocol
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_refusals())
         if envs is None:
-            envs = remake(
-                provenance.spec,
-                protocol,
-                len(claim.episodes),
-                in_trials=isinstance(claim, FewShotResult),
-                workers=1 if workers is None else workers,
-                fast=fast,
-            )
-            stack.enter_context(contextlib.closing(envs))
-            protocol = protocol and protocol.with_states()
-        if goals_of(envs) != provenance.goals:
+            of = claim.environments, claim.design, claim.protocol, len(claim.episodes)
+            envs = stack.enter_context(contextlib.closing(remake(*of, workers, fast)))
+        inner: MetaVectorEnv = envs.unwrapped
+        if claim.environments is not None and goals_of(inner) != claim.environments.goals:
             raise VerificationError("its goals are not those of its environments")
-        replayed: AnyResult
-        source = _Source(provenance, protocol, actions, envs, sample, progress)
-        if isinstance(claim, FewShotResult):
-            chosen, replayed = _replay_trials(claim, source)
-        else:
-            chosen, replayed = _replay_tasks(claim, source)
-    found = _compared(claim, replayed, chosen, other_versions(provenance.versions))
-    found = replace(found, noted=noted)
-    if found.ok and digest(actions) != provenance.evidence:
+        scale, raw = stack.enter_context(undisturbed(inner))
+        _check_size(claim, claim.design, inner)
+        rounds, planned = _rounds(inner, claim.design)
+        check_plan(claim.episodes, planned)
+        chosen = _chosen(claim, sample)
+        _check_steps(claim, chosen, inner)
+        stage = _Stage(inner, claim.design, actions, chosen, scale, raw)
+        again: dict[Any, Episode] = {}
+        with bar.of("episodes", len(chosen)) as advance:
+            for tasks, chains in rounds:
+                for played in stage.play(tasks, chains):
+                    again.update({one.place: one for one in played})
+                    if advance is not None:
+                        advance(len(played))
+    found = _compared(claim, again)
+    if found.ok and digest(actions) != claim.evidence:
         said = printable(f"the actions in {path} are not those that the result was saved with")
         return replace(found, difference=said)
     return found
 
 
-def _compared(
-    claim: AnyResult,
-    replayed: AnyResult,
-    chosen: Collection[Episode],
-    versions: Mapping[str, tuple[str | None, str | None]],
-) -> Verification:
-    """The outcome of a replay of the ``chosen`` episodes."""
+# The replay.
+
+# Episodes of one environment: the first begins with a seeded reset, the others go on from it.
+_Chain = Sequence[PlannedEpisode]
+# The task of each group to set, if any, and then the chains of each environment.
+_Round = tuple[Sequence[Any] | None, Sequence[Sequence[_Chain]]]
+# An episode, its actions, and whether a success is to end it, if that is set.
+_Played = tuple[PlannedEpisode, NDArray[Any], bool | None]
+
+
+def _rounds(inner: MetaVectorEnv, design: Design) -> tuple[list[_Round], list[PlannedEpisode]]:
+    """The episodes to run, round by round; and all episodes in the order of the result."""
+    if not design.trials:
+        plan, planned = plan_of(inner, design)
+        return [(None, [[[one] for one in own] for own in plan])], planned
+    rounds: list[_Round] = []
+    for trial, tasks in enumerate(trial_tasks(inner, design)):
+        names = names_on(inner, tasks, stream_seed(design.seed, trial, 0, 0))
+        for stage in range(len(design.stages)):
+            plan = design.of_stage(trial, stage, names, tasks)
+            rounds.append((tasks, [[own] for own in plan]))
+    every = [one for _, plan in rounds for chains in plan for own in chains for one in own]
+    return rounds, sorted(every, key=lambda one: (one.trial or 0, one.number))
+
+
+@dataclass
+class _Stage:
+    """Where chains are run: environments, recorded actions, and which episodes to run."""
+
+    inner: MetaVectorEnv
+    design: Design
+    actions: Actions
+    chosen: Collection[tuple[Any, ...]]
+    scale: NDArray[np.float64]
+    raw: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        ends = self.design.adaptation_terminate_on_success
+        self._own = [None] * self.inner.num_envs if ends is None else own_endings(self.inner)
+        settings = self.inner._settings
+        limits = self.design.max_episode_steps, settings.max_path_length
+        self._limit = min([one for one in limits if one is not None], default=None)
+
+    def play(
+        self, tasks: Sequence[Any] | None, chains: Sequence[Sequence[_Chain]]
+    ) -> Iterator[list[Episode]]:
+        """Runs the chosen chains, each environment by itself; yields episodes as they end."""
+        queues = [
+            [self._with_actions(chain, own) for chain in of if chain[0].place in self.chosen]
+            for of, own in zip(([c for c in of if c] for of in chains), self._own, strict=True)
+        ]
+        if any(queues) and tasks is not None:
+            self.inner.set_tasks(tasks)
+        for start in range(0, max(map(len, queues)), _AT_ONCE):
+            each: list[Any] = []
+            for i, queue in enumerate(queues):
+                part = queue[start : start + _AT_ONCE]
+                each.append(((part, self.scale[i], self.raw[i], self._limit), {}))
+            found = self.inner._call_each(play, [one if one[0][0] else None for one in each])
+            yield [episode for episodes in found if episodes for episode in episodes]
+
+    def _with_actions(self, chain: _Chain, own: bool | None) -> list[_Played]:
+        length, ends = self.design.adaptation_length, self.design.adaptation_terminate_on_success
+        return [
+            (one, self.actions[name_of(one)], ends if one.number < length else own) for one in chain
+        ]
+
+
+def play(
+    env: Any,
+    chains: Sequence[Sequence[_Played]],
+    scale: float,
+    raw: bool,
+    limit: int | None,
+) -> list[Episode]:
+    """Runs chains of episodes on one environment; runs in the environment's process."""
+    found = []
+    for planned, actions, ends in itertools.chain(*chains):
+        if ends is not None:
+            env.get_wrapper_attr("toggle_terminate_on_success")(ends)
+        by_state = planned.trial is None and planned.task_state is not None
+        options = {"task_state": planned.task_state} if by_state else None
+        _, info = env.reset(seed=planned.seed, options=options)
+        if (name := info.get("task_name", planned.task)) != planned.task:
+            raise VerificationError(f"{said(planned)} is on the task {name} in the replay")
+        tally = Tally([[planned]], np.array([scale]), np.array([raw]))
+        last, over = len(actions) - 1, False
+        for t, action in enumerate(actions):
+            result = env.step(action)
+            over = bool(result[2] or result[3]) or t + 1 == limit
+            tally(single_step(action, result, began=t == 0, cut=over or t == last))
+            if over:
+                break
+        episode = tally.ended[0][1]
+        # One that goes on after its last action is longer than it was.
+        found.append(episode if over else replace(episode, length=episode.length + 1))
+    return found
+
+
+def _chosen(claim: EvaluationResult, sample: float) -> set[tuple[Any, ...]]:
+    """The places of a share of each task's episodes, or of all trials, drawn from entropy."""
+    rng = Generator(PCG64(SeedSequence()))
+    groups: dict[Any, dict[Any, list[Episode]]] = {}
+    for one in claim.episodes:
+        # In few-shot evaluation, the unit is a trial; trials of all groups are drawn together.
+        group, unit = (one.task, one.number) if one.trial is None else (None, one.trial)
+        groups.setdefault(group, {}).setdefault(unit, []).append(one)
+    return {
+        one.place
+        for units in groups.values()
+        for i in rng.permutation(len(units))[: max(1, math.ceil(sample * len(units)))].tolist()
+        for one in list(units.values())[i]
+    }
+
+
+def _check_size(claim: EvaluationResult, design: Design, inner: MetaVectorEnv) -> None:
+    """Raises `VerificationError` if the plan would be much larger than the result."""
+    if design.trials:
+        share = inner.meta_batch_size if design.adapts else inner.num_envs
+        due = design.trials * design.trial_length * share
+    else:
+        due = design.episodes_per_task * len(design.tasks or claim.tasks)
+    if due > 2 * len(claim.episodes) + 1000:
+        raise VerificationError(f"it has {len(claim.episodes)} of {due:,} episodes")
+
+
+def _check_steps(
+    claim: EvaluationResult, chosen: Collection[tuple[Any, ...]], inner: MetaVectorEnv
+) -> None:
+    """Raises `VerificationError` if the replay would take very long."""
+    kwargs = {} if claim.environments is None else claim.environments.kwargs
+    fields = {} if claim.protocol is None else claim.protocol.to_dict()
+
+    def largest(name: str, least: int) -> int:
+        values = (of.get(name) for of in (kwargs, fields))
+        return max([value for value in values if type(value) is int], default=least)
+
+    lengths = [one.length for one in claim.episodes if one.place in chosen]
+    steps = sum(lengths) * largest("action_repeat", 1)
+    steps += (len(lengths) + inner.num_envs) * largest("idle_steps", 0)
+    if steps > _MAX_STEPS:
+        raise VerificationError(
+            f"{len(lengths):,} of its episodes are {steps:,} steps of the simulation, and at most "
+            f"{_MAX_STEPS:,} are replayed: take a smaller sample"
+        )
+
+
+def _compared(claim: EvaluationResult, again: Mapping[Any, Episode]) -> Verification:
+    """The outcome of a replay."""
     same, of_task = Counter[str](), Counter[str]()
     first, largest = None, 0.0
-    for one, again in zip(claim.episodes, replayed.episodes, strict=True):
-        if one not in chosen:
+    for one in claim.episodes:
+        if (other := again.get(one.place)) is None:
             continue
         of_task[one.task] += 1
-        if (apart := rounding(one, again)) is not None:
+        if (apart := rounding(one, other)) is not None:
             same[one.task] += 1
             largest = max(largest, apart)
         elif first is None:
-            first = mismatch(one, again)
+            first = mismatch(one, other)
     counts = {task: same[task] for task in of_task}
-    return Verification(replayed, counts, of_task, first, largest, versions)
-
-
-@dataclass(frozen=True)
-class _Source:
-    """The source of a replay.
-
-    Args:
-        provenance: The provenance of the result.
-        protocol: The protocol that was followed, or ``None``.
-        actions: The actions of the episodes.
-        envs: The environments.
-        sample: The share of the episodes to replay.
-        progress: Whether to display a progress bar.
-    """
-
-    provenance: Provenance
-    protocol: Protocol | None
-    actions: Actions
-    envs: Any
-    sample: float
-    progress: bool
-
-    def measure(self, function: Any, **given: Any) -> Any:
-        """The evaluating function with arguments: the protocol's own, or ``function``."""
-        measure = function if self.protocol is None else self.protocol.evaluate
-        return functools.partial(measure, **given)
-
-    def check_steps(self, chosen: Collection[Episode]) -> None:
-        """Raises `VerificationError` if the replay would take very long."""
-        kwargs = (self.provenance.spec or {}).get("kwargs", {})
-        fields = self.provenance.protocol.to_dict() if self.provenance.protocol else {}
-
-        def largest(name: str, least: int) -> int:
-            values = (of.get(name) for of in (kwargs, fields))
-            return max([value for value in values if type(value) is int], default=least)
-
-        steps = sum(one.length for one in chosen) * largest("action_repeat", 1)
-        steps += (len(chosen) + self.envs.num_envs) * largest("idle_steps", 0)
-        if steps > _MAX_STEPS:
-            raise VerificationError(
-                f"{len(chosen):,} of its episodes are {steps:,} steps of the simulation, and at "
-                f"most {_MAX_STEPS:,} are replayed: take a smaller sample"
-            )
-
-
-def _replay_tasks(
-    claim: EvaluationResult, source: _Source
-) -> tuple[set[Episode], EvaluationResult]:
-    """The replayed episodes of a result, and the result with the numbers of the replay."""
-    provenance = source.provenance
-    due = provenance.episodes_per_task * len(provenance.tasks or claim.tasks)
-    if due > 2 * len(claim.episodes) + 1000:
-        raise VerificationError(f"it has {len(claim.episodes)} of {due:,} episodes")
-    chosen = _chosen(claim.episodes, source.sample)
-    source.check_steps(chosen)
-    replay = _Replay(claim.episodes, source.actions, source.envs.num_envs)
-    given = {
-        "episodes_per_task": provenance.episodes_per_task,
-        "tasks": provenance.tasks,
-        "max_episode_steps": provenance.max_episode_steps,
-    }
-    again: EvaluationResult = source.measure(evaluate, **given)(
-        replay,
-        source.envs,
-        seed=claim.seed,
-        observers=[replay],
-        finished=[one for one in claim.episodes if one not in chosen],
-        progress=source.progress,
-    )
-    return chosen, replace(claim, episodes=again.episodes)
-
-
-def _replay_trials(claim: FewShotResult, source: _Source) -> tuple[set[Episode], FewShotResult]:
-    """Like `_replay_tasks`, for whole trials."""
-    inner = source.envs.unwrapped
-    sizes = inner.meta_batch_size, inner.envs_per_task
-    check_trials(claim, *sizes)
-    design = claim.trials
-    assert design is not None  # checked by `check_trials`
-    rng, count = Generator(PCG64(SeedSequence())), math.ceil(source.sample * design.trials)
-    trials = rng.permutation(design.trials)[: max(1, count)].tolist()
-    at = {(one.trial, one.number): one for one in claim.episodes}
-    chosen = {at[place] for trial in trials for place in design.of_trial(trial, *sizes)}
-    source.check_steps(chosen)
-    queues: list[list[Episode]] = [[] for _ in range(inner.num_envs)]
-    steps = 0
-    for trial, stage in itertools.product(sorted(trials), range(len(design.stages))):
-        places = design.by_env(trial, stage, *sizes)
-        episodes = [[at[place] for place in of_env] for of_env in places]
-        steps += max(sum(one.length for one in of_env) for of_env in episodes)
-        for queue, of_env in zip(queues, episodes, strict=True):
-            queue += of_env
-    with ProgressBar(source.progress).of("episodes", len(chosen)) as advance:
-        again: FewShotResult = source.measure(few_shot_evaluate, **design.arguments)(
-            _TrialReplay(claim.episodes, source.actions, queues, steps, design.adapts, advance),
-            source.envs,
-            seed=claim.evaluation.seed,
-            finished=[one for one in claim.episodes if one not in chosen],
-        )
-    return chosen, replace(
-        claim,
-        adaptation=replace(claim.adaptation, episodes=again.adaptation.episodes),
-        evaluation=replace(claim.evaluation, episodes=again.evaluation.episodes),
-    )
-
-
-def _chosen(episodes: Sequence[Episode], sample: float) -> set[Episode]:
-    """A share of each task's episodes, drawn from entropy."""
-    rng = Generator(PCG64(SeedSequence()))
-    of_task: dict[str, list[Episode]] = {}
-    for one in episodes:
-        of_task.setdefault(one.task, []).append(one)
-    return {
-        own[i]
-        for own in of_task.values()
-        for i in rng.permutation(len(own))[: max(1, math.ceil(sample * len(own)))]
-    }
-
-
-class _Replay(Observer):
-    """A policy that takes the actions of a result, episode by episode."""
-
-    def __init__(self, episodes: Sequence[Episode], actions: Actions, num_envs: int) -> None:
-        self._episodes, self._actions = episodes, actions
-        self.longest = max(map(len, actions.values()))
-        first = next(iter(actions.values()))
-        if num_envs * (self.longest + 1) * max(first[0].nbytes, 1) > MAX_BYTES:
-            raise VerificationError(f"an episode of {self.longest:,} actions is too long to replay")
-        # One step more than there are actions, for an episode that does not end with them.
-        self._queued = np.zeros((num_envs, self.longest + 1, *first.shape[1:]), first.dtype)
-        self._times = np.zeros(num_envs, dtype=np.int64)
-        self._ends = np.full(num_envs, self.longest)
-        self._all = np.arange(num_envs)
-
-    def plan(self, episodes: Sequence[PlannedEpisode]) -> None:
-        """Checks that the result has the episodes that are planned."""
-        check_plan(self._episodes, episodes)
-
-    def begin(self, i: int, episode: PlannedEpisode | Episode) -> None:
-        """Loads the actions of an episode."""
-        actions = self._actions[name_of(episode)]
-        self._queued[i, : len(actions)] = actions
-        self._queued[i, len(actions) :] = 0
-        self._times[i], self._ends[i] = 0, len(actions)
-
-    def __call__(self, observations: Any) -> NDArray[Any]:
-        """The next actions, ``(N, A)``."""
-        actions: NDArray[Any] = self._queued[self._all, np.minimum(self._times, self.longest)]
-        self._times += 1
-        return actions
-
-    def step(self, step: Step) -> None:
-        """Ends an episode that continues after its actions, which differs from the original."""
-        step.finished[self._times > self._ends] = True
-
-
-class _TrialReplay(_Replay):
-    """A policy that takes the actions of few-shot trials, each environment from its queue."""
-
-    def __init__(
-        self,
-        episodes: Sequence[Episode],
-        actions: Actions,
-        queues: Sequence[Sequence[Episode]],
-        steps: int,
-        adapts: bool,
-        advance: Advance | None,
-    ) -> None:
-        super().__init__(episodes, actions, len(queues))
-        self._queues = [iter(queue) for queue in queues]
-        self._left, self._advance = steps, advance
-        if adapts:
-            self.adapt = lambda paths: None
-
-    def __call__(self, observations: Any) -> NDArray[Any]:
-        """The next actions, as long as the trials have steps."""
-        if not self._left:
-            raise VerificationError(
-                "its trials do not end in the replay after all of their actions"
-            )
-        self._left -= 1
-        return super().__call__(observations)
-
-    def begin_trial(self) -> None:
-        """Makes it a policy for few-shot evaluation."""
-
-    def reset(self, mask: NDArray[np.bool_]) -> None:
-        """Loads the actions of the episodes that begin."""
-        for i in np.flatnonzero(mask).tolist():
-            self.begin(i, next(self._queues[i]))
-            if self._advance:
-                self._advance(1)
+    result = replace(claim, episodes=tuple(again.get(one.place, one) for one in claim.episodes))
+    return Verification(result, counts, of_task, first, largest, other_versions(claim.versions))
 
 
 @contextlib.contextmanager
@@ -431,61 +406,91 @@ def _refusals() -> Iterator[None]:
 
 
 def _about(found: Verification) -> list[str]:
-    """Lines on the verified environments, protocol and settings."""
-    result, score = found.result, found.score
-    provenance = score.provenance
-    assert provenance is not None  # or nothing could be replayed
-    rows = []
-    claimed: dict[str, Any] = {}
-    if provenance.spec is not None:
-        env_id, kwargs = determining(provenance.spec, isinstance(result, FewShotResult))
-        replayed_too = without_frames(kwargs)
-        for name in TASK_IN_OBSERVATION:
-            replayed_too.pop(name, None)
-        rows.append(("environments", {"id": env_id, **replayed_too}))
-        given = provenance.spec["kwargs"].items()
-        left = {name: value for name, value in given if name not in replayed_too}
-        claimed = {k: v for k, v in left.items() if v is not None and v != _UNSAID.get(k)}
-    rows.append(("not replayed", {**claimed, **_claims(found)}))
-    rows.append(("chosen", _chosen_of(result, provenance)))
+    """Lines on the values that the replay computed, and those that only the file has."""
+    rows = _rows(found.result if not found.parts else found.parts[0].result)
     if found.versions:
         changed = {name: f"{there}, here {here}" for name, (there, here) in found.versions.items()}
-        rows.append(("versions", changed))
-    lines = [f"policy        {provenance.policy or '(without a name)'}"]
-    lines.append(f"protocol      {score.protocol.label if score.protocol else 'none'}")
-    for head, values in rows:
-        text = ", ".join(
-            f"{name}={json.dumps(one, ensure_ascii=False)}" for name, one in values.items()
-        )
-        lines += textwrap.wrap(f"{head:<14}{text}", 80, subsequent_indent=" " * 14)
-    n, replayed = len(result.episodes), sum(found.replayed.values())
+        rows["versions"] = changed
+    protocol = found.result.protocol
+    lines = [f"protocol      {protocol.label if protocol else 'none'}"]
+    for head, values in rows.items():
+        lines += _row(head, values)
+    for i, (before, part) in enumerate(itertools.pairwise(found.parts), 1):
+        old, new = _rows(before.result), _rows(part.result)
+        for head in new:
+            other = {k: v for k, v in new[head].items() if (k, v) not in old[head].items()}
+            if other:
+                lines += _row(f"{head} of result {i}", other)
+    n, replayed = sum(map(len, found.episodes)), sum(found.replayed.values())
     lines.append(f"replayed      {replayed:,} of {n:,} episodes")
     return lines
 
 
-def _chosen_of(result: AnyResult, provenance: Provenance) -> dict[str, Any]:
-    """The settings that the evaluating person chose."""
-    if isinstance(result, FewShotResult):
-        design = result.trials.to_dict() if result.trials else {}
-        return {"seed": result.evaluation.seed, **design}
-    names = ("episodes_per_task", "tasks", "max_episode_steps")
-    return {"seed": result.seed, **{name: getattr(provenance, name) for name in names}}
+def _row(head: str, values: Mapping[str, Any]) -> list[str]:
+    text = ", ".join(
+        f"{name}={json.dumps(one, ensure_ascii=False)}" for name, one in values.items()
+    )
+    head = f"{head:<14}" if len(head) < 14 else f"{head}: "
+    return textwrap.wrap(f"{head}{text}", 80, subsequent_indent=" " * 14)
 
 
-def _claims(found: Verification) -> dict[str, Any]:
-    """Claims that no action depends on: the training, chunks, notes, and what `rollout` noted."""
-    score = found.score
-    provenance = score.provenance
-    assert provenance is not None  # or nothing could be replayed
-    names = ("training_seed", "training_steps", "action_chunk")
-    claims: dict[str, Any] = {name: getattr(provenance, name) for name in names}
-    others = {
-        "note": score.note,
-        "authors": list(score.authors),
-        "normalization": score.normalization and score.normalization.to_dict(),
-        "rollout": dict(found.noted),
-    }
-    return claims | {name: value for name, value in others.items() if value}
+def _rows(result: EvaluationResult) -> dict[str, dict[str, Any]]:
+    """The values that the replay computed, and those that only the file has, by name."""
+    design = result.design
+    assert design is not None  # or nothing could be replayed
+    shown: dict[str, Any] = {}
+    told = {name: one for name, one in asdict(result.description).items() if one not in (None, "")}
+    if result.normalization is not None:
+        ends = {"low": result.normalization.low, "high": result.normalization.high}
+        told |= {
+            f"normalization_{name}": one and [one.policy, one.evidence]
+            for name, one in ends.items()
+        }
+        told["normalization_ranges"] = dict(result.normalization.ranges)
+    of_design, of_kwargs = _unseen(result)
+    if result.environments is not None:
+        env_id, kwargs = determining(result.environments.spec, result.few_shot)
+        for name in of_kwargs:
+            kwargs.pop(name, None)
+        shown = {"id": env_id, **without_frames(kwargs)}
+        told |= {k: v for k, v in result.environments.kwargs.items() if k not in shown}
+    chosen = {name: one for name, one in asdict(design).items() if one is not None}
+    if not design.trials:
+        chosen = {name: one for name, one in chosen.items() if name in _PLAIN}
+    told |= {f"evaluation_{name}": chosen.pop(name) for name in of_design if name in chosen}
+    told |= {f"version_{name}": one for name, one in result.versions.items()}
+    return {"environments": shown, "design": chosen, "said by the file": told}
+
+
+def _unseen(result: EvaluationResult) -> tuple[set[str], set[str]]:
+    """Fields of the design and arguments of the environments that no number of these episodes depends on.
+
+    Any other value would give the same episodes.
+    """
+    design, made = result.design, result.environments
+    assert design is not None  # or nothing could be replayed
+    kwargs = {} if made is None else made.kwargs
+    of_design = {"adapts", "adaptation_episodes", "adaptation_steps"}
+    of_kwargs = {*TASK_IN_OBSERVATION}
+    if not any(one.success_once for one in result.episodes):
+        of_design.add("adaptation_terminate_on_success")
+        of_kwargs.add("terminate_on_success")
+    if made is None or made.goals is None:
+        of_design.add("seed")  # of which resets perhaps draw nothing
+    if kwargs.get("goals") == "continuous":
+        of_kwargs |= {"seed", "num_goals"}
+    # A limit is only seen if an episode comes to it, and no other limit is as low.
+    longest = max(one.length for one in result.episodes)
+    limits = design.max_episode_steps, kwargs.get("max_episode_steps")
+    if limits[0] != longest or limits[1] == longest:
+        of_design.add("max_episode_steps")
+    if limits[1] != longest or limits[0] == longest:
+        of_kwargs.add("max_episode_steps")
+    if kwargs.get("kind") is not None:  # whose classes are not those of the other kind
+        of_kwargs.add("train_classes" if kwargs["kind"] == "test" else "test_classes")
+    if design.phases is not None:
+        of_kwargs |= {"seed", "boundary", "task_obs", "task_embedding", "at_end"}
+    return of_design, of_kwargs
 
 
 def _found(found: Verification) -> list[str]:
@@ -506,98 +511,72 @@ def _found(found: Verification) -> list[str]:
         lines.append("another processor")
     else:
         lines.append("returns are equal to the last bit")
-    part = "" if replayed == len(found.result.episodes) else ", as far as it was replayed"
-    return [*lines, f"verified{part}:", *_score(found.score)]
+    part = "" if replayed == sum(map(len, found.episodes)) else ", as far as it was replayed"
+    return [*lines, f"verified{part}:", *_score(found.result)]
 
 
 def _score(result: EvaluationResult) -> list[str]:
     """The recomputed score with its interval, or the mean success or return without a protocol."""
     if result.headline is not None:
-        return headline_lines(result.headline, result.confidence)
+        return headline_lines(result.headline)
     if result.protocol is not None:
         return [f"no score: {len(result.episodes):,} episodes are not all of the protocol's"]
-    mean = result.overall["mean"]["success_once" if result.has_success else "return"]
-    assert mean is not None  # every episode has a return
-    name = "success at any step" if result.has_success else "return"
-    return [f"{name}, {one}" for one in headline_lines({"tasks": mean}, result.confidence)]
+    return [result.score]
 
 
 # Checking the file.
 
 
-def read_claim(path: str | os.PathLike[str]) -> AnyResult:
-    """Reads an untrusted result, and checks that its numbers follow from its episodes.
+def read_claim(path: str | os.PathLike[str]) -> EvaluationResult:
+    """Reads an untrusted file with one result; see `read_claims`."""
+    claims = read_claims(path)
+    if len(claims) != 1:
+        raise VerificationError(f"{os.fspath(path)} has {len(claims)} results, not one")
+    return claims[0]
+
+
+def read_claims(path: str | os.PathLike[str]) -> list[EvaluationResult]:
+    """Reads untrusted results, and checks that they do not contradict themselves.
 
     Raises:
         OSError: If the file cannot be read.
         VerificationError: If it is not a result, or contradicts itself.
     """
-    return _read(path)[0]
-
-
-def _read(path: str | os.PathLike[str]) -> tuple[AnyResult, Mapping[str, Any]]:
-    """A result, and what `mtwrappers rollout` noted beside it."""
     try:
-        data = load_json(path, MAX_SIZE)
-        few_shot = isinstance(data, dict) and data.get("format") == FewShotResult.FORMAT
-        kind: Any = FewShotResult if few_shot else EvaluationResult
-        claim: AnyResult = kind.from_dict(data)
-        noted = data.pop("rollout", {})
-        _check_noted(noted)
-        _check_cost(claim)
-        found = next(_contradictions(claim.to_dict(), data, ""), None)
-    except VerificationError:
-        raise
-    except (ValueError, OverflowError, RecursionError) as exc:
+        claims = [_claim(data) for data in load_data(path)]
+        if not claims:
+            raise ValueError("it has no result")
+    except (ValueError, TypeError, OverflowError, RecursionError) as exc:
         raise VerificationError(f"{os.fspath(path)} is not a result: {full_message(exc)}") from exc
-    if found:
-        raise VerificationError(f"its numbers do not follow from its episodes: {found}")
-    _check_made(_scored(claim).provenance)
-    return claim, noted
+    return claims
 
 
-def _scored(result: AnyResult) -> EvaluationResult:
-    """The episodes that the score is computed from, after any adaptation."""
-    return result.evaluation if isinstance(result, FewShotResult) else result
+def _claim(data: Any) -> EvaluationResult:
+    """A result from untrusted JSON values."""
+    claim = EvaluationResult.from_dict(data)
+    if len(claim.tasks) * (len(claim.by_episode) if claim.few_shot else 1) > _MAX_ROWS:
+        raise ValueError(f"its tables have more than {_MAX_ROWS:,} rows")
+    if data.get("score") != claim.score:
+        got = str(data.get("score"))
+        raise ValueError(f"its score is {claim.score!r} by its episodes, got {got!r}")
+    if claim.protocol is not None:
+        _check_protocol(claim)
+    return claim
 
 
-def _check_noted(note: Any) -> None:
-    if not isinstance(note, dict) or not note.keys() <= _NOTED:
-        raise VerificationError(f"a rollout does not record {reprlib.repr(note)}")
-    for name, value in note.items():
-        if isinstance(value, (list, dict)):
-            raise VerificationError(f"a rollout does not record {name} {reprlib.repr(value)}")
-
-
-def _check_cost(claim: AnyResult) -> None:
-    """Raises `VerificationError` if computing its numbers would take very long."""
-    parts = [claim] if isinstance(claim, EvaluationResult) else [claim.adaptation, claim.evaluation]
-    needed = max(part.resamples for part in parts)
-    if needed > _MAX_RESAMPLES:
-        raise VerificationError(
-            f"at most {_MAX_RESAMPLES:,} resamples are drawn, its intervals need {needed:,}"
-        )
-    if needed * len(claim.episodes) > _MAX_DRAWS:
-        raise VerificationError(
-            f"it has {len(claim.episodes):,} episodes, of which {needed:,} resamples take too long"
-        )
-    rows = sum(len(part.tasks) for part in parts)
-    if isinstance(claim, FewShotResult):
-        rows += len({(one.number, one.task) for one in claim.episodes})
-    if rows > _MAX_ROWS:
-        raise VerificationError(f"its tables have {rows:,} rows, more than {_MAX_ROWS:,}")
-
-
-def _check_made(provenance: Provenance | None) -> None:
-    """Raises `VerificationError` if the environments contradict the protocol."""
-    if provenance is None or provenance.protocol is None or provenance.spec is None:
-        return
-    protocol, spec = provenance.protocol, provenance.spec
-    kwargs = spec.get("kwargs")
-    try:
-        check_made(protocol, spec.get("id"), kwargs if isinstance(kwargs, dict) else {})
-    except (TypeError, ValueError) as exc:
-        raise VerificationError(str(exc)) from None
+def _check_protocol(claim: EvaluationResult) -> None:
+    """Raises `ValueError` if the design or the environments contradict the protocol."""
+    protocol, design = claim.protocol, claim.design
+    assert protocol is not None
+    if design is None:
+        raise ValueError(f"a result of {protocol.name} has a design")
+    expected = protocol.design(
+        design.seed, tasks=design.tasks, adapts=design.adapts and protocol.few_shot
+    )
+    if design != expected:
+        raise ValueError(f"{protocol.name} has {expected}, got {design}")
+    if claim.environments is not None:
+        check_made(protocol, claim.environments.id, claim.environments.kwargs)
 
 
 def other_versions(there: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
@@ -619,7 +598,7 @@ def check_actions(episodes: Sequence[Episode], actions: Actions) -> None:
             "episodes are missing in it"
         )
     for name, one in names.items():
-        if len(actions[name]) != one.length:
+        if len(actions[name]) != one.length or not one.length:
             raise VerificationError(
                 f"{said(one)} has {one.length} steps, and the evidence {len(actions[name])} actions"
             )
@@ -630,51 +609,20 @@ def check_actions(episodes: Sequence[Episode], actions: Actions) -> None:
         raise VerificationError(f"the evidence has actions of several kinds: {kinds}")
 
 
-def check_trials(claim: FewShotResult, m: int, k: int) -> None:
-    """Raises `VerificationError` unless few-shot episodes are complete trials, in order.
-
-    ``m`` and ``k`` are the numbers of task groups and of environments per group.
-    """
-    design, episodes = claim.trials, claim.episodes
-    if design is None:
-        raise VerificationError("it does not say how its trials were run")
-    before, after = claim.adaptation, claim.evaluation
-    for name in ("seed", "confidence", "resamples"):
-        if getattr(before, name) != getattr(after, name):
-            raise VerificationError(f"its adaptation and its evaluation have another {name}")
-    made = after.provenance
-    given = made and (made.episodes_per_task, made.tasks, made.max_episode_steps)
-    if given != (design.evaluation_episodes, None, None) or before.provenance is not None:
-        raise VerificationError("its provenance and its trials do not go together")
-    if before.note or before.authors or before.normalization:
-        raise VerificationError("its adaptation has a note, authors or a normalization of its own")
-    if (due := design.length(m, k)) > 2 * len(episodes) + 1000:
-        raise VerificationError(f"it has {len(episodes)} of {due:,} episodes")
-    of_trial = {one.trial: one for one in episodes}
-    plan = []
-    for trial in range(design.trials):
-        for number, n in sorted(design.of_trial(trial, m, k)):
-            like = of_trial.get(number)
-            task, state = (like.task, like.task_state) if like else ("a task", None)
-            plan.append(PlannedEpisode(task, n, None, state, number))
-    plan.sort(key=lambda one: one.number >= design.adaptation_length)
-    check_plan(episodes, plan)
-
-
 def check_plan(episodes: Sequence[Episode], plan: Sequence[PlannedEpisode]) -> None:
     """Raises `VerificationError` unless episodes match a plan, each once and in order."""
-    places = {_place(one): one for one in plan}
-    for place, times in Counter(map(_place, episodes)).items():
+    places = {one.place: one for one in plan}
+    for place, times in Counter(one.place for one in episodes).items():
         if place not in places or times > 1:
             what = f"is there {times} times" if place in places else "is not planned"
-            raise VerificationError(f"{place[0]}, episode {place[1]} {what}")
-    found = set(map(_place, episodes))
+            raise VerificationError(f"{place[0]}, episode {place[2]} {what}")
+    found = {one.place for one in episodes}
     if missing := [one for place, one in places.items() if place not in found]:
         raise VerificationError(
             f"it has {len(episodes)} of {len(plan)} episodes: {said(missing[0])} is missing"
         )
     for one, planned in zip(episodes, plan, strict=True):
-        if _place(one) != _place(planned):
+        if one.place != planned.place:
             raise VerificationError(f"expected {said(planned)} in the place of {said(one)}")
         if one.task_state != planned.task_state:
             raise VerificationError(
@@ -698,14 +646,13 @@ def rounding(claimed: Episode, replayed: Episode) -> float | None:
 
 def mismatch(claimed: Episode, replayed: Episode) -> str:
     """How an episode differs from what was claimed."""
+    if replayed.length > claimed.length:
+        return f"{said(claimed)} does not end in the replay after its {claimed.length} steps"
     names = [name for name in vars(claimed) if name != "episode_return"]
     for name in (*names, "episode_return"):
         value, got = getattr(claimed, name), getattr(replayed, name)
-        if got == value:
-            continue
-        if name == "length" and got > value:
-            return f"{said(claimed)} does not end in the replay after its {value} steps"
-        return f"{said(claimed)}: {name} is {got!r} in the replay, {value!r} in the result"
+        if got != value:
+            return f"{said(claimed)}: {name} is {got!r} in the replay, {value!r} in the result"
     raise AssertionError("they are equal")
 
 
@@ -713,46 +660,3 @@ def said(one: Episode | PlannedEpisode) -> str:
     """The name of an episode in messages."""
     trial = "" if one.trial is None else f"trial {one.trial}, "
     return f"{one.task}, {trial}episode {one.number}"
-
-
-def _place(one: Episode | PlannedEpisode) -> tuple[Any, ...]:
-    return one.task, one.number, one.trial
-
-
-def _contradictions(expected: Any, got: Any, where: str) -> Iterator[str]:
-    """Yields the differences between data read from JSON and the expected data."""
-    if isinstance(expected, dict) and isinstance(got, dict):
-        yield from _of_keys(expected, got, where)
-        for name in [name for name in expected if name in got]:
-            yield from _contradictions(expected[name], got[name], _within(where, name))
-    elif _are_lists(expected, got):
-        for i, (one, other) in enumerate(zip(expected, got, strict=True)):
-            label = one.get("task", i) if isinstance(one, dict) else i
-            yield from _contradictions(one, other, _within(where, label))
-    elif not _is_same(expected, got):
-        yield f"{where} is {reprlib.repr(expected)}, got {reprlib.repr(got)}"
-
-
-def _of_keys(expected: Mapping[str, Any], got: Mapping[str, Any], where: str) -> Iterator[str]:
-    for name in (*expected, *got):
-        if name not in got:
-            yield f"{_within(where, name)} is missing"
-        if name not in expected:
-            yield f"{_within(where, name)} does not belong there"
-
-
-def _are_lists(expected: Any, got: Any) -> bool:
-    """Whether these are lists with as many entries."""
-    lists = isinstance(expected, (list, tuple)) and isinstance(got, list)
-    return lists and len(expected) == len(got)
-
-
-def _is_same(expected: Any, got: Any) -> bool:
-    if type(expected) is float and type(got) in (int, float):
-        # Means and intervals may be rounded differently on another machine.
-        return math.isclose(expected, got, rel_tol=1e-9, abs_tol=1e-12)
-    return type(expected) is type(got) and bool(expected == got)
-
-
-def _within(where: str, label: Any) -> str:
-    return f"{where}, {label}" if where else f"{label}"

@@ -403,8 +403,6 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         keep_arguments(self, {"descriptions": described})
         if isinstance(described, dict):
             self._require_sentences_of(classes)
-        # Where the stream of continuous goals is in an evaluation, beside that of training.
-        self._of_evaluation: dict[str, Any] | None = None
         self.terminate_on_success = check_flag(terminate_on_success, "terminate_on_success")
 
     @property
@@ -546,27 +544,6 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             self._continuous.goals.seed(seeds[0])
         return seeds
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Begins an episode as `TaskSetMTEnv.reset` does."""
-        goals = None if self._continuous is None else self._continuous.goals
-        if goals is None or not self.keeps_selection:
-            return super().reset(seed=seed, options=options)
-        # In an evaluation goals follow from its seeds, also in the resets after a seeded one;
-        # training continues with a stream of its own.
-        self._seed_itself()
-        of_training = goals.get_state()
-        if self._of_evaluation is not None:
-            goals.set_state(self._of_evaluation)
-        if seed is not None:
-            goals.seed(seed)
-        try:
-            return super().reset(seed=seed, options=options)
-        finally:
-            self._of_evaluation = goals.get_state()
-            goals.set_state(of_training)
-
     def close(self) -> None:
         """Closes and frees every class that was built. A later `reset` builds it again."""
         self.__dict__.update(self.__getstate__())
@@ -577,8 +554,6 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         state = {**super().get_state(), "terminate_on_success": self.terminate_on_success}
         if self._continuous is not None:
             state["goal_stream"] = self._continuous.goals.get_state()
-            if self.keeps_selection and self._of_evaluation is not None:
-                state["evaluation_goal_stream"] = dict(self._of_evaluation)
         return state
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -589,11 +564,6 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         super().set_state(state)
         self.terminate_on_success = state["terminate_on_success"]
         if goals is not None:
-            found = state.get("evaluation_goal_stream")
-            if found is not None:
-                goals.set_state(found)  # which checks it
-                found = goals.get_state()
-            self._of_evaluation = found
             goals.set_state(state["goal_stream"])
 
     def __getstate__(self) -> dict[str, Any]:

@@ -63,8 +63,6 @@ class MetaSampler:
             only on its own observation, not on the rest of the batch; only the wall-clock time in
             ``info["episode"]["t"]`` differs, as between any two runs. Changes to the policy in a
             worker are lost, and a torch policy uses one thread there.
-        action_chunk: The number of actions of each chunk that are executed before the next call,
-            for a policy that returns chunks; see `mtwrappers.samplers.policies.PolicyCaller`.
         seed: Seeds the tasks that `update_tasks` draws, the environments' first reset, and the
             policy's argument ``rng``.
         progress: Whether to display a progress bar. With ``policy_in="workers"`` it only displays
@@ -105,7 +103,6 @@ class MetaSampler:
         *,
         execution: Execution | None = None,
         policy_in: PolicyIn = "parent",
-        action_chunk: int | None = None,
         seed: int | None = None,
         progress: bool = False,
         log_sink: LogSink | logging.Logger | None = None,
@@ -127,9 +124,9 @@ class MetaSampler:
         self._sink = check_log_sink(log_sink)
         self._progress = ProgressBar(progress)
         m, k = self.meta_batch_size, self.envs_per_task
-        checked = PolicyCaller(policy, m, k, action_chunk=action_chunk)
+        checked = PolicyCaller(policy, m, k)
         self._named = "task_names" in checked.texts
-        self._policy, self._action_chunk = policy, action_chunk
+        self._policy = policy
         make_executor = _executor_class(execution, parallel, executor)
         with contextlib.ExitStack() as undo:
             self.envs: MetaVectorEnv = make_executor(
@@ -190,7 +187,7 @@ class MetaSampler:
         self._iteration += 1
         seed = self._policy_seed, self._iteration
         names = task_names(self.envs, infos) if self._named else None
-        collect = _Collection(policy, m, k, self._action_chunk, seed, quotas, obs, names)
+        collect = _Collection(policy, m, k, seed, quotas, obs, names)
         with self._progress.of("paths", int(quotas.sum()), counts=not remote) as advance:
             if remote:
                 blocks = self.envs.map_blocks(collect)
@@ -285,7 +282,6 @@ class _Collection:
         policy: The policy, pickled if it goes to workers.
         meta_batch_size: ``M``.
         envs_per_task: ``K``.
-        action_chunk: The number of actions of a chunk that are executed, or ``None``.
         seed: Seeds the policy's generators.
         quotas: The number of trajectories per environment, ``(M * K,)``.
         obs: The observations of the last reset, ``(M * K, O)``.
@@ -295,7 +291,6 @@ class _Collection:
     policy: Any
     meta_batch_size: int
     envs_per_task: int
-    action_chunk: int | None
     seed: tuple[int, ...]
     quotas: NDArray[np.int64]
     obs: Any
@@ -317,7 +312,6 @@ class _Collection:
             self.envs_per_task,
             rows,
             self.seed,
-            action_chunk=self.action_chunk,
             action_shape=envs.single_action_space.shape,
         )
         obs = map_arrays(operator.itemgetter(rows), self.obs)

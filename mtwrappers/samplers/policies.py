@@ -1,12 +1,13 @@
 """Calls policies, either their method ``get_actions`` or a plain callable.
 
 Besides observations, a policy may take arguments named ``rng``, ``task_names``, ``descriptions``
-and ``due``. It may return one action per row, or a chunk of actions.
+and ``due``. `ActionChunks` makes a policy of one that returns chunks of actions.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -50,8 +51,7 @@ class PolicyCaller:
               `str` objects; ``""`` for rows that run no episode.
             - ``descriptions``: likewise the sentence that describes the task, read from each
               environment's attribute ``task_description`` when an episode begins.
-            - ``due``: a bool mask of the rows whose actions are needed; all of them, except with
-              ``action_chunk``.
+            - ``due``: a bool mask of the rows whose actions are needed, those that run an episode.
         meta_batch_size: ``M``, the number of tasks.
         envs_per_task: ``K``, the number of environments per task.
         rows: The environments to act for, such as one worker's; by default all. A callable then
@@ -59,17 +59,6 @@ class PolicyCaller:
             split across workers. ``for_tasks(indices)``, if the policy has it, returns the policy
             for the tasks on the first axis.
         seed: Seeds the generators; a tuple of integers.
-        action_chunk: The number of actions of a chunk that are executed before the policy is called
-            again. The policy then returns chunks ``(M * K, H, A)`` (``get_actions``:
-            ``(M, K, H, A)``) with ``H >= action_chunk``. A row is due when its chunk is used up or
-            its episode begins, so that rows may be due at different times. The policy is not called
-            in steps in which no row is due. A callable receives only the rows that are due, in its
-            observations ``(n, O)`` and in arguments by name, except for ``due``, the mask
-            ``(M * K,)``. ``get_actions`` receives all rows, with copies of ``rng`` for rows that
-            are not due, whose results are dropped. Its ``agent_infos`` are repeated for every
-            action of a chunk: the ones of step ``t`` of an episode were computed in step
-            ``t - t % action_chunk``. ``None`` calls the policy at every step, for a single action
-            per row.
         action_shape: The shape of one environment's action, for error messages.
 
     Attributes:
@@ -79,7 +68,6 @@ class PolicyCaller:
 
     Raises:
         TypeError: If the policy has no ``get_actions`` and is not callable.
-        ValueError: If ``action_chunk`` is not a positive integer.
 
     >>> import gymnasium, numpy as np, mtwrappers
     >>> def policy(observations, rng, task_names):
@@ -98,11 +86,8 @@ class PolicyCaller:
         rows: slice | None = None,
         seed: tuple[int, ...] = (0,),
         *,
-        action_chunk: int | None = None,
         action_shape: tuple[int, ...] | None = None,
     ) -> None:
-        if action_chunk is not None:
-            action_chunk = positive(action_chunk, "action_chunk")
         if isinstance(policy, PickledPolicy):
             policy = cloudpickle.loads(policy)
         m, k = meta_batch_size, envs_per_task
@@ -132,19 +117,13 @@ class PolicyCaller:
             rngs[:] = [Generator(PCG64(SeedSequence(seed, spawn_key=(i,)))) for i in places]
             self._given["rng"] = rngs
         self._takes_due = "due" in names
-        self._chunk, self._action_shape = action_chunk, action_shape
-        self._everyone, self._all = np.ones(n, dtype=np.bool_), np.arange(n)
-        # The last chunks with their agent infos, and the index of the next action in each row.
-        self._kept: dict[str, Any] | None = None
-        self._next = np.full(n, action_chunk or 0)
+        self._action_shape, self._everyone = action_shape, np.ones(n, dtype=np.bool_)
         reset = getattr(policy, "reset", None)
         self._reset: Callable[..., Any] | None = reset if callable(reset) else None
         self._takes_mask = self._reset is not None and _takes_argument(self._reset)
 
     def reset(self, mask: Flags) -> None:
         """Calls the policy's ``reset`` for the environments that begin an episode, ``(n,)``."""
-        if self._chunk is not None:
-            self._next[mask] = self._chunk
         if self._reset is None:
             return
         if self._takes_mask:
@@ -172,52 +151,24 @@ class PolicyCaller:
 
         Args:
             observations: The observations of all rows.
-            live: A mask of the rows whose actions count, ``(n,)`` bool; by default all. With
-                ``action_chunk`` the other rows are never due.
+            live: A mask of the rows whose actions count, ``(n,)`` bool; by default all.
 
         Raises:
             TypeError: If ``get_actions`` does not return a pair, a callable returns None or a tuple
                 (actions, state), or agent infos have another form.
-            ValueError: If the policy returns another number of actions or agent infos, chunks that
-                are too short, a chunk instead of an action, or an action instead of a chunk.
+            ValueError: If the policy returns another number of actions or agent infos, or chunks of
+                actions.
         """
-        if self._chunk is None:
-            actions, infos = self._ask(observations, self._everyone)
-            return self._single(actions), infos
-        due = self._next >= self._chunk
-        if live is not None:
-            due &= live
-        if due.any() or self._kept is None:
-            actions, infos = self._ask(observations, due)
-            new = {"actions": self._first_of(actions), "agent_infos": infos}
-            if len(self._shape) > 1:
-                new = map_arrays(lambda a: a[due], new)
-            self._kept = _with_rows(self._kept, new, due, "what the policy returns:")
-            self._next[due] = 0
-        kept = self._kept
-        actions = kept["actions"][self._all, np.minimum(self._next, self._chunk - 1)]
-        self._next += 1
-        return actions, kept["agent_infos"]
-
-    def _ask(self, observations: Any, due: Flags) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Calls a callable for the rows that are due, or ``get_actions`` for all rows."""
-        every = due is self._everyone or bool(due.all())
-        shape, given = self._shape, self._given
-        if len(shape) == 1 and not every:
-            observations = map_arrays(lambda a: a[due], observations)
-            shape, given = (int(due.sum()),), {name: a[due] for name, a in given.items()}
+        shape = self._shape
         # Copies, so that a policy cannot change recorded arrays in place.
         obs = map_arrays(lambda a: a.copy().reshape(*shape, *a.shape[1:]), observations)
-        by_name = {name: a.copy().reshape(shape) for name, a in given.items()}
-        if len(shape) > 1 and not every and "rng" in by_name:
-            for place in zip(*np.nonzero(~due.reshape(shape)), strict=True):
-                by_name["rng"][place] = copy.deepcopy(by_name["rng"][place])
+        by_name = {name: a.copy().reshape(shape) for name, a in self._given.items()}
         if self._takes_due:
-            by_name["due"] = due.copy().reshape(self._shape)
+            by_name["due"] = (self._everyone if live is None else live).copy().reshape(shape)
         answer = self._act(obs, **by_name)
         if len(shape) == 1:
             try:
-                return _joined(answer, "actions", shape), {}
+                return self._single(_joined(answer, "actions", shape)), {}
             except ValueError:
                 if not _is_with_state(answer, shape):
                     raise
@@ -231,56 +182,166 @@ class PolicyCaller:
                 f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
             )
         actions, infos = answer
-        if isinstance(infos, (list, tuple)):
-            infos = [
-                join(info, "agent_infos", "environment {}".format)
-                if isinstance(info, (list, tuple))
-                else info
-                for info in infos
-            ]
-            infos = join(infos, "agent_infos", "task {}".format) if infos else {}
-        if not isinstance(infos, (dict, type(None))):
-            raise TypeError(f"agent_infos must be dicts, in lists or not, got {_short(answer[1])}")
-        return _joined(actions, "actions", shape), _joined(infos or {}, "agent_infos", shape)
+        found = self._single(_joined(actions, "actions", shape))
+        return found, _agent_infos(infos, shape)
 
     def _single(self, actions: NDArray[Any]) -> NDArray[Any]:
         """Returns actions ``(n, A)``, or raises `ValueError` if they are chunks."""
         expected, shape = self._action_shape, actions.shape[1:]
         if expected is not None and len(shape) == 1 + len(expected) and shape[1:] == expected:
             raise ValueError(
-                f"expected actions of shape {self._said(expected)} from the policy, got "
-                f"{self._said(shape)}: if these are chunks of {shape[0]} actions, pass "
-                f"action_chunk=K (at the command line --action-chunk K; 1 to {shape[0]}), the "
-                "number of actions to execute before the policy is called again"
+                f"expected actions of shape {(*self._shape, *expected)} from the policy, got "
+                f"{(*self._shape, *shape)}: if these are chunks of {shape[0]} actions, pass "
+                f"mtwrappers.ActionChunks(policy, k), with k from 1 to {shape[0]}, the number of "
+                "actions to execute before the policy is called again"
             )
         return actions
 
-    def _first_of(self, chunks: NDArray[Any]) -> NDArray[Any]:
-        """The executed actions ``(n, action_chunk, A)`` of chunks ``(n, H, A)``."""
-        k, expected, shape = self._chunk, self._action_shape, chunks.shape[1:]
-        assert k is not None  # or there are no chunks
-        wrong = not shape if expected is None else shape[1:] != expected
-        if wrong or (expected is not None and len(shape) != 1 + len(expected)):
-            inside = "A" if expected is None else ", ".join(map(str, expected))
-            rows = ", ".join(["M", "K"] if len(self._shape) > 1 else ["n"])
-            hint = "return a chunk for each row"
-            if shape == expected or not shape:
-                hint = "it returns one action for each row, so leave action_chunk out"
-            raise ValueError(
-                f"action_chunk={k} expects chunks of shape ({rows}, H{', ' * bool(inside)}{inside})"
-                f" with H >= {k} from the policy, got {self._said(shape, len(chunks))}: {hint}"
+
+class ActionChunks:
+    """A policy that executes chunks of actions of another policy: ``(n, H, A)`` to ``(n, A)``.
+
+    The other policy is a callable that returns chunks ``(n, H, A)``, or has ``get_actions`` that
+    returns ``(M, K, H, A)``, with ``H >= k``. It is called for a row when ``k`` actions of its
+    chunk were executed or its episode begins, so that rows may be due at different times, and it is
+    not called in steps in which no row is due. A callable receives only the rows that are due, in
+    its observations and in arguments by name, except for ``due``, the mask of all rows.
+    ``get_actions`` receives all rows, with copies of ``rng`` for rows that are not due, whose
+    results are dropped. Its ``agent_infos`` are repeated for every action of a chunk.
+
+    Args:
+        policy: The policy that returns chunks, as `PolicyCaller` describes policies.
+        k: The number of actions of each chunk that are executed.
+
+    Attributes:
+        action_chunk: ``k``; a result names it.
+
+    Raises:
+        TypeError: If the policy has no ``get_actions`` and is not callable.
+        ValueError: If ``k`` is not a positive integer.
+
+    >>> import gymnasium, numpy as np, mtwrappers
+    >>> def policy(observations):  # chunks of 4 actions
+    ...     return np.full((len(observations), 4, 2), 0.1)
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)
+    >>> result = mtwrappers.evaluate(mtwrappers.ActionChunks(policy, 3), envs, 1)
+    >>> result.description.action_chunk
+    3
+    """
+
+    def __init__(self, policy: Any, k: int) -> None:
+        get_actions = getattr(policy, "get_actions", None)
+        if isinstance(policy, type) or not (callable(get_actions) or callable(policy)):
+            raise TypeError(
+                f"a policy must have get_actions(observations) or be callable, got {policy!r}"
             )
-        if shape[0] < k:
+        self._policy, self.action_chunk = policy, positive(k, "k")
+        self._act: Callable[..., Any] = get_actions if callable(get_actions) else policy
+        names = _parameters(self._act)
+        self._takes_due = "due" in names
+        kind = inspect.Parameter.KEYWORD_ONLY
+        given = [name for name in ("rng", *TEXTS) if name in names]
+        first = inspect.Parameter("observations", inspect.Parameter.POSITIONAL_ONLY)
+        # The arguments that `PolicyCaller` is to pass.
+        signature = inspect.Signature(
+            [first, *(inspect.Parameter(name, kind) for name in (*given, "due"))]
+        )
+        self.__signature__ = signature
+        if callable(get_actions):
+            self.get_actions: Any = functools.partial(self._get_actions)
+            vars(self.get_actions)["__signature__"] = signature
+        # The last chunks with their agent infos, and the index of the next action in each row.
+        self._kept: dict[str, Any] | None = None
+        self._next = np.zeros(0, dtype=np.int64)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("adapt", "begin_trial"):
+            return getattr(self._policy, name)
+        if name == "for_tasks":
+            inner = self._policy.for_tasks
+            return lambda tasks: ActionChunks(inner(tasks), self.action_chunk)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def reset(self, mask: Flags) -> None:
+        """Begins a chunk in the rows whose episodes begin, and calls the policy's ``reset``."""
+        if len(mask) != len(self._next) or mask.all():
+            self._kept, self._next = None, np.zeros(len(mask), dtype=np.int64)
+        self._next[mask] = self.action_chunk
+        if callable(reset := getattr(self._policy, "reset", None)):
+            if _takes_argument(reset):
+                reset(mask)
+            elif mask.all():
+                reset()
+
+    def __call__(self, observations: Any, *, due: Flags, **given: NDArray[Any]) -> NDArray[Any]:
+        """Returns the next actions ``(n, A)``."""
+        due = due & self._are_used_up(due)
+        if due.any():
+            every = bool(due.all())
+            obs = observations if every else map_arrays(lambda a: a[due], observations)
+            by_name = given if every else {name: a[due] for name, a in given.items()}
+            if self._takes_due:
+                by_name = {**by_name, "due": due}
+            answer = self._act(obs, **by_name)
+            chunks = _joined(answer, "chunks of actions", (int(due.sum()),))
+            self._keep({"actions": self._first_of(chunks)}, due)
+        actions: NDArray[Any] = self._next_of()["actions"]
+        return actions
+
+    def _get_actions(self, observations: Any, *, due: Flags, **given: NDArray[Any]) -> Any:
+        """Returns the next actions ``(M, K, A)`` with their agent infos."""
+        shape = due.shape
+        due = due & self._are_used_up(due.reshape(-1)).reshape(shape)
+        if due.any():
+            by_name = dict(given)
+            if "rng" in given:
+                for place in zip(*np.nonzero(~due), strict=True):
+                    by_name["rng"][place] = copy.deepcopy(by_name["rng"][place])
+            if self._takes_due:
+                by_name["due"] = due
+            answer = self._act(observations, **by_name)
+            if not isinstance(answer, (tuple, list)) or len(answer) != 2:
+                raise TypeError(
+                    f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
+                )
+            chunks = self._first_of(_joined(answer[0], "chunks of actions", shape))
+            infos = _agent_infos(answer[1], shape)
+            flat = due.reshape(-1)
+            self._keep(map_arrays(lambda a: a[flat], {"actions": chunks, "infos": infos}), flat)
+        kept = map_arrays(lambda a: a.reshape(*shape, *a.shape[1:]), self._next_of())
+        return kept["actions"], kept.get("infos", {})
+
+    def _are_used_up(self, due: Flags) -> Flags:
+        if len(due) != len(self._next):  # no episode was begun by `reset`
+            self.reset(np.ones(len(due), dtype=np.bool_))
+        used_up: Flags = self._next >= self.action_chunk
+        return used_up
+
+    def _keep(self, new: dict[str, Any], rows: Flags) -> None:
+        self._kept = _with_rows(self._kept, new, rows, "what the policy returns:")
+        self._next[rows] = 0
+
+    def _next_of(self) -> dict[str, Any]:
+        """The next action of each row, with the agent infos of its chunk."""
+        assert self._kept is not None  # there is a first call
+        at = np.minimum(self._next, self.action_chunk - 1)
+        self._next += 1
+        return {**self._kept, "actions": self._kept["actions"][np.arange(len(at)), at]}
+
+    def _first_of(self, chunks: NDArray[Any]) -> NDArray[Any]:
+        """The executed actions ``(n, k, A)`` of chunks ``(n, H, A)``."""
+        k, shape = self.action_chunk, chunks.shape
+        if len(shape) < 3:
             raise ValueError(
-                f"action_chunk={k} executes {k} actions of each chunk, but the policy returned "
-                f"chunks of {shape[0]}, shape {self._said(shape, len(chunks))}: pass "
-                f"action_chunk={shape[0]} or less, or let the policy return more"
+                f"ActionChunks expects chunks of shape (n, H, A) with H >= {k} from the policy, "
+                f"got {shape}: a policy that returns one action for each row needs no ActionChunks"
+            )
+        if shape[1] < k:
+            raise ValueError(
+                f"ActionChunks executes {k} actions of each chunk, but the policy returned chunks "
+                f"of {shape[1]}, shape {shape}: pass k={shape[1]} or less"
             )
         return chunks[:, :k]
-
-    def _said(self, shape: tuple[int, ...], n: int | None = None) -> tuple[int, ...]:
-        """The shape of the policy's result with ``n`` rows of this shape, for messages."""
-        return (*(self._shape if n is None or len(self._shape) > 1 else (n,)), *shape)
 
 
 def _is_with_state(answer: Any, shape: tuple[int, ...]) -> bool:
@@ -289,6 +350,23 @@ def _is_with_state(answer: Any, shape: tuple[int, ...]) -> bool:
         return False
     found = getattr(answer[0], "shape", ())
     return bool(found[:1] == shape)
+
+
+def _agent_infos(given: Any, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Converts a policy's agent infos, in lists or not, to dicts of arrays ``(n, ...)``."""
+    infos = given
+    if isinstance(infos, (list, tuple)):
+        infos = [
+            join(info, "agent_infos", "environment {}".format)
+            if isinstance(info, (list, tuple))
+            else info
+            for info in infos
+        ]
+        infos = join(infos, "agent_infos", "task {}".format) if infos else {}
+    if not isinstance(infos, (dict, type(None))):
+        raise TypeError(f"agent_infos must be dicts, in lists or not, got {_short(given)}")
+    found: dict[str, Any] = _joined(infos or {}, "agent_infos", shape)
+    return found
 
 
 def _joined(values: Any, name: str, shape: tuple[int, ...]) -> Any:

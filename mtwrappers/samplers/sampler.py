@@ -37,8 +37,6 @@ class Sampler:
             ``get_actions`` for ``M = K = 1``; see `mtwrappers.samplers.policies.PolicyCaller`.
         batch_size: The number of trajectories.
         max_path_length: The number of steps after which trajectories are truncated.
-        action_chunk: The number of actions of each chunk that are executed before the next call,
-            for a policy that returns chunks ``(1, H, A)``.
         seed: Seeds the environment's first reset.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
             ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
@@ -64,7 +62,6 @@ class Sampler:
         batch_size: int,
         max_path_length: int,
         *,
-        action_chunk: int | None = None,
         seed: int | None = None,
         log_sink: LogSink | logging.Logger | None = None,
     ) -> None:
@@ -74,7 +71,7 @@ class Sampler:
         self._sink = check_log_sink(log_sink)
         self.env = check_env(env, "env")
         shape = self.env.action_space.shape
-        self._policy = PolicyCaller(policy, 1, 1, action_chunk=action_chunk, action_shape=shape)
+        self._policy = PolicyCaller(policy, 1, 1, action_shape=shape)
         self._envs = MetaIterativeEnvExecutor(
             functools.partial(_Borrowed, env), 1, 1, self.max_path_length
         )

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-_NPY = ".npy"
+_NPY, _JSON = ".npy", ".json"
 # The header that `to_npy` writes: a dtype without fields, the order in memory, and a shape.
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '([<>|][a-zA-Z]\d{0,9}(?:\[\w+\])?)', "
@@ -49,7 +49,8 @@ def read_members(
         file: The file.
         max_bytes: The memory that all of them may take: the arrays, and 64 bytes for each character
             of JSON; ``None`` if nothing may be compressed.
-        text: The name of the member that is JSON; all others are arrays.
+        text: The name of the member that is JSON, or the suffix of all that are (``".json"``); all
+            others are arrays.
         cut_off: Whether to read the complete members of a file without a directory, which a killed
             process leaves.
 
@@ -99,12 +100,13 @@ def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int | None, text: str 
     methods = (zipfile.ZIP_STORED,) + ((zipfile.ZIP_DEFLATED,) if max_bytes is not None else ())
     needed = 0
     for one in members:
-        if names[one.filename] > 1 or not (one.filename == text or one.filename.endswith(_NPY)):
+        is_text = one.filename == text or (text == _JSON and one.filename.endswith(_JSON))
+        if names[one.filename] > 1 or not (is_text or one.filename.endswith(_NPY)):
             raise ValueError(f"{one.filename!r} is not an array, or occurs twice")
         if one.compress_type not in methods:
             said = "by another method than deflate" if zipfile.ZIP_DEFLATED in methods else ""
             raise ValueError(f"{one.filename!r} is compressed {said}".rstrip())
-        needed += one.file_size * (_PER_CHARACTER if one.filename == text else 1)
+        needed += one.file_size * (_PER_CHARACTER if is_text else 1)
     if max_bytes is not None and needed > max_bytes:
         raise ValueError(
             f"it takes up to {needed:,} bytes of memory, but max_bytes is {max_bytes:,}"

@@ -74,11 +74,13 @@ _RECORDERS = (wrappers.RecordVideo, getattr(vector_wrappers, "RecordVideo", wrap
 _PATHS = ("video_folder", "name_prefix", "_video_name")
 
 
-def get_state(env: Any) -> Layers:
+def get_state(env: Any, *, between_episodes: bool = False) -> Layers:
     """The state of each layer that has one, the outermost first.
 
     Args:
         env: An environment or a vector environment, in any wrappers.
+        between_episodes: Whether to leave the current episodes of a vector environment out; a reset
+            is then due after `set_state`.
 
     Raises:
         TypeError: If a wrapper has an attribute that is not plain data, or a vector environment has
@@ -93,14 +95,15 @@ def get_state(env: Any) -> Layers:
     [True, True, True]
     """
     chain = _chain(env)
-    return [
-        (
-            name,
-            _identity(layer, keeps, chain),
-            copied(layer.get_state(), copy.deepcopy) if keeps is None else keeps.read(layer, chain),
-        )
-        for name, layer, keeps in _layers(chain)
-    ]
+    found: Layers = []
+    for name, layer, keeps in _layers(chain):
+        if keeps is not None:
+            state = keeps.read(layer, chain)
+        else:
+            options = {"between_episodes": True} if between_episodes and layer is chain[-1] else {}
+            state = copied(layer.get_state(**options), copy.deepcopy)
+        found.append((name, _identity(layer, keeps, chain), state))
+    return found
 
 
 def set_state(env: Any, state: Layers) -> None:

@@ -26,6 +26,7 @@ if sys.platform != "win32":
 
 _MARK = ".unfinished-"
 _MAX_TEXT = 10_000
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)  # of file systems
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
@@ -124,10 +125,15 @@ def load_json(path: str | os.PathLike[str], max_size: int) -> Any:
             unprintable characters (see `printable`) or more than 10,000 characters.
     """
     with opened(path, max_size) as file:
-        try:
-            data = json.load(file, object_pairs_hook=_each_key_once)
-        except RecursionError:
-            raise ValueError("it is nested too deeply") from None
+        return parse_json(file.read())
+
+
+def parse_json(text: bytes) -> Any:
+    """Returns untrusted JSON, or raises `ValueError` as `load_json` does."""
+    try:
+        data = json.loads(text, object_pairs_hook=_each_key_once)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     left = [data]
     while left:
         one = left.pop()
@@ -151,6 +157,35 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def remove_unfinished(directory: Path) -> None:
     """Removes the temporary files of killed writes into a directory."""
     _remove_stale(directory, ".", _MARK)
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[bool]:
+    """Locks a directory against others that lock it; yields whether it was free.
+
+    The lock ends with this process, however it ends: processes that it has forked do not hold it.
+    On a file system without locks, every directory is free.
+    """
+    if sys.platform == "win32":
+        yield True
+        return
+    held, free = [os.open(directory, os.O_RDONLY)], True
+
+    def release() -> None:
+        while held:
+            os.close(held.pop())
+
+    os.register_at_fork(after_in_child=release)
+    try:
+        try:
+            fcntl.flock(held[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            if exc.errno not in (*_NO_LOCKS, errno.EWOULDBLOCK):
+                raise
+            free = exc.errno in _NO_LOCKS
+        yield free
+    finally:
+        release()
 
 
 def remove(path: Path) -> None:

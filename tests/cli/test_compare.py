@@ -6,7 +6,7 @@ import io
 import pytest
 
 from mtwrappers.cli.main import main
-from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
+from mtwrappers.evaluation import Episode, EvaluationResult
 
 
 @pytest.fixture
@@ -26,10 +26,9 @@ def save(name, policy, seed=None, successes=1, steps=None):
     episodes = [
         Episode("reach-v3", i, float(len(name)), 5, i < successes, False, i) for i in range(5)
     ]
-    provenance = Provenance(
-        5, {}, spec=None, policy=policy, training_seed=seed, training_steps=steps
-    )
-    EvaluationResult(episodes, successes, provenance=provenance).save(f"{name}.json")
+    result = EvaluationResult(episodes)
+    result = result.described(policy=policy, training_seed=seed, training_steps=steps)
+    result.save(f"{name}.json")
 
 
 def test_the_runs_of_a_method_are_a_table(files, capsys):

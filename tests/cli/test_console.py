@@ -11,7 +11,7 @@ import pytest
 
 from mtwrappers.cli import console, main
 from mtwrappers.cli.commands import COMMANDS
-from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
+from mtwrappers.evaluation import Episode, EvaluationResult
 from mtwrappers.testing.report import CheckReport, CheckResult
 from tests.fakes import ROOT
 
@@ -109,14 +109,6 @@ def test_a_long_error_goes_on_at_a_word_on_a_terminal_and_is_one_line_in_a_pipe(
     assert capsys.readouterr().err == f"{' '.join(said)}\n"
 
 
-def test_a_command_in_a_long_error_is_a_line_of_its_own(terminal, monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert [line.rstrip() for line in terminal("record", "MT10")[1].splitlines()] == [
-        "mtwrappers: error: --out is required, or --resume; such as:",
-        "  mtwrappers record MT10 --out minari:metaworld/mt10-expert-v0",
-    ]
-
-
 def test_a_progress_bar_is_drawn_on_a_terminal_alone(capsys):
     with console.progress_bar() as bar:
         bar.add_task("episodes", total=3, rate="")
@@ -205,8 +197,7 @@ def test_methods_with_few_episodes_are_warned_of(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for number in (5, 92, 93):
         episodes = [Episode("reach-v3", i, 1.0, 5, i < 2, False, i) for i in range(number)]
-        provenance = Provenance(number, {}, spec=None, policy=f"mine{number}")
-        EvaluationResult(episodes, 0, provenance=provenance).save(f"{number}.json")
+        EvaluationResult(episodes).described(policy=f"mine{number}").save(f"{number}.json")
     assert main(["compare", "5.json", "--format", "csv"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("method,over,")

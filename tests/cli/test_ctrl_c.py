@@ -43,8 +43,8 @@ def interrupted_after(module, *command, cwd):
     ("module", "command"),
     [
         ("cyclopts.core", "list"),  # the first that `main` imports
-        ("mtwrappers.cli.list", "list"),
-        *((module, "rollout") for module in ("mtwrappers.cli.rollout", "mujoco._functions")),
+        ("mtwrappers.metaworld.agent_view", "list"),
+        *((module, "rollout") for module in ("mtwrappers.cli.video", "mujoco._functions")),
         ("mujoco._functions", "verify-fast"),
         ("multiprocessing.popen_spawn_posix", "verify-fast"),  # which starts workers next
     ],

@@ -1,278 +1,184 @@
 """Rollouts that Ctrl-C, a kill or a full disk ends: what is kept, and that nothing stays behind."""
 
 import contextlib
-import errno
 import os
 import re
 import resource
+import shlex
 import signal
-import stat
 import subprocess
 import sys
 import time
-from functools import partial
-from pathlib import Path
 
 import pytest
 
-from mtwrappers.cli import main, rollout
-from mtwrappers.cli.directory import locked
+from mtwrappers.cli import main
+from mtwrappers.evaluation import EvaluationResult
 from tests import forks
-from tests.cli.fakes import FILES, Interrupting, read, results_of, resume
-from tests.vector.processes import wait_until
+from tests.cli.fakes import FILES, finished, processes, results_of, rollout_in_a_fork
+from tests.vector.processes import needs_proc, wait_until
+
+RANDOM = ["MT1", "--policy", "random", "--episodes"]
+# Episodes of 40 steps, so that a rollout is short, and is interrupted in many places.
+pytestmark = [pytest.mark.usefixtures("short_episodes"), needs_proc]
 
 
-@pytest.mark.usefixtures("short_episodes")
-def test_a_rollout_that_is_interrupted_before_an_episode_was_finished_writes_nothing(
-    tmp_path, capsys, monkeypatch
-):
-    monkeypatch.setattr(rollout, "Interruption", partial(Interrupting, 0))
-    out = ["--workers", "1", "--out", str(tmp_path)]
-    assert main(["rollout", "MT1", "--policy", "random", "--episodes", "5", *out]) == 130
-    assert list(tmp_path.iterdir()) == []
-    said = capsys.readouterr().out
-    assert "Interrupted before an episode was finished; nothing was written. Run" in said
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.slow_but("9")
+def test_an_interrupted_rollout_continues_to_the_same_bytes(sent, tmp_path):
+    out, said = tmp_path / "it's out", tmp_path / "said"
+    arguments = [*RANDOM, "100", "--workers", "2"]
+    results_of(tmp_path / "calm", *RANDOM, "100", workers=2)
+    command, parts = ["rollout", *arguments, "--out", str(out)], [0]
+    while len(parts) < 4:
+        process = forks.start(main, command, output=said)
+        group = process.pid
+        assert wait_until(lambda: finished(out) > parts[-1] or not processes(group))  # noqa: B023
+        time.sleep(0.05 * len(parts))
+        if sent == signal.SIGKILL:
+            os.kill(process.pid, sent)
+        while sent == signal.SIGINT and process.is_alive():  # pressed by someone who is impatient
+            os.killpg(process.pid, sent)
+            time.sleep(0.01)
+        process.join()
+        assert wait_until(lambda: not processes(group))  # noqa: B023 (it is called here)
+        parts.append(finished(out))
+        if process.exitcode == 0:
+            break
+        assert process.exitcode == (130 if sent == signal.SIGINT else -signal.SIGKILL)
+        assert parts[-1] > parts[-2]
+        if sent == signal.SIGINT:
+            done = re.search(
+                r"Interrupted: (\d+) of \d+ episodes .* with:\n(.*)\n$", said.read_text()
+            )
+            assert int(done[1]) == parts[-1] - parts[-2]
+            command = shlex.split(done[2])[1:]
+            assert "Traceback" not in said.read_text()
+        command = [*command, *["--resume"] * ("--resume" not in command)]
+    assert parts[1] < 100
+    assert main(command) == 0
+    assert sorted(os.listdir(out)) == FILES
+    for name in FILES:
+        assert (out / name).read_bytes() == (tmp_path / "calm" / name).read_bytes()
 
 
-def roll_out(out, episodes, workers="1", *more):
-    arguments = ["--episodes", episodes, "--workers", workers, "--out", str(out)]
-    return main(["rollout", "MT1", *arguments, *more])
-
-
-def processes(group):
-    """The processes of a group, but for those that have ended and wait to be noticed."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
-            if int(its_group) == group and state != "Z":
-                found.append(int(path.parent.name))
-    return found
-
-
-@pytest.fixture
-def long_rollout(tmp_path):
-    """A rollout of two workers as a process of its own, some episodes in."""
-    if not Path("/proc/self/stat").exists():
-        pytest.skip("looks for processes in /proc")
-    arguments = ["rollout", "MT1", "--policy", "random", "--episodes", "5000", "--workers", "2"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mtwrappers", *arguments, "--out", str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        # A group of its own, which a terminal would interrupt as a whole; live progress.
-        start_new_session=True,
-        env={**os.environ, "FORCE_COLOR": "1"},
-    )
-    said = b""
-    while not re.search(rb"\b([6-9]|\d\d+)/5000\b", said):
-        said += process.stderr.read(1)
-        assert process.poll() is None, said
-    assert len(processes(process.pid)) >= 3
-    yield process
-    if processes(process.pid):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-
-
-@pytest.mark.slow
-def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(long_rollout, tmp_path):
-    # Pressed again, it comes while workers end, and while files are written.
-    for pause in [0.001] * 10 + [0.1] * 10:
-        os.killpg(long_rollout.pid, signal.SIGINT)
-        time.sleep(pause)
-    said, errors = (text.decode(errors="replace") for text in long_rollout.communicate(timeout=60))
-    assert long_rollout.returncode == 130
-    assert re.findall(r"\w*Error|Traceback|Exception", errors) == []  # the bar alone
-    assert "Interrupted: these are the finished episodes." in said
-    results = read(tmp_path)
-    [row] = results["tasks"]
-    assert 6 <= row["episodes"] < 5000
-    assert results["steps"] == 500 * row["episodes"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [*FILES, "unfinished.jsonl"]
-    deadline = time.monotonic() + 60  # for workers that end when their parent has
-    while processes(long_rollout.pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert processes(long_rollout.pid) == []
+def test_what_contradicts_the_rollout_that_is_resumed_is_refused(tmp_path, capsys):
+    arguments = [*RANDOM, "2", "--name", "a"]
+    before = results_of(tmp_path, *arguments)
+    for given, message in (
+        (["--seed", "1"], "seed 0, got 1"),
+        (["--episodes", "3"], "design episodes_per_task 2, got 3"),
+        (["--task", "push-v3"], "design tasks None, got ['push-v3']"),
+        (["--policy", "expert"], "command policy 'random', got 'expert'"),
+        (["--name", "b"], "command name 'a', got 'b'"),
+        (["--training-seed", "1"], "command training_seed None, got 1"),
+        (["--training-steps", "1"], "command training_steps None, got 1"),
+        (["--note", "b"], "command note '', got 'b'"),
+        (["--no-fast"], "command no_fast False, got True"),
+        (["--protocol", "metaworld-3.1", "--episodes", "50"], "design episodes_per_task 2, got 50"),
+    ):
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(["rollout", *arguments, *given, "--out", str(tmp_path), "--resume"])
+        said = capsys.readouterr().err
+        assert said.startswith("mtwrappers: error: --resume: expected the episodes of an evalu")
+        assert message in said
+    for option in ("--overwrite", "--video"):
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(["rollout", "MT1", "--resume", option])
+        assert f"error: {option} " in capsys.readouterr().err
+    assert EvaluationResult.load(tmp_path / "results.json") == before
+    assert main(["rollout", *arguments, "--out", str(tmp_path), "--resume"]) == 0  # it is complete
+    assert "0 steps in" in capsys.readouterr().out
 
 
 def test_a_second_rollout_into_a_directory_is_refused_until_the_first_has_ended(tmp_path, capsys):
-    first = forks.start(roll_out, tmp_path, "5000", "2")
-    assert wait_until((tmp_path / "unfinished.jsonl").exists)
-    assert wait_until(lambda: len(processes(first.pid)) == 3)
-    for command in (["MT1", "--out", str(tmp_path)], ["--resume", str(tmp_path)]):
+    first = rollout_in_a_fork(tmp_path, *RANDOM, "50000", "--workers", "2")
+    assert wait_until(lambda: len(processes(first.pid)) == 3 and finished(tmp_path))
+    for command in (["--overwrite"], ["--resume"]):
         with pytest.raises(SystemExit, match=r"^2$"):
-            main(["rollout", *command, "--workers", "1"])
+            main(["rollout", "MT1", "--out", str(tmp_path), *command, "--workers", "1"])
         said = capsys.readouterr().err
         assert said == (
             f"mtwrappers: error: another rollout is writing into {tmp_path}: wait until it has "
             "ended, or choose another place with --out\n"
         )
-    assert first.is_alive()
-    # Its workers, one of which is stopped, do not go on with the lock.
+    # Its workers, one of which is stopped, do not hold the lock.
     workers = [pid for pid in processes(first.pid) if pid != first.pid]
     os.kill(workers[0], signal.SIGSTOP)
     first.kill()
     first.join()
-    with locked(tmp_path):
-        pass
-    os.killpg(first.pid, signal.SIGKILL)
+    results_of(tmp_path, *RANDOM, "1")
+    with contextlib.suppress(ProcessLookupError):  # they have ended by themselves
+        os.killpg(first.pid, signal.SIGKILL)
 
 
-@pytest.mark.usefixtures("short_episodes")
-def test_a_second_rollout_into_a_folder_is_refused_unless_it_is_to_replace_the_first(
-    tmp_path, capsys
-):
-    out = tmp_path / "out"
-    arguments = ["MT1", "--policy", "random", "--episodes", "1"]
-    results_of(out, *arguments)
-    for name in ("push-v3.mp4", "holiday.mp4", "unfinished.jsonl"):
-        (out / name).write_text("of before")
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
+def test_an_earlier_rollout_is_replaced_only_if_asked_and_when_there_is_another(tmp_path, capsys):
+    results_of(tmp_path, *RANDOM, "1")
+    for name in ("push-v3.mp4", "holiday.mp4"):
+        (tmp_path / name).write_text("of before")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     capsys.readouterr()
-    for more, message in [
-        (
-            [],
-            f"{out} has files of an earlier rollout (push-v3.mp4, results.csv, results.json, "
-            "results.npz, success.png, unfinished.jsonl): replace them with --overwrite, continue "
-            f"it with --resume {out}, or choose another folder with --out DIR",
-        ),
-        (
-            ["--overwrite", "--resume", str(out)],
-            "--overwrite replaces an earlier rollout, and --resume continues one: pass only one of "
-            "them",
-        ),
-    ]:
-        with pytest.raises(SystemExit, match=r"^2$"):
-            main(["rollout", *arguments, "--out", str(out), *more])
-        assert capsys.readouterr().err == f"mtwrappers: error: {message}\n"
-        assert {path.name: path.read_bytes() for path in out.iterdir()} == before
-    results_of(out, *arguments, "--no-evidence")  # with --overwrite
-    left = ["holiday.mp4", "results.csv", "results.json", "success.png"]
-    assert sorted(path.name for path in out.iterdir()) == left
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["rollout", *RANDOM, "1", "--out", str(tmp_path)])
+    assert capsys.readouterr().err == (
+        f"mtwrappers: error: {tmp_path} has files of an earlier rollout (push-v3.mp4, "
+        f"{', '.join(FILES)}): replace them with --overwrite, continue it with --resume, or choose "
+        "another folder with --out DIR\n"
+    )
+    policy = tmp_path.with_name("fails.py")
+    policy.write_text("def act(observations): raise ZeroDivisionError")
+    with pytest.raises(SystemExit, match=r"^2$"):
+        results_of(tmp_path, "MT1", "--policy", f"{policy}:act")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    results_of(tmp_path, *RANDOM, "1", "--seed", "1")
+    assert sorted(os.listdir(tmp_path)) == ["holiday.mp4", *FILES]
+    for name in FILES:
+        assert (tmp_path / name).read_bytes() != before[name]
 
 
 def test_a_reader_who_leaves_after_the_first_line_has_all_files(tmp_path):
-    # The experts of MT1 have one line to say before, those of ML1 have three.
-    for benchmark in ("MT1", "ML1"):
-        out = tmp_path / benchmark
-        command = f"{sys.executable} -m mtwrappers rollout {benchmark} --episodes 1 --out {out}"
-        done = subprocess.run(
-            f"{command} | head -1; echo ${{PIPESTATUS[0]}}",
-            shell=True,
-            executable="bash",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert re.fullmatch(r"(Running MT1 on|ML1 has hidden goals).*\n141\n", done.stdout)
-        assert done.stderr == ""
-        assert sorted(path.name for path in out.iterdir()) == FILES
+    command = f"{sys.executable} -m mtwrappers rollout ML1 --episodes 1 --out {tmp_path}"
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | head -1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert re.fullmatch(r"ML1 has hidden goals.*\n141\n", done.stdout)
+    assert done.stderr == ""
+    assert sorted(os.listdir(tmp_path)) == FILES
 
 
-def test_on_a_file_system_without_locks_there_is_none(tmp_path, monkeypatch):
-    def acquire(lock):
-        raise OSError(number, "of the system")
-
-    monkeypatch.setattr("mtwrappers.cli.directory.FileLock.acquire", acquire)
-    number = errno.ENOLCK
-    with locked(tmp_path):
-        pass
-    number = errno.EROFS
-    with pytest.raises(OSError, match="of the system"), locked(tmp_path):
-        pass
-
-
-def roll_out_and_be_killed(out):
-    """Moves its files, but for one, and is killed."""
-    move = os.replace
-
-    def replace(temporary, target):
-        if Path(target) == out / "success.png":
-            os.kill(os.getpid(), signal.SIGKILL)
-        move(temporary, target)
-
-    os.replace = replace
-    roll_out(out, "1")
-
-
-def test_what_a_kill_leaves_is_gone_after_the_next_rollout(tmp_path):
-    process = forks.start(roll_out_and_be_killed, tmp_path)
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    left = [path.name for path in tmp_path.iterdir()]
-    assert {name.partition("-")[0] for name in left if name[0] == "."} == {
-        ".lock",
-        ".unfinished",
-        ".success.png.unfinished",
-    }
-    assert resume(tmp_path)[1] == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
-
-
-@pytest.mark.usefixtures("short_episodes")
-def test_files_have_the_mode_of_any_file(tmp_path):
-    before = os.umask(0o026)
-    try:
-        results_of(tmp_path, "MT1", "--episodes", "1")
-    finally:
-        os.umask(before)
-    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o640}
-
-
-@pytest.mark.parametrize("killed", [False, True])
-@pytest.mark.usefixtures("short_episodes")
-def test_links_in_the_folder_are_replaced_and_what_they_lead_to_is_left_alone(
-    killed, tmp_path, monkeypatch
-):
+def test_links_in_the_folder_are_replaced_and_what_they_lead_to_is_left_alone(tmp_path):
     out, victims = tmp_path / "out", tmp_path / "victims"
-    victims.mkdir()
-    arguments = ["MT1", "--policy", "random", "--episodes", "3"]
-    if killed:  # and the progress that somebody hands on is a link too
-        monkeypatch.setattr(rollout, "Interruption", partial(Interrupting, 1))
-        assert main(["rollout", *arguments, "--workers", "1", "--out", str(out)]) == 130
-        monkeypatch.undo()
-        monkeypatch.setattr(rollout, "EPISODE_STEPS", 40)
-        (out / "unfinished.jsonl").rename(victims / "unfinished.jsonl")
-    out.mkdir(exist_ok=True)
-    for name in (*FILES, "unfinished.jsonl", ".lock", ".unfinished"):
-        if not (victims / name).exists():
-            (victims / name).write_text("a victim")
-        (out / name).unlink(missing_ok=True)
+    for folder in (out, victims):
+        folder.mkdir()
+    for name in FILES:
+        (victims / name).write_text("a victim")
         (out / name).symlink_to(victims / name)
-    before = {path: path.read_bytes() for path in victims.iterdir()}
-    if killed:
-        assert resume(out)[1] == 2
-    else:
-        results_of(out, *arguments)
-    assert {path: path.read_bytes() for path in victims.iterdir()} == before
-    assert sorted(path.name for path in out.iterdir()) == FILES
+    results_of(out, *RANDOM, "1")
+    assert {path.read_text() for path in victims.iterdir()} == {"a victim"}
+    assert sorted(os.listdir(out)) == FILES
     assert not any(path.is_symlink() for path in out.iterdir())
 
 
-# In the results, and in what is unfinished.
-@pytest.mark.parametrize(
-    ("size", "arguments", "left"),
-    [(9000, ["--no-evidence"], 0), (1400, ["--no-evidence"], 1), (36_000, [], 1)],
-)
-@pytest.mark.slow_but("9000-arguments0-0")
-def test_a_full_disk_is_one_line_and_keeps_finished_episodes(size, arguments, left, tmp_path):
-    said = tmp_path.with_name("said")
+def test_a_full_disk_is_one_line_and_keeps_finished_episodes(tmp_path):
+    out, said = tmp_path / "out", tmp_path / "said"
+    arguments = ["rollout", *RANDOM, "40", "--workers", "1", "--out", str(out)]
 
-    def roll_out_on_a_full_disk():
+    def rollout_on_a_full_disk():
         # A limit on the size of files fails as a full disk does, in the middle of one.
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-        return roll_out(tmp_path, "4", "1", *arguments)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        return main(arguments)
 
-    process = forks.start(roll_out_on_a_full_disk, output=said)
+    process = forks.start(rollout_on_a_full_disk, output=said)
     process.join()
     assert process.exitcode == 2
     assert said.read_text().endswith(
-        f"\nmtwrappers: error: cannot write to {tmp_path}: File too large; finished episodes "
-        f"are kept: continue with mtwrappers rollout --resume {tmp_path}\n"
+        f"\nmtwrappers: error: cannot write to {out}: File too large; choose another directory "
+        "with --out DIR, or continue with --resume where episodes were finished\n"
     )
-    assert os.listdir(tmp_path) == ["unfinished.jsonl"]
-    # Once there is space, nothing is run again.
-    assert resume(tmp_path)[1] == left
-    files = [name for name in FILES if not arguments or name != "results.npz"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == files
+    assert os.listdir(out) == ["results.npz"]
+    assert 1 <= finished(out) < 40
+    assert main([*arguments, "--resume"]) == 0
+    assert sorted(os.listdir(out)) == FILES

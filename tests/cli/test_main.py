@@ -16,7 +16,7 @@ from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation import Protocol
 from tests.fakes import ROOT
 
-COMMANDS = "list, rollout, record, verify, compare, protocols, check, verify-fast"
+COMMANDS = "list, rollout, export, verify, compare, protocols, check, verify-fast"
 
 # list
 
@@ -71,9 +71,9 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
     assert rows["digest"] == [p.digest[:10] for p in protocols.values()]
     assert rows["sentences of"] == ["-", "-", "lerobot", "lerobot", "-"]
     assert rows["version"] == ["-", "-", "0.6.1", "0.6.1", "-"]  # of the sentences
-    # A row for each field but these, and four for the digest and what three fields say second.
+    # A row for each field but these, and six for the digest and what fields say beside.
     fields = {field.name for field in dataclasses.fields(Protocol)}
-    assert len(FIELDS) == len(fields - {"name", "source", "env_name"}) + 4
+    assert len(FIELDS) == len(fields - {"name", "source", "env_name"}) + 6
     assert said[: said.index("\n\n")] in (ROOT / "docs" / "scores.md").read_text()
     for protocol in protocols.values():
         for source in protocol.source:
@@ -86,7 +86,7 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
 
 def test_help_of_every_command_ends_with_examples_that_parse(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    examples_of = {"": 3, "list": 2, "rollout": 6, "record": 5, "verify": 4, "compare": 5}
+    examples_of = {"": 3, "list": 2, "rollout": 6, "export": 3, "verify": 3, "compare": 5}
     examples_of |= {"protocols": 1, "check": 3, "verify-fast": 2}
     for command, number in examples_of.items():
         assert main([*command.split(), "--help"]) == 0
@@ -116,7 +116,7 @@ def test_a_shell_completes_commands_and_options(tmp_path, monkeypatch, capsys):
     script = tmp_path / "completions"
     assert main(["--install-completion", "--shell", "bash", "--output", str(script)]) == 0
     words = set(re.findall(r"[\w-]+", script.read_text()))
-    assert words >= {"rollout", "verify-fast", "--no-evidence", "--num-envs", "markdown"}
+    assert words >= {"rollout", "verify-fast", "--overwrite", "--num-envs", "markdown"}
     assert str(script) in capsys.readouterr().out
 
 
@@ -181,7 +181,7 @@ def test_an_error_names_the_environment_that_lacks_something(capsys, monkeypatch
     def fail():
         raise with_place(DependencyNotInstalled("pip install it"), "environment 3")
 
-    monkeypatch.setattr("mtwrappers.cli.list.run", fail)
+    monkeypatch.setattr("mtwrappers.cli.list._row", lambda *of: fail())
     with pytest.raises(SystemExit, match=r"^2$"):
         main(["list"])
     assert capsys.readouterr().err == "mtwrappers: error: environment 3: pip install it\n"

@@ -1,7 +1,7 @@
 """Learning and forgetting along a stream: the metrics, and the episodes that they come from."""
 
 import csv
-import json
+import itertools
 import math
 from functools import partial
 
@@ -21,6 +21,7 @@ from mtwrappers import (
 )
 from mtwrappers.continual.evaluate import PhaseEvaluator, single_task_baselines
 from mtwrappers.continual.result import ContinualResult
+from mtwrappers.evaluation import Design, Episode, EvaluationResult, load_results, save_results
 from tests.fakes import CountingEnv, counting_makers, equal
 from tests.vector.fakes import exact
 
@@ -49,23 +50,46 @@ RUNS = [
     ],
 ]
 # AUC^b is 0.5, 0.25 and 0.6.
-ALONE = {"a": [0.0, 0.4, 0.6], "b": [0.9, 0.0, 0.5], "c": [0.0, 0.4, 0.8]}
+ALONE = [[0.0, 0.4, 0.6], [0.9, 0.0, 0.5], [0.0, 0.4, 0.8]]
 
 
-def baselines():
-    return {
-        name: ContinualResult([name], [10], [0, 5, 10], np.reshape(curve, (1, 3, 1)))
-        for name, curve in ALONE.items()
-    }
+def at(steps, scores, budget=10, names="abc", seed=0):
+    """A result of ten episodes of each phase, of which this share succeeds and pays as much."""
+    labels = [f"{i} {name}" for i, name in enumerate(names)]
+    design = Design(tasks=tuple(labels), phases=tuple((name, budget) for name in names))
+    episodes = [
+        Episode(labels[i], n, float(score), 5, n < round(10 * score), False)
+        for i, score in scores.items()
+        for n in range(10)
+    ]
+    result = EvaluationResult(episodes, design)
+    return result.described(training_steps=steps, training_seed=seed)
+
+
+def along(runs=RUNS, points=POINTS, **kwargs):
+    return [
+        at(steps, dict(enumerate(row)), seed=seed, **kwargs)
+        for seed, run in enumerate(runs)
+        for steps, row in zip(points, run, strict=True)
+    ]
+
+
+def baselines(curves=ALONE, points=(0, 5, 10), **kwargs):
+    return [
+        at(steps, {i: score}, **kwargs)
+        for i, curve in enumerate(curves)
+        for steps, score in zip(points, curve, strict=True)
+    ]
 
 
 def result(runs=RUNS, **kwargs):
-    return ContinualResult(["a", "b", "c"], [10, 20, 30], POINTS, np.array(runs), **kwargs)
+    return ContinualResult(along(runs), **kwargs)
 
 
 def test_the_metrics_of_a_run_are_those_computed_by_hand():
     one = result(RUNS[:1], baselines=baselines())
     assert one.R.shape == (7, 3)
+    assert (one.phases, one.ends, one.points) == (("a", "b", "c"), (10, 20, 30), tuple(POINTS))
     assert one.score_after_phase.tolist() == [[0.8, 1.0, 0.9]]
     assert one.score_at_end.tolist() == [[0.2, 0.4, 0.9]]
     assert np.allclose(one.area, [[0.6, 0.75, 0.75]])
@@ -85,8 +109,7 @@ def test_the_metrics_of_a_run_are_those_computed_by_hand():
 
 
 def test_the_metrics_of_runs_are_their_means_with_intervals_between_them():
-    both = ContinualResult.pool([result(RUNS[:1]), result(RUNS[1:])])
-    assert equal(both.scores, result().scores)
+    both = result(baselines=baselines())
     values = {"average_performance": (0.5, 0.3), "forgetting": (0.4, (0.2 - 0.2 + 0.0) / 3)}
     values["backward_transfer"] = (-0.6, 0.0)
     for name, (first, second) in values.items():
@@ -96,9 +119,21 @@ def test_the_metrics_of_runs_are_their_means_with_intervals_between_them():
         least = 0.0 if name == "average_performance" else -1.0
         ends = max(least, found.value - reach), min(1.0, found.value + reach)
         assert (found.low, found.high) == pytest.approx(ends, rel=1e-5)
-    assert both.with_baselines(baselines()).forward_transfer.value == pytest.approx(
+    assert both.forward_transfer.value == pytest.approx(
         np.mean([[0.2, 2 / 3, 0.375], [-0.4, -0.1 / 0.75, -0.55 / 0.4]])
     )
+
+
+def test_results_in_any_order_and_from_a_file_are_the_same(tmp_path):
+    every, alone = along(), baselines()
+    one = ContinualResult(every, alone)
+    other = ContinualResult(every[::-1], alone[::-1])
+    assert one == other
+    assert hash(one) == hash(other)
+    assert str(one) == str(other)
+    save_results(tmp_path / "r.json", every)
+    assert ContinualResult(load_results(tmp_path / "r.json"), alone) == one
+    assert ContinualResult(every) != one
 
 
 def test_intervals_of_runs_are_students():
@@ -124,11 +159,13 @@ def test_the_metrics_are_those_of_continual_worlds_code():
     rng = np.random.default_rng(0)
     points = [1000 * (k + 1) // 7 + 1000 * i for i in range(3) for k in range(7)]
     scores, alone = rng.random((2, 21, 3)).round(1), rng.random((2, 7, 3)).round(1) * 0.9
-    each = {
-        name: ContinualResult([name], [1000], points[:7], alone[:, :, [i]])
-        for i, name in enumerate("abc")
-    }
-    one = ContinualResult("abc", [1000, 2000, 3000], points, scores, baselines=each, last=5)
+    by_hand = [
+        one
+        for seed, run in enumerate(alone)
+        for one in baselines(run.T, points[:7], budget=1000, seed=seed)
+    ]
+    given = along(scores, points, budget=1000)
+    one = ContinualResult(given, by_hand, metric="return", last=5)
     expected = {
         "average_performance": 0.413333333333,
         "forgetting": 0.136666666667,
@@ -139,38 +176,16 @@ def test_the_metrics_are_those_of_continual_worlds_code():
 
 
 def test_what_cannot_be_known_is_none():
-    one = ContinualResult(["a", "b"], [10, 20], [20], [[[0.5, 1.0]]])
-    assert (one.average_performance.value, one.forgetting, one.backward_transfer) == (
-        0.75,
-        None,
-        None,
-    )
+    one = ContinualResult([at(20, {0: 0.5, 1: 1.0}, names="ab")])
+    found = (one.average_performance.value, one.forgetting, one.backward_transfer)
+    assert found == (0.75, None, None)
     assert one.forward_transfer is None
     assert one.per_phase[0]["score_after_phase"] is None
     assert "-" in str(one).splitlines()[1]
-    single = ContinualResult(["a"], [10], [5, 10], [[[0.5], [1.0]]])
-    assert single.backward_transfer is None
-    perfect = {"a": ContinualResult(["a"], [10], [10], [[[1.0]]])}
-    assert single.with_baselines(perfect).forward_transfer is None
-    assert "forward transfer is unknown where a baseline is perfect" in str(
-        single.with_baselines(perfect)
-    )
-
-
-def test_a_result_is_the_same_after_a_file(tmp_path):
-    before = result(baselines=baselines(), last=2, confidence=0.9)
-    before.save(tmp_path / "r.json")
-    after = ContinualResult.load(tmp_path / "r.json")
-    assert after.to_dict() == before.to_dict()
-    assert str(after) == str(before)
-    data = json.loads((tmp_path / "r.json").read_text())
-    assert data["metrics"]["average_performance"]["value"] == before.average_performance.value
-    with pytest.raises(ValueError, match=r"expected an evaluation with 'ends'"):
-        ContinualResult.from_dict({key: data[key] for key in data if key != "ends"})
 
 
 def test_the_table_says_what_it_is_of():
-    assert str(result(RUNS, baselines=baselines())).splitlines() == [
+    assert str(result(baselines=baselines())).splitlines() == [
         "phase  ends at  after phase  at the end  forgetting  forward transfer",
         "0 a         10         0.70        0.30        0.40             -0.10",
         "1 b         20         0.60        0.40        0.20              0.27",
@@ -185,22 +200,21 @@ def test_the_table_says_what_it_is_of():
 
 
 def test_the_points_of_all_curves_are_a_table(tmp_path):
-    """Student's t with one degree of freedom is 6.3138 at 90%; 0.8 and 0.6 are 0.7 +- 0.1."""
-    text = result(confidence=0.9).to_csv(tmp_path / "stream.csv")
+    """Student's t with one degree of freedom is 12.7062; 0.8 and 0.6 are 0.7 +- 0.1."""
+    text = result().to_csv(tmp_path / "stream.csv")
     assert (tmp_path / "stream.csv").read_text() == f"{text}\n"
     rows = [*csv.DictReader(text.splitlines())]
     assert len(rows) == 7 * 4
-    assert rows[2] | {"low": 0} == {
+    assert rows[2] == {
         "agent_steps": "10",
         "phase": "0",
         "name": "a",
         "success_once": "0.7",
-        "low": 0,
-        "high": "1.0",  # cut off
-        "confidence": "0.9",
+        "low": "0.0",  # cut off
+        "high": "1.0",
+        "confidence": "0.95",
         "runs": "2",
     }
-    assert float(rows[2]["low"]) == pytest.approx(0.7 - 6.3138 * 0.1, abs=1e-4)
     assert (rows[7]["phase"], rows[7]["low"], rows[7]["high"]) == ("1", "", "")  # runs are equal
     mean = rows[21 + 6]
     assert (mean["agent_steps"], mean["phase"], mean["name"]) == ("30", "", "mean of all")
@@ -215,36 +229,27 @@ def test_the_picture_has_a_curve_for_each_phase(tmp_path):
         assert f"<!-- {text}" in drawn
 
 
+NO_STREAM = EvaluationResult([Episode("a", 0, 0.0, 5)])
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("given", "message"),
     [
-        ({"points": [0, 5, 5, 15, 20, 25, 30]}, "points must be ascending steps, got (0, 5, 5"),
-        ({"ends": [10, 20]}, "expected one end per phase of ('a', 'b', 'c'), got (10, 20)"),
-        ({"scores": RUNS[0]}, "scores must be of shape (runs, 7 points, 3 phases), got (7, 3)"),
-        ({"scores": np.full((1, 7, 3), np.nan)}, "scores must be finite"),
-        (
-            {"baselines": {"a": 3}},
-            "baselines must have a ContinualResult of one phase for 'a', got",
-        ),
-        (
-            {"metric": "return", "baselines": baselines()},
-            "baselines must be of return, got success",
-        ),
+        ({"results": []}, "expected at least one result, got none"),
+        ({"results": [NO_STREAM]}, "results must be of continual_evaluate or a PhaseEvaluator"),
+        ({"results": [3]}, "results must be a list of EvaluationResult, got 3"),
+        ({"baselines": [NO_STREAM]}, "baselines must be of continual_evaluate or a PhaseEval"),
+        ({"baselines": baselines(ALONE[:2])}, "baselines must have results of '2 c', got none"),
+        ({"results": [*along(), at(1, {0: 1.0}, names="x")]}, "results must be of one stream, go"),
+        ({"results": along()[1:]}, "runs must have the same points, each once"),
+        ({"results": along() + along()}, "runs must have the same points, each once"),
+        ({"metric": "reward"}, "metric must be 'success_once', 'success_final', 'return' or"),
         ({"last": 0}, "last must be a positive integer, got 0"),
     ],
 )
-def test_what_is_no_result_is_refused(change, message):
-    given = {"phases": "abc", "ends": [10, 20, 30], "points": POINTS, "scores": RUNS}
-    with pytest.raises(ValueError, match=exact(message)):
-        ContinualResult(**{**given, **change})
-
-
-def test_only_results_of_one_stream_are_pooled():
-    other = ContinualResult(["a", "b", "d"], [10, 20, 30], POINTS, RUNS)
-    with pytest.raises(ValueError, match="results must have the same phases"):
-        ContinualResult.pool([result(), other])
-    with pytest.raises(ValueError, match="at least one result"):
-        ContinualResult.pool([])
+def test_what_is_no_result_is_refused(given, message):
+    with pytest.raises((TypeError, ValueError), match=exact(message)):
+        ContinualResult(**{"results": along(), **given})
 
 
 # Episodes.
@@ -305,9 +310,10 @@ class Habit:
 @pytest.mark.parametrize("train_in", [None, make_several])
 def test_all_phases_are_evaluated_before_and_along_the_stream(train_in):
     asked = []
-    found = continual_evaluate(
+    results = continual_evaluate(
         lambda env: Habit(env, asked), make, 2, train_in=train_in, episodes_per_phase=2
     )
+    found = ContinualResult(results)
     assert found.phases == ("left", "right", "left")
     # Two environments side by side take 16 steps for 15.
     assert found.points == (0, 10, 20, 35 if train_in is None else 36, 50, 60, 70)
@@ -325,9 +331,11 @@ def test_all_phases_are_evaluated_before_and_along_the_stream(train_in):
 
 def test_a_learner_whose_rollouts_do_not_divide_the_phases_is_scored_where_it_stands():
     """Three phases of 40 steps and rollouts of 32: it stands at 0, 32, 64, 96 and 120."""
-    found = continual_evaluate(
-        lambda env: Rollouts(env, 32), partial(make_three, 40, 40, 40), 2, episodes_per_phase=1
+    make_learner = lambda env: Rollouts(env, 32)  # noqa: E731
+    results = continual_evaluate(
+        make_learner, partial(make_three, 40, 40, 40), 2, episodes_per_phase=1
     )
+    found = ContinualResult(results)
     assert found.points == (0, 32, 64, 96, 120)
     assert found.R.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
     assert round(found.forgetting.value, 2) == 0.67
@@ -386,13 +394,23 @@ def test_a_learner_that_goes_through_a_phase_before_it_was_scored_is_refused(
         )
 
 
+def points(found):
+    """The steps at which each task was evaluated."""
+    by_task = itertools.groupby(found, key=lambda one: one.tasks[0])
+    return {task: [one.description.training_steps for one in own] for task, own in by_task}
+
+
+def scores_of(found):
+    return [one.overall["mean"]["success_once"].value for one in found]
+
+
 def test_baselines_are_scored_where_their_learners_stand():
     """Rollouts of 32 in a phase of 40 steps stand at 32 and at 64, which is not in it."""
     found = single_task_baselines(
         lambda env: Rollouts(env, 32), partial(make_three, 40, 40, 40), 2, episodes_per_phase=1
     )
-    assert [one.points for one in found.values()] == [(0, 32, 64)] * 3
-    assert [one.area.tolist() for one in found.values()] == [[[1.0]]] * 3
+    assert points(found) == {f"{i} task {i}": [0, 32, 64] for i in range(3)}
+    assert scores_of(found)[1::3] == [1.0] * 3
 
 
 @pytest.mark.parametrize(
@@ -435,11 +453,12 @@ def test_the_step_of_several_environments_that_ends_a_phase_is_its_end():
 
     train_in = partial(three_side_by_side, 40, 40, 40, n=3)
     settings = {"train_in": train_in, "episodes_per_phase": 1}
-    found = continual_evaluate(make_learner, partial(make_three, 40, 40, 40), 1, **settings)
+    results = continual_evaluate(make_learner, partial(make_three, 40, 40, 40), 1, **settings)
+    found = ContinualResult(results)
     assert found.points == (0, 40, 80, 120)
     assert found.R.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
     alone = single_task_baselines(make_learner, partial(make_three, 40, 40, 40), 1, **settings)
-    assert [one.points for one in alone.values()] == [(0, 40)] * 3
+    assert points(alone) == {f"{i} task {i}": [0, 40] for i in range(3)}
 
 
 @pytest.mark.parametrize(
@@ -468,21 +487,20 @@ def test_a_stream_to_train_in_must_be_the_one_that_is_evaluated(train_in, messag
 
 def test_points_are_at_the_nearest_step_and_the_last_at_the_end_of_a_phase():
     found = continual_evaluate(lambda env: Habit(env, []), make, 3, episodes_per_phase=1)
-    assert found.points == (0, 7, 13, 20, 30, 40, 50, 57, 63, 70)
+    assert ContinualResult(found).points == (0, 7, 13, 20, 30, 40, 50, 57, 63, 70)
 
 
 def test_baselines_are_of_each_task_alone_and_once():
     asked = []
     found = single_task_baselines(lambda env: Habit(env, asked), make, 2, episodes_per_phase=1)
-    assert list(found) == ["left", "right"]
-    assert [one.points for one in found.values()] == [(0, 10, 20), (0, 15, 30)]
-    assert [one.R.ravel().tolist() for one in found.values()] == [[0, 1, 1], [1, 1, 1]]
+    assert points(found) == {"0 left": [0, 10, 20], "1 right": [0, 15, 30]}
+    assert scores_of(found) == [0, 1, 1, 1, 1, 1]
     assert asked == [0, 10, 10, 0, 15, 15]
     alone = single_task_baselines(
         lambda env: Habit(env, []), make, 2, train_in=make_several, episodes_per_phase=1
     )
-    assert [one.points for one in alone.values()] == [(0, 10, 20), (0, 16, 30)]
-    assert all(equal(alone[name].scores, found[name].scores) for name in found)
+    assert points(alone) == {"0 left": [0, 10, 20], "1 right": [0, 16, 30]}
+    assert scores_of(alone) == scores_of(found)
 
 
 def test_an_evaluation_shows_each_phase_as_the_stream_does_and_leaves_the_stream_alone():
@@ -506,15 +524,14 @@ def test_an_evaluator_goes_on_from_a_checkpoint(tmp_path):
     for one in (first, second):
         one(lambda obs: np.ones(3, int), 10)
         one.close()
-    assert first.result().to_dict() == second.result().to_dict()
+    assert len(first.results) == 2
+    assert first.results == second.results
 
 
 def test_what_cannot_be_evaluated_is_refused():
     with pytest.raises(TypeError, match="expected an environment with a TaskStream inside"):
         PhaseEvaluator(CountingEnv)
     evaluator = PhaseEvaluator(make, 1)
-    with pytest.raises(ValueError, match="nothing was evaluated yet"):
-        evaluator.result()
     evaluator(lambda obs: np.zeros(3, int), 10)
     with pytest.raises(ValueError, match="expected a step after 10, got 10"):
         evaluator(lambda obs: np.zeros(3, int), 10)
@@ -524,9 +541,8 @@ def test_what_cannot_be_evaluated_is_refused():
         return FlattenMTEnv(TaskStream(MultiEnvWrapper(counting_makers(2)), [(0, 9)]))
 
     evaluator = PhaseEvaluator(silent, 1)
+    silence = [evaluator(lambda obs: np.zeros(1, int), 0)]
+    evaluator.close()
     with pytest.raises(ValueError, match="no success_once, because infos do not say"):
-        evaluator(lambda obs: np.zeros(1, int), 0)
-    evaluator.close()
-    evaluator = PhaseEvaluator(silent, 1, metric="return")
-    assert evaluator(lambda obs: np.zeros(1, int), 0).tolist() == [6.0]
-    evaluator.close()
+        ContinualResult(silence)
+    assert ContinualResult(silence, metric="return").R.tolist() == [[6.0]]

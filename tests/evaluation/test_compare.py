@@ -55,15 +55,20 @@ def test_episodes_of_one_goal_are_compared_whatever_their_order():
     assert same.tasks["a"].difference.high < apart.tasks["a"].difference.high
     # Goals that a seed determines are the same with the same seed alone.
     drawn = dataclasses.replace(PLAIN, spec={"id": "x", "kwargs": {"goals": "continuous"}})
-    first, second = (result(provenance=drawn, a=2) for _ in range(2))
+    first, second = (result(made=drawn, a=2) for _ in range(2))
     assert only(first, second).paired == 1
-    assert only(first, dataclasses.replace(second, seed=1)).paired == 0
+    assert (
+        only(
+            first, dataclasses.replace(second, design=dataclasses.replace(second.design, seed=1))
+        ).paired
+        == 0
+    )
 
 
 def test_a_goal_that_is_met_twice_counts_twice_as_in_its_score():
     episodes = [dataclasses.replace(e, task_state=e.number // 3) for e in result(a=3).episodes]
     one = dataclasses.replace(result(a=0), episodes=episodes)
-    assert only(one, dataclasses.replace(one, seed=5)).tasks["a"].first == 0.75
+    assert only(one, dataclasses.replace(one, evidence="other")).tasks["a"].first == 0.75
 
 
 def test_several_results_of_a_policy_are_runs():
@@ -118,7 +123,7 @@ def test_the_table_says_how_many_stars_are_chance():
 
 
 def test_policies_with_other_chunks_are_compared_and_the_table_names_them():
-    chunked, plain = result(provenance=dataclasses.replace(PLAIN, action_chunk=8), a=1), result(a=2)
+    chunked, plain = result(made=dataclasses.replace(PLAIN, action_chunk=8), a=1), result(a=2)
     found = only(chunked, plain)
     assert found.action_chunks == (8, None)
     assert str(found).splitlines()[:2] == [
@@ -135,7 +140,7 @@ def test_the_rule_of_the_protocol_says_what_a_success_is():
     last = protocols["metaworld-3.1"].on("MT1", "reach-v3")
     last = dataclasses.replace(last, name="mine", success="last", episodes_per_task=4)
     of_protocol = dataclasses.replace(PLAIN, protocol=last)
-    assert only(*(result(provenance=of_protocol, a=4) for _ in range(2))).tasks["a"].first == 0.0
+    assert only(*(result(made=of_protocol, a=4) for _ in range(2))).tasks["a"].first == 0.0
 
 
 def test_two_policies_are_needed():

@@ -56,7 +56,7 @@ def test_a_point_is_the_score_of_all_runs_at_its_steps():
     points = found.points["mine"]
     assert means(points) == {0: 0.125, 100: 0.5625, 250: 0.875}
     for steps, one in points.items():
-        of_steps = [run for run in runs if run.provenance.training_steps == steps]
+        of_steps = [run for run in runs if run.description.training_steps == steps]
         assert one == scores({"mine": of_steps[::-1] if steps == 250 else of_steps}).methods["mine"]
         assert (one.runs, one.unit, one.training_steps) == (2, "runs", steps)
     assert points[0].tasks["a"].low is None
@@ -145,7 +145,7 @@ def test_points_that_make_no_curve_are_refused(runs, message):
 
 def test_a_curve_that_is_forced_says_so():
     old = dataclasses.replace(PLAIN, versions={"mujoco": "3.2.0"})
-    runs = [result(0, 10, a=1), result(0, 20, a=1, provenance=old)]
+    runs = [result(0, 10, a=1), result(0, 20, a=1, made=old)]
     with pytest.raises(IncomparableError, match=r"mujoco 3\.3\.0 and 3\.2\.0"):
         curves({"mine": runs})
     found = curves({"mine": runs}, force=True)
@@ -169,8 +169,8 @@ def test_the_rules_are_those_of_the_protocol(drawn):
     tasks = [task for _, members in protocol.groups for task in members]
     named = dataclasses.replace(PLAIN, protocol=protocol)
     with pytest.raises(IncomparableError, match="has 4 of 200 episodes of mine"):
-        curves({"mine": [result(0, 10, provenance=named, **{tasks[0]: 1})]})
-    found = curves({"mine": [result(0, 10, provenance=named, **dict.fromkeys(tasks, 1))]})
+        curves({"mine": [result(0, 10, made=named, **{tasks[0]: 1})]})
+    found = curves({"mine": [result(0, 10, made=named, **dict.fromkeys(tasks, 1))]})
     point = found.points["mine"][10]
     assert [*point.overall] == ["mean over groups", MEAN]
     assert [*point.groups] == [name for name, _ in protocol.groups]

@@ -8,6 +8,7 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 from gymnasium.wrappers import vector as vector_wrappers
 
@@ -25,7 +26,7 @@ from mtwrappers import (
     few_shot_evaluate,
 )
 from mtwrappers.evaluation import Observer
-from mtwrappers.evaluation.episodes import make_plan
+from mtwrappers.evaluation.plan import make_plan
 from mtwrappers.vector.journal import read_only
 from tests.evaluation.fakes import ScriptedEnv, Telling, lengths, ones, scripted
 from tests.vector.fakes import HalfReward, all_modes
@@ -238,13 +239,19 @@ def test_statistics_go_on_after_an_evaluation_that_failed():
 
 
 class Lasting:
-    """A curriculum that remembers its draws, and cannot be put into a checkpoint."""
+    """A curriculum that remembers its draws."""
 
     def __init__(self):
         self.draws = 0
 
     def reset(self):
         self.draws = 0
+
+    def get_state(self):
+        return self.draws
+
+    def set_state(self, state):
+        self.draws = state
 
     def __call__(self, num_tasks, last_task, rng, history):
         self.draws += 1
@@ -378,16 +385,36 @@ def test_a_worker_that_is_killed_in_an_evaluation_loses_no_choice_of_tasks(steps
 
 def test_an_episode_that_an_evaluation_cut_counts_as_far_as_it_was_played():
     make = partial(MultiEnvWrapper, [partial(ScriptedEnv, [9])] * 2, select="least_success")
-    envs = MetaIterativeEnvExecutor(lambda: FlattenMTEnv(make(), "none"), 1)
-    envs.reset(seed=0, options={"task_state": 1})
-    for _ in range(3):
-        envs.step(np.ones((1, 2)))
-    evaluate(ones, envs, 2)
-    for _ in range(2):
-        envs.step(np.ones((1, 2)))  # these are of no episode that was begun for training
-    envs.reset()
-    [selection] = selections(envs)
-    assert selection["history"]["tasks"] == [[], [[3.0, False]]]
+    found = []
+    for evaluates in (False, True):
+        envs = MetaIterativeEnvExecutor(lambda: FlattenMTEnv(make(), "none"), 1)
+        envs.reset(seed=0, options={"task_state": 1})
+        for _ in range(3):
+            envs.step(np.ones((1, 2)))
+        if evaluates:
+            evaluate(ones, envs, 2)
+            with pytest.raises(ResetNeeded, match="call reset"):
+                envs.step(np.ones((1, 2)))
+        envs.reset()
+        found += selections(envs)
+    assert found[0] == found[1]
+    assert found[0]["history"]["tasks"] == [[], [[3.0, False]]]
+
+
+class Keeps(gymnasium.Wrapper):
+    """Keeps what is not plain data."""
+
+    kept = None
+
+    def reset(self, **kwargs):
+        self.kept = object()
+        return super().reset(**kwargs)
+
+
+def test_environments_whose_state_is_unknown_are_evaluated_too():
+    envs = MetaIterativeEnvExecutor(lambda: Keeps(ScriptedEnv([3], name="a")), 2)
+    envs.reset(seed=0)
+    assert lengths(evaluate(ones, envs, 2), "a") == [3, 3]
 
 
 def test_an_evaluation_before_training_leaves_the_first_draws_as_they_were():
@@ -408,7 +435,11 @@ def test_an_evaluation_before_training_leaves_the_first_draws_as_they_were():
         ("b", TypeError, r"at least one task name, got 'b': pass tasks=\['b'\]"),
         ([], TypeError, r"at least one task name, got \[\]$"),
         (np.array(["a", "b"]), TypeError, r"at least one task name, got array\(\['a', 'b'\]"),
-        ([0, 1], TypeError, r"names such as 'a', got \[0, 1\]; it is few_shot_evaluate that takes"),
+        (
+            [0, 1],
+            TypeError,
+            r"names such as 'reach-v3', got \[0, 1\]; it is few_shot_evaluate that takes",
+        ),
         (["B"], ValueError, r"among \['a', 'b', 'c'\], got \['B'\]; did you mean 'b'\?"),
     ],
 )

@@ -1,10 +1,8 @@
-"""The actions of an evaluation in a file, and what a result says of where it comes from."""
+"""Evidence: the actions of episodes in a file, and the evaluation that goes on from it."""
 
 import dataclasses
 import io
-import json
 import os
-import signal
 import subprocess
 import sys
 import zipfile
@@ -12,39 +10,90 @@ import zipfile
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.vector import VectorRewardWrapper
+from gymnasium.vector import VectorObservationWrapper, VectorRewardWrapper
 
 from mtwrappers import VectorNormalizeObservationPerTask, evaluate, few_shot_evaluate, protocols
-from mtwrappers.evaluation import (
-    EvaluationResult,
-    EvidenceError,
-    FewShotResult,
-    Observer,
-    VerificationError,
-    evidence,
-    verify,
-)
+from mtwrappers.evaluation import EvidenceError, Observer, Progress, evidence
 from mtwrappers.evaluation.evidence import read_evidence
-from mtwrappers.evaluation.result import Provenance
-from tests.evaluation.fakes import drawn, scripted
+from tests.evaluation.fakes import drawn, ones, scripted
 from tests.fakes import ROOT
+from tests.vector.fakes import all_modes
 
 SHORT = [{"name": "a", "lengths": (3, 5)}, {"name": "b", "lengths": (30,)}]
 TASKS = [{"name": "a", "lengths": (3, 5)}, {"name": "b", "lengths": (600,)}]
 
 
-class Stops(Observer):
-    """Interrupts after a number of episodes."""
+class Follows(Observer):
+    """Keeps all that it is called with, asks the environments, and interrupts after a while."""
 
-    def __init__(self, after):
-        self.after, self.episodes = after, []
+    def __init__(self, envs=None, stop=None):
+        self.envs, self.stop = envs, stop
+        self.log, self.episodes = [], []
 
-    def end(self, i, episode):
-        self.episodes.append(episode)
+    def plan(self, episodes):
+        self.log.append([(planned.task, planned.number) for planned in episodes])
+
+    def begin(self, i, planned):
+        if self.envs is not None:
+            steps = self.envs.call_some([i], "steps")[0]
+            self.log.append((i, planned.task, planned.number, steps))
 
     def step(self, step):
-        if len(self.episodes) >= self.after:
+        self.log.append(step.finished.tolist())
+        if self.stop is not None and len(self.episodes) >= self.stop:
             raise KeyboardInterrupt
+
+    def end(self, i, episode):
+        self.log.append((i, episode.number, episode.length))
+        self.episodes.append(episode)
+
+    def close(self):
+        self.log.append("closed")
+
+
+# Observers.
+
+
+@all_modes
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.slow_but("0", "2-SameStep")
+def test_observers_follow_every_episode_while_the_environments_can_be_asked(mode, workers):
+    tasks = [{"lengths": [1], "name": "a"}, {"lengths": [2], "name": "b"}]
+    envs = scripted(tasks, 1, workers, autoreset_mode=mode)
+    observer = Follows(envs)
+    result = evaluate(ones, envs, 2, observers=[observer])
+    envs.close()
+    assert observer.log == [
+        [("a", 0), ("a", 1), ("b", 0), ("b", 1)],
+        (0, "a", 0, 0),
+        (1, "b", 0, 0),
+        [True, False],
+        (0, 0, 1),
+        (0, "a", 1, 0),
+        [True, True],
+        (0, 1, 1),
+        (1, 0, 2),
+        (1, "b", 1, 0),
+        [False, False],  # the first one pauses
+        [False, True],
+        (1, 1, 2),
+        "closed",
+    ]
+    assert sorted(observer.episodes, key=lambda e: e.task) == list(result.episodes)
+
+
+def test_progress_counts_episodes(monkeypatch):
+    bars, done = [], []
+    monkeypatch.setattr("rich.progress.Progress.add_task", lambda _, *a, **k: bars.append((a, k)))
+    monkeypatch.setattr("rich.progress.Progress.update", lambda self, task, **state: None)
+    monkeypatch.setattr("rich.progress.Progress.advance", lambda self, task, n: done.append(n))
+    envs = scripted([{"lengths": [2]}, {"lengths": [3]}])
+    expected = evaluate(ones, envs, 3)
+    assert (bars, done) == ([], [])
+    for where in ("parent", "workers"):
+        assert evaluate(ones, envs, 3, observers=[Progress()], policy_in=where) == expected
+    assert bars == [(("episodes",), {"total": 6})] * 2
+    assert done == [1] * 12
 
 
 # The actions.
@@ -62,8 +111,8 @@ def test_every_episode_has_the_actions_that_its_environment_got(dtype, policy_in
     result = evaluate(policy, envs, 3, policy_in=policy_in, evidence=path)
     envs.close()
     found = read_evidence(path)
-    assert list(np.load(path)) == list(found)
-    assert sorted(found) == ["a/0", "a/1", "a/2", "b/0", "b/1", "b/2"]
+    assert list(found) == ["a/0", "a/1", "a/2", "b/0", "b/1", "b/2"]
+    assert [name for name in np.load(path) if not name.endswith("json")] == list(found)
     for episode in result.episodes:
         actions = found[f"{episode.task}/{episode.number}"]
         assert actions.dtype == dtype
@@ -73,7 +122,7 @@ def test_every_episode_has_the_actions_that_its_environment_got(dtype, policy_in
         for action in actions:
             paid += float(action[0])
         assert paid == episode.episode_return
-    assert evidence.digest(found) == result.provenance.evidence
+    assert evidence.digest(found) == result.evidence
 
 
 def test_actions_that_change_their_dtype_are_refused(tmp_path):
@@ -86,84 +135,179 @@ def test_actions_that_change_their_dtype_are_refused(tmp_path):
     assert os.listdir(tmp_path) == []  # no episode had ended
 
 
-def test_an_interruption_keeps_what_was_finished_and_the_rest_is_added_to_it(tmp_path):
-    whole = evaluate(drawn, scripted(SHORT), 4, evidence=tmp_path / "whole.npz")
-    path, stops = tmp_path / "r.npz", Stops(5)
-    path.write_bytes(b"before")
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(drawn, scripted(SHORT), 4, observers=[stops], evidence=path)
-    assert sorted(read_evidence(path)) == ["a/0", "a/1", "a/2", "a/3", "b/0"]
-    result = evaluate(drawn, scripted(SHORT), 4, finished=stops.episodes, evidence=path)
+# Interruptions.
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("stop", [0, 1, 5, 8])
+def test_an_interrupted_evaluation_goes_on_to_the_same_bytes(stop, k, tmp_path):
+    whole = evaluate(drawn, scripted(SHORT, k), 4, evidence=tmp_path / "whole.npz")
+    path = tmp_path / "r.npz"
+    envs, stops = scripted(SHORT, k), Follows(stop=stop)
+    if stop < 8:
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(drawn, envs, 4, observers=[stops], evidence=path)
+        assert stops.log[-1] == "closed"
+    else:
+        evaluate(drawn, envs, 4, observers=[stops], evidence=path)
+    done = len(read_evidence(path)) if path.exists() else 0
+    assert stop <= done <= stop + k - 1
+    rest = Follows()
+    result = evaluate(drawn, envs, 4, observers=[rest], evidence=path, resume=True)
+    assert len(rest.episodes) == len(rest.log[0]) == 8 - done
     assert result == whole
-    assert result.provenance == whole.provenance
-    with pytest.raises(
-        EvidenceError, match="must hold the actions of all finished episodes, 'b/0'"
-    ):
-        evaluate(drawn, scripted(SHORT), 5, finished=whole.episodes[:6], evidence=_only(path, "a"))
+    assert result.evidence == whole.evidence
+    assert path.read_bytes() == (tmp_path / "whole.npz").read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["r.npz", "whole.npz"]
 
 
-def _only(path, task):
-    """A file with the actions of one task."""
-    kept = {name: array for name, array in np.load(path).items() if name.startswith(task)}
-    np.savez(path.with_name("some.npz"), **kept)
-    return path.with_name("some.npz")
+class Adapts:
+    """Draws other actions after it has adapted, and interrupts before a trial."""
 
-
-class Remembers:
-    """A policy for few-shot evaluation."""
+    def __init__(self, stop=None):
+        self.stop, self.trials = stop, 0
 
     def begin_trial(self):
-        pass
+        if self.trials == self.stop:
+            raise KeyboardInterrupt
+        self.trials, self.scale = self.trials + 1, 0.1
 
-    def __call__(self, observations):
-        return np.zeros((len(observations), 2))
+    def adapt(self, paths):
+        self.scale /= 2
+
+    def __call__(self, observations, rng):
+        return np.array([own.uniform(-self.scale, self.scale, 2) for own in rng])
+
+
+@pytest.mark.parametrize("stop", [0, 1, 2])
+def test_few_shot_evaluation_goes_on_with_the_first_trial_that_is_not_whole(stop, tmp_path):
+    envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, max_episode_steps=6)
+    given = {"trials": 3, "adaptation_episodes": 2, "seed": 4}
+    whole = few_shot_evaluate(Adapts(), envs, **given, evidence=tmp_path / "whole.npz")
+    path = tmp_path / "r.npz"
+    with pytest.raises(KeyboardInterrupt):
+        few_shot_evaluate(Adapts(stop), envs, **given, evidence=path)
+    if stop:  # in the middle of the last trial
+        names = [one for one in read_evidence(path) if "/0/" not in one or stop > 1]
+        with zipfile.ZipFile(path) as found:
+            members = {one: found.read(one) for one in found.namelist()}
+        cut = names[-1]
+        kept = {name: data for name, data in members.items() if not name.startswith(cut + ".")}
+        path.write_bytes(_zip(*kept.items()))
+    policy = Adapts()
+    assert few_shot_evaluate(policy, envs, **given, evidence=path, resume=True) == whole
+    assert path.read_bytes() == (tmp_path / "whole.npz").read_bytes()
+    assert policy.trials == 3 - max(0, stop - 1)
+    envs.close()
 
 
 KILLED = """
-import os, signal
+import os, signal, sys
 from mtwrappers import evaluate
 from mtwrappers.evaluation import Observer
 from tests.evaluation.fakes import drawn, scripted
 from tests.evaluation.test_evidence import SHORT
 class Kills(Observer):
-    ended = 0
-    def end(self, i, episode):
-        self.ended += 1
+    steps = 0
     def step(self, step):
-        if self.ended == {after}:
-            os.kill(os.getpid(), signal.SIGKILL)
-evaluate(drawn, scripted(SHORT), 4, observers=[Kills()], evidence="r.npz")
+        self.steps += 1
+        if self.steps == {after}:
+            os.kill(os.getpid(), signal.{signal})
+evaluate(drawn, scripted(SHORT), 4, observers=[Kills()], evidence="r.npz", resume=True)
 """
 
 
-def test_a_kill_leaves_the_actions_of_what_was_finished(tmp_path):
-    path = tmp_path / "r.npz"
-    path.write_bytes(b"before")
+def test_kills_and_ctrl_c_at_random_steps_leave_what_was_finished(tmp_path):
+    """An evaluation of 120 steps that is ended and resumed until it is whole."""
+    evaluate(drawn, scripted(SHORT), 4, evidence=tmp_path / "whole.npz")
+    path, rng = tmp_path / "r.npz", np.random.default_rng(1)
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    for after in (0, 5):
-        code = [sys.executable, "-c", KILLED.format(after=after)]
-        ended = subprocess.run(code, cwd=tmp_path, env=env, timeout=60)
-        assert ended.returncode == -signal.SIGKILL
-        if not after:
-            assert path.read_bytes() == b"before"
-    assert os.listdir(tmp_path) == ["r.npz"]  # without what the first has left
-    whole = evaluate(drawn, scripted(SHORT), 4, evidence=tmp_path / "whole.npz")
-    known, found = read_evidence(tmp_path / "whole.npz"), read_evidence(path)
-    assert list(found) == ["a/0", "a/1", "a/2", "a/3", "b/0"]
-    assert all((found[name] == known[name]).all() for name in found)
-    whole.save(tmp_path / "r.json")
-    message = "no actions of b, episode 1: 3 of 8 episodes are missing in it"
-    with pytest.raises(VerificationError, match=message):
-        verify(tmp_path / "r.json", envs=scripted(SHORT))
-    # A kill in the middle of a write.
-    data = path.read_bytes()
-    path.write_bytes(data[:-20])
-    assert list(read_evidence(path)) == ["a/0", "a/1", "a/2", "a/3"]
-    path.write_bytes(data)
-    again = evaluate(drawn, scripted(SHORT), 4, finished=whole.episodes[:5], evidence=path)
-    assert again.provenance == whole.provenance
-    assert zipfile.is_zipfile(path)
-    assert len(read_evidence(path)) == 8
+    for name in ("SIGKILL", "SIGINT", "SIGKILL", "SIGKILL"):
+        code = KILLED.format(after=int(rng.integers(1, 60)), signal=name)
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env=env,
+            stderr=subprocess.DEVNULL,
+            timeout=60,
+        )
+    left = sorted(os.listdir(tmp_path))
+    result = evaluate(drawn, scripted(SHORT), 4, evidence=path, resume=True)
+    assert len(result.episodes) == 8
+    assert path.read_bytes() == (tmp_path / "whole.npz").read_bytes()
+    assert "r.npz" in left
+    assert sorted(os.listdir(tmp_path)) == ["r.npz", "whole.npz"]
+
+
+def test_a_file_that_a_kill_has_cut_off_has_the_whole_episodes(tmp_path):
+    evaluate(drawn, scripted(SHORT), 4, evidence=tmp_path / "r.npz")
+    data = (tmp_path / "r.npz").read_bytes()
+    end = data.index(b"b/2.json")
+    (tmp_path / "cut.npz").write_bytes(data[:end])
+    assert [*read_evidence(tmp_path / "cut.npz")][-2:] == ["b/1", "b/2"]
+    for cut in (data[:end], data[: end - 20]):
+        (tmp_path / "cut.npz").write_bytes(cut)
+        rest = Follows()
+        evaluate(
+            drawn, scripted(SHORT), 4, observers=[rest], evidence=tmp_path / "cut.npz", resume=True
+        )
+        assert rest.log[0] == [("b", 2), ("b", 3)]
+        assert (tmp_path / "cut.npz").read_bytes() == data
+
+
+SMALL = {"env_name": "reach-v3", "num_goals": 4, "max_episode_steps": 3}
+
+
+def still(observations):
+    return np.zeros((len(observations), 4), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("given", "made", "message"),
+    [
+        ({"seed": 1}, {}, "design seed 0, got 1"),
+        ({"episodes_per_task": 3}, {}, "design episodes_per_task 2, got 3"),
+        ({"max_episode_steps": 2}, {}, "design max_episode_steps None, got 2"),
+        ({"tasks": ["reach-v3"]}, {}, r"design tasks None, got \['reach-v3'\]"),
+        ({}, {"num_goals": 3}, "environments kwargs num_goals 4, got 3"),
+        ({}, {"env_name": "push-v3"}, "environments kwargs env_name 'reach-v3', got 'push-v3'"),
+        ({}, {"goals": "continuous"}, "environments kwargs (num_goals|goals)"),
+    ],
+)
+def test_what_contradicts_the_evaluation_that_is_resumed_is_refused(given, made, message, tmp_path):
+    def run(**options):
+        kwargs = {**SMALL, **made} if "resume" in options else SMALL
+        if kwargs.get("goals") == "continuous":
+            del kwargs["num_goals"]
+        envs = gymnasium.make_vec("mtwrappers/MT1-v0", **kwargs)
+        try:
+            return evaluate(
+                still, envs, **{"episodes_per_task": 2, **options}, evidence=tmp_path / "r.npz"
+            )
+        finally:
+            envs.close()
+
+    run()
+    before = (tmp_path / "r.npz").read_bytes()
+    with pytest.raises(EvidenceError, match=f"it was begun with {message}"):
+        run(resume=True, **given)
+    assert (tmp_path / "r.npz").read_bytes() == before
+
+
+def test_a_resumed_protocol_is_the_same_to_its_last_field(tmp_path):
+    rules = dataclasses.replace(
+        protocols["metaworld-3.1"].on("MT1", "reach-v3"),
+        **{"name": "mine", "episodes_per_task": 2, "max_episode_steps": 3},
+    )
+    rules.evaluate(still, evidence=tmp_path / "r.npz")
+    other = dataclasses.replace(rules, success="last")
+    with pytest.raises(EvidenceError, match="begun with protocol success 'any', got 'last'"):
+        other.evaluate(still, evidence=tmp_path / "r.npz", resume=True)
+    with pytest.raises(ValueError, match="resume=True continues from the episodes in evidence"):
+        rules.evaluate(still, resume=True)
+
+
+# Files from anywhere.
 
 
 def _zip(*members, method=zipfile.ZIP_DEFLATED):
@@ -206,98 +350,83 @@ BOMB = _zip(("a/0.npy", bytes(2**20)))
         (_zip(("../a.npy", GOOD), ("a", GOOD)), "'a' is not an array"),
     ],
 )
-def test_a_file_from_anywhere_is_refused_before_much_is_read(data, message, tmp_path):
-    path = tmp_path / "r.npz"
-    path.write_bytes(data)
+def test_a_file_from_anywhere_is_refused_before_much_is_read(data, message, tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence, "MAX_BYTES", 100_000)
+    (tmp_path / "r.npz").write_bytes(data)
     with pytest.raises(EvidenceError, match=message):
-        read_evidence(path, max_bytes=100_000)
+        read_evidence(tmp_path / "r.npz")
 
 
-def test_what_is_no_file_is_refused(tmp_path, monkeypatch):
+def test_what_is_no_journal_is_refused(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="not a regular file"):
         read_evidence(tmp_path / "pipe")
     with pytest.raises(OSError, match="not a regular file"):
         evaluate(drawn, scripted([{}]), 1, evidence=tmp_path / "pipe")
+    path = tmp_path / "r.npz"
+    path.write_bytes(_zip(("a/0.npy", GOOD)))
+    with pytest.raises(EvidenceError, match="does not begin with a header of the format"):
+        evaluate(drawn, scripted([{}]), 1, evidence=path, resume=True)
+    evaluate(drawn, scripted(SHORT), 1, evidence=path)
+    with zipfile.ZipFile(path) as found:
+        members = {name: found.read(name) for name in found.namelist()}
+    for change, message in (
+        ({"a/0.json": members["b/0.json"]}, "a/0 is not an episode of this evaluation"),
+        ({"c/0.json": members["b/0.json"], "c/0.npy": GOOD}, "c/0 is not an episode of this"),
+        ({"a/0.json": members["a/0.json"].replace(b'"length": ', b'"length": 9')}, "has 9. steps"),
+        ({"a/0.json": b"{}"}, "a/0 has no 'task'"),
+        ({"a/0.npy": GOOD[:9]}, "must be a plain array"),
+    ):
+        path.write_bytes(_zip(*{**members, **change}.items()))
+        with pytest.raises(EvidenceError, match=message):
+            evaluate(drawn, scripted(SHORT), 1, evidence=path, resume=True)
     monkeypatch.setattr(evidence, "MAX_FILE", 10)
-    (tmp_path / "r.npz").write_bytes(_zip(("a/0.npy", GOOD)))
     with pytest.raises(OSError, match="larger than the limit of 10 bytes"):
-        read_evidence(tmp_path / "r.npz")
+        read_evidence(path)
 
 
 # What a result says of itself.
 
 
-def test_a_result_says_what_it_was_played_with(tmp_path):
-    make = {"env_name": "reach-v3", "num_goals": 50, "max_episode_steps": 5}
-    envs = gymnasium.make_vec("mtwrappers/MT1-v0", terminate_on_success=True, **make)
-    still = lambda obs: np.zeros((1, 4), np.float32)  # noqa: E731
-    of_two = {"name": "short", "episodes_per_task": 2, "max_episode_steps": 5}
-    protocol = protocols["metaworld-3.1"].on("MT1", "reach-v3")
-    short = dataclasses.replace(protocol, **of_two)
-    training = {"training_seed": 4, "training_steps": 2_000_000}
-    result = evaluate(still, envs, 2, seed=3, policy_name="still", protocol=short, **training)
-    result.save(tmp_path / "r.json")
-    loaded = EvaluationResult.load(tmp_path / "r.json")
-    assert loaded == result
-    found = loaded.provenance
-    assert found == result.provenance
-    assert found.spec["id"] == "mtwrappers/MT1-v0"
-    assert make.items() <= found.spec["kwargs"].items()
-    assert (found.policy, found.evidence, found.episodes_per_task) == ("still", None, 2)
-    assert (found.training_seed, found.training_steps) == (4, 2_000_000)
-    assert found.tasks is found.max_episode_steps is None
-    assert loaded.protocol == short
+def test_a_result_says_what_it_was_measured_in():
+    envs = gymnasium.make_vec("mtwrappers/MT1-v0", **SMALL)
+    result = evaluate(still, envs, 2, seed=3)
+    found = result.environments
+    assert found.id == "mtwrappers/MT1-v0"
+    assert SMALL.items() <= found.kwargs.items()
+    assert (result.design.seed, result.design.episodes_per_task) == (3, 2)
+    assert (result.evidence, result.protocol, result.design.tasks) == (None, None, None)
     packages = {"gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy", "python"}
-    assert set(found.versions) == packages
-    others = gymnasium.make_vec("mtwrappers/MT1-v0", **{**make, "num_goals": 4})
-    assert found.goals != evaluate(still, others, 1).provenance.goals
-    with pytest.raises(ValueError, match="EvaluationResult/6', got 'mtwrappers"):
-        EvaluationResult.from_dict({**loaded.to_dict(), "format": "mtwrappers.EvaluationResult/2"})
-    for change in (
-        {"spec": "MT1"},
-        {"versions": None},
-        {"tasks": [1]},
-        {"episodes_per_task": True},
-        {"training_seed": -1},
-        {"training_steps": 1.5},
-    ):
-        [name] = change
-        with pytest.raises(ValueError, match=f"{name} of the provenance cannot be"):
-            Provenance.from_dict({**found.to_dict(), **change})
-    with pytest.raises(ValueError, match="expected provenance with"):
-        Provenance.from_dict({"spec": None})
+    assert set(result.versions) == packages
+    others = gymnasium.make_vec("mtwrappers/MT1-v0", **{**SMALL, "num_goals": 3})
+    assert found.goals != evaluate(still, others, 1).environments.goals
 
 
-@pytest.mark.parametrize("name", ["training_seed", "training_steps"])
-@pytest.mark.parametrize("value", [-1, 0.5, "3", True])
-def test_a_training_run_is_named_by_integers_of_0_or_more(name, value):
-    with pytest.raises(ValueError, match=f"{name} must be zero or a positive integer, got "):
-        evaluate(drawn, scripted([{}]), 1, **{name: value})
-    with pytest.raises(ValueError, match=f"{name} must be zero or a positive integer, got "):
-        few_shot_evaluate(Remembers(), scripted([{}]), 1, 1, 1, **{name: value})
+class Half(VectorRewardWrapper):
+    def rewards(self, rewards):
+        return rewards / 2
 
 
-def test_a_few_shot_result_names_its_training_run():
-    envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=1, max_episode_steps=2)
-    found = few_shot_evaluate(
-        Remembers(), envs, 1, 1, 1, training_seed=0, training_steps=np.int64(5)
+class Same(VectorObservationWrapper):
+    def observations(self, observations):
+        return observations
+
+
+class Pushes(Same):
+    def step(self, actions):
+        return super().step(actions * 2)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "named"),
+    [(Half, False), (Same, True), (Pushes, False), (VectorNormalizeObservationPerTask, True)],
+)
+def test_a_wrapper_that_changes_actions_or_rewards_leaves_no_environments(wrap, named):
+    made = gymnasium.make_vec(
+        "mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=2, autoreset_mode="NextStep"
     )
-    envs.close()
-    loaded = FewShotResult.from_dict(json.loads(json.dumps(found.to_dict()))).evaluation
-    assert (loaded.provenance.training_seed, loaded.provenance.training_steps) == (0, 5)
-
-
-def test_a_wrapper_that_changes_rewards_leaves_no_spec_and_one_of_observations_does():
-    class Half(VectorRewardWrapper):
-        def rewards(self, rewards):
-            return rewards / 2
-
-    made = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=2)
-    still = lambda obs: np.zeros((2, 2))  # noqa: E731
-    assert evaluate(still, Half(made), 1).provenance.spec is None
-    normalised = VectorNormalizeObservationPerTask(made)
-    assert evaluate(still, normalised, 1).provenance.spec["kwargs"]["num_envs"] == 2
+    result = evaluate(lambda obs: np.zeros((2, 2)), wrap(made), 1)
+    assert (result.environments is not None) is named
 
 
 def test_an_episode_says_how_many_steps_its_first_success_took():

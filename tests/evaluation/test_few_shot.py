@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, few_shot_evaluate
-from mtwrappers.evaluation import EvaluationResult, FewShotResult
+from mtwrappers.evaluation import EvaluationResult
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.evaluation.fakes import ScriptedEnv
 from tests.vector.fakes import both_executors
@@ -112,10 +112,10 @@ def test_a_policy_that_adapts_between_episodes_is_evaluated_before_and_after(
     expected = [0] * before + [1] * (before * (steps - 1) + after)
     assert values(result, "success_once") == expected
     assert values(result, "return") == [2 * right for right in expected]
-    assert result.adaptation_length == before * steps
+    assert result.design.adaptation_length == before * steps
     assert len(result.adaptation.episodes) == trials * 2 * before * steps
-    assert result.evaluation.per_task["task 1"]["success_final"].value == 1.0
-    counted = Counter(e.trial for e in result.evaluation.episodes)
+    assert result.per_task["task 1"]["success_final"].value == 1.0
+    counted = Counter(e.trial for e in result.scored)
     assert counted == dict.fromkeys(range(2 * trials), after)
 
 
@@ -137,10 +137,10 @@ def test_a_policy_that_remembers_goes_straight_on_to_its_evaluation(k):
     result = few_shot_evaluate(memory, envs, 5, 3, 2)
     assert memory.trials == 5
     assert values(result, "success_once") == [0, 0, 1, 1, 1]
-    assert result.adaptation_length == 3
+    assert result.design.adaptation_length == 3
     assert result.adaptation.per_task["task 0"]["success_once"].value == pytest.approx(1 / 3)
     # Every environment is a trial of its own.
-    assert Counter(e.trial for e in result.evaluation.episodes) == dict.fromkeys(range(10 * k), 2)
+    assert Counter(e.trial for e in result.scored) == dict.fromkeys(range(10 * k), 2)
 
 
 def test_an_environment_that_is_quick_adapts_on_no_more_episodes_than_a_slow_one():
@@ -149,7 +149,7 @@ def test_an_environment_that_is_quick_adapts_on_no_more_episodes_than_a_slow_one
     result = few_shot_evaluate(Memory(envs), envs, 1, 3, 2)
     for step, right in zip(result.by_episode, [0, 0, 1, 1, 1], strict=True):
         assert [own["success_once"].value for own in step.per_task.values()] == [right] * 2
-    assert [e.length for e in result.evaluation.of_task("slow")] == [6, 6]
+    assert [e.length for e in result.of_task("slow")] == [6, 6]
 
 
 @both_executors
@@ -158,13 +158,16 @@ def test_the_seed_decides_unless_tasks_are_given(executor):
     with closing(goal_envs(4, executor=executor)) as envs:
         assert few_shot_evaluate(Learner(4), envs, 2, 2, 1, seed=5) == expected
         seen = []
-        for given in ({"seed": 5}, {"seed": 5}, {"seed": 6}, {"tasks": [[0.1, 0.2, 0.3, 0.4]]}):
+        for given in ({"seed": 5}, {"seed": 5}, {"seed": 6}, {"trials": [[0.1, 0.2, 0.3, 0.4]]}):
             learner = Learner(4)
-            few_shot_evaluate(learner, envs, 1, 1, 1, **given)
+            few_shot_evaluate(learner, envs, **{"trials": 1, **given}, **ONE)
             seen.append(learner.known.tolist())
     assert seen[0] == seen[1] != seen[2]
     assert len(set(seen[0])) == 4
     assert seen[3] == [0.1, 0.2, 0.3, 0.4]
+
+
+ONE = {"adaptation_episodes": 1, "evaluation_episodes": 1}
 
 
 class Goals:
@@ -191,8 +194,8 @@ def test_meta_worlds_held_out_classes_play_goals_that_differ_from_trial_to_trial
     )
     policy = Goals()
     result = few_shot_evaluate(policy, envs, 2, 2, 2)
-    assert result.evaluation.tasks == ("pick-place-v3", "door-open-v3")
-    assert len(result.evaluation.of_task("pick-place-v3")) == 2 * 2 * 2
+    assert result.tasks == ("pick-place-v3", "door-open-v3")
+    assert len(result.of_task("pick-place-v3")) == 2 * 2 * 2
     # Two groups a class, two goals each, and two trials: every goal once.
     assert len(set(policy.seen)) == len(policy.seen) == 8
 
@@ -200,7 +203,7 @@ def test_meta_worlds_held_out_classes_play_goals_that_differ_from_trial_to_trial
 def test_rewards_are_raw_and_statistics_stay():
     envs = MetaIterativeEnvExecutor(lambda: gymnasium.wrappers.NormalizeReward(GoalEnv()), 2)
     result = few_shot_evaluate(Learner(2), envs, 2, 2, 1)
-    assert [e.episode_return for e in result.evaluation.episodes] == pytest.approx([2.0] * 4)
+    assert [e.episode_return for e in result.scored] == pytest.approx([2.0] * 4)
     assert [rms.count for rms in envs.get_attr("return_rms")] == [1e-4] * 2
     assert envs.get_attr("update_running_mean") == (True, True)
 
@@ -215,10 +218,7 @@ def test_the_result_prints_saves_and_plots(tmp_path):
     assert lines[-3].startswith("adaptation, episode 1 6  0.00 ")
     assert lines[-1].startswith("evaluation, episode 3 6  1.00 ")
     result.save(tmp_path / "few.json")
-    assert FewShotResult.load(tmp_path / "few.json") == result
-    curve = result.to_dict()["by_episode"]
-    assert [step["overall"]["mean"]["success_once"]["value"] for step in curve] == [0, 0, 1]
-    assert isinstance(result.adaptation, EvaluationResult)
+    assert EvaluationResult.load(tmp_path / "few.json") == result
     result.plot(tmp_path / "few.png", "Title")
     assert imageio.imread(tmp_path / "few.png").shape[:2] == (760, 960)
 

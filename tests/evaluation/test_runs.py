@@ -7,7 +7,7 @@ import pytest
 
 from mtwrappers import protocols
 from mtwrappers.evaluation import EvaluationResult, IncomparableError, compare, scores
-from mtwrappers.evaluation.protocol import ARGUMENTS
+from mtwrappers.evaluation.protocol import fixed_by
 from mtwrappers.evaluation.runs import SCORED, by_policy
 from tests.evaluation.measured import PLAIN, SPEC, result, trials
 
@@ -17,7 +17,7 @@ def changed(**changes):
 
 
 def metaworld(**kwargs):
-    """The provenance of an evaluation on a Meta-World id."""
+    """The origin of an evaluation on a Meta-World id."""
     spec = {"id": "mtwrappers/MT10-v0", "kwargs": {"benchmark": "MT10", **kwargs}}
     return changed(spec=spec)
 
@@ -30,16 +30,14 @@ def protocol(**changes):
 
 
 def test_results_are_grouped_by_the_name_of_their_policy():
-    files = {
-        f"{i}.json": result(provenance=changed(policy=name), a=1) for i, name in enumerate("xyx")
-    }
+    files = {f"{i}.json": result(made=changed(policy=name), a=1) for i, name in enumerate("xyx")}
     files["3.json"] = result(a=1)
     assert {name: [*own] for name, own in by_policy(files).items()} == {
         "x": ["0.json", "2.json"],
         "y": ["1.json"],
         "3.json": ["3.json"],
     }
-    chunked = {str(n): result(provenance=changed(policy="x", action_chunk=n), a=1) for n in (8, 4)}
+    chunked = {str(n): result(made=changed(policy="x", action_chunk=n), a=1) for n in (8, 4)}
     assert [*by_policy(chunked)] == ["x, action_chunk=8", "x, action_chunk=4"]
 
 
@@ -108,7 +106,7 @@ def test_runs_that_did_the_same_are_compared_with_a_warning():
     [both] = compare({"mine": same[:1], "copy": {"copy.json": same[0]}})
     assert both.notes == ("result 1 of 'mine' and copy.json have the same episodes",)
     assert both.notes[0] in str(both)
-    kept = [result(i, provenance=changed(evidence=e), paid=0.0, a=0) for i, e in enumerate("aba")]
+    kept = [result(i, made=changed(evidence=e), paid=0.0, a=0) for i, e in enumerate("aba")]
     assert scores({"mine": kept[:2]}).notes == ()  # other actions may come to the same
     assert "have the same actions" in scores({"mine": kept}).notes[0]
 
@@ -134,35 +132,35 @@ def test_runs_that_did_the_same_are_compared_with_a_warning():
         ([result(0, 9, a=1), result(1, 5, a=2)], r"the ends of training, 9 steps and 5 steps \(b"),
         ([result(0, 9, a=1), result(1, a=2)], "the ends of training, 9 steps and unknown steps"),
         (
-            [result(i, provenance=changed(action_chunk=n), a=1) for i, n in enumerate((8, 16))],
+            [result(i, made=changed(action_chunk=n), a=1) for i, n in enumerate((8, 16))],
             r"action_chunk 8 and 16 \(b\)",
         ),
         ([result(0, 9, a=1), result(0, a=2)], "b does not name its training_steps, as a does"),
         ([result(a=1), result(b=1)], None),  # parts of one run
         ([result(0, a=1), result(1, b=1)], "only some of them have the task a"),
         (
-            [result(a=1), result(provenance=changed(versions={"mujoco": "2"}), b=1)],
+            [result(a=1), result(made=changed(versions={"mujoco": "2"}), b=1)],
             r"mujoco 3.3.0 and 2 \(b\)",
         ),
         (
-            [result(0, a=1), result(1, provenance=changed(spec={**SPEC, "id": "y"}), a=2)],
+            [result(0, a=1), result(1, made=changed(spec={**SPEC, "id": "y"}), a=2)],
             "id x and y",
         ),
         (
-            [result(0, a=1), result(1, provenance=changed(max_episode_steps=9), a=1)],
+            [result(0, a=1), result(1, made=changed(max_episode_steps=9), a=1)],
             "max_episode_steps of the evaluation None and 9",
         ),
         (
             [result(0, a=1), EvaluationResult(result(a=2).episodes)],
-            "b has no provenance, as others do",
+            "b does not say where it was measured, as others do",
         ),
         ([trials(1, 2, seed=0), result(1, a=2)], r"scores over trials and episodes \(b\)"),
         (
-            [result(0, a=1), result(1, provenance=changed(protocol=protocol()), a=1)],
+            [result(0, a=1), result(1, made=changed(protocol=protocol()), a=1)],
             r"protocols none and mine \(",
         ),
         (
-            [result(0, provenance=changed(protocol=protocol()), a=1)],
+            [result(0, made=changed(protocol=protocol()), a=1)],
             "a has 4 of 500 episodes of mine",
         ),
     ],
@@ -188,8 +186,8 @@ def test_protocols_are_compared_field_by_field_as_they_are_now():
     one, other = protocol(episodes_per_task=4), protocol(episodes_per_task=4)
     assert one.digest == other.digest
     object.__setattr__(other, "success", "last")
-    both = [result(i, provenance=changed(protocol=p), a=1) for i, p in enumerate((one, other))]
-    with pytest.raises(IncomparableError, match="success of the protocols any and last"):
+    both = [result(i, made=changed(protocol=p), a=1) for i, p in enumerate((one, other))]
+    with pytest.raises(IncomparableError, match=r"protocols mine .* and mine .*"):
         scores({"mine": both})
 
 
@@ -209,12 +207,12 @@ def test_protocols_are_compared_field_by_field_as_they_are_now():
     ],
 )
 def test_what_a_policy_observes_is_its_own_affair(kwargs):
-    plain, other = result(provenance=metaworld(), a=1), result(provenance=metaworld(**kwargs), a=2)
+    plain, other = result(made=metaworld(), a=1), result(made=metaworld(**kwargs), a=2)
     [found] = compare({"plain": [plain], "other": [other]})
     assert found.tasks["a"].difference.value == 0.25
     multi = {"id": "mtwrappers/MultiEnv-v0", "kwargs": {"env_ids": ["CartPole-v1"]}}
     drawn = {**multi, "kwargs": {**multi["kwargs"], "select": "round_robin"}}
-    plain, other = (result(provenance=changed(spec=spec), a=1) for spec in (multi, drawn))
+    plain, other = (result(made=changed(spec=spec), a=1) for spec in (multi, drawn))
     assert compare({"plain": [plain], "other": [other]})[0].forced == ""
 
 
@@ -233,13 +231,13 @@ def test_what_a_policy_observes_is_its_own_affair(kwargs):
     ],
 )
 def test_what_is_scored_has_to_be_the_same(name, value, usual):
-    both = [result(provenance=metaworld(**own), a=1) for own in ({}, {name: value})]
+    both = [result(made=metaworld(**own), a=1) for own in ({}, {name: value})]
     with pytest.raises(IncomparableError, match=f"{name} {usual} and {value} "):
         compare({"plain": both[:1], "other": both[1:]})
 
 
 def test_every_argument_that_a_protocol_fixes_is_scored_or_observed():
-    fixed = {name for name, kind in ARGUMENTS["make_vec"].items() if kind == "fixed"}
+    fixed = {name for one in protocols.values() for name in fixed_by(one)}
     assert fixed - set(SCORED) == {
         *("observation", "camera_name", "camera_id", "depth", "width", "height"),
         *("upright", "shadows", "task_encoding", "descriptions", "instruction"),
@@ -256,7 +254,7 @@ def test_episodes_before_any_adaptation_compare_with_those_after():
         adaptation_episodes=2,
         episodes_per_task=3,
     )
-    one = trials(3, 2, 3, 3, before=1, provenance=changed(protocol=few))
+    one = trials(3, 2, 3, 3, before=1, made=changed(protocol=few))
     [found] = compare({"before": [one.unadapted], "after": [one]})
     assert (found.tasks["a"].first, found.tasks["a"].second) == (0.5, pytest.approx(11 / 12))
     with pytest.raises(IncomparableError, match="has 0 of 12 episodes of few"):
@@ -264,19 +262,16 @@ def test_episodes_before_any_adaptation_compare_with_those_after():
     less = dataclasses.replace(one.unadapted, episodes=one.unadapted.episodes[:-1])
     with pytest.raises(IncomparableError, match="has 0 of 12 episodes of few"):
         compare({"before": [less], "after": [one]})
-    twice = changed(protocol=dataclasses.replace(few, episodes_per_task=2))
-    with pytest.raises(IncomparableError, match="has 0 of 8 episodes of few"):
-        scores({"before": [dataclasses.replace(one.unadapted, provenance=twice)]})
-    longer = dataclasses.replace(one.trials, adaptation_steps=2)
-    plain = trials(3, 2)
-    with pytest.raises(IncomparableError, match=r"adapt on, and after, \(2, 3\) and \(4, 3\)"):
-        compare({"x": [plain], "y": [dataclasses.replace(trials(1, 2), trials=longer)]})
+    plain, other = trials(3, 2), trials(1, 2)
+    longer = dataclasses.replace(other.design, adaptation_episodes=1)
+    with pytest.raises(IncomparableError, match=r"adapt on, and after, \(2, 3\) and \(1, 3\)"):
+        compare({"x": [plain], "y": [dataclasses.replace(other, design=longer)]})
 
 
 @pytest.mark.parametrize(
     ("policies", "error", "message"),
     [
-        ({"x": [3]}, TypeError, "EvaluationResult or FewShotResult as result 1 of 'x', got int"),
+        ({"x": [3]}, TypeError, "EvaluationResult as result 1 of 'x', got int"),
         ([1], TypeError, "policies must be a dict"),
         ({"x": {}}, ValueError, "the results of 'x' must hold at least one result, got none"),
         ({}, ValueError, "there must be results of one policy or more, got none"),

@@ -50,7 +50,7 @@ def test_a_single_run_has_the_numbers_of_its_result():
     groups = dict(protocol.groups)
     tasks = sorted({task for members in groups.values() for task in members})
     kept = dataclasses.replace(PLAIN, protocol=protocol)
-    one = result(provenance=kept, **{task: i % 5 for i, task in enumerate(tasks)})
+    one = result(made=kept, **{task: i % 5 for i, task in enumerate(tasks)})
     scored = scores({"mine": [one]})
     found, headline = scored.methods["mine"], one.headline
     assert (found.runs, found.unit) == (1, "episodes")
@@ -79,7 +79,7 @@ def test_the_caption_says_what_was_measured_and_of_what_intervals_are():
     )
     last = protocols["metaworld-3.1"].on("MT1", "reach-v3")
     last = dataclasses.replace(last, name="mine", success="last", episodes_per_task=4)
-    one = scores({"mine": [result(provenance=dataclasses.replace(PLAIN, protocol=last), a=4)]})
+    one = scores({"mine": [result(made=dataclasses.replace(PLAIN, protocol=last), a=4)]})
     assert one.methods["mine"].tasks["a"].value == 0.0
     label = f"mine ({last.digest[:10]}, not a published protocol) on MT1 reach-v3"
     assert one.caption[0] == f"Success rates at the last step, protocol {label}."
@@ -99,7 +99,7 @@ def test_few_shot_results_count_by_trials():
 
 def test_what_is_forced_is_said_in_every_format():
     older = dataclasses.replace(PLAIN, versions={"mujoco": "3.2.0"})
-    methods = {"x": [result(a=1)], "z": {"z.json": result(provenance=older, a=3)}}
+    methods = {"x": [result(a=1)], "z": {"z.json": result(made=older, a=3)}}
     found, reason = scores(methods, force=True), "mujoco 3.3.0 and 3.2.0 (z.json)"
     said = f"FORCED, these results are not comparable: {reason}"
     assert str(found).splitlines()[0] == found.caption[0] == said
@@ -108,7 +108,7 @@ def test_what_is_forced_is_said_in_every_format():
     assert {row["forced"] for row in rows(found)} == {reason}
     # Nor are there the groups of one of several protocols.
     grouped = dataclasses.replace(PLAIN, protocol=protocols["lerobot-0.6"])
-    policies = {"x": [result(provenance=grouped, a=1, b=2)], "y": [result(a=2, b=1)]}
+    policies = {"x": [result(made=grouped, a=1, b=2)], "y": [result(a=2, b=1)]}
     [of, _] = scores(policies, force=True).methods.values()
     assert (of.groups, [*of.overall]) == ({}, ["mean over tasks"])
 

@@ -64,8 +64,9 @@ def dataset(tmp_path, monkeypatch):
             pytest.skip(f"without {package}")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     name = "tests/experts-v0"
-    sizes = ["--episodes", "1", "--goals", "1"]
-    assert main(["record", "MT10", *sizes, "--out", f"minari:{name}"]) == 0
+    experts = str(tmp_path / "experts")
+    assert main(["rollout", "MT10", "--episodes", "1", "--out", experts]) == 0
+    assert main(["export", experts, f"minari:{name}"]) == 0
     return name
 
 
@@ -73,7 +74,7 @@ def dataset(tmp_path, monkeypatch):
 def test_without_its_dataset_it_names_the_command_that_makes_it(script, tmp_path, monkeypatch):
     pytest.importorskip("minari")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    message = "no dataset a/b-v0 here; .*\n    mtwrappers record MT10 .* --out minari:a/b-v0"
+    message = "no dataset a/b-v0 here; .*\n    .*\n    mtwrappers export experts minari:a/b-v0"
     with pytest.raises(SystemExit, match=message):
         script.main(["--demonstrations", "a/b-v0"])
 

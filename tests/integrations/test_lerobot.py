@@ -7,9 +7,9 @@ import importlib.metadata
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
+import time
 import weakref
 from collections import Counter
 from dataclasses import dataclass
@@ -21,14 +21,15 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 from mtwrappers.cli import main
+from mtwrappers.evaluation import EvaluationResult
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.text import DESCRIPTIONS
+from tests import forks
 from tests.fakes import ROOT, run_python
 
 pytest.importorskip("lerobot")
 
 import torch
-from huggingface_hub import constants
 from lerobot.configs import PreTrainedConfig
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.envs import close_envs, env_to_policy_features, make_env
@@ -38,12 +39,10 @@ from lerobot.envs.utils import NEW_ROLLOUT_OPTION, _LazyAsyncVectorEnv, preproce
 from lerobot.policies import PreTrainedPolicy
 from lerobot.scripts.lerobot_eval import eval_policy_all
 from lerobot.utils.feature_utils import dataset_to_policy_features
-from pyarrow.parquet import read_table
 
 import mtwrappers.adapters.lerobot  # noqa: F401 # which registers the environment
 from mtwrappers.adapters.lerobot_envs import LeRobotEnv
 from mtwrappers.metaworld.frames import Camera
-from mtwrappers.recording import lerobot as recording
 
 # LeRobot's libraries have many.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -297,43 +296,34 @@ def test_seeds_stand_for_the_goals_that_lerobots_own_environment_draws(name):
 
 
 # Datasets.
-SIZES = ["--goals", "2", "--episodes", "1", "--size", "32", "--no-shadows"]
-TWO = ["MT10", "--task", "drawer-close-v3", "--task", "reach-v3", *SIZES]
+SMALL_FRAMES = ["--size", "32", "--no-shadows"]
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """LeRobot's folder of datasets."""
-    monkeypatch.setattr("lerobot.utils.constants.HF_LEROBOT_HOME", tmp_path / "home")
-    return tmp_path / "home"
+def experts(tmp_path):
+    """A rollout of experts, each of which succeeds."""
+    out = tmp_path / "experts"
+    classes = ["--task", "drawer-close-v3", "--task", "reach-v3"]
+    assert main(["rollout", "MT10", *classes, "--episodes", "1", "--out", str(out)]) == 0
+    return out
 
 
-def contents(folder):
-    """All files below a folder: the columns of tables, the bytes of others."""
-    return {
-        str(path.relative_to(folder)): read_table(
-            path
-        ).to_pydict()  # whose header has a fingerprint
-        if path.suffix == ".parquet"
-        else path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
-def test_a_dataset_has_the_features_of_the_environment_and_its_very_states_and_frames(home, capsys):
-    assert main(["record", *TWO, "--out", "lerobot:me/two"]) == 0
-    data = LeRobotDataset("me/two", root=home / "me" / "two")
+def test_a_dataset_has_the_features_of_the_environment_and_its_very_states_and_frames(
+    experts, tmp_path
+):
+    place = tmp_path / "two"
+    assert main(["export", str(experts), f"lerobot:{place}", "--successes", *SMALL_FRAMES]) == 0
+    data = LeRobotDataset("me/two", root=place)
     assert (data.num_episodes, data.fps) == (2, 80)
     config = make_env_config(
         "mtwrappers", observation_width=32, observation_height=32, shadows=False
     )
     assert dataset_to_policy_features(data.features) == env_to_policy_features(config)
-    about = json.loads((home / "me" / "two" / "meta" / "mtwrappers.json").read_text())
+    about = json.loads((place / "meta" / "mtwrappers.json").read_text())
+    assert about["evidence"] == EvaluationResult.load(experts / "results.json").evidence
     assert [one["task_name"] for one in about["episodes"]] == ["reach-v3", "drawer-close-v3"]
     env = gymnasium.make(
         "mtwrappers/MT10-v0",
-        num_goals=2,
         terminate_on_success=True,
         observation="pixels_agent_pos",
         width=32,
@@ -355,107 +345,55 @@ def test_a_dataset_has_the_features_of_the_environment_and_its_very_states_and_f
             assert row["next.success"].item() is row["next.done"].item() is terminated
         assert terminated
     env.close()
-    capsys.readouterr()
-    assert main(["verify", "lerobot:me/two"]) == 0
-    assert capsys.readouterr().out == "2 of 2 episodes replayed bit for bit\n"
-    # An episode of another goal is found out.
-    path = home / "me" / "two" / "meta" / "mtwrappers.json"
-    about["episodes"][1]["task_state"] += 1
-    path.write_text(json.dumps(about))
-    assert main(["verify", "lerobot:me/two"]) == 1
-    assert "episode 1, drawer-close-v3: rand_vec differs" in capsys.readouterr().out
-
-
-def test_a_dataset_with_video_is_verified_but_for_its_frames(home, capsys):
-    one = ["MT1", "--task", "drawer-close-v3", *SIZES, "--video"]
-    assert main(["record", *one, "--out", "lerobot:me/video"]) == 0
-    assert [path.suffix for path in (home / "me/video/videos").rglob("*.mp4")] == [".mp4"]
-    assert main(["verify", "lerobot:me/video"]) == 0
-    # What was recorded by another command is not taken for this one's.
-    capsys.readouterr()
-    assert main(["record", *one, "--resume", "lerobot:me/video"]) == 0
+    # It is not replaced.
     with pytest.raises(SystemExit, match="2"):
-        main(["record", *one, "--seed", "3", "--resume", "lerobot:me/video"])
-    assert "lerobot:me/video was started with seed 0, got 3" in capsys.readouterr().err
-    # Nothing that is missing is looked for on the network.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("socket.socket.connect", lambda *args: pytest.fail("went to the network"))
-        patch.setattr("socket.getaddrinfo", lambda *args, **kw: pytest.fail("went to the network"))
-        for pattern in ("*.mp4", "data/*/*.parquet", "tasks.parquet", "episodes/*/*.parquet"):
-            [file] = (home / "me/video").rglob(pattern)
-            file.rename(kept := home / "kept")
-            assert main(["verify", "lerobot:me/video"]) == 1
-            said = capsys.readouterr()
-            assert "there is no" in said.out + said.err
-            assert "nothing is downloaded" in said.out + said.err
-            kept.rename(file)
-        assert main(["verify", "lerobot:me/video"]) == 0
-        with (
-            pytest.raises(recording.RecordingError, match="LeRobot would download"),
-            recording._offline(),
-        ):
-            LeRobotDataset("me/nothing", root=home / "me/nothing", video_backend="pyav")
-        assert not constants.HF_HUB_OFFLINE
+        main(["export", str(experts), f"lerobot:{place}"])
 
 
-def test_a_dataset_has_an_image_for_each_camera(home, capsys):
-    cameras = ["--camera", "corner4", "--camera", "gripperPOV"]
-    one = ["MT1", "--task", "drawer-close-v3", *SIZES, *cameras]
-    assert main(["record", *one, "--out", "lerobot:me/eyes"]) == 0
-    data = LeRobotDataset("me/eyes", root=home / "me/eyes", video_backend="pyav")
+@pytest.mark.parametrize("observation", ["pixels", "pixels_state"])
+def test_a_dataset_has_a_video_of_each_camera(observation, experts, tmp_path):
+    cameras = ["--camera", "corner4", "--camera", "gripperPOV", "--video", *SMALL_FRAMES]
+    looks = ["--observation", observation, "--successes", *cameras]
+    assert main(["export", str(experts), f"lerobot:{tmp_path / 'eyes'}", *looks]) == 0
+    data = LeRobotDataset("me/eyes", root=tmp_path / "eyes", video_backend="pyav")
     config = make_env_config(
         "mtwrappers",
+        obs_type=observation,
         observation_width=32,
         observation_height=32,
         camera_name="corner4,gripperPOV",
     )
     assert dataset_to_policy_features(data.features) == env_to_policy_features(config)
-    assert main(["verify", "lerobot:me/eyes"]) == 0
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import lerobot.utils.constants
-from mtwrappers.cli import main
-from mtwrappers.recording.lerobot import LeRobotStore
-place, home, *argv = sys.argv[1:]
-lerobot.utils.constants.HF_LEROBOT_HOME = Path(home)
-def kill(*args, **kwargs):
-    os.kill(os.getpid(), signal.SIGKILL)
-if place == "before":
-    LeRobotStore.write = kill
-else:
-    LeRobotStore.read = kill
-main(argv)
-"""
+    assert len([*(tmp_path / "eyes/videos").rglob("*.mp4")]) == 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["before", "within"])
-def test_a_recording_that_was_killed_goes_on_to_the_same_data(place, home):
-    assert main(["record", *TWO, "--out", "lerobot:me/calm"]) == 0
-    begun = ["record", *TWO, "--out", "lerobot:me/killed"]
-    code = [sys.executable, "-c", KILLED, place, str(home), *begun]
-    assert subprocess.run(code, timeout=600).returncode == -signal.SIGKILL
-    assert not (home / "me/killed").exists()
-    assert main(["record", "--resume", "lerobot:me/killed"]) == 0
-    assert contents(home / "me/killed") == contents(home / "me/calm")
-    assert sorted(path.name for path in (home / "me").iterdir()) == ["calm", "killed"]
+def test_a_killed_export_is_run_again(experts, tmp_path):
+    command = ["export", str(experts), f"lerobot:{tmp_path / 'killed'}", *SMALL_FRAMES]
+    process = forks.start(main, command)
+    while not [*tmp_path.glob(".killed.unfinished/whole/images/*")]:
+        assert process.is_alive()
+        time.sleep(0.01)
+    process.kill()
+    process.join()
+    assert not (tmp_path / "killed").exists()
+    assert main(command) == 0
+    assert not (tmp_path / ".killed.unfinished").exists()
+    assert LeRobotDataset("me/killed", root=tmp_path / "killed").num_episodes == 2
 
 
 @pytest.mark.slow
-def test_what_is_recorded_trains_a_policy_that_is_evaluated(home, tmp_path):
+def test_what_is_exported_trains_a_policy_that_is_evaluated(tmp_path):
     """By LeRobot's own commands, as the guide has them."""
     if "lerobot_env_mtwrappers" not in names_of_distributions():
         pytest.skip("plugins/lerobot_env_mtwrappers is not installed")
     pytest.importorskip("accelerate")
-    page = (ROOT / "docs/guides/lerobot.md").read_text().partition("## Record")[2]
+    page = (ROOT / "docs/guides/lerobot.md").read_text().partition("## Datasets")[2]
     commands = re.findall(r"^(mtwrappers|lerobot-\w+) ((?:.*\\\n)*.*)$", page, re.MULTILINE)
     assert [name for name, _ in commands] == [
         *("mtwrappers", "mtwrappers", "lerobot-train", "lerobot-eval")
     ]
-    environment = {**os.environ, "HF_LEROBOT_HOME": str(home), "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, "HF_LEROBOT_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
     for name, arguments in commands:
         command = [str(Path(sys.executable).parent / name)]
         if name == "mtwrappers":

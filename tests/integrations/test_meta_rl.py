@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import protocols, verify
-from mtwrappers.evaluation import FewShotResult
+from mtwrappers.evaluation import EvaluationResult
 from tests.integrations.examples import load_example
 
 TINY = dataclasses.replace(
@@ -50,15 +50,15 @@ def test_a_script_trains_saves_and_evaluates_and_its_seed_determines_all(
     learnt = {key for key in before if (before[key] != after[key]).any()}
     assert learnt - {"mean", "std"}
     evaluated = one / f"evaluated-{per_iteration[-1]}"
-    result = FewShotResult.load(evaluated / "results.json")
-    provenance = result.evaluation.provenance
-    assert (provenance.policy, provenance.training_seed, provenance.training_steps) == (
+    result = EvaluationResult.load(evaluated / "results.json")
+    description = result.description
+    assert (description.policy, provenance.training_seed, provenance.training_steps) == (
         name.partition("_")[0],
         3,
         per_iteration[-1],
     )
     assert len(result.adaptation.episodes) == 4
-    assert len(result.evaluation.episodes) == 2
+    assert len(result.scored) == 2
     assert verify(evaluated / "results.json").ok
     printed = capsys.readouterr().out
     assert len(re.findall(r"^iteration [12]: reward", printed, re.MULTILINE)) == 4
@@ -84,8 +84,8 @@ def test_rl2_without_its_rewards_has_a_name_of_its_own(tmp_path, monkeypatch):
         lambda self, obs, memory: seen.append(obs[..., script.REWARD]) or act(self, obs, memory),
     )
     script.main(["--evaluate", str(tmp_path / "weights-80.npz"), "--unadapted"])
-    result = FewShotResult.load(tmp_path / "unadapted-80" / "results.json")
-    assert result.evaluation.provenance.policy == "rl2-unadapted"
+    result = EvaluationResult.load(tmp_path / "unadapted-80" / "results.json")
+    assert result.description.policy == "rl2-unadapted"
     assert (torch.cat([own.flatten() for own in seen]) == torch.tensor(0.7)).all()
 
 

@@ -208,6 +208,6 @@ def test_the_points_in_the_repository_are_of_one_run_under_one_protocol():
     assert len(points) == 8
     for name, result in points.items():
         steps = int(name.partition("-steps")[2] or 2_000_000)
-        assert (result.provenance.training_seed, result.provenance.training_steps) == (1, steps)
+        assert (result.description.training_seed, result.description.training_steps) == (1, steps)
         assert result.protocol == mtwrappers.protocols["metaworld-3.1"].on("MT10")
         assert len(result.episodes) == 500

@@ -127,7 +127,7 @@ def test_the_example_learns_and_continues_with_the_same_numbers(tmp_path, monkey
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     results = [EvaluationResult.load(folder / "results.json") for folder in (whole, parts)]
     assert results[0] == results[1]
-    assert results[0].provenance.training_steps == 20_000
+    assert results[0].description.training_steps == 20_000
     # Untrained: 80 and 298.
     assert results[0].per_task["button-press-topdown-v3"]["return"].value > 200
     assert results[0].per_task["door-open-v3"]["return"].value > 400

@@ -114,9 +114,7 @@ WAYS_TO_ASK = [
 ]
 
 
-def evaluated(policy, episodes_per_task=7, *, policy_in="parent", action_chunk=None, **kwargs):
+def evaluated(policy, episodes_per_task=7, *, policy_in="parent", **kwargs):
     """An evaluation on `read_envs`."""
     with closing(read_envs(**kwargs)) as envs:
-        return evaluate(
-            policy, envs, episodes_per_task, policy_in=policy_in, action_chunk=action_chunk
-        )
+        return evaluate(policy, envs, episodes_per_task, policy_in=policy_in)

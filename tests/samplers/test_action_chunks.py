@@ -1,6 +1,5 @@
 """Chunks of actions: the first are executed, then the policy is asked again, row by row."""
 
-import json
 import os
 import signal
 from contextlib import closing
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import (
-    EvaluationResult,
+    ActionChunks,
     MetaParallelEnvExecutor,
     MetaSampler,
     Sampler,
@@ -50,7 +49,7 @@ class Planner:
 
 
 def test_the_first_actions_of_each_chunk_are_executed_and_agent_infos_are_those_of_the_chunk():
-    [path] = Sampler(ScriptedEnv([5]), Planner(), 1, 9, action_chunk=2).obtain_samples()
+    [path] = Sampler(ScriptedEnv([5]), ActionChunks(Planner(), 2), 1, 9).obtain_samples()
     assert path["actions"][:, 0].tolist() == [0.0, 0.0, 0.2, 0.2, 0.4]
     assert path["actions"][:, 1].tolist() == [0.0, 0.01, 0.0, 0.01, 0.0]
     assert path["agent_infos"]["planned_at"].tolist() == [0, 0, 2, 2, 4]
@@ -79,7 +78,7 @@ def test_a_callable_is_asked_for_the_rows_that_are_due_alone():
         return planned(observations)
 
     with closing(scripted([{"lengths": [3]}, {"lengths": [5]}])) as envs:
-        evaluate(policy, envs, 2, action_chunk=2)
+        evaluate(ActionChunks(policy, 2), envs, 2)
     assert [due for due, _, _ in asked] == DUE
     assert [steps for _, steps, _ in asked] == [[0, 0], [2, 2], [0], [4], [2, 0], [2], [4]]
     assert [names for _, _, names in asked][2:5] == [["task 0"], ["task 1"], ["task 0", "task 1"]]
@@ -94,11 +93,11 @@ def test_get_actions_is_given_all_rows_and_which_are_due():
             return super().get_actions(observations)
 
     with closing(scripted([{"lengths": [3]}, {"lengths": [5]}])) as envs:
-        evaluate(Policy(), envs, 2, action_chunk=2)
+        evaluate(ActionChunks(Policy(), 2), envs, 2)
     assert asked == [([[one] for one in due], (2, 1, 3)) for due in DUE]
 
 
-def test_without_chunks_all_rows_are_due_in_every_step():
+def test_without_chunks_all_rows_with_an_episode_are_due_in_every_step():
     asked = []
 
     def policy(observations, due):
@@ -107,7 +106,7 @@ def test_without_chunks_all_rows_are_due_in_every_step():
 
     with closing(scripted([{"lengths": [1]}, {"lengths": [3]}])) as envs:
         evaluate(policy, envs, 1)
-    assert asked == [[True, True]] * 3
+    assert asked == [[True, True], [False, True], [False, True]]
 
 
 def noise(observations, rng):
@@ -125,12 +124,13 @@ class Noise:
 @pytest.mark.slow_but("SameStep", "{}", "{'policy_in': 'workers'}")
 def test_results_are_the_same_wherever_the_policy_is_asked(mode, way):
     """Rows are out of phase, as episodes have 2, 3 and 5 steps; chunks have 3."""
-    expected = evaluated(noise, action_chunk=3)
+    expected = evaluated(ActionChunks(noise, 3))
     assert {one.length for one in expected.episodes} == {2, 3, 5}
     for policy in noise, Noise():
-        assert evaluated(policy, action_chunk=3, autoreset_mode=mode, **way) == expected
+        assert evaluated(ActionChunks(policy, 3), autoreset_mode=mode, **way) == expected
     single = evaluated(one_at_a_time, autoreset_mode=mode, **way)
-    assert single == evaluated(planned, action_chunk=2, autoreset_mode=mode, **way)
+    chunked = evaluated(ActionChunks(planned, 2), autoreset_mode=mode, **way)
+    assert single.episodes == chunked.episodes
 
 
 @pytest.mark.parametrize("way", WAYS_TO_ASK[1:], ids=str)
@@ -139,14 +139,13 @@ def test_paths_are_the_same_wherever_the_policy_is_asked(way):
         executor = {} if workers is None else {"workers": workers, "execution": "parallel"}
         sampler = MetaSampler(
             partial(ReadEnv, (2, 5, 3)),
-            Planner(),
+            ActionChunks(Planner(), 2),
             5,
             2,
             99,
             2,
             seed=3,
             policy_in=policy_in,
-            action_chunk=2,
             **executor,
         )
         with closing(sampler):
@@ -161,8 +160,8 @@ def test_paths_are_the_same_wherever_the_policy_is_asked(way):
 
 def test_one_action_of_each_chunk_is_asked_for_in_every_step():
     first = evaluated(lambda obs: planned(obs)[:, 0])
-    assert evaluated(planned, action_chunk=1) == first
-    assert evaluated(planned, action_chunk=2) != first
+    assert evaluated(ActionChunks(planned, 1)).episodes == first.episodes
+    assert evaluated(ActionChunks(planned, 2)).episodes != first.episodes
 
 
 class Adapting:
@@ -188,11 +187,11 @@ def test_few_shot_evaluation_asks_anew_in_each_episode():
     policy = Adapting()
     with closing(scripted([{"lengths": [3]}])) as envs:
         envs.set_tasks = lambda tasks: None
-        result = few_shot_evaluate(policy, envs, 1, 2, 1, tasks=[[0]], action_chunk=8)
+        result = few_shot_evaluate(ActionChunks(policy, 8), envs, [[0]], 2, 1)
     assert [one.episode_return for one in result.adaptation.episodes] == [0.0, 0.0]
-    assert [one.episode_return for one in result.evaluation.episodes] == [1.5]
+    assert [one.episode_return for one in result.scored] == [1.5]
     assert policy.asked == 3
-    assert result.evaluation.provenance.action_chunk == 8
+    assert result.description.action_chunk == 8
 
 
 def test_random_policies_begin_each_episode_from_its_own_seed():
@@ -200,12 +199,9 @@ def test_random_policies_begin_each_episode_from_its_own_seed():
     found = []
     for k in 1, 2, 3:
         with closing(scripted([{"lengths": [3]}], k)) as envs:
-            found.append(evaluate(noise, envs, 5, action_chunk=2))
+            found.append(evaluate(ActionChunks(noise, 2), envs, 5))
     assert found[0] == found[1] == found[2]
     assert len({one.episode_return for one in found[0].episodes}) == 5
-    with closing(scripted([{"lengths": [3]}])) as envs:
-        finished = found[0].episodes[:2]
-        assert evaluate(noise, envs, 5, action_chunk=2, finished=finished) == found[0]
 
 
 # Faults.
@@ -223,10 +219,10 @@ class Kills(Observer):
 
 @pytest.mark.filterwarnings("ignore:.*worker 0 was killed:UserWarning")
 def test_a_worker_that_is_killed_in_mid_chunk_changes_nothing():
-    expected = evaluated(noise, action_chunk=4, lengths=(7, 9))
+    expected = evaluated(ActionChunks(noise, 4), lengths=(7, 9))
     with closing(read_envs(lengths=(7, 9), workers=2, on_worker_failure="recover")) as envs:
         kills = Kills(envs, 10)
-        assert evaluate(noise, envs, 7, action_chunk=4, observers=[kills]) == expected
+        assert evaluate(ActionChunks(noise, 4), envs, 7, observers=[kills]) == expected
         assert envs.recoveries == 1
 
 
@@ -247,40 +243,37 @@ class Fatal(ReadEnv):
 @pytest.mark.filterwarnings("ignore:.*worker . was killed:UserWarning")
 @pytest.mark.slow
 def test_a_worker_that_asks_the_policy_and_is_killed_in_mid_chunk_changes_nothing(tmp_path):
-    expected = evaluated(noise, action_chunk=4, lengths=(7, 9))
+    expected = evaluated(ActionChunks(noise, 4), lengths=(7, 9))
     makers = [partial(Fatal, (7, 9), name=name, mark=tmp_path / "killed") for name in ("a", "b")]
     envs = MetaParallelEnvExecutor(makers, 2, 2, workers=2, on_worker_failure="recover")
     with closing(envs):
-        assert evaluate(noise, envs, 7, action_chunk=4, policy_in="workers") == expected
+        assert evaluate(ActionChunks(noise, 4), envs, 7, policy_in="workers") == expected
         assert envs.recoveries == 1
 
 
 # Answers that are no chunks.
 
 
-def ask(answer, action_chunk=3, shape=(2,), get_actions=False):
+def ask(answer, k=3, get_actions=False):
     policy = lambda observations: answer  # noqa: E731
     if get_actions:
         policy = type("Policy", (), {"get_actions": lambda self, observations: (answer, None)})()
-    caller = PolicyCaller(policy, 2, 3, action_chunk=action_chunk, action_shape=shape)
-    return caller(np.zeros((6, 4)))
+    policy = policy if k is None else ActionChunks(policy, k)
+    return PolicyCaller(policy, 2, 3, action_shape=(2,))(np.zeros((6, 4)))
 
 
 ZEROS = np.zeros
 REFUSED = """
-ask(ZEROS((6, 2, 2))) -> ValueError: action_chunk=3 executes 3 actions of each chunk, but the policy returned chunks of 2, shape (6, 2, 2): pass action_chunk=2 or less, or let the policy return more
-ask(ZEROS((6, 2))) -> ValueError: action_chunk=3 expects chunks of shape (n, H, 2) with H >= 3 from the policy, got (6, 2): it returns one action for each row, so leave action_chunk out
-ask(ZEROS(6), shape=()) -> ValueError: action_chunk=3 expects chunks of shape (n, H) with H >= 3 from the policy, got (6,): it returns one action
-ask(ZEROS((6, 4, 5))) -> ValueError: action_chunk=3 expects chunks of shape (n, H, 2) ...got (6, 4, 5): return a chunk for each row
-ask(ZEROS((1, 4, 2))) -> ValueError: expected actions of shape (6,) and more from the policy, got (1, 4, 2)
-ask(ZEROS((4, 2))) -> ValueError: expected actions of shape (6,) and more from the policy, got (4, 2)
-ask(ZEROS((2, 3, 2)), get_actions=True) -> ValueError: ...of shape (M, K, H, 2) with H >= 3 from the policy, got (2, 3, 2): it returns one action for each row
-ask(ZEROS((2, 3, 1, 2)), get_actions=True) -> ValueError: ...chunks of 1, shape (2, 3, 1, 2): pass action_chunk=1 or less
-ask(ZEROS((6, 8, 2)), None) -> ValueError: expected actions of shape (6, 2) from the policy, got (6, 8, 2): if these are chunks of 8 actions, pass action_chunk=K (at the command line --action-chunk K; 1 to 8), the number of actions to execute before the policy is called again
+ask(ZEROS((6, 2, 2))) -> ValueError: ActionChunks executes 3 actions of each chunk, but the policy returned chunks of 2, shape (6, 2, 2): pass k=2 or less
+ask(ZEROS((6, 2))) -> ValueError: ActionChunks expects chunks of shape (n, H, A) with H >= 3 from the policy, got (6, 2): a policy that returns one action for each row needs no ActionChunks
+ask(ZEROS((1, 4, 2))) -> ValueError: expected chunks of actions of shape (6,) and more from the policy, got (1, 4, 2)
+ask(ZEROS((2, 3, 2)), get_actions=True) -> ValueError: ...with H >= 3 from the policy, got (6, 2): a policy that
+ask(ZEROS((2, 3, 1, 2)), get_actions=True) -> ValueError: ...chunks of 1, shape (6, 1, 2): pass k=1 or less
+ask(ZEROS((6, 8, 2)), None) -> ValueError: expected actions of shape (6, 2) from the policy, got (6, 8, 2): if these are chunks of 8 actions, pass mtwrappers.ActionChunks(policy, k), with k from 1 to 8
 ask(ZEROS((2, 3, 8, 2)), None, get_actions=True) -> ValueError: expected actions of shape (2, 3, 2) from the policy, got (2, 3, 8, 2): if these are chunks
-ask(ZEROS((6, 3, 2)), 0) -> ValueError: action_chunk must be
-ask(ZEROS((6, 3, 2)), True) -> ...Error: action_chunk must be
-ask(ZEROS((6, 3, 2)), 2.5) -> ...Error: action_chunk must be
+ask(ZEROS((6, 3, 2)), 0) -> ValueError: k must be
+ask(ZEROS((6, 3, 2)), 2.5) -> ...Error: k must be
+ActionChunks(3, 1) -> TypeError: a policy must have get_actions(observations) or be callable, got 3
 """  # noqa: E501
 
 
@@ -297,7 +290,7 @@ def test_agent_infos_that_change_between_chunks_are_refused():
             self.asked += 1
             return np.zeros((2, 1, 2, 2)), {f"key {self.asked}": np.zeros((2, 1))}
 
-    caller = PolicyCaller(Changes(), 2, 1, action_chunk=1)
+    caller = PolicyCaller(ActionChunks(Changes(), 1), 2, 1)
     caller(np.zeros((2, 4)))
     with pytest.raises(ValueError, match=r"same keys in every call, \['key 1'\], got \['key 2'\]"):
         caller(np.zeros((2, 4)))
@@ -319,21 +312,14 @@ def test_an_open_loop_expert_of_meta_world_is_verified_and_keeps_its_chunks(tmp_
     for chunk in 1, 40:
         with closing(make(max_episode_steps=60)) as envs:
             path = tmp_path / "r.npz"
-            found[chunk] = evaluate(towards, envs, 4, action_chunk=chunk, evidence=path)
+            found[chunk] = evaluate(ActionChunks(towards, chunk), envs, 4, evidence=path)
     assert [one.success_final for one in found[1].episodes] == [True] * 4
     assert [one.success_final for one in found[40].episodes].count(True) < 4
     found[40].save(tmp_path / "r.json")
     verified = verify(tmp_path / "r.json")
     assert verified.ok
-    assert verified.result.provenance.action_chunk == 40
-    assert "policy        (without a name)\n" in str(verified)
-    assert "training_steps=null, action_chunk=40\n" in str(verified)
-    # A file that says nothing of chunks says that there were none, which no replay can know.
-    data = json.loads((tmp_path / "r.json").read_text())
-    data["provenance"]["action_chunk"] = None
-    (tmp_path / "forged.json").write_text(json.dumps(data))
-    forged = verify(tmp_path / "forged.json", tmp_path / "r.npz")
-    assert "training_steps=null, action_chunk=null\n" in str(forged)
-    loaded = EvaluationResult.load(tmp_path / "r.json")
+    assert verified.result.description.action_chunk == 40
+    assert "said by the file: action_chunk=40, " in str(verified)
+    loaded = type(found[40]).load(tmp_path / "r.json")
     assert loaded == found[40]
-    assert "\naction_chunk: 40 actions of each chunk executed\n" in f"{loaded}\n"
+    assert "\n40 of each chunk's actions executed\n" in f"{loaded}\n"

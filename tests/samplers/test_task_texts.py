@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from gymnasium.wrappers.vector import TransformReward
 
-from mtwrappers import MetaIterativeEnvExecutor, MetaSampler, Sampler, evaluate, few_shot_evaluate
+from mtwrappers import (
+    ActionChunks,
+    MetaIterativeEnvExecutor,
+    MetaSampler,
+    Sampler,
+    evaluate,
+    few_shot_evaluate,
+)
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.rollout import rollout
 from mtwrappers.vector.make import make_executor
@@ -120,11 +127,11 @@ class SetTaskEnv(ReadEnv):
 def test_few_shot_evaluation_gives_them_in_all_episodes():
     policy = Adapting()
     with closing(MetaIterativeEnvExecutor(partial(SetTaskEnv, (2, 5, 3)), 2, 2)) as envs:
-        result = few_shot_evaluate(policy, envs, 1, 3, 2, tasks=[[0, 1]])
+        result = few_shot_evaluate(policy, envs, [[0, 1]], 3, 2)
     returns = {one.episode_return / one.length for one in result.adaptation.episodes}
     assert {float(text.removeprefix("move ")) for _, text in policy.seen} == returns
     assert [name for name, _ in policy.seen] == ["a"] * 3 + ["b"] * 3
-    assert len(result.evaluation.episodes) == 4
+    assert len(result.scored) == 4
 
 
 def test_what_a_policy_does_to_the_texts_is_not_given_to_it_again():
@@ -245,9 +252,9 @@ def test_the_sentence_is_that_of_the_observation(way):
     kwargs = {"env_name": "reach-v3", "max_episode_steps": 5, "num_goals": 6, "envs_per_task": 2}
     kwargs |= {"instruction": True, "descriptions": table}
     with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **kwargs, **way)) as envs:
-        result = evaluate(Both(), envs, 6, action_chunk=2, policy_in=policy_in)
+        result = evaluate(ActionChunks(Both(), 2), envs, 6, policy_in=policy_in)
     with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **kwargs)) as envs:
-        assert evaluate(Both(), envs, 6, action_chunk=1) == result
+        assert evaluate(ActionChunks(Both(), 1), envs, 6).episodes == result.episodes
     assert set(seen) == {"Go to the red mark"}
 
 

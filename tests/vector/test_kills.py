@@ -121,8 +121,8 @@ def test_an_evaluation_finds_the_same_through_kills(where, mode):
 
     def assess(envs, t, **kwargs):
         policy = partial(np.multiply, -0.1)
-        found = evaluate(policy, envs, 2, seed=t, resamples=10, **kwargs).to_dict()
-        del found["provenance"]  # which has the arguments of these executors
+        found = evaluate(policy, envs, 2, seed=t, **kwargs).to_dict()
+        del found["environments"]  # which has the arguments of these executors
         return found
 
     with closing(make(**RECOVER)) as envs:

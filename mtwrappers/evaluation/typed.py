@@ -1,0 +1,96 @@
+"""Dataclasses as JSON values, and back by their type hints.
+
+What is read may come from anyone: every value must have exactly the type of its field.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import reprlib
+import sys
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+_hints = functools.cache(get_type_hints)
+
+
+def to_plain(value: Any) -> Any:
+    """A value with dicts for its dataclasses and mappings, and lists for its tuples."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+    if isinstance(value, Mapping):
+        return {key: to_plain(one) for key, one in value.items()}
+    return [to_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def from_plain(hint: Any, data: Any, where: str) -> Any:
+    """Reverses `to_plain` for a value of the type ``hint``.
+
+    Raises:
+        ValueError: If ``data`` is anything else; the message begins with the place in the data.
+
+    >>> from mtwrappers.evaluation.typed import from_plain
+    >>> from_plain(tuple[int, ...] | None, [1, 2], "sizes")
+    (1, 2)
+    """
+    kind, args = get_origin(hint), get_args(hint)
+    if kind in (Union, UnionType):
+        left = [one for one in args if one is not NoneType]
+        if data is None and len(left) < len(args):
+            return None
+        if len(left) == 1:
+            return from_plain(left[0], data, where)
+        for one in left:
+            try:
+                return from_plain(one, data, where)
+            except ValueError:
+                continue
+    elif kind is tuple and isinstance(data, list):
+        hints = [args[0]] * len(data) if args[-1] is ... else args
+        if len(hints) == len(data):
+            places = enumerate(zip(hints, data, strict=True))
+            return tuple(from_plain(of, one, f"{where}, {i}") for i, (of, one) in places)
+    elif dataclasses.is_dataclass(hint) and isinstance(data, dict):
+        return _from_fields(hint, data, where)
+    elif isinstance(kind, type) and issubclass(kind, Mapping) and isinstance(data, dict):
+        return {key: from_plain(args[1], one, f"{where}, {key}") for key, one in data.items()}
+    elif hint is Any or (kind is Literal and any(_is_same(data, one) for one in args)):
+        return data
+    elif hint is float and type(data) in (int, float) and abs(data) <= sys.float_info.max:
+        return float(data)
+    elif hint in (int, bool, str) and type(data) is hint and (hint is not int or abs(data) < 2**63):
+        return data
+    raise ValueError(f"{where} must be {_said(hint)}, got {reprlib.repr(data)}")
+
+
+def _said(hint: Any) -> str:
+    """A type in words."""
+    kind, args = get_origin(hint), get_args(hint)
+    if kind in (Union, UnionType):
+        return " or ".join(map(_said, args))
+    if kind is Literal:
+        return " or ".join(map(repr, args))
+    name = hint.__name__ if isinstance(hint, type) and kind is None else hint
+    return f"of the type {name}"
+
+
+def _is_same(data: Any, expected: Any) -> bool:
+    return type(data) is type(expected) and bool(data == expected)
+
+
+def _from_fields(cls: Any, data: dict[str, Any], where: str) -> Any:
+    """A dataclass whose fields are all in ``data``."""
+    names = [field.name for field in dataclasses.fields(cls)]
+    for name in [*names, *data]:
+        if (name in data) != (name in names):
+            raise ValueError(f"{where} {'has no' if name in names else 'cannot have'} {name!r}")
+    hints = _hints(cls)
+    given = {name: from_plain(hints[name], data[name], f"{where}, {name}") for name in names}
+    try:
+        return cls(**given)
+    except (TypeError, ValueError) as exc:
+        raise ValueError(f"{where}: {exc}") from None

@@ -1,0 +1,1 @@
+"""Verified results as datasets for other libraries."""

@@ -1,0 +1,314 @@
+"""Exports a result: its episodes are replayed with observations, and stored as a dataset."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from mtwrappers.common.cores import cores
+from mtwrappers.common.errors import full_message, printable
+from mtwrappers.common.registration import EPISODE_STEPS, TABLE
+from mtwrappers.evaluation.episodes import Episode
+from mtwrappers.evaluation.evaluate import plan_of
+from mtwrappers.evaluation.evidence import name_of, read_evidence
+from mtwrappers.evaluation.plan import PlannedEpisode
+from mtwrappers.evaluation.remake import remake
+from mtwrappers.evaluation.result import PACKAGES, EvaluationResult
+from mtwrappers.evaluation.verify import mismatch, play, read_claim, said, verify
+from mtwrappers.metaworld.agent_view import CAMERA, ObservationName, without_frames
+from mtwrappers.metaworld.env import MetaWorldMTEnv
+from mtwrappers.metaworld.make import KEYWORDS, parameters_of
+from mtwrappers.samplers.bar import ProgressBar
+from mtwrappers.state.files import locked, remove
+
+Env = gymnasium.Env[Any, Any]
+# Frames are square, with sides of this many pixels.
+SIZE = 480
+# The largest size of an episode's frames, in bytes: a library takes a whole episode at once.
+_MAX_FRAMES = 2**30
+# Arguments that change what a policy observes or is rewarded with, and not what happens.
+_OF_POLICY = (
+    *("recurrent_info_in_obs", "normalize_reward_in_recurrent_info", "normalize_observations"),
+    *("reward_normalization_method", "reward_alpha", "sample_tasks_on_reset", "select"),
+    *("fast", "render_mode"),
+)
+
+
+class ExportError(ValueError):
+    """A result that cannot be exported, or whose replay differs from it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, 1000))
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A replayed episode of ``T`` steps.
+
+    Args:
+        seed: The seed of its reset.
+        about: ``task_state``, ``task_name``, ``task_description`` (if there is one), ``rand_vec``
+            (Meta-World's random vector) and ``number`` within the evaluation.
+        observations: ``(T + 1, O)`` float64; or a dict with frames ``(T + 1, H, W, 3)`` uint8 under
+            ``pixels``, for several cameras a dict of them; or the frames alone.
+        actions: ``(T, 4)`` float32, in [-1, 1].
+        rewards: ``(T,)`` float64.
+        terminations: ``(T,)`` bool.
+        truncations: ``(T,)`` bool.
+        successes: ``(T,)`` bool.
+    """
+
+    seed: int
+    about: Mapping[str, Any]
+    observations: Any
+    actions: NDArray[np.float32]
+    rewards: NDArray[np.float64]
+    terminations: NDArray[np.bool_]
+    truncations: NDArray[np.bool_]
+    successes: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The observations of a dataset's episodes.
+
+    Args:
+        observation: ``"state"``, or frames: see `PixelObservation`.
+        cameras: The names of the cameras of the frames.
+        size: The number of pixels of each side of a frame.
+        shadows: Whether frames have shadows and reflections.
+        descriptions: The sentences of the tasks, see `mtwrappers.metaworld.text`; ``None`` for
+            those of the result.
+        video: Whether to store frames as video, with loss.
+    """
+
+    observation: ObservationName = "state"
+    cameras: tuple[str, ...] = (CAMERA,)
+    size: int = SIZE
+    shadows: bool = True
+    descriptions: str | None = None
+    video: bool = False
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The arguments of an id."""
+        found: dict[str, Any] = {}
+        if self.descriptions is not None:
+            found["descriptions"] = self.descriptions
+        if self.observation == "state":
+            return found
+        camera = self.cameras[0] if len(self.cameras) == 1 else list(self.cameras)
+        view = {"observation": self.observation, "camera_name": camera, "shadows": self.shadows}
+        return {**found, **view, "width": self.size, "height": self.size}
+
+
+class Dataset(Protocol):
+    """A dataset of a library."""
+
+    packages: Sequence[str]  # that write it, beside those that determine episodes
+    path: Path  # where it will be
+    frames: Frames
+
+    def write(
+        self, place: Path, env: Env, episodes: Iterator[Replayed], about: Mapping[str, Any]
+    ) -> Path:
+        """Writes it within a folder, with what is said ``about`` it; returns the path."""
+
+
+def export(
+    result: str | os.PathLike[str],
+    dataset: Dataset,
+    *,
+    successes: bool = False,
+    progress: bool = False,
+) -> tuple[int, int]:
+    """Verifies a result, and replays its episodes into a dataset.
+
+    The dataset has the actions as executed: float32, within [-1, 1]. Its environment, seeds, task
+    states and actions give the same episodes again. It appears when it is complete: an
+    interruption or a kill leaves nothing of it.
+
+    Args:
+        result: A file from `EvaluationResult.save`, with its evidence beside it.
+        dataset: Where to.
+        successes: Whether to store successful episodes alone, each until its first success, which
+            terminates it.
+        progress: Whether to display progress bars.
+
+    Returns:
+        The number of episodes, and of their steps.
+
+    Raises:
+        ExportError: If the result is not one of Meta-World's tasks, is of a few-shot evaluation, or
+            has no success to export; or if an episode differs when it is replayed.
+        EvidenceError, OSError, VerificationError: As in `verify`.
+    """
+    claim = read_claim(result)
+    kwargs = _kwargs(claim, dataset.frames, successes)
+    chosen = [one for one in claim.episodes if one.steps_to_success or not successes]
+    if not chosen:
+        raise ExportError("no episode is a success, so there is nothing to export")
+    _check_size(max(_length(one, successes) for one in chosen), dataset.frames)
+    with _beside(dataset.path) as place, contextlib.ExitStack() as stack:
+        found = verify(result, workers=cores(), progress=progress)
+        if not found.ok:
+            raise ExportError(f"{os.fspath(result)} is false: {found.difference}")
+        claim, recorded = found.result, read_evidence(Path(result).with_suffix(".npz"))
+        env = stack.enter_context(contextlib.closing(_made(claim, kwargs)))
+        advance = stack.enter_context(ProgressBar(progress).of("episodes", len(chosen)))
+        steps: list[int] = []
+
+        def episodes() -> Iterator[Replayed]:
+            recorder = _Recorder(env)
+            for planned, one in zip(_planned(claim), claim.episodes, strict=True):
+                if one.steps_to_success or not successes:
+                    actions = recorded[name_of(one)][: _length(one, successes)]
+                    yield recorder.replay(planned, one, actions, successes)
+                    steps.append(len(actions))
+                    if advance is not None:
+                        advance(1)
+
+        whole = dataset.write(place, env, episodes(), _about(claim, dataset, successes))
+        whole.rename(dataset.path)
+    return len(steps), sum(steps)
+
+
+def _length(one: Episode, successes: bool) -> int:
+    """The number of steps of an episode that are exported."""
+    return one.steps_to_success or one.length if successes else one.length
+
+
+def _kwargs(claim: EvaluationResult, frames: Frames, successes: bool) -> dict[str, Any]:
+    """The arguments of the single environment that runs the episodes of a result."""
+    made, design = claim.environments, claim.design
+    if made is None or design is None or "benchmark" not in made.kwargs or design.phases:
+        raise ExportError("only evaluations on Meta-World's benchmarks can be exported")
+    if design.trials:
+        raise ExportError("the episodes of few-shot trials follow from one another: export none")
+    of_id = TABLE[made.id][1] if made.id in TABLE else {}
+    known = {*(parameters_of(MetaWorldMTEnv) | KEYWORDS) - {*_OF_POLICY, *of_id}, "env_name"}
+    kwargs = {k: v for k, v in without_frames(made.kwargs).items() if k in known}
+    limits = design.max_episode_steps, made.kwargs.get("max_episode_steps", EPISODE_STEPS)
+    kwargs["max_episode_steps"] = min(one for one in limits if one is not None)
+    return {**kwargs, **frames.kwargs, **({"terminate_on_success": True} if successes else {})}
+
+
+def _check_size(length: int, frames: Frames) -> None:
+    """Raises `ExportError` if the frames of an episode would not fit into memory."""
+    if frames.observation == "state":
+        return
+    size = (length + 1) * len(frames.cameras) * frames.size**2 * 3
+    if size > _MAX_FRAMES:
+        raise ExportError(
+            f"the frames of an episode of {length} steps would take {size / 2**30:.1f} GB of "
+            f"memory, and at most {_MAX_FRAMES // 2**30} GB may be: choose a smaller size or "
+            "fewer cameras"
+        )
+
+
+def _made(claim: EvaluationResult, kwargs: Mapping[str, Any]) -> Env:
+    """Makes the environment of the dataset."""
+    assert claim.environments is not None  # it was verified
+    try:
+        return gymnasium.make(f"mtwrappers:{claim.environments.id}", **kwargs)
+    except (TypeError, ValueError) as exc:
+        raise ExportError(full_message(exc)) from None
+
+
+def _planned(claim: EvaluationResult) -> Sequence[PlannedEpisode]:
+    """The episodes of a verified result, with their seeds."""
+    assert claim.design is not None
+    of = claim.environments, claim.design, claim.protocol, len(claim.episodes)
+    with contextlib.closing(remake(*of)) as envs:
+        return plan_of(envs, claim.design)[1]
+
+
+def _about(claim: EvaluationResult, dataset: Dataset, successes: bool) -> dict[str, Any]:
+    """The entries of a dataset on the result that it was made from."""
+    packages = [*PACKAGES, *dataset.packages]
+    return {
+        "policy": claim.description.policy or "unnamed",
+        "protocol": None if claim.protocol is None else claim.protocol.label,
+        "score": claim.score,
+        "evidence": claim.evidence,
+        "successes": successes,
+        "requirements": [f"{name}=={version(name)}" for name in packages],
+    }
+
+
+class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Keeps what the current episode returns."""
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        obs, info = self.env.reset(**kwargs)
+        self._observations: list[Any] = [obs]
+        self._steps: list[tuple[Any, ...]] = []
+        return obs, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        result = self.env.step(action)
+        self._observations.append(result[0])
+        self._steps.append((action, *result[1:4], bool(result[4]["success"])))
+        return result
+
+    def replay(
+        self, planned: PlannedEpisode, one: Episode, actions: NDArray[Any], successes: bool
+    ) -> Replayed:
+        """Runs an episode with the actions that a dataset stores."""
+        stored = actions.astype(np.float32).clip(-1.0, 1.0)
+        [again] = play(self, [[(planned, stored, None)]], 1.0, False, None)
+        if successes and (again.length, again.success_final) != (len(actions), True):
+            raise ExportError(f"{said(one)} does not succeed at step {len(actions)} in the replay")
+        if not successes and again != one:
+            why = ""
+            if (stored != actions).any():
+                why = "; a dataset has actions of float32 in [-1, 1], which its own are not"
+            raise ExportError(f"{mismatch(one, again)}{why}")
+        assert planned.seed is not None
+        about = {
+            "task_name": one.task,
+            "task_description": getattr(self.unwrapped, "task_description", None),
+            "task_state": one.task_state,
+            "rand_vec": self.env.get_wrapper_attr("rand_vec"),
+            "number": one.number,
+        }
+        about = {name: value for name, value in about.items() if value is not None}
+        columns = map(np.array, zip(*self._steps, strict=True))
+        return Replayed(planned.seed, about, _stacked(self._observations), *columns)
+
+
+def _stacked(observations: list[Any]) -> Any:
+    if isinstance(observations[0], dict):
+        keys = observations[0]
+        return {key: _stacked([obs[key] for obs in observations]) for key in keys}
+    return np.stack(observations)
+
+
+@contextlib.contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """A folder for a dataset that is not complete, removed in any case; a kill's at the next."""
+    if path.exists():
+        raise ExportError(f"{path} exists: choose another name, or delete it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = path.with_name(f".{path.name}.unfinished")
+    if folder.is_symlink():
+        remove(folder)
+    folder.mkdir(exist_ok=True)
+    with locked(folder) as free:
+        if not free:
+            raise ExportError(f"another export is writing {path}: wait until it has ended")
+        try:
+            for left in folder.iterdir():
+                remove(left)
+            yield folder
+        finally:
+            remove(folder)

@@ -1,1 +1,0 @@
-"""Datasets for other libraries: episodes are recorded, replayed and stored."""

@@ -1,0 +1,225 @@
+"""`mtwrappers export` to Minari: the data, kills, and what is refused."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+
+from mtwrappers import evaluate, few_shot_evaluate
+from mtwrappers.cli import main
+from mtwrappers.evaluation import EvaluationResult
+from mtwrappers.export import export as module
+from mtwrappers.metaworld import frames as drawing
+from mtwrappers.metaworld.experts import expert_actions
+from mtwrappers.state.files import locked
+from tests import forks
+from tests.vector.processes import wait_until
+
+minari = pytest.importorskip("minari")
+h5py = pytest.importorskip("h5py")
+
+NAME = "tests/experts-v0"
+draws = pytest.mark.skipif(
+    drawing.choose_gl() is None, reason="neither EGL nor OSMesa can render here"
+)
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch):
+    """Minari's folder of datasets."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    return tmp_path / "minari"
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    """A result of two episodes, of which the second one fails."""
+    path = tmp_path_factory.mktemp("result") / "results.json"
+    envs = gymnasium.make_vec("mtwrappers/MT1-v0", max_episode_steps=60)
+    asked = []
+
+    def act(observations):
+        asked.append(observations)
+        if len(asked) > 60:
+            return np.full((1, 4), 3.0, np.float32)  # beyond the action space
+        return expert_actions(["reach-v3"], observations, np.array(envs.get_attr("goal")))
+
+    found = evaluate(act, envs, 2, evidence=path.with_suffix(".npz"))
+    assert [one.success_once for one in found.episodes] == [True, False]
+    found.described(policy="mine").save(path)
+    return path
+
+
+def export(result, *options, name=NAME):
+    return main(["export", str(result), f"minari:{name}", *options])
+
+
+def refused(capsys, result, *options, name=NAME):
+    """The line of an export that is refused."""
+    with pytest.raises(SystemExit, match="2"):
+        export(result, *options, name=name)
+    return capsys.readouterr().err.removeprefix("mtwrappers: error: ").removesuffix("\n")
+
+
+@pytest.mark.parametrize("successes", [False, True])
+def test_a_dataset_has_the_episodes_of_the_result_and_all_that_a_replay_takes(
+    successes, result, root, capsys
+):
+    assert export(result, *["--successes"] * successes) == 0
+    dataset, claim = minari.load_dataset(NAME), EvaluationResult.load(result)
+    assert capsys.readouterr().out == (
+        f"minari:{NAME}: {dataset.total_episodes} episodes, {dataset.total_steps} steps, all "
+        "replayed bit for bit\n"
+    )
+    chosen = claim.episodes[:1] if successes else claim.episodes
+    env = dataset.recover_environment()
+    for episode, one in zip(dataset, chosen, strict=True):
+        (about,) = dataset.storage.get_episode_metadata([episode.id])
+        assert (about["task_name"], about["task_description"]) == (
+            *("reach-v3", "Reach a goal position"),
+        )
+        assert (about["task_state"], about["number"]) == (one.task_state, one.number)
+        length = one.steps_to_success if successes else 60
+        assert episode.actions.dtype == np.float32
+        assert np.abs(episode.actions).max() <= 1
+        assert episode.terminations.tolist() == [False] * (length - 1) + [successes]
+        assert episode.truncations.tolist() == [False] * (length - 1) + [not successes]
+        assert successes or sum(episode.rewards.tolist()) == one.episode_return
+        options = {"task_state": int(about["task_state"])}
+        obs, _ = env.reset(seed=int(about["seed"]), options=options)
+        assert about["rand_vec"].tolist() == env.get_wrapper_attr("rand_vec").tolist()
+        seen = [obs, *(env.step(action)[0] for action in episode.actions)]
+        assert np.array_equal(seen, episode.observations)
+    metadata = dataset.storage.metadata
+    assert metadata["algorithm_name"] == "mine"
+    assert metadata["mtwrappers_result"]["evidence"] == claim.evidence
+    assert metadata["mtwrappers_result"]["score"] == claim.score
+    assert {line.partition("==")[0] for line in metadata["requirements"]} >= {"mujoco", "minari"}
+    assert sorted(os.listdir(root / "tests")) == ["experts-v0", "namespace_metadata.json"]
+
+
+@draws
+def test_frames_of_each_camera_are_stored_without_loss(result, root):
+    looks = ["--observation", "pixels_agent_pos", "--camera", "corner", "--camera", "gripperPOV"]
+    assert export(result, *looks, "--size", "16", "--no-shadows", "--successes") == 0
+    [episode] = dataset = minari.load_dataset(NAME)
+    env = dataset.recover_environment()
+    (about,) = dataset.storage.get_episode_metadata([0])
+    options = {"task_state": int(about["task_state"])}
+    obs, _ = env.reset(seed=int(about["seed"]), options=options)
+    for t, action in enumerate(episode.actions):
+        assert obs["agent_pos"].tolist() == episode.observations["agent_pos"][t].tolist()
+        for camera in ("corner", "gripperPOV"):
+            frames = episode.observations["pixels"][camera]
+            assert frames.shape == (len(episode) + 1, 16, 16, 3)
+            assert np.array_equal(frames[t], obs["pixels"][camera])
+        obs, *_ = env.step(action)
+    env.close()
+    [file] = root.rglob("*.hdf5")
+    with h5py.File(file) as data:
+        stored = data["episode_0/observations/pixels/corner"]
+        assert stored.id.get_storage_size() < 0.6 * frames.nbytes
+        assert stored.maxshape == (None, 16, 16, 3)  # as Minari's own, to which it can add
+
+
+def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(
+    result, root, tmp_path, capsys, monkeypatch
+):
+    def changed(episode, **fields):
+        data = json.loads(result.read_text())
+        data["episodes"][episode].update(fields)
+        (tmp_path / "results.json").write_text(json.dumps(data))
+        shutil.copy(result.with_suffix(".npz"), tmp_path / "results.npz")
+        return tmp_path / "results.json"
+
+    false = changed(1, steps_to_success=3)
+    assert refused(capsys, false) == (
+        f"cannot export {false}: {false} is false: reach-v3, episode 1: steps_to_success is None "
+        "in the replay, 3 in the result"
+    )
+    some = ["--observation", "pixels", "--size"]
+    for options, message in [
+        ([*some, "100000"], "of an episode of 60 steps would take 1704.3 GB of memory, and at mos"),
+        ([*some, "16", "--camera", "front"], "camera_name must be 'topview', 'corner', "),
+        (["--camera", "corner"], "--camera, --size and --no-shadows are for frames: add --observ"),
+        (["--descriptions", "none"], "descriptions must be 'metaworld', "),
+        (["--video"], "video is for LeRobot: Minari stores frames without loss"),
+    ]:
+        assert message in refused(capsys, result, *options)
+    assert "must look like metaworld/mt10-expert-v0, got x" in refused(capsys, result, name="x")
+    assert "cannot read or write none: No such file" in refused(capsys, "none")
+    # An episode whose replay differs, by a step that is not as it was.
+    with monkeypatch.context() as patch:
+        play = module.play
+        patch.setattr(module, "play", lambda env, chains, *of: play(env, halved(chains), *of))
+        assert "reach-v3, episode 0: success_once is False in the replay, True" in refused(
+            capsys, result
+        )
+        assert "reach-v3, episode 0 does not succeed at step" in refused(
+            capsys, result, "--successes"
+        )
+    assert [*root.rglob("*")] == [root / "tests"]
+    # Another export at the same time, and a dataset that is there.
+    unfinished = root / "tests/.experts-v0.unfinished"
+    unfinished.mkdir()
+    with locked(unfinished):
+        assert "another export is writing" in refused(capsys, result)
+    assert export(result) == 0
+    assert f"{root / NAME} exists" in refused(capsys, result)
+
+
+def halved(chains):
+    [[(planned, actions, ends)]] = chains
+    return [[(planned, actions / 2, ends)]]
+
+
+def test_only_plain_evaluations_on_meta_world_with_success_are_exported(tmp_path, capsys):
+    path = tmp_path / "results.json"
+    none = gymnasium.make_vec("mtwrappers/MT1-v0", max_episode_steps=3)
+    plain = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=3)
+    few = gymnasium.make_vec("mtwrappers/ML1-train-v0", max_episode_steps=3)
+
+    class Still:
+        def __call__(self, observations):
+            return np.zeros((1, 4), np.float32)
+
+        def begin_trial(self):
+            pass
+
+    for made, message in (
+        (evaluate(lambda obs: np.zeros((2, 2)), plain, 1), "only evaluations on Meta-World's"),
+        (
+            few_shot_evaluate(Still(), few, 1, 1, 1),
+            "the episodes of few-shot trials follow from one another",
+        ),
+        (evaluate(Still(), none, 1), "no episode is a success, so there is nothing to export"),
+    ):
+        made.save(path)
+        assert message in refused(capsys, path, "--successes")
+
+
+def test_a_killed_or_interrupted_export_leaves_no_dataset_and_is_run_again(result, root):
+    command, unfinished = ["export", str(result), f"minari:{NAME}"], "tests/.experts-v0.unfinished"
+    for sent, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+        for pause in (0.0, 0.4, 0.8):
+            shutil.rmtree(root / unfinished, ignore_errors=True)
+            process = forks.start(main, command)
+            assert wait_until(lambda: (root / unfinished).exists())
+            time.sleep(pause)
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                os.killpg(process.pid, sent)
+            process.join()
+            assert process.exitcode in (code, 0)
+            if process.exitcode == 0:
+                shutil.rmtree(root / NAME)
+            assert not (root / NAME).exists()
+        assert (root / unfinished).exists() == (sent == signal.SIGKILL and process.exitcode != 0)
+    assert main(command) == 0
+    assert minari.load_dataset(NAME).total_episodes == 2
+    assert sorted(os.listdir(root / "tests")) == ["experts-v0", "namespace_metadata.json"]
