@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_list
 from mtwrappers.common.extras import import_extra
-from mtwrappers.evaluation import Protocol, protocols
+from mtwrappers.evaluation import protocols
 from mtwrappers.evaluation.episodes import Tally, single_step
 from mtwrappers.evaluation.protocol import succeeded
 from mtwrappers.evaluation.typed import to_plain
@@ -92,7 +92,7 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         if benchmark is not None or env_name is not None:
             chosen = chosen.on(benchmark or chosen.benchmark, env_name)
         if changes is not None:
-            chosen = Protocol.from_dict({**chosen.to_dict(), **changes})
+            chosen = dataclasses.replace(chosen, **changes)
         if chosen.few_shot:
             raise ValueError(f"{chosen.name} lets policies adapt, which vla-eval's cannot")
         self.protocol = chosen

@@ -463,7 +463,7 @@ def _rows(result: EvaluationResult) -> dict[str, dict[str, Any]]:
 
 
 def _unseen(result: EvaluationResult) -> tuple[set[str], set[str]]:
-    """Fields of the design and arguments of the environments that no number of these episodes depends on.
+    """Fields of the design and arguments of the environments that change no episode of these.
 
     Any other value would give the same episodes.
     """

@@ -52,7 +52,7 @@ def test_a_script_trains_saves_and_evaluates_and_its_seed_determines_all(
     evaluated = one / f"evaluated-{per_iteration[-1]}"
     result = EvaluationResult.load(evaluated / "results.json")
     description = result.description
-    assert (description.policy, provenance.training_seed, provenance.training_steps) == (
+    assert (description.policy, description.training_seed, description.training_steps) == (
         name.partition("_")[0],
         3,
         per_iteration[-1],

@@ -16,6 +16,7 @@ from mtwrappers import (
     as_sb3_vec_env,
     continual_evaluate,
 )
+from mtwrappers.continual.result import ContinualResult
 from tests.fakes import ROOT, run_with_python
 
 pytest.importorskip("stable_baselines3")
@@ -99,9 +100,8 @@ def test_what_ppo_has_learnt_is_scored_at_the_steps_of_its_rollouts():
 
         return learn
 
-    found = continual_evaluate(
-        make_learner, make, 2, episodes_per_phase=1, metric="return", max_episode_steps=5
-    )
+    settings = {"episodes_per_phase": 1, "max_episode_steps": 5}
+    found = ContinualResult(continual_evaluate(make_learner, make, 2, **settings), metric="return")
     assert found.points == (0, 64, 128, 192, 240)
     assert np.isfinite(found.scores).all()
 

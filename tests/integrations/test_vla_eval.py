@@ -113,7 +113,9 @@ def expected(act, protocol, tasks, seed=0, **changes):
 
     result = protocol.evaluate(policy, envs, seed=seed, tasks=tasks)
     envs.close()
-    episodes = [{"success": succeeded(one, protocol), **one.to_dict()} for one in result.episodes]
+    episodes = [
+        {"success": succeeded(one, protocol), **dataclasses.asdict(one)} for one in result.episodes
+    ]
     return sorted(episodes, key=lambda one: (one["task"], one["number"]))
 
 
