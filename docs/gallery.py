@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 import mtwrappers
-from mtwrappers.cli.scripted import ScriptedPolicy
+from mtwrappers.cli.rollout import ScriptedPolicy
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.experts import expert
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from cyclopts import App, Group, Parameter, Token
 from cyclopts.validators import Number
@@ -70,36 +69,6 @@ def _number(metavar: str, least: int, most: int) -> Any:
 Count = Annotated[int, _number("NUMBER", 1, 1_000_000)]
 Seed = Annotated[int, _number("SEED", 0, 2**32 - 2)]
 Steps = Annotated[int, _number("NUMBER", 0, 2**63 - 1)]
-
-
-@described
-def _compare(
-    results: list[str],
-    /,
-    *,
-    format: Literal["table", "markdown", "latex", "csv"] = "table",
-    no_tasks: bool = False,
-    plot: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-    curve: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-    force: bool = False,
-) -> int:
-    """Print and compare the scores of methods over training runs.
-
-    Args:
-        results: Files of rollouts or of EvaluationResult.save, or folders of rollouts. Files with
-            the same --name are training runs of one method. reference:NAME is a result that comes
-            with mtwrappers, by the same protocol: reference:experts for Meta-World's scripted
-            experts, reference:random for random actions.
-        format: table (default) also prints the differences from the first method; latex needs the
-            package booktabs; csv has full precision.
-        no_tasks: Print and draw only the means over all tasks and over groups of tasks.
-        plot: Also draw the differences.
-        curve: Also draw success against --training-steps, and write a CSV file beside the image.
-        force: Compare results even if their protocols, settings or goals differ.
-    """
-    from mtwrappers.cli import compare
-
-    return compare.run(results, format, not no_tasks, plot, curve, force)
 
 
 @described
@@ -175,7 +144,7 @@ _COMMANDS: dict[str, tuple[str | Callable[..., int], str, tuple[str, ...]]] = {
         ),
     ),
     "compare": (
-        _compare,
+        "mtwrappers.cli.compare:run",
         "Print and compare the scores of methods over training runs.",
         (
             "mtwrappers compare mine-*/results.json",

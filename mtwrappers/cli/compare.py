@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from cyclopts import Parameter
 
+from mtwrappers.cli.commands import described
 from mtwrappers.cli.console import UsageError, result_file, say, say_table, warn
 from mtwrappers.evaluation import (
     IncomparableError,
@@ -31,15 +33,31 @@ _WIDE = 0.1
 _REFERENCE = "reference:"
 
 
+@described
 def run(
-    results: Sequence[str],
-    format: Format,
-    tasks: bool,
-    plot: Path | None,
-    curve: Path | None,
-    force: bool,
+    results: list[str],
+    /,
+    *,
+    format: Format = "table",
+    no_tasks: bool = False,
+    plot: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    curve: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    force: bool = False,
 ) -> int:
-    """Runs the command; returns its exit code."""
+    """Print and compare the scores of methods over training runs.
+
+    Args:
+        results: Files of rollouts or of EvaluationResult.save, or folders of rollouts. Files with
+            the same --name are training runs of one method. reference:NAME is a result that comes
+            with mtwrappers, by the same protocol: reference:experts for Meta-World's scripted
+            experts, reference:random for random actions.
+        format: table (default) also prints the differences from the first method; latex needs the
+            package booktabs; csv has full precision.
+        no_tasks: Print and draw only the means over all tasks and over groups of tasks.
+        plot: Also draw the differences.
+        curve: Also draw success against --training-steps, and write a CSV file beside the image.
+        force: Compare results even if their protocols, settings or goals differ.
+    """
     policies = by_policy(read_all(results))
     differences = len(policies) > 1 and (format == "table" or plot is not None)
     if plot is not None and not differences:
@@ -55,7 +73,7 @@ def run(
     except ValueError as exc:
         raise UsageError(str(exc)) from None
     table = format == "table"  # otherwise print the table only
-    (say_table if table else say)(scored.format(format, tasks=tasks))
+    (say_table if table else say)(scored.format(format, tasks=not no_tasks))
     for i, each in enumerate(compared):
         if table:
             say(f"\n{each}")
@@ -65,8 +83,8 @@ def run(
     if curve is not None and drawn is not None:
         csv = curve.with_suffix(".csv")
         if curve != csv:
-            _write(curve, lambda path: drawn.plot(path, tasks=tasks), table)
-        _write(csv, lambda path: drawn.to_csv(path, tasks=tasks), table)
+            _write(curve, lambda path: drawn.plot(path, tasks=not no_tasks), table)
+        _write(csv, lambda path: drawn.to_csv(path, tasks=not no_tasks), table)
     if few := _few(scored):
         warn(few)
     return 0

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mtwrappers.cli import ctrl_c
 from mtwrappers.cli.commands import Count, described
 from mtwrappers.cli.console import UsageError, result_file, say
+from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.errors import full_message
 from mtwrappers.evaluation import EvidenceError, VerificationError
 from mtwrappers.export.export import SIZE, Dataset, ExportError, Frames, export
@@ -72,7 +72,7 @@ def run(
     try:
         to = make(name, frames)
         all_classes()  # imports what an interruption would leave half imported
-        ctrl_c.raises()
+        raise_on_ctrl_c()
         episodes, steps = export(path, to, successes=successes, progress=True)
     except (ExportError, VerificationError, EvidenceError) as exc:
         raise UsageError(f"cannot export {result}: {full_message(exc)}") from None

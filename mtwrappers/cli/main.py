@@ -1,17 +1,20 @@
-"""The entry point: runs a command, and converts errors to one line and an exit code."""
+"""The entry point: runs a command; errors and Ctrl-C become one line and an exit code."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 
 from gymnasium.error import DependencyNotInstalled
 
-from mtwrappers.cli import ctrl_c
 from mtwrappers.common.errors import full_message
 from mtwrappers.common.extras import import_extra
+
+INTERRUPTED = "Interrupted; nothing was written. Run the command again."
+EXIT_CODE = 128 + signal.SIGINT  # after Ctrl-C
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,7 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: With code 2, after a line on stderr, if input or files are bad.
     """
-    before, code = ctrl_c.end_at_once(), None
+    before, code = signal.getsignal(signal.SIGINT), None
+    ours = threading.current_thread() is threading.main_thread()
+    if ours and before is signal.default_int_handler:  # else the program has set one
+        signal.signal(signal.SIGINT, _EndAtOnce())
     try:
         try:
             code = _run(sys.argv[1:] if argv is None else argv)
@@ -38,8 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 128 + signal.SIGPIPE
     finally:
-        if code != ctrl_c.EXIT_CODE:  # otherwise Ctrl-C stays ignored until the process ends
-            ctrl_c.restore(before)
+        # After Ctrl-C it stays ignored until the process ends; None is a handler of C code.
+        if ours and code != EXIT_CODE and before is not None:
+            signal.signal(signal.SIGINT, before)
     return code
 
 
@@ -62,6 +69,27 @@ def _run(argv: Sequence[str]) -> int:
         refuse(full_message(exc))
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        print(ctrl_c.INTERRUPTED, file=sys.stderr)
-        return ctrl_c.EXIT_CODE
+        print(INTERRUPTED, file=sys.stderr)
+        return EXIT_CODE
     sys.exit(2)
+
+
+class _EndAtOnce:
+    """Ends the process without an exception, which could break half-imported modules.
+
+    This is Ctrl-C while a command starts, as there is nothing to write yet.
+    """
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+
+    def __call__(self, *signal_and_frame: object) -> None:
+        if os.getpid() == self._pid:  # forks print nothing
+            os.write(2, f"{INTERRUPTED}\n".encode())
+        os._exit(EXIT_CODE)
+
+
+def raise_on_ctrl_c() -> None:
+    """Makes Ctrl-C raise ``KeyboardInterrupt`` again, once there is something to write or end."""
+    if isinstance(signal.getsignal(signal.SIGINT), _EndAtOnce):
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,19 +11,21 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import gymnasium
+import numpy as np
 from cyclopts import Parameter
+from numpy.random import PCG64, Generator, SeedSequence
+from numpy.typing import NDArray
 
-from mtwrappers.cli import ctrl_c
 from mtwrappers.cli.commands import Count, Seed, Steps, described
 from mtwrappers.cli.console import RESULTS, UsageError, progress_bar, say, say_table, unknown
+from mtwrappers.cli.main import EXIT_CODE, raise_on_ctrl_c
 from mtwrappers.cli.own import Own, load_policy, own_errors
-from mtwrappers.cli.scripted import ScriptedPolicy
 from mtwrappers.cli.video import Videos, can_film
 from mtwrappers.common.cores import cores
 from mtwrappers.common.did_you_mean import did_you_mean
@@ -41,6 +43,7 @@ from mtwrappers.evaluation import (
     protocols,
 )
 from mtwrappers.evaluation.evaluate import run_evaluation
+from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.tasks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.samplers.policies import ActionChunks
@@ -165,7 +168,7 @@ def run(
     import_extra("matplotlib.figure", "cli")
     with _folder(options):
         films = options.video and can_film()
-        ctrl_c.raises()
+        raise_on_ctrl_c()
         with contextlib.suppress(BrokenPipeError):  # the files are written if nobody reads this
             rollout.announce()
         follower, start = _Follower(options.out), time.perf_counter()
@@ -181,7 +184,7 @@ def run(
             done, due = len(follower.lengths), follower.planned
             say(f"Interrupted: {done} of {due} episodes were finished. Continue with:", "yellow")
             say(options.line(benchmark), "bold")
-            return ctrl_c.EXIT_CODE
+            return EXIT_CODE
     say_table(str(result))
     steps = sum(follower.lengths)
     say(f"{steps:,} steps in {seconds:.1f} s: {steps / seconds:,.0f} steps/s")
@@ -316,6 +319,34 @@ class Rollout:
         envs.spec = copy.deepcopy(gymnasium.spec(env_id))
         envs.spec.kwargs.update(kwargs)
         return envs
+
+
+class ScriptedPolicy(Observer):
+    """A Meta-World expert, or random actions, for each environment, chosen anew per episode.
+
+    So its actions depend neither on the number of workers nor on the rest of the batch.
+    """
+
+    def __init__(self, experts: bool, envs: MetaVectorEnv, seed: int) -> None:
+        self._experts, self._envs, self._seed = experts, envs, seed
+        self._class_index = {task: i for i, task in enumerate(envs.get_attr("task_names")[0])}
+        self._act: list[Callable[[NDArray[Any]], NDArray[np.float32]]] = [
+            lambda obs: np.zeros(4, np.float32)
+        ] * envs.num_envs
+
+    def begin(self, i: int, episode: PlannedEpisode) -> None:
+        """Chooses the policy of environment ``i``."""
+        if self._experts:
+            act, [goal] = expert(episode.task), self._envs.call_some([i], "goal")
+            self._act[i] = lambda obs: act(obs, goal)
+        else:
+            key = (self._class_index[episode.task], episode.number)
+            rng = Generator(PCG64(SeedSequence(self._seed, spawn_key=key)))
+            self._act[i] = lambda obs: rng.uniform(-1.0, 1.0, 4).astype(np.float32)
+
+    def __call__(self, observations: NDArray[Any]) -> NDArray[np.float32]:
+        """Returns actions ``(N, 4)`` for observations ``(N, O)``."""
+        return np.stack([act(obs) for act, obs in zip(self._act, observations, strict=True)])
 
 
 def _protocol(name: str) -> Protocol:

@@ -9,9 +9,9 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from mtwrappers.cli import ctrl_c
 from mtwrappers.cli.commands import Count, described
 from mtwrappers.cli.console import UsageError, result_file, say, say_table
+from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.cores import cores
 from mtwrappers.evaluation import EvidenceError, VerificationError, verify
 from mtwrappers.metaworld.upstream import all_classes
@@ -43,7 +43,7 @@ def run(
         no_fast: Run Meta-World's own classes, which are slower and give the same numbers.
     """
     all_classes()  # imports what an interruption would leave half imported
-    ctrl_c.raises()
+    raise_on_ctrl_c()
     path, start = result_file(result), time.perf_counter()
     try:
         found = verify(

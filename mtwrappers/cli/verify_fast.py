@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from importlib.metadata import version
 
-from mtwrappers.cli import ctrl_c
 from mtwrappers.cli.commands import Count, described
 from mtwrappers.cli.console import progress_bar, say
+from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.cores import cores
 from mtwrappers.metaworld.fast.equality import FULL, QUICK, compare_classes
 from mtwrappers.metaworld.upstream import all_classes
@@ -23,7 +23,7 @@ def run(*, full: bool = False, workers: Count | None = None) -> int:
     """
     names = list(all_classes())
     bar = progress_bar()
-    ctrl_c.raises()
+    raise_on_ctrl_c()
     start, differ = time.perf_counter(), {}
     with bar:
         task = bar.add_task("classes", total=len(names), rate="")

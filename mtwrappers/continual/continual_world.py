@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 
 from mtwrappers.common.checks import check_flag, check_keywords, positive
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.continual.phases import AtEnd
-from mtwrappers.continual.stream import Boundary, TaskObs, TaskStream
+from mtwrappers.continual.stream import AtEnd, Boundary, TaskObs, TaskStream
 from mtwrappers.continual.vector_stream import VectorTaskStream
 from mtwrappers.metaworld.agent_view import INPUTS, AgentView, take_inputs
 from mtwrappers.metaworld.class_env import METADATA

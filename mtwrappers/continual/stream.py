@@ -1,10 +1,12 @@
-"""A stream of tasks as an environment: its tasks come in phases."""
+"""A stream of tasks as an environment: its tasks come in phases, each with a budget of steps."""
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -16,11 +18,11 @@ from mtwrappers.common import seeding
 from mtwrappers.common.checks import (
     check_choice,
     check_env,
+    check_index,
     check_list,
     check_mapping,
     positive,
 )
-from mtwrappers.continual.phases import AtEnd, Phase, PhasedStream
 from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.core.task_list import TaskList
 from mtwrappers.state.env_state import get_state, set_state
@@ -29,6 +31,67 @@ from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 
 Boundary: TypeAlias = Literal["truncate", "finish"]
 TaskObs: TypeAlias = Literal["task", "phase"]
+AtEnd: TypeAlias = Literal["stay", "raise"]
+
+
+class Phase(NamedTuple):
+    """A part of a stream; equivalent to a pair ``(tasks, steps)``.
+
+    Attributes:
+        tasks: A task, or a list (or range) of tasks from which every reset draws one uniformly. A
+            task is a task state, or the name of a task id, which stands for all task states of
+            this id.
+        steps: The budget: the number of agent steps of the phase.
+
+    >>> import gymnasium
+    >>> from functools import partial
+    >>> from mtwrappers import MultiEnvWrapper, TaskStream
+    >>> from mtwrappers.continual.stream import Phase
+    >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (2.0, 10.0)]
+    >>> stream = TaskStream(MultiEnvWrapper(makers), [Phase(0, 100), Phase([0, 1], 200)])
+    >>> stream.phases[1], stream.total_steps
+    (Phase(tasks=[0, 1], steps=200), 300)
+    """
+
+    tasks: Any
+    steps: int
+
+
+class PhasedStream:
+    """The phases of a stream and its position in them: base of its single and vector forms."""
+
+    def _begin_stream(self, phases: Iterable[Phase], at_end: AtEnd) -> None:
+        self.phases, self.at_end = tuple(phases), at_end
+        # The (exclusive) end step of each phase.
+        self._ends = list(itertools.accumulate(phase.steps for phase in self.phases))
+        self.total_steps = self._ends[-1]
+        self.stream_steps = 0
+
+    @property
+    def phase(self) -> int:
+        """The phase of the next step; the last one when the stream is finished."""
+        return min(bisect.bisect_right(self._ends, self.stream_steps), len(self._ends) - 1)
+
+    def phase_of(self, step: int) -> int:
+        """Returns the index of the phase that contains ``step``, counted from 0.
+
+        Raises:
+            ValueError: If the stream has no such step.
+        """
+        return bisect.bisect_right(self._ends, check_index(step, self.total_steps, "step"))
+
+    @property
+    def stream_finished(self) -> bool:
+        """Whether all ``total_steps`` steps were taken."""
+        return self.stream_steps >= self.total_steps
+
+    def _require_more(self) -> None:
+        if self.stream_finished and self.at_end == "raise":
+            raise RuntimeError(
+                f"the stream is finished: its {len(self.phases)} phases have {self.total_steps} "
+                "steps, and all of them were taken; a reset with a seed restarts it, and with "
+                "at_end='stay' the last task continues"
+            )
 
 
 class TaskStream(PhasedStream, MTEnv):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from mtwrappers.continual.phases import PhasedStream
+from mtwrappers.continual.stream import PhasedStream
 from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from mtwrappers.cli import main
-from mtwrappers.cli.ctrl_c import INTERRUPTED
+from mtwrappers.cli.main import INTERRUPTED
 
 COMMANDS = {
     "list": ["list"],
