@@ -445,7 +445,7 @@ class Journal:
                     entry = ("reset", None, None)
             if entry is not None:
                 log.add(entry)
-            log.digest = digest
+                log.digest = digest
         self._notes += 1
         if self._notes % _LOOK == 0:
             self._warn_if_large()

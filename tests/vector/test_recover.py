@@ -55,6 +55,17 @@ def test_a_death_in_any_use_changes_nothing(mode, use, given, tmp_path):
             both(envs, oracle, "step", NO_ACTIONS)
 
 
+def test_a_death_after_a_state_between_episodes_was_set_changes_nothing():
+    with beside(recovering, fragile_makers(), fragile_makers()) as (envs, oracle):
+        both(envs, oracle, "reset", seed=3)
+        both(envs, oracle, "step", NO_ACTIONS)
+        for each in envs, oracle:
+            each.set_state(each.get_state(between_episodes=True))
+        kill(envs, 1)
+        both(envs, oracle, "reset")
+        both(envs, oracle, "step", NO_ACTIONS)
+
+
 @pytest.mark.parametrize("mask", [[True, False, True, False], [True, False, False, False]])
 def test_a_death_in_a_reset_of_some_changes_nothing(mask, tmp_path):
     makers = fragile_makers(fault=partial(once, tmp_path / "done", kill_itself), length=9)
