@@ -1,7 +1,6 @@
 """Success rates and returns per task, with confidence intervals."""
 
 from mtwrappers.evaluation.compare import Comparison, ScoreDifference, compare
-from mtwrappers.evaluation.curve import Curves, curves
 from mtwrappers.evaluation.episodes import Episode, Observer, Progress
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import EvidenceError
@@ -18,7 +17,7 @@ from mtwrappers.evaluation.result import (
     save_results,
 )
 from mtwrappers.evaluation.runs import IncomparableError
-from mtwrappers.evaluation.scores import Score, Scores, scores
+from mtwrappers.evaluation.scores import Curves, Score, Scores, curves, scores
 from mtwrappers.evaluation.verify import Verification, verify
 
 __all__ = [

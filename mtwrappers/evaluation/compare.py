@@ -8,20 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from mtwrappers.evaluation import plot
-from mtwrappers.evaluation.protocol import weights
+from mtwrappers.evaluation import plot, statistics
 from mtwrappers.evaluation.runs import Compared, Policies, Run, compared, methods_of
-from mtwrappers.evaluation.scores import INTERQUARTILE, chunk_text, of_runs, said_forced
-from mtwrappers.evaluation.statistics import (
-    LEAST_RUNS,
-    LEAST_VALUES,
-    Estimate,
-    Values,
-    difference_of_runs,
-    interquartile,
-    interquartile_difference,
-    rate_difference,
+from mtwrappers.evaluation.scores import (
+    INTERQUARTILE,
+    chunk_text,
+    means,
+    means_of,
+    of_runs,
+    present,
+    said_forced,
 )
+from mtwrappers.evaluation.statistics import LEAST_RUNS, LEAST_VALUES, Estimate, Values
 
 
 @dataclass(frozen=True)
@@ -105,12 +103,11 @@ class Comparison:
             title: The title; by default the names.
         """
         first, second = self.names
-        rows = {name: row.difference for name, row in self.tasks.items()}
-        over = {name: row.difference for name, row in self.overall.items()}
-        text = title or f"{second} minus {first}"
-        if self.forced:
-            text = f"{said_forced(self.forced)}\n{text}"
-        plot.draw_differences(Path(path), rows, over, text, f"lines: {_unit(self)}")
+        tasks, over = (
+            {name: row.difference for name, row in of.items()} for of in (self.tasks, self.overall)
+        )
+        lines = filter(None, [said_forced(self.forced), title or f"{second} minus {first}"])
+        plot.draw_differences(Path(path), tasks, over, "\n".join(lines), f"lines: {_unit(self)}")
 
 
 def compare(policies: Policies, *, force: bool = False) -> list[Comparison]:
@@ -173,50 +170,43 @@ def compare(policies: Policies, *, force: bool = False) -> list[Comparison]:
 
 def _pair(found: Compared) -> Comparison:
     """The comparison of two methods."""
-    (first, ones), (second, others) = found.runs.items()
-    names, protocol = sorted(found.tasks), found.ruling
-    several, paired = len(ones) > 1 or len(others) > 1, 0
-    samples: list[tuple[Values, Values, bool]] = []
-    for task in names:
-        if several:
-            rates = [np.array([one.rates(task).mean() for one in of]) for of in (ones, others)]
-            samples.append((rates[0], rates[1], False))
-        else:
-            samples.append(_of_one_each(ones[0], others[0], task))
-            paired += samples[-1][2]
+    (name, ones), (other_name, others) = found.runs.items()
+    names, several = sorted(found.tasks), len(ones) > 1 or len(others) > 1
+    if several:
+        samples = [(means_of(ones, task), means_of(others, task), False) for task in names]
+    else:
+        samples = [_of_one_each(ones[0], others[0], task) for task in names]
+    one, other, pairs = ([*column] for column in zip(*samples, strict=True))
 
     def difference(shares: Values) -> ScoreDifference:
-        present = np.flatnonzero(shares)
-        one, other, pairs = zip(*(samples[i] for i in present), strict=True)
-        parts = shares[present]
-        p1, p2 = (float((parts * [own.mean() for own in of]).sum()) for of in (one, other))
+        (p1, parts), (p2, _) = present(one, shares), present(other, shares)
         if several:
-            return ScoreDifference(
-                p1, p2, difference_of_runs(of_runs(one, parts), of_runs(other, parts))
+            estimate = statistics.difference_of_runs(of_runs(p1, parts), of_runs(p2, parts))
+        else:
+            estimate = statistics.rate_difference(
+                p1, p2, [pairs[i] for i in np.flatnonzero(shares)], parts
             )
-        return ScoreDifference(p1, p2, rate_difference(one, other, pairs, parts))
+        first, second = (float((parts * [own.mean() for own in of]).sum()) for of in (p1, p2))
+        return ScoreDifference(first, second, estimate)
 
-    groups = () if protocol is None else protocol.groups
-    overall = {
-        f"mean over {name}": difference(weights(names, name, groups))
-        for name in (("tasks",) if protocol is None else protocol.means)
-    }
+    overall = {name: difference(of) for name, of in means(names, found.ruling).items()}
     if min(len(ones), len(others)) >= LEAST_RUNS and len(names) > 1:
-        rates = [np.array([own[i] for own in samples]) for i in (0, 1)]
-        p1, p2 = (float(interquartile(own)[0]) for own in rates)
-        overall[INTERQUARTILE] = ScoreDifference(p1, p2, interquartile_difference(*rates))
-    alone = np.eye(len(names))
+        both = np.array(one), np.array(other)
+        p1, p2 = (float(statistics.interquartile(own)[0]) for own in both)
+        apart = statistics.interquartile_difference(*both)
+        overall[INTERQUARTILE] = ScoreDifference(p1, p2, apart)
+    alone = dict(zip(names, np.eye(len(names)), strict=True))
     return Comparison(
-        names=(first, second),
+        names=(name, other_name),
         runs=(len(ones), len(others)),
         training_steps=(ones[0].steps, others[0].steps),
-        action_chunks=(ones[0].chunk, others[0].chunk),
-        tasks={task: difference(alone[names.index(task)]) for task in found.tasks},
+        action_chunks=(ones[0].said.action_chunk, others[0].said.action_chunk),
+        tasks={task: difference(alone[task]) for task in found.tasks},
         overall=overall,
-        paired=paired,
+        paired=sum(pairs),
         forced=found.forced,
         unit="runs" if several else ones[0].unit,
-        fewest=(min(len(own[0]) for own in samples), min(len(own[1]) for own in samples)),
+        fewest=(min(map(len, one)), min(map(len, other))),
         notes=found.notes,
     )
 

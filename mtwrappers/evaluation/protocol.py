@@ -724,11 +724,12 @@ def _short(value: Any) -> str:
     return reprlib.repr(value) if isinstance(value, dict) else repr(value)
 
 
-def succeeded(episode: Episode, protocol: Protocol) -> bool:
-    """Whether an episode is a success."""
-    if isinstance(protocol.success, int):
-        return (episode.longest_success or 0) >= protocol.success
-    return bool(episode.success_once if protocol.success == "any" else episode.success_final)
+def succeeded(episode: Episode, protocol: Protocol | None) -> bool:
+    """Whether an episode is a success: without a protocol, if any step was one."""
+    success = "any" if protocol is None else protocol.success
+    if isinstance(success, int):
+        return (episode.longest_success or 0) >= success
+    return bool(episode.success_once if success == "any" else episode.success_final)
 
 
 def episodes_needed(protocol: Protocol) -> int:

@@ -519,8 +519,6 @@ class EvaluationResult:
 
     def succeeded(self, episode: Episode) -> bool:
         """Whether an episode is a success, by its protocol or else at any step."""
-        if self.protocol is None:
-            return bool(episode.success_once)
         return succeeded(episode, self.protocol)
 
     # Files.

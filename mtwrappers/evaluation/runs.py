@@ -9,9 +9,10 @@ if no two of them share an episode, and otherwise a run each.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -20,7 +21,7 @@ import numpy as np
 from mtwrappers.common.checks import check_flag, check_list, check_mapping
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.protocol import Protocol, episodes_needed, succeeded
-from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.result import Description, EvaluationResult
 from mtwrappers.evaluation.statistics import Values
 from mtwrappers.metaworld.agent_view import by_our_names
 from mtwrappers.metaworld.make import SIMULATION, determining, draws_goals, with_defaults
@@ -30,20 +31,9 @@ Policies: TypeAlias = Mapping[str, Sequence[EvaluationResult] | Mapping[str, Eva
 # The arguments of Meta-World's ids that determine what is scored. All others determine what a
 # policy observes, which is its own affair unless a protocol fixes it, or how environments run.
 SCORED = (
-    "benchmark",
-    "kind",
-    "env_name",
-    "train_classes",
-    "test_classes",
-    "goals",
-    "seed",
-    "num_goals",
-    "meta_batch_size",
-    "max_episode_steps",
-    "action_repeat",
-    "idle_steps",
-    "terminate_on_success",
-    "reward_function_version",
+    *("benchmark", "kind", "env_name", "train_classes", "test_classes"),
+    *("goals", "seed", "num_goals", "meta_batch_size", "max_episode_steps", "action_repeat"),
+    *("idle_steps", "terminate_on_success", "reward_function_version"),
 )
 # Arguments of `mtwrappers/MultiEnv-v0` for what is observed, and for drawing tasks in training.
 _NOT_SCORED = {"task_encoding", "task_embedding", "select", "record_episode_statistics"}
@@ -59,9 +49,7 @@ class Run:
 
     Args:
         label: The name of the result in errors, such as its file.
-        seed: The seed of the training, if it is known.
-        steps: The agent steps of training until then, if they are known.
-        chunk: The number of executed actions per chunk; ``None`` for single actions.
+        said: What was said about the policy and its training.
         episodes: The episodes that count: in few-shot evaluation, those after adaptation.
         before: The episodes before any adaptation, likewise.
         protocol: The protocol that was followed, if any.
@@ -74,26 +62,34 @@ class Run:
     """
 
     label: str
-    seed: int | None
-    steps: int | None
-    chunk: int | None
+    said: Description
     episodes: tuple[Episode, ...]
-    before: tuple[Episode, ...] = field(repr=False)
+    before: tuple[Episode, ...]
     protocol: Protocol | None
     terms: Mapping[str, Any] | None
     budget: tuple[int, int] | None
     goals: Any
     numbered: bool
     evidence: tuple[str, ...] | None
-    parts: tuple[Run, ...] = field(default=(), repr=False)
+    parts: tuple[Run, ...] = ()
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the training, if it is known."""
+        return self.said.training_seed
+
+    @property
+    def steps(self) -> int | None:
+        """The agent steps of training until then, if they are known."""
+        return self.said.training_steps
 
     @cached_property
     def by_task(self) -> dict[str, list[Episode]]:
         """The episodes of each task, in order."""
-        found: dict[str, list[Episode]] = {}
+        found: dict[str, list[Episode]] = {one.task: [] for one in self.episodes}
         for one in sorted(self.episodes, key=lambda one: (one.trial or 0, one.number)):
-            found.setdefault(one.task, []).append(one)
-        return {task: found[task] for task in dict.fromkeys(one.task for one in self.episodes)}
+            found[one.task].append(one)
+        return found
 
     @property
     def unit(self) -> str:
@@ -118,14 +114,9 @@ class Run:
         found = {}
         for key, own in units.items():
             goal = key if self.numbered or own[0].task_state is None else own[0].task_state
-            found[goal, met[goal]] = float(np.mean([self._success(one) for one in own]))
+            found[goal, met[goal]] = float(np.mean([succeeded(one, self.protocol) for one in own]))
             met[goal] += 1
         return found
-
-    def _success(self, one: Episode) -> float:
-        if self.protocol is None:
-            return float(bool(one.success_once))
-        return float(succeeded(one, self.protocol))
 
 
 def by_policy(
@@ -154,8 +145,7 @@ def _measured(label: str, result: Any) -> Run:
         raise ValueError(f"{label} does not record success")
     if twice := _shared([result.scored]):
         raise ValueError(f"{label} has {twice} twice")
-    design, made, terms = result.design, result.environments, None
-    few = design is not None and result.few_shot
+    design, made, few, terms = result.design, result.environments, result.few_shot, None
     if made is not None or result.versions:
         terms = {
             **_arguments(None if made is None else made.spec, few),
@@ -163,18 +153,15 @@ def _measured(label: str, result: Any) -> Run:
             **{name: result.versions.get(name) for name in SIMULATION},
         }
     drawn = made is not None and draws_goals(made.spec)
-    goals = made and made.goals
     return Run(
         label=label,
-        seed=result.description.training_seed,
-        steps=result.description.training_steps,
-        chunk=result.description.action_chunk,
+        said=result.description,
         episodes=result.scored,
         before=result.unadapted.episodes if few else (),
         protocol=result.protocol,
         terms=terms,
         budget=(design.adaptation_length, design.episodes_per_task) if design and few else None,
-        goals=goals and (goals, result.seed if drawn else None),
+        goals=made and made.goals and (made.goals, result.seed if drawn else None),
         numbered=drawn,
         evidence=(result.evidence,) if result.evidence else None,
     )
@@ -198,12 +185,11 @@ def _arguments(spec: Mapping[str, Any] | None, in_trials: bool) -> dict[str, Any
 def _shared(parts: Iterable[Sequence[Episode]]) -> str:
     """The first episode that parts have twice, or ``""``."""
     met = set()
-    for one in (one for part in parts for one in part):
-        place = one.task, one.trial, one.number
-        if place in met:
+    for one in itertools.chain(*parts):
+        if one.place in met:
             of_trial = "" if one.trial is None else f"trial {one.trial}, "
             return f"{one.task!r}, {of_trial}episode {one.number}"
-        met.add(place)
+        met.add(one.place)
     return ""
 
 
@@ -217,8 +203,8 @@ def _whole(parts: Sequence[Run]) -> Run:
     return dataclasses.replace(
         first,
         label=f"{first.label} and {more}",
-        episodes=tuple(one for part in parts for one in part.episodes),
-        before=tuple(one for part in parts for one in part.before),
+        episodes=tuple(itertools.chain(*(part.episodes for part in parts))),
+        before=tuple(itertools.chain(*(part.before for part in parts))),
         goals=first.goals if all(one.goals == first.goals for one in others) else None,
         evidence=tuple(sorted(sum(known, ()))) if len(known) == len(parts) else None,
         parts=tuple(parts),
@@ -262,18 +248,16 @@ def methods_of(policies: Policies) -> list[Method]:
 
 
 def _method(name: str, given: Any) -> Method:
-    if isinstance(given, Mapping):
-        results = [_measured(str(label), one) for label, one in given.items()]
-    else:
+    if not isinstance(given, Mapping):
         listed = check_list(given, f"the results of {name!r}", "result")
-        results = [_measured(f"result {i + 1} of {name!r}", one) for i, one in enumerate(listed)]
-    if not results:
+        given = {f"result {i + 1} of {name!r}": one for i, one in enumerate(listed)}
+    if not given:
         raise ValueError(f"the results of {name!r} must hold at least one result, got none")
+    results = [_measured(str(label), one) for label, one in given.items()]
     groups: dict[Any, list[Run]] = {}
-    chunks = _first_difference([{"action_chunk": one.chunk} for one in results], results)
     for one in results:
         groups.setdefault((one.seed, one.steps), []).append(one)
-    runs, repeated = [], ""
+    runs, reasons = [], []
     for (seed, steps), parts in groups.items():
         if not (twice := _shared(one.episodes for one in parts)):
             runs.append(_whole(parts))
@@ -282,12 +266,11 @@ def _method(name: str, given: Any) -> Method:
         if seed is not None:
             at = "" if steps is None else f" after {steps} steps"
             both = f"{parts[0].label} and {parts[1].label}"
-            repeated = (
-                repeated or f"{both} are both of training seed {seed}{at}, and both have {twice}"
-            )
+            reasons.append(f"{both} are both of training seed {seed}{at}, and both have {twice}")
         elif same := _alike(parts):
-            repeated = repeated or f"{same[0]}, and do not name their training_seed"
-    return Method(name, tuple(runs), repeated or chunks)
+            reasons.append(f"{same[0]}, and do not name their training_seed")
+    chunks = [{"action_chunk": one.said.action_chunk} for one in results]
+    return Method(name, tuple(runs), [*reasons, _first_difference(chunks, results)][0])
 
 
 def _alike(runs: Iterable[Run]) -> list[str]:
@@ -331,47 +314,41 @@ class Compared:
     def budget(self) -> tuple[int, int] | None:
         """The numbers of adaptation and of evaluation episodes of each trial."""
         budgets = (one.budget for own in self.runs.values() for one in own)
-        return next((one for one in budgets if one is not None), None)
+        return next(filter(None, budgets), None)
 
 
-def compared(
-    methods: Sequence[Method], force: bool, *, unadapted: bool = False, reason: str = ""
+def compared(methods: Sequence[Method], force: bool, *, unadapted: bool = False) -> Compared:
+    """The last runs of each method; see `together`."""
+    last = {one.name: one.last for one in methods}
+    reasons = (one.unlike or _ends(one) for one in methods)
+    return together(last, force, next(filter(None, reasons), ""), unadapted=unadapted)
+
+
+def together(
+    runs: dict[str, list[Run]], force: bool, reason: str, *, unadapted: bool = False
 ) -> Compared:
-    """The last runs of each method.
+    """Chosen runs of each method.
 
     Args:
-        methods: The methods.
+        runs: The runs of each method, by its name.
         force: Whether to accept runs that are not comparable.
+        reason: A reason why they are not comparable, or ``""``.
         unadapted: Whether to accept episodes before any adaptation, which are not a score of their
             protocol.
-        reason: A reason why they are not comparable.
 
     Raises:
         IncomparableError: If they are not comparable, without ``force``, or have no task in common.
     """
-    check_flag(force, "force")
-    last = {one.name: one.last for one in methods}
-    reason = reason or next(filter(None, (one.unlike or _ends(one) for one in methods)), "")
-    return together(last, force, unadapted=unadapted, reason=reason)
-
-
-def together(
-    runs: dict[str, list[Run]], force: bool, *, unadapted: bool = False, reason: str = ""
-) -> Compared:
-    """The same of chosen runs of each method; see `compared`."""
     every = [one for own in runs.values() for one in own]
     reason = reason or _unlike(every) or _incomplete(every, unadapted)
-    if reason and not force:
+    if not check_flag(force, "force") and reason:
         *names, name = runs
         who = f"{', '.join(names)} and {name}" if names else f"the results of {name}"
         raise IncomparableError(f"{who} are not comparable: {reason}")
     tasks = [task for task in every[0].by_task if all(task in one.by_task for one in every)]
     if not tasks:
         raise IncomparableError("the results have no task in common")
-    protocols: list[Protocol] = []
-    for one in every:
-        if one.protocol is not None and one.protocol not in protocols:
-            protocols.append(one.protocol)
+    protocols = dict.fromkeys(one.protocol for one in every if one.protocol is not None)
     return Compared(runs, tuple(tasks), tuple(protocols), reason, tuple(_alike(every)))
 
 
@@ -411,10 +388,9 @@ def _rules(one: Run, adapted: tuple[int, int] | None) -> dict[str, Any]:
     rules: dict[str, Any] = {"protocols": "none" if one.protocol is None else one.protocol.label}
     for each in () if one.protocol is None else dataclasses.fields(one.protocol):
         rules[f"{each.name} of the protocols"] = getattr(one.protocol, each.name)
-    rules["scores over"] = one.unit
     # Results without a budget are of episodes before any adaptation.
-    rules["episodes to adapt on, and after,"] = one.budget or adapted
-    return rules
+    budget = one.budget or adapted
+    return {**rules, "scores over": one.unit, "episodes to adapt on, and after,": budget}
 
 
 def _first_difference(terms: Sequence[Mapping[str, Any]], runs: Sequence[Run]) -> str:
