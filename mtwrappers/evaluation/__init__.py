@@ -1,11 +1,10 @@
 """Success rates and returns per task, with confidence intervals."""
 
 from mtwrappers.evaluation.compare import Comparison, ScoreDifference, compare
-from mtwrappers.evaluation.episodes import Episode, Observer, Progress
-from mtwrappers.evaluation.evaluate import evaluate
+from mtwrappers.evaluation.episodes import Design, Episode, Observer, PlannedEpisode, Progress
+from mtwrappers.evaluation.evaluate import evaluate, few_shot_evaluate
+from mtwrappers.evaluation.evaluate import run_evaluation as run_evaluation  # for protocols
 from mtwrappers.evaluation.evidence import EvidenceError
-from mtwrappers.evaluation.few_shot import few_shot_evaluate
-from mtwrappers.evaluation.plan import Design, PlannedEpisode
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.published import protocols
 from mtwrappers.evaluation.reference import reference

@@ -1,42 +1,41 @@
-"""`evaluate`: measures a policy on each of many tasks."""
+"""`evaluate` and `few_shot_evaluate`: a policy runs the episodes of a plan."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import os
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_choice, check_flag, positive
-from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.evaluation.episodes import Episode, Observer, Tally
-from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter, read_journal
-from mtwrappers.evaluation.plan import (
+from mtwrappers.evaluation.episodes import (
     Design,
+    Episode,
+    Observer,
     PlannedEpisode,
-    make_plan,
+    Stage,
+    Tally,
+    plan_of,
     stream_seed,
-    task_choices,
 )
+from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter, read_journal
 from mtwrappers.evaluation.protocol import Protocol, check_envs
-from mtwrappers.evaluation.result import (
-    Description,
-    EvaluationResult,
-    environments_of,
-    versions,
-)
+from mtwrappers.evaluation.result import Description, EvaluationResult, environments_of, versions
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.metaworld.make import determining
+from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import ActionChunks, PolicyCaller, PolicyIn, pickled
+from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
 from mtwrappers.samplers.task_texts import has_everywhere
 from mtwrappers.state.env_state import get_state, normalizers, set_state, set_statistics_updates
@@ -47,10 +46,11 @@ from mtwrappers.wrappers.normalize_reward import (
     VectorNormalizeRewardPerTask,
 )
 
-# Keeps the seed of the first reset, before any episode, different from the episodes' seeds.
-_FIRST_RESET = 1_000_033
+_ENDS = "adaptation_terminate_on_success"
+_TOGGLE = "toggle_terminate_on_success"
 _Path: TypeAlias = str | os.PathLike[str]
-_Kept: TypeAlias = list[tuple[Episode, NDArray[Any]]]
+# An episode that ended, with the index of its environment and its actions, if these are recorded.
+_Ended: TypeAlias = tuple[int, Episode, NDArray[Any] | None]
 
 
 def evaluate(
@@ -151,105 +151,138 @@ def evaluate(
     return run_evaluation(policy, envs, design, None, policy_in, observers, evidence, resume)
 
 
+def few_shot_evaluate(
+    policy: Any,
+    envs: Any,
+    trials: int | Sequence[Sequence[Any]] = 10,
+    adaptation_episodes: int = 10,
+    evaluation_episodes: int = 3,
+    *,
+    adaptation_steps: int = 1,
+    adaptation_terminate_on_success: bool | None = None,
+    seed: int = 0,
+    evidence: _Path | None = None,
+    resume: bool = False,
+) -> EvaluationResult:
+    """Adapts a policy to new tasks and evaluates it on them, in several trials.
+
+    In a trial, each of the ``M`` task groups of ``envs`` stays on one task (class and goal). This
+    is the evaluation of Meta-World's meta-learning benchmarks (Yu et al. 2019, arXiv:1910.10897).
+    As in `evaluate`, episodes are complete and planned in advance, rewards are the environments'
+    own, the seed determines the result, and the environments get back the state that they had
+    before.
+
+    Tasks are given, or drawn from those of each group (held-out ones, in the ``-test`` ids):
+    without replacement on Meta-World, with ``sample_tasks`` elsewhere.
+
+    Args:
+        policy: A callable (or ``get_actions``) with ``reset(mask)`` as for `evaluate`, of one of
+            two kinds. The first has ``adapt(paths)``, like MAML. A trial begins with its
+            ``begin_trial()``, if it has one, which restores the meta-learned parameters. Then
+            ``adaptation_episodes`` of each task are run, and their trajectories are passed to
+            ``adapt``: a list of ``M`` lists (see `mtwrappers.samplers.path`), which
+            `MetaSampleProcessor` accepts. This is repeated ``adaptation_steps`` times before the
+            ``evaluation_episodes``. The ``K`` environments of a task share its episodes. The second
+            kind has only ``begin_trial()``, like RL2 (Duan et al. 2016, arXiv:1611.02779): it
+            clears the memory, which ``reset(mask)`` between episodes keeps. Every environment runs
+            its own trial of ``adaptation_episodes`` and then ``evaluation_episodes``. The
+            generators of a policy that takes ``rng`` begin anew with each trial.
+        envs: One of our vector environments in SAME_STEP mode (the default), whose resets keep the
+            task, or a wrapper of one.
+        trials: The number of trials, each on one task of each group; or the ``M`` tasks of each
+            trial, for ``set_tasks``.
+        adaptation_episodes: The number of episodes per adaptation step.
+        evaluation_episodes: The number of episodes after adaptation.
+        adaptation_steps: The number of calls of ``adapt``, each on new episodes.
+        adaptation_terminate_on_success: Whether a success ends an episode of adaptation, which
+            needs environments with ``toggle_terminate_on_success``; later episodes use the
+            environments' own setting. ``None`` uses it for all episodes.
+        seed: The seed, zero or greater.
+        evidence: An ``.npz`` file to write with the actions of every episode, including adaptation,
+            with which `verify` checks the result. Given tasks must then be numbers, such as task
+            states.
+        resume: Whether to continue from the whole trials in ``evidence``, if it exists. It must be
+            of an evaluation with the same arguments, environments and versions.
+
+    Returns:
+        Success, return and length after adaptation; earlier episodes are in
+        `EvaluationResult.adaptation`, `EvaluationResult.unadapted` and
+        `EvaluationResult.by_episode`.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: As in `evaluate`; or if the policy is of neither kind,
+            tasks have another shape, or the environments are in another autoreset mode, draw tasks
+            at every reset or have no ``toggle_terminate_on_success`` where it is needed.
+        EvidenceError: If the evidence to continue from is of another evaluation.
+        OSError: If the evidence cannot be written.
+
+    >>> import gymnasium, numpy as np
+    >>> from mtwrappers import few_shot_evaluate
+    >>> class Seeker:
+    ...     "Goes where the reward rose, once it has adapted."
+    ...     def begin_trial(self): self.move = np.zeros((4, 2))
+    ...     def adapt(self, paths): self.move += 0.02
+    ...     def __call__(self, obs): return self.move
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4)
+    >>> result = few_shot_evaluate(Seeker(), envs, trials=2, adaptation_episodes=1)
+    >>> len(result.adaptation.episodes), len(result.scored)
+    (8, 24)
+    """
+    tasks = trials if isinstance(trials, (list, tuple)) else None
+    ends = adaptation_terminate_on_success
+    design = Design(
+        check_seed(seed),
+        positive(evaluation_episodes, "evaluation_episodes"),
+        trials=positive(trials if tasks is None else len(tasks), "trials"),
+        adaptation_episodes=positive(adaptation_episodes, "adaptation_episodes"),
+        adaptation_steps=positive(adaptation_steps, "adaptation_steps"),
+        adapts=callable(getattr(policy, "adapt", None)),
+        adaptation_terminate_on_success=None if ends is None else check_flag(ends, _ENDS),
+        trial_tasks=None if tasks is None else _numbers(tasks),
+    )
+    if tasks is not None and evidence is not None and design.trial_tasks is None:
+        raise TypeError(
+            "evidence is for tasks that a file can name, so tasks must be numbers (task states) or "
+            f"follow from the seed; got {tasks!r}"
+        )
+    return run_evaluation(policy, envs, design, evidence=evidence, resume=resume, tasks=tasks)
+
+
 def run_evaluation(
     policy: Any,
     envs: Any,
     design: Design,
-    protocol: Protocol | None,
-    policy_in: PolicyIn,
-    observers: Sequence[Observer],
-    evidence: _Path | None,
-    resume: bool,
+    protocol: Protocol | None = None,
+    policy_in: PolicyIn = "parent",
+    observers: Sequence[Observer] = (),
+    evidence: _Path | None = None,
+    resume: bool = False,
     command: Mapping[str, Any] | None = None,
+    tasks: Sequence[Sequence[Any]] | None = None,
 ) -> EvaluationResult:
-    """Runs `evaluate` by a design, and by a protocol if there is one.
+    """Runs an evaluation by a design, and by a protocol if there is one.
 
-    With ``command``, the options of a command, what is resumed must have had the same.
+    With ``command``, the options of a command, what is resumed must have had the same. ``tasks``
+    are those of few-shot trials, if they are given.
     """
-    inner = check_arguments(policy, envs, protocol, evidence, resume)
-    _check_observers(observers)
+    inner = _check_envs(envs, design, protocol, tasks)
+    sizes = inner.meta_batch_size, inner.envs_per_task
+    _check_policy(policy, sizes, design)
     remote = check_choice(policy_in, get_args(PolicyIn), "policy_in") == "workers"
-    if remote:
-        _check_remote(envs, observers)
+    _check_observers(observers, envs, remote)
+    if check_flag(resume, "resume") and evidence is None:
+        raise ValueError("resume=True continues from the episodes in evidence, got evidence=None")
+    if design.adaptation_terminate_on_success is not None:
+        observers = [_Ending(inner, design), *observers]
     with contextlib.ExitStack() as stack:
-        for observer in observers:
+        for observer in observers:  # closed after the end of an interrupted step
             stack.callback(observer.close)
         scale, raw = stack.enter_context(undisturbed(envs))
-        plan, planned = plan_of(envs, design)
+        stages, planned = plan_of(envs, design, tasks)
         if design.tasks is not None:
             chosen = tuple(dict.fromkeys(one.task for one in planned))
             design = dataclasses.replace(design, tasks=chosen)
-        journal = Journal.open(
-            stack, envs, design, protocol, policy, evidence, resume, planned, command
-        )
-        done = {one.place for one in journal.episodes}
-        left = [one for one in planned if one.place not in done]
-        for observer in observers:
-            observer.plan(left)
-        run = _Run(
-            policy,
-            (inner.meta_batch_size, inner.envs_per_task),
-            [[one for one in own if one.place not in done] for own in plan],
-            design.max_episode_steps,
-            scale,
-            raw,
-        )
-        if remote and left:
-            _run_in_workers(run, inner, observers, journal)
-        elif left:
-            everyone = slice(0, inner.num_envs)
-            run(envs, everyone, [ActionRecorder(journal.add), *observers])
-        return journal.result(planned)
-
-
-def plan_of(envs: Any, design: Design) -> tuple[list[list[PlannedEpisode]], list[PlannedEpisode]]:
-    """The episodes of each environment, and all in the order of the result.
-
-    Raises:
-        ValueError: If a chosen task is unknown.
-    """
-    _, infos = envs.reset(seed=stream_seed(design.seed, _FIRST_RESET))
-    choices = task_choices(envs.unwrapped, infos)
-    plan = make_plan(choices, design.episodes_per_task, design.seed)
-    order = {task: i for i, task in enumerate(_chosen(design.tasks, plan))}
-    plan = [[one for one in own if one.task in order] for own in plan]
-    planned = [one for own in plan for one in own]
-    return plan, sorted(planned, key=lambda one: (order[one.task], one.number))
-
-
-@dataclass
-class Journal:
-    """The parts of a result: its settings, the finished episodes and their evidence.
-
-    Args:
-        settings: The fields of the result besides episodes and evidence.
-        writer: Writes the evidence, if any.
-        episodes: The finished episodes.
-    """
-
-    settings: dict[str, Any]
-    writer: EvidenceWriter | None
-    episodes: list[Episode]
-
-    @classmethod
-    def open(
-        cls,
-        stack: contextlib.ExitStack,
-        envs: Any,
-        design: Design,
-        protocol: Protocol | None,
-        policy: Any,
-        evidence: _Path | None,
-        resume: bool,
-        planned: Sequence[PlannedEpisode],
-        command: Mapping[str, Any] | None = None,
-    ) -> Journal:
-        """Begins a journal, or continues the one in ``evidence``; the stack closes it.
-
-        Raises:
-            EvidenceError: If ``evidence`` is of another evaluation.
-        """
-        settings = {
+        settings: dict[str, Any] = {
             "design": design,
             "protocol": protocol,
             "environments": environments_of(envs),
@@ -258,94 +291,124 @@ class Journal:
                 action_chunk=policy.action_chunk if isinstance(policy, ActionChunks) else None
             ),
         }
-        if evidence is None:
-            return cls(settings, None, [])
-        header = _header(to_plain(settings), in_trials=design.trials > 0)
-        if command is not None:
-            header["command"] = to_plain(command)
-        kept = read_journal(evidence, header, planned) if resume else []
-        if design.trials:  # all environments run a trial together, so it is whole or run again
-            inner = envs.unwrapped
-            share = inner.meta_batch_size if design.adapts else inner.num_envs
-            done = {episode.place for episode, _ in kept}
-            left = {(one.trial or 0) // share for one in planned if one.place not in done}
-            kept = [(one, data) for one, data in kept if (one.trial or 0) // share not in left]
-        writer = stack.enter_context(EvidenceWriter(evidence, header, kept))
-        return cls(settings, writer, [episode for episode, _ in kept])
+        kept, writer = [], None
+        if evidence is not None:
+            header = _header(to_plain(settings), design.trials > 0, command)
+            if resume:
+                kept = _whole_stages(read_journal(evidence, header, planned), stages, design)
+            writer = stack.enter_context(EvidenceWriter(evidence, header, kept))
+        episodes = {one.place: one for one, _ in kept}
+        for observer in observers:
+            observer.plan([one for one in planned if one.place not in episodes])
 
-    def add(self, episode: Episode, actions: NDArray[Any]) -> None:
-        """Notes a finished episode."""
-        self.episodes.append(episode)
-        if self.writer is not None:
-            self.writer.add(episode, actions)
+        def keep(i: int, episode: Episode, actions: NDArray[Any] | None) -> None:
+            episodes[episode.place] = episode
+            if writer is not None and actions is not None:
+                writer.add(episode, actions)
 
-    def result(self, planned: Sequence[PlannedEpisode]) -> EvaluationResult:
-        """Completes the evidence; returns the result, with the episodes in the planned order."""
-        if self.writer is not None:
-            self.writer.finish(planned)
-        found = {one.place: one for one in self.episodes}
-        return EvaluationResult(
-            tuple(found[one.place] for one in planned),
-            evidence=None if self.writer is None else self.writer.digest,
-            **self.settings,
-        )
+        left = [one for one in (s.without(episodes) for s in stages) if any(one.episodes)]
+        run = _Run(policy, sizes, left, design, scale, raw, writer is not None)
+        if not remote:
+            run(envs, slice(0, inner.num_envs), keep, observers)
+        elif left:
+            run = dataclasses.replace(run, policy=pickled(policy))
+            ended = [one for found in inner.map_blocks(run.in_worker) for one in found]
+            for one in ended:
+                keep(*one)
+            for observer in observers:
+                for i, episode, _ in ended:
+                    observer.end(i, episode)
+        if writer is not None:
+            writer.finish(planned)
+            settings["evidence"] = writer.digest
+    return EvaluationResult(tuple(episodes[one.place] for one in planned), **settings)
 
 
-def _header(settings: dict[str, Any], in_trials: bool) -> dict[str, Any]:
+def _header(
+    settings: dict[str, Any], in_trials: bool, command: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """The settings that a resumed evaluation must share, as JSON values."""
-    made = settings["environments"]
-    if made is not None:
+    if (made := settings["environments"]) is not None:
         env_id, kwargs = determining(made, in_trials)
         settings["environments"] = {"id": env_id, "kwargs": kwargs, "goals": made["goals"]}
     settings["versions"].pop("python")
     settings["action_chunk"] = settings.pop("description")["action_chunk"]
-    return settings
+    return settings if command is None else {**settings, "command": to_plain(command)}
+
+
+def _whole_stages(
+    kept: Sequence[tuple[Episode, bytes]], stages: Sequence[Stage], design: Design
+) -> list[tuple[Episode, bytes]]:
+    """The episodes to continue from: all environments run a trial together, whole or again."""
+    done, again = {one.place for one, _ in kept}, set[Any]()
+    for _, trial in itertools.groupby(stages if design.trials else (), lambda one: one.trial):
+        places = {place for stage in trial for place in stage.places}
+        again |= set() if places <= done else places
+    return [(one, data) for one, data in kept if one.place not in again]
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Runs episodes, here or in a worker: ``run(envs, rows)``.
+    """Runs the stages of a plan, here or in a worker.
 
     Args:
         policy: The policy, pickled if it is sent to workers.
         sizes: ``M`` and ``K`` of all environments.
-        plan: The episodes of each environment, ``N`` lists.
-        max_episode_steps: The number of steps after which episodes are cut, or ``None``.
+        stages: The stages of the plan that have episodes left.
+        design: The numbers that determine the episodes.
         scale: The scales of rewards from `undisturbed`.
         raw: The mask from `undisturbed`.
+        records: Whether to record actions.
     """
 
     policy: Any
     sizes: tuple[int, int]
-    plan: Sequence[Sequence[PlannedEpisode]]
-    max_episode_steps: int | None
+    stages: Sequence[Stage]
+    design: Design
     scale: NDArray[np.float64]
     raw: Flags
+    records: bool
 
     def __call__(
-        self, envs: Any, rows: slice, observers: Sequence[Observer] = ()
-    ) -> list[tuple[int, Episode]]:
+        self,
+        envs: Any,
+        rows: slice,
+        keep: Callable[[int, Episode, NDArray[Any] | None], object],
+        observers: Sequence[Observer] = (),
+    ) -> None:
         """Runs the episodes of ``envs``, which are the environments ``rows`` among all.
 
-        Returns:
-            The episodes in the order in which they ended, each with its environment's index.
+        Each episode that ends is passed to ``keep``, with its environment's index and its actions.
         """
         shape = envs.single_action_space.shape
         act = PolicyCaller(self.policy, *self.sizes, rows, action_shape=shape)
-        plan = self.plan[rows]
-        tally = Tally(plan, self.scale[rows], self.raw[rows], observers, rows.start)
+        observers = [ActionRecorder(keep, self.records), *observers]
+        for stage in self.stages:
+            plan = stage.episodes[rows]
+            tally = Tally(plan, self.scale[rows], self.raw[rows], observers, rows.start)
+            quotas = np.array([len(own) for own in plan], dtype=np.int64)
+            if stage.tasks is None:
+                self._with_resets(envs, act, quotas, tally)
+            else:
+                self._in_trial(envs, act, quotas, tally, stage, stage.tasks)
+
+    def in_worker(self, envs: Any, rows: slice) -> list[_Ended]:
+        """Runs the episodes of a worker's environments, and returns them."""
+        found: list[_Ended] = []
+        self(envs, rows, lambda i, *ended: found.append((rows.start + i, *ended)))
+        return found
+
+    def _with_resets(
+        self, envs: Any, act: PolicyCaller, quotas: NDArray[np.int64], tally: Tally
+    ) -> None:
+        """Runs episodes that all begin with a reset to their own seed and task state."""
 
         def begin(which: Flags) -> Any:
             present = {i: tally.present(i) for i in np.flatnonzero(which).tolist()}
-            obs = _reset(envs, present, rows.start)
-            for i, one in present.items():
-                for observer in observers:
-                    observer.begin(i, one)
+            obs = _reset(envs, present, tally.first)
+            for i in present:
+                tally.begin(i)
             return obs
-
-        def seeds(which: Sequence[int]) -> list[int]:
-            planned = (tally.present(i).seed for i in which)
-            return [seed for seed in planned if seed is not None]  # which none is here
 
         # Wrappers of vector environments rely on the autoreset.
         alone = envs is envs.unwrapped
@@ -353,47 +416,82 @@ class _Run:
             rollout(
                 envs,
                 act,
-                np.array([len(own) for own in plan], dtype=np.int64),
+                quotas,
                 None,
                 names=tally.names,
-                seeds=seeds,
+                seeds=lambda which: [tally.present(i).seed or 0 for i in which],
                 begin=begin,
                 observe=[tally],
-                max_episode_steps=self.max_episode_steps,
+                max_episode_steps=self.design.max_episode_steps,
             )
-        return tally.ended
 
-    def with_actions(self, envs: Any, rows: slice) -> tuple[list[tuple[int, Episode]], _Kept]:
-        """Like a call, but also returns the actions of each episode, to send from workers."""
-        kept: _Kept = []
-        recorder = ActionRecorder(lambda episode, actions: kept.append((episode, actions)))
-        return self(envs, rows, [recorder]), kept
-
-
-def _run_in_workers(
-    run: _Run, inner: MetaVectorEnv, observers: Sequence[Observer], journal: Journal
-) -> None:
-    """Runs the episodes in the workers; then calls the observers."""
-    run = dataclasses.replace(run, policy=pickled(run.policy))
-    ended: list[tuple[int, Episode]] = []
-    if journal.writer is None:
-        for found in inner.map_blocks(run):
-            ended += found
-        journal.episodes += [episode for _, episode in ended]
-    else:
-        for found, kept in inner.map_blocks(run.with_actions):
-            ended += found
-            for episode, actions in kept:
-                journal.add(episode, actions)
-    for observer in observers:
-        for i, episode in ended:
-            observer.end(i, episode)
+    def _in_trial(
+        self,
+        envs: Any,
+        act: PolicyCaller,
+        quotas: NDArray[np.int64],
+        tally: Tally,
+        stage: Stage,
+        tasks: Sequence[Any],
+    ) -> None:
+        """Runs episodes that continue from one another, and lets the policy adapt after them."""
+        inner, key = envs.unwrapped, (self.design.seed, stage.trial)
+        every, last = range(len(quotas)), stage.part + 1 == len(self.design.stages)
+        if stage.part == 0:
+            act.seed(every, [stream_seed(*key, i) for i in every])
+            getattr(self.policy, "begin_trial", lambda: None)()
+        getattr(envs, "set_tasks", inner.set_tasks)(tasks)
+        obs, _ = envs.reset(seed=[stream_seed(*key, stage.part, i) for i in every])
+        for i in np.flatnonzero(quotas).tolist():
+            tally.begin(i)
+        recorder = Recorder()
+        observe: list[Any] = [tally] if last else [tally, recorder]
+        rollout(envs, act, quotas, obs, names=tally.names, observe=observe)
+        if not last:
+            self.policy.adapt(_by_task(recorder.paths(), inner.envs_per_task))
 
 
-def check_arguments(
-    policy: Any, envs: Any, protocol: Protocol | None, evidence: Any, resume: Any
+class _Ending(Observer):
+    """Sets whether a success ends an episode of adaptation; later ones have the own setting."""
+
+    def __init__(self, inner: MetaVectorEnv, design: Design) -> None:
+        self._on, self._length = design.adaptation_terminate_on_success, design.adaptation_length
+        if not has_everywhere(inner, _TOGGLE):
+            raise ValueError(
+                f"{_ENDS}={self._on} needs environments with {_TOGGLE}, such as those of "
+                "Meta-World's ids"
+            )
+        self._inner, self._own = inner, inner.get_attr("terminate_on_success")
+
+    def begin(self, i: int, episode: PlannedEpisode) -> None:
+        """Applies the setting of an episode."""
+        if episode.number in (0, self._length) or episode.seed is not None:
+            on = self._on if episode.number < self._length else bool(self._own[i])
+            self._inner.call_some([i], _TOGGLE, on)
+
+    def close(self) -> None:
+        """Restores the environments' own settings."""
+        with contextlib.suppress(Exception):  # interrupted environments may not answer
+            for i, own in enumerate(self._own):
+                self._inner.call_some([i], _TOGGLE, bool(own))
+
+
+def _by_task(each: Sequence[Sequence[Path]], share: int) -> list[list[Path]]:
+    """The paths of each task: the first of every environment, then the second, and so on."""
+    rounds = (itertools.zip_longest(*each[i : i + share]) for i in range(0, len(each), share))
+    return [
+        with_common_infos([path for row in of_task for path in row if path is not None])
+        for of_task in rounds
+    ]
+
+
+# Arguments.
+
+
+def _check_envs(
+    envs: Any, design: Design, protocol: Protocol | None, tasks: Sequence[Sequence[Any]] | None
 ) -> MetaVectorEnv:
-    """Checks the common arguments of evaluations; returns the unwrapped executor."""
+    """Checks the environments of an evaluation; returns the unwrapped executor."""
     inner = envs.unwrapped if isinstance(envs, VectorEnv) else envs
     if not isinstance(inner, MetaVectorEnv):
         raise TypeError(
@@ -405,35 +503,59 @@ def check_arguments(
             "an evaluation in a stream would become part of the stream: evaluate in separate "
             "environments, as continual_evaluate does"
         )
-    if check_flag(resume, "resume") and evidence is None:
-        raise ValueError("resume=True continues from the episodes in evidence, got evidence=None")
-    PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)  # which checks it
     check_array_spaces(envs)
     if protocol is not None:
         check_envs(protocol, envs)
+    if design.trials and (mode := envs.metadata["autoreset_mode"]) is not AutoresetMode.SAME_STEP:
+        raise ValueError(
+            "few_shot_evaluate needs autoreset_mode='SameStep', so that a trial's episodes follow "
+            f"each other; got {mode.value!r}"
+        )
+    draws = "sample_tasks_on_reset"
+    if design.trials and has_everywhere(inner, draws) and any(inner.get_attr(draws)):
+        raise ValueError(
+            "the environments draw a task at every reset, but a trial stays on one: make them "
+            f"with {draws}=False"
+        )
+    m = inner.meta_batch_size
+    if any(not isinstance(row, (list, tuple)) or len(row) != m for row in tasks or ()):
+        raise ValueError(
+            f"trials must be a number, or lists of {m} tasks, one list per trial; got {tasks!r}"
+        )
     return inner
 
 
-def _check_observers(observers: Any) -> None:
+def _check_policy(policy: Any, sizes: tuple[int, int], design: Design) -> None:
+    PolicyCaller(policy, *sizes)  # which checks it
+    if not design.trials or design.adapts:
+        return
+    if not callable(getattr(policy, "begin_trial", None)):
+        raise TypeError(
+            "a policy that adapts must have adapt(paths) or begin_trial(); for one that does not, "
+            f"use evaluate. Got {policy!r}"
+        )
+    if design.adaptation_steps != 1:
+        raise ValueError(
+            f"adaptation_steps={design.adaptation_steps} needs a policy with adapt(paths); one "
+            "that remembers adapts in one go"
+        )
+
+
+def _check_observers(observers: Any, envs: Any, remote: bool) -> None:
     listed = isinstance(observers, (list, tuple))
     if not listed or not all(isinstance(observer, Observer) for observer in observers):
         raise TypeError(f"observers must be a list of Observer, got {observers!r}")
-
-
-def _check_remote(envs: Any, observers: Sequence[Observer]) -> None:
-    """Raises `ValueError` for wrappers and observers that a policy in workers does not allow."""
-    if envs is not envs.unwrapped:
+    if remote and envs is not envs.unwrapped:
         raise ValueError(
             f"policy_in='workers' calls the policy in the workers, and {envs} wraps the vector "
             "environment in this process: wrap each environment instead, or use policy_in='parent'"
         )
-    for observer in observers:
-        for name in ("begin", "step"):
-            if getattr(type(observer), name) is not getattr(Observer, name):
-                raise ValueError(
-                    "policy_in='workers' calls observers only after whole episodes, but "
-                    f"{observer} has {name}(): use policy_in='parent'"
-                )
+    for observer, name in itertools.product(observers if remote else (), ("begin", "step")):
+        if getattr(type(observer), name) is not getattr(Observer, name):
+            raise ValueError(
+                "policy_in='workers' calls observers only after whole episodes, but "
+                f"{observer} has {name}(): use policy_in='parent'"
+            )
 
 
 def _check_tasks(tasks: Any) -> Sequence[str]:
@@ -449,15 +571,16 @@ def _check_tasks(tasks: Any) -> Sequence[str]:
     return tasks
 
 
-def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[PlannedEpisode]]) -> list[str]:
-    """The tasks to evaluate, in the order of the environments."""
-    known = list(dict.fromkeys(one.task for row in plan for one in row))
-    if tasks is None:
-        return known
-    if unknown := [task for task in _check_tasks(tasks) if task not in known]:
-        hint = did_you_mean(unknown[0], known)
-        raise ValueError(f"tasks must be among {known}, got {unknown}{hint and f'; {hint}'}")
-    return [task for task in known if task in tasks]
+def _numbers(tasks: Sequence[Any]) -> tuple[tuple[int | float, ...], ...] | None:
+    """The given tasks of each trial as tuples, if all are finite numbers, else ``None``."""
+    if not all(isinstance(row, (list, tuple)) for row in tasks):
+        return None
+    every = [task for row in tasks for task in row]
+    numbers = all(type(task) in (int, float) and math.isfinite(task) for task in every)
+    return tuple(map(tuple, tasks)) if numbers else None
+
+
+# The environments.
 
 
 def _reset(envs: Any, present: Mapping[int, PlannedEpisode], first: int) -> Any:
@@ -509,19 +632,16 @@ def undisturbed(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
     outside: _Found = _look(envs)
     within: tuple[_Found, ...] = inner.call(_look)
     # A raw reward that an inner wrapper reports has passed no outer wrapper.
-    scales = np.array(
-        [env.scale * (1.0 if env.raw and not outside.raw else outside.scale) for env in within],
-        dtype=np.float64,
-    )
+    scales = [own.scale * (1.0 if own.raw and not outside.raw else outside.scale) for own in within]
     before = None
     with contextlib.suppress(TypeError):  # the state of a wrapper is unknown
         before = get_state(envs, between_episodes=True)
 
     def set_updates(on: bool) -> None:
         set_statistics_updates(envs, outside.updates if on else False)
-        for i, env in enumerate(within):
-            if env.updates:
-                inner.call_some([i], "set_statistics_updates", env.updates if on else False)
+        for i, own in enumerate(within):
+            if own.updates:
+                inner.call_some([i], "set_statistics_updates", own.updates if on else False)
 
     def restore() -> None:
         set_updates(True)
@@ -530,7 +650,7 @@ def undisturbed(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
 
     try:
         set_updates(False)
-        yield scales, np.array([outside.raw or env.raw for env in within], dtype=np.bool_)
+        yield np.array(scales), np.array([outside.raw or own.raw for own in within])
     except BaseException:
         # Interrupted or failed environments may not answer.
         with contextlib.suppress(Exception):

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.common.errors import full_message, printable
-from mtwrappers.evaluation.episodes import Episode, Observer
-from mtwrappers.evaluation.plan import PlannedEpisode
+from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.samplers.rollout import Step
 from mtwrappers.state import arrays
@@ -36,6 +35,7 @@ Actions = Mapping[str, NDArray[Any]]
 # Limits for untrusted files, in bytes: the size of the file, and of its arrays in memory.
 MAX_FILE, MAX_BYTES = 2**28, 2**30
 _NEVER = 2**62
+_ROOM = 512
 _HEADER, _NPY, _JSON = "header.json", ".npy", ".json"
 _FORMAT = "mtwrappers.Evidence/1"
 
@@ -59,43 +59,42 @@ def digest(actions: Actions) -> str:
 
 
 class ActionRecorder(Observer):
-    """Collects the actions of ``N`` environments, and passes on those of each finished episode."""
+    """Passes on each finished episode with its environment's index and, if wanted, its actions."""
 
-    def __init__(self, keep: Callable[[Episode, NDArray[Any]], object]) -> None:
-        self._keep = keep
-        self._log: NDArray[Any] | None = None  # (at least T, N, A), a row for each step
-        self._now = 0  # the number of rows
+    def __init__(
+        self, keep: Callable[[int, Episode, NDArray[Any] | None], object], records: bool = True
+    ) -> None:
+        self._keep, self._records = keep, records
+        self._full = _ROOM  # the number of steps after which the log is shortened
+        self._log: list[NDArray[Any]] = []  # (N, A) for each step that an episode still needs
 
     def step(self, step: Step) -> None:
         """Records the actions of a step."""
-        if self._log is None:
-            self._log = np.empty((512, *step.actions.shape), step.actions.dtype)
-            # The row at which each environment's episode begins; `_NEVER` without an episode.
+        if not self._records:
+            return
+        if not self._log:
+            # The row of the log at which each environment's episode begins; `_NEVER` without one.
             self._begins = np.full(len(step.actions), _NEVER)
-        if step.actions.dtype != self._log.dtype:
+        elif step.actions.dtype != self._log[-1].dtype:
             raise ValueError(
                 "actions that are recorded as evidence must keep their dtype, got "
-                f"{self._log.dtype} and then {step.actions.dtype}"
+                f"{self._log[-1].dtype} and then {step.actions.dtype}"
             )
-        if self._now == len(self._log):
-            self._make_room(self._log)
-        self._begins[step.began] = self._now
-        self._log[self._now] = step.actions
-        self._now += 1
-
-    def _make_room(self, log: NDArray[Any]) -> None:
-        """Drops the rows that no episode needs any more."""
-        first = min(self._begins.min(), self._now)
-        self._begins[self._begins < _NEVER] -= first
-        self._now -= first
-        self._log = np.empty((max(512, 2 * self._now), *log.shape[1:]), log.dtype)
-        self._log[: self._now] = log[first:]
+        if len(self._log) >= self._full:
+            first = min(int(self._begins.min()), len(self._log) - 1)
+            del self._log[:first]
+            self._begins[self._begins < _NEVER] -= first
+            self._full = max(_ROOM, 2 * len(self._log))
+        self._begins[step.began] = len(self._log)
+        self._log.append(step.actions)
 
     def end(self, i: int, episode: Episode) -> None:
-        """Passes on the actions of an episode."""
-        assert self._log is not None  # an episode has a step
-        self._keep(episode, self._log[self._begins[i] : self._now, i].copy())
-        self._begins[i] = _NEVER
+        """Passes on an episode."""
+        actions = None
+        if self._records:
+            actions = np.array([row[i] for row in self._log[self._begins[i] :]])
+            self._begins[i] = _NEVER
+        self._keep(i, episode, actions)
 
 
 class EvidenceWriter:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.evaluation.episodes import Episode
-from mtwrappers.evaluation.plan import Design, make_plan, task_choices
+from mtwrappers.evaluation.episodes import Design, Episode, make_plan, task_choices
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.remake import Environments, VerificationError, goals_of, remake
 from mtwrappers.metaworld.make import draws_goals
@@ -51,7 +50,7 @@ def find_goals(
     drawn = draws_goals(environments.spec)
     if drawn and design.trials:
         raise VerificationError("continuous goals of few-shot trials cannot be drawn again")
-    envs = remake(environments, design, protocol, len(episodes))
+    envs = remake(environments, design, len(episodes))
     with contextlib.closing(envs):
         inner = envs.unwrapped
         if not has_everywhere(inner, "goals_digest"):

@@ -24,8 +24,14 @@ import numpy as np
 
 from mtwrappers.common.checks import check_choice, check_flag, check_index, check_string
 from mtwrappers.common.did_you_mean import did_you_mean
-from mtwrappers.evaluation.episodes import Episode, Observer
-from mtwrappers.evaluation.plan import Design, PlannedEpisode, draw_states, make_plan
+from mtwrappers.evaluation.episodes import (
+    Design,
+    Episode,
+    Observer,
+    PlannedEpisode,
+    draw_states,
+    make_plan,
+)
 from mtwrappers.evaluation.statistics import Values
 from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.metaworld.agent_view import ObservationName, by_our_names, without_frames
@@ -480,7 +486,7 @@ class Protocol:
                 raise TypeError("workers and fast are for environments made by this call, got envs")
             adapts = callable(getattr(policy, "adapt", None))
             design = self.design(seed, tasks=tasks, adapts=self.few_shot and adapts)
-            return mtwrappers.evaluation.few_shot.run_protocol(
+            return mtwrappers.evaluation.run_evaluation(
                 policy, envs, design, self, policy_in, observers, evidence, resume
             )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,16 +16,13 @@ import gymnasium
 
 from mtwrappers.common.errors import full_message, printable
 from mtwrappers.common.registration import TABLE
-from mtwrappers.evaluation.plan import Design
-from mtwrappers.evaluation.protocol import Protocol
+from mtwrappers.evaluation.episodes import Design
 from mtwrappers.metaworld.agent_view import without_frames
-from mtwrappers.metaworld.make import GROUPS, determining, shares_goals
+from mtwrappers.metaworld.make import determining, shares_goals
 from mtwrappers.vector.journal import read_only
 from mtwrappers.vector.make import make_executor
 from mtwrappers.wrappers.task_name import TaskNameWrapper
 
-# Arguments of `gymnasium.make_vec` itself, which no spec of ours has.
-_OF_GYMNASIUM = ("id", "vector_kwargs", "wrappers")
 # Limits of arguments that cost time and memory: before an episode begins, and in each.
 _MAX = {"num_envs": 10_000, "meta_batch_size": 10_000, "envs_per_task": 10_000, "num_goals": 1000}
 _MAX |= {"action_repeat": 100, "idle_steps": 1000}
@@ -82,7 +80,6 @@ def _goals(env: Any) -> str | None:
 def remake(
     environments: Environments | None,
     design: Design,
-    protocol: Protocol | None,
     episodes: int,
     workers: int = 1,
     fast: Any = "auto",
@@ -99,7 +96,6 @@ def remake(
     Args:
         environments: The environments, from the result.
         design: The design, from the result.
-        protocol: The protocol that was followed, or ``None``.
         episodes: The number of episodes of the result.
         workers: The number of worker processes; 1 for none.
         fast: The argument ``fast`` of the environments.
@@ -112,26 +108,39 @@ def remake(
             "it does not say how to make its environments (they have no spec, or are in a wrapper "
             "that changes actions or rewards): give them as envs=..."
         )
-    spec, given, in_trials = environments.spec, environments.kwargs, design.trials > 0
-    env_id, chosen = determining(spec, in_trials)
-    of_id = _of_id(env_id, given)
-    kwargs = {name: value for name, value in chosen.items() if name not in of_id}
+    given, in_trials = environments.kwargs, design.trials > 0
+    env_id, chosen = determining(environments.spec, in_trials)
+    if env_id not in TABLE or env_id == "mtwrappers/MultiEnv-v0":
+        raise VerificationError(
+            f"its environments are {env_id!r}, and a results file never decides which code "
+            "runs: make them and pass them as envs=..."
+        )
+    of_id = TABLE[env_id][1]
+    for name in ("benchmark", "kind", "sequence"):
+        if given.get(name) != of_id.get(name):
+            got = f"{of_id.get(name)!r}, got {given.get(name)!r}"
+            raise VerificationError(f"{env_id} has {name} {got}")
+    kwargs = without_frames({k: v for k, v in chosen.items() if k not in of_id})
     kwargs.update({k: v for k, v in given.items() if k.endswith("_classes")})
     _check_sizes(kwargs, episodes)
-    _check_sizes(protocol.to_dict() if protocol else {}, episodes)
+    as_many = in_trials or shares_goals(given)  # if not, more environments give the same episodes
     try:
         if design.phases is not None:
             return _make_phases(env_id, kwargs, design, workers, fast)
-        if protocol is not None:  # it checks the arguments of frames before it drops them
-            make: Any = functools.partial(protocol.make_vec, frames=False)
-        else:
-            make = functools.partial(gymnasium.make_vec, f"mtwrappers:{env_id}")
-            kwargs = without_frames(kwargs)
+        make = functools.partial(gymnasium.make_vec, f"mtwrappers:{env_id}", **kwargs)
         if "benchmark" not in of_id:
-            return make(workers=workers, **kwargs)
-        kwargs["fast"] = fast
-        as_many = in_trials or shares_goals(given)
-        return _make_groups(make, kwargs, workers, episodes if as_many else None)
+            return make(workers=workers)
+        envs: Any = make(fast=fast)
+        groups, n = envs.unwrapped.meta_batch_size, envs.num_envs
+        if as_many:
+            _check_number(n, episodes)
+        if workers == 1:
+            return envs
+        envs.close()
+        if as_many:
+            return make(fast=fast, workers=min(workers, n))
+        each = -(-workers // groups)
+        return make(fast=fast, workers=min(workers, groups * each), envs_per_task=each)
     except VerificationError:
         raise
     except Exception as exc:  # untrusted arguments may raise anything
@@ -169,53 +178,20 @@ def held(make: Callable[[], Any], phase: int, label: str) -> gymnasium.Env[Any, 
     return TaskNameWrapper(env, task_name=label)
 
 
-def _of_id(env_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fixed arguments of an id of this package; raises an error if given ones differ."""
-    if env_id not in TABLE or env_id == "mtwrappers/MultiEnv-v0":
-        raise VerificationError(
-            f"its environments are {env_id!r}, and a results file never decides which code "
-            "runs: make them and pass them as envs=..."
-        )
-    of_id = TABLE[env_id][1]
-    for name in ("benchmark", "kind", "sequence"):
-        if given.get(name) != of_id.get(name):
-            raise VerificationError(
-                f"{env_id} has {name} {of_id.get(name)!r}, got {given.get(name)!r}"
-            )
-    return of_id
-
-
-def _make_groups(make: Any, kwargs: dict[str, Any], workers: int, episodes: int | None) -> Any:
-    """Makes Meta-World environments, enough of each group for all workers.
-
-    With ``episodes``, the number of environments per group is the result's own.
-    """
-    probe = make(execution="iterative", **kwargs)
-    with contextlib.closing(probe):
-        groups, each = probe.meta_batch_size, probe.envs_per_task
-    if episodes is not None:
-        _check_number(groups * each, episodes)
-    else:
-        each = kwargs["envs_per_task"] = -(-workers // groups)
-    return make(workers=min(workers, groups * each), **kwargs)
-
-
 def _check_sizes(kwargs: Mapping[str, Any], episodes: int) -> None:
-    for name in _OF_GYMNASIUM:
-        if name in kwargs:
-            raise VerificationError(f"environments of this package take no argument {name!r}")
-    sizes = {name: size for name, size in kwargs.items() if isinstance(size, int)}
-    for name, most in _MAX.items():
-        if sizes.get(name, 0) > most:
-            raise VerificationError(f"{name} must be at most {most:,}, got {sizes[name]:,}")
+    """Checks the sizes that arguments ask for, before anything is made."""
     for name, value in kwargs.items():
+        if name in ("id", "vector_kwargs", "wrappers"):  # of `gymnasium.make_vec` itself
+            raise VerificationError(f"environments of this package take no argument {name!r}")
+        if isinstance(value, int) and value > (most := _MAX.get(name, sys.maxsize)):
+            raise VerificationError(f"{name} must be at most {most:,}, got {value:,}")
         if isinstance(value, (list, dict)) and len(value) > _MAX_LENGTH:
             raise VerificationError(
                 f"{name} must have at most {_MAX_LENGTH:,} entries, got {len(value):,}"
             )
-    groups = max(sizes.get(name, 1) for name in GROUPS)
-    each = sizes.get("envs_per_task", 1)
-    _check_number(max(groups, each, sizes.get("meta_batch_size", 1) * each), episodes)
+    sizes = {name: size for name, size in kwargs.items() if isinstance(size, int)}
+    groups, each = sizes.get("meta_batch_size", 1), sizes.get("envs_per_task", 1)
+    _check_number(max(sizes.get("num_envs", 1), groups * each), episodes)
 
 
 def _check_number(num_envs: int, episodes: int) -> None:

@@ -22,10 +22,9 @@ from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 from mtwrappers.common.checks import check_name, check_string, not_negative, positive
 from mtwrappers.common.errors import is_printable, printable
 from mtwrappers.evaluation import plot
-from mtwrappers.evaluation.episodes import METRICS, Episode
+from mtwrappers.evaluation.episodes import METRICS, Design, Episode
 from mtwrappers.evaluation.goals import find_goals
 from mtwrappers.evaluation.normalization import Normalization, Reference
-from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.protocol import Protocol, episodes_needed, succeeded, weights
 from mtwrappers.evaluation.remake import Environments, goals_of
 from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, mean_rate, student

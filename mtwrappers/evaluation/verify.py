@@ -14,7 +14,7 @@ import os
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,17 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_flag, check_fraction
 from mtwrappers.common.errors import full_message, printable
-from mtwrappers.evaluation.episodes import Episode, Tally, single_step
-from mtwrappers.evaluation.evaluate import plan_of, undisturbed
+from mtwrappers.evaluation.episodes import (
+    Design,
+    Episode,
+    PlannedEpisode,
+    Stage,
+    Tally,
+    plan_of,
+    single_step,
+)
+from mtwrappers.evaluation.evaluate import undisturbed
 from mtwrappers.evaluation.evidence import Actions, digest, name_of, read_evidence
-from mtwrappers.evaluation.few_shot import names_on, own_endings
-from mtwrappers.evaluation.plan import Design, PlannedEpisode, stream_seed, trial_tasks
 from mtwrappers.evaluation.protocol import check_made
 from mtwrappers.evaluation.remake import VerificationError, goals_of, remake
 from mtwrappers.evaluation.result import (
@@ -38,8 +44,7 @@ from mtwrappers.evaluation.result import (
     load_data,
     versions,
 )
-from mtwrappers.metaworld.agent_view import without_frames
-from mtwrappers.metaworld.make import TASK_IN_OBSERVATION, determining
+from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.vector.contract import MetaVectorEnv
 
@@ -49,10 +54,17 @@ _MAX_STEPS = 20_000_000
 ROUNDING = 1e-9
 # Rows of tables, a limit of what costs time before the replay.
 _MAX_ROWS = 5000
-# Episodes that an environment plays in one call, between two moves of the progress bar.
+# Episodes that an environment runs in one call, between two moves of the progress bar.
 _AT_ONCE = 5
+_SAID = "said by the file"
 # The fields of a design without trials.
 _PLAIN = ("seed", "episodes_per_task", "tasks", "max_episode_steps", "phases")
+# The fields that a replay computes or depends on, so that it would differ with others; see `_seen`.
+_OF_DESIGN = {"episodes_per_task", "tasks", "trials", "trial_tasks", "phases"}
+_OF_ENVIRONMENTS = {"benchmark", "kind", "env_name", "train_classes", "test_classes", "goals"}
+_OF_ENVIRONMENTS |= {"reward_function_version", "action_repeat", "idle_steps", "seed", "num_goals"}
+_OF_ENVIRONMENTS |= {"sequence", "steps_per_task"}
+_OF_TRIALS = {"num_envs", "meta_batch_size", "envs_per_task"}
 
 
 @dataclass(frozen=True)
@@ -102,7 +114,7 @@ class Verification:
         return self.difference is None
 
     def __str__(self) -> str:
-        return "\n".join([*_about(self), "", *_found(self)])
+        return "\n".join([*_about(self), "", *_outcome(self)])
 
 
 def verify(
@@ -169,11 +181,8 @@ def verify(
         found.append(_verified(claim, of, sample, envs, workers or 1, fast, bar))
         if not found[-1].ok:
             break
-    return found[0] if len(claims) == 1 else _together(found)
-
-
-def _together(found: Sequence[Verification]) -> Verification:
-    """The last of several verifications, with the counts of all."""
+    if len(claims) == 1:
+        return found[0]
     return replace(
         found[-1],
         same=sum((Counter(one.same) for one in found), Counter()),
@@ -196,29 +205,27 @@ def _verified(
     if claim.evidence is None or claim.design is None:
         raise VerificationError("it was saved without evidence, so there is nothing to replay")
     actions = read_evidence(path)
-    check_actions(claim.episodes, actions)
+    _check_actions(claim.episodes, actions)
+    again: dict[Any, Episode] = {}
     with contextlib.ExitStack() as stack:
         stack.enter_context(_refusals())
         if envs is None:
-            of = claim.environments, claim.design, claim.protocol, len(claim.episodes)
+            of = claim.environments, claim.design, len(claim.episodes)
             envs = stack.enter_context(contextlib.closing(remake(*of, workers, fast)))
         inner: MetaVectorEnv = envs.unwrapped
         if claim.environments is not None and goals_of(inner) != claim.environments.goals:
             raise VerificationError("its goals are not those of its environments")
         scale, raw = stack.enter_context(undisturbed(inner))
         _check_size(claim, claim.design, inner)
-        rounds, planned = _rounds(inner, claim.design)
-        check_plan(claim.episodes, planned)
+        stages, planned = plan_of(inner, claim.design)
+        _check_plan(claim.episodes, planned)
         chosen = _chosen(claim, sample)
-        _check_steps(claim, chosen, inner)
-        stage = _Stage(inner, claim.design, actions, chosen, scale, raw)
-        again: dict[Any, Episode] = {}
-        with bar.of("episodes", len(chosen)) as advance:
-            for tasks, chains in rounds:
-                for played in stage.play(tasks, chains):
-                    again.update({one.place: one for one in played})
-                    if advance is not None:
-                        advance(len(played))
+        _check_steps(claim, len(chosen), sum(x.length for x in claim.episodes if x.place in chosen))
+        advance = stack.enter_context(bar.of("episodes", len(chosen)))
+        for episodes in _replay(inner, stages, claim.design, actions, chosen, (scale, raw)):
+            again.update({one.place: one for one in episodes})
+            if advance is not None:
+                advance(len(episodes))
     found = _compared(claim, again)
     if found.ok and digest(actions) != claim.evidence:
         said = printable(f"the actions in {path} are not those that the result was saved with")
@@ -228,82 +235,51 @@ def _verified(
 
 # The replay.
 
-# Episodes of one environment: the first begins with a seeded reset, the others go on from it.
-_Chain = Sequence[PlannedEpisode]
-# The task of each group to set, if any, and then the chains of each environment.
-_Round = tuple[Sequence[Any] | None, Sequence[Sequence[_Chain]]]
 # An episode, its actions, and whether a success is to end it, if that is set.
-_Played = tuple[PlannedEpisode, NDArray[Any], bool | None]
+_Recorded = tuple[PlannedEpisode, NDArray[Any], bool | None]
 
 
-def _rounds(inner: MetaVectorEnv, design: Design) -> tuple[list[_Round], list[PlannedEpisode]]:
-    """The episodes to run, round by round; and all episodes in the order of the result."""
-    if not design.trials:
-        plan, planned = plan_of(inner, design)
-        return [(None, [[[one] for one in own] for own in plan])], planned
-    rounds: list[_Round] = []
-    for trial, tasks in enumerate(trial_tasks(inner, design)):
-        names = names_on(inner, tasks, stream_seed(design.seed, trial, 0, 0))
-        for stage in range(len(design.stages)):
-            plan = design.of_stage(trial, stage, names, tasks)
-            rounds.append((tasks, [[own] for own in plan]))
-    every = [one for _, plan in rounds for chains in plan for own in chains for one in own]
-    return rounds, sorted(every, key=lambda one: (one.trial or 0, one.number))
-
-
-@dataclass
-class _Stage:
-    """Where chains are run: environments, recorded actions, and which episodes to run."""
-
-    inner: MetaVectorEnv
-    design: Design
-    actions: Actions
-    chosen: Collection[tuple[Any, ...]]
-    scale: NDArray[np.float64]
-    raw: NDArray[np.bool_]
-
-    def __post_init__(self) -> None:
-        ends = self.design.adaptation_terminate_on_success
-        self._own = [None] * self.inner.num_envs if ends is None else own_endings(self.inner)
-        settings = self.inner._settings
-        limits = self.design.max_episode_steps, settings.max_path_length
-        self._limit = min([one for one in limits if one is not None], default=None)
-
-    def play(
-        self, tasks: Sequence[Any] | None, chains: Sequence[Sequence[_Chain]]
-    ) -> Iterator[list[Episode]]:
-        """Runs the chosen chains, each environment by itself; yields episodes as they end."""
-        queues = [
-            [self._with_actions(chain, own) for chain in of if chain[0].place in self.chosen]
-            for of, own in zip(([c for c in of if c] for of in chains), self._own, strict=True)
+def _replay(
+    inner: MetaVectorEnv,
+    stages: Sequence[Stage],
+    design: Design,
+    actions: Actions,
+    chosen: Collection[tuple[Any, ...]],
+    rewards: tuple[NDArray[np.float64], NDArray[np.bool_]],
+) -> Iterator[list[Episode]]:
+    """Runs the chosen episodes of a plan, each environment by itself; yields them as they end."""
+    ends, length = design.adaptation_terminate_on_success, design.adaptation_length
+    n = inner.num_envs
+    after = [None] * n if ends is None else inner.get_attr("terminate_on_success")
+    limits = design.max_episode_steps, inner._settings.max_path_length
+    limit = min([one for one in limits if one is not None], default=None)
+    for stage in stages:
+        queues: list[list[_Recorded]] = [
+            [
+                (one, actions[name_of(one)], ends if one.number < length else own)
+                for one in of_env
+                if one.place in chosen
+            ]
+            for of_env, own in zip(stage.episodes, after, strict=True)
         ]
-        if any(queues) and tasks is not None:
-            self.inner.set_tasks(tasks)
+        if stage.tasks is not None and any(queues):
+            inner.set_tasks(stage.tasks)
         for start in range(0, max(map(len, queues)), _AT_ONCE):
-            each: list[Any] = []
-            for i, queue in enumerate(queues):
-                part = queue[start : start + _AT_ONCE]
-                each.append(((part, self.scale[i], self.raw[i], self._limit), {}))
-            found = self.inner._call_each(play, [one if one[0][0] else None for one in each])
-            yield [episode for episodes in found if episodes for episode in episodes]
-
-    def _with_actions(self, chain: _Chain, own: bool | None) -> list[_Played]:
-        length, ends = self.design.adaptation_length, self.design.adaptation_terminate_on_success
-        return [
-            (one, self.actions[name_of(one)], ends if one.number < length else own) for one in chain
-        ]
+            parts = [queue[start : start + _AT_ONCE] for queue in queues]
+            each: list[Any] = [
+                ((part, scale, raw, limit), {}) if part else None
+                for part, scale, raw in zip(parts, *rewards, strict=True)
+            ]
+            found = inner._call_each(play, each)
+            yield [episode for episodes in found for episode in episodes or ()]
 
 
 def play(
-    env: Any,
-    chains: Sequence[Sequence[_Played]],
-    scale: float,
-    raw: bool,
-    limit: int | None,
+    env: Any, episodes: Sequence[_Recorded], scale: float, raw: bool, limit: int | None
 ) -> list[Episode]:
-    """Runs chains of episodes on one environment; runs in the environment's process."""
+    """Runs episodes with their actions on one environment; runs in the environment's process."""
     found = []
-    for planned, actions, ends in itertools.chain(*chains):
+    for planned, actions, ends in episodes:
         if ends is not None:
             env.get_wrapper_attr("toggle_terminate_on_success")(ends)
         by_state = planned.trial is None and planned.task_state is not None
@@ -328,16 +304,16 @@ def play(
 def _chosen(claim: EvaluationResult, sample: float) -> set[tuple[Any, ...]]:
     """The places of a share of each task's episodes, or of all trials, drawn from entropy."""
     rng = Generator(PCG64(SeedSequence()))
-    groups: dict[Any, dict[Any, list[Episode]]] = {}
+    groups: dict[Any, dict[Any, list[Any]]] = {}
     for one in claim.episodes:
         # In few-shot evaluation, the unit is a trial; trials of all groups are drawn together.
         group, unit = (one.task, one.number) if one.trial is None else (None, one.trial)
-        groups.setdefault(group, {}).setdefault(unit, []).append(one)
+        groups.setdefault(group, {}).setdefault(unit, []).append(one.place)
     return {
-        one.place
+        place
         for units in groups.values()
         for i in rng.permutation(len(units))[: max(1, math.ceil(sample * len(units)))].tolist()
-        for one in list(units.values())[i]
+        for place in list(units.values())[i]
     }
 
 
@@ -352,43 +328,33 @@ def _check_size(claim: EvaluationResult, design: Design, inner: MetaVectorEnv) -
         raise VerificationError(f"it has {len(claim.episodes)} of {due:,} episodes")
 
 
-def _check_steps(
-    claim: EvaluationResult, chosen: Collection[tuple[Any, ...]], inner: MetaVectorEnv
-) -> None:
+def _check_steps(claim: EvaluationResult, episodes: int, steps: int) -> None:
     """Raises `VerificationError` if the replay would take very long."""
     kwargs = {} if claim.environments is None else claim.environments.kwargs
-    fields = {} if claim.protocol is None else claim.protocol.to_dict()
-
-    def largest(name: str, least: int) -> int:
-        values = (of.get(name) for of in (kwargs, fields))
-        return max([value for value in values if type(value) is int], default=least)
-
-    lengths = [one.length for one in claim.episodes if one.place in chosen]
-    steps = sum(lengths) * largest("action_repeat", 1)
-    steps += (len(lengths) + inner.num_envs) * largest("idle_steps", 0)
-    if steps > _MAX_STEPS:
+    repeat, idle = kwargs.get("action_repeat", 1), kwargs.get("idle_steps", 0)
+    if (steps := steps * repeat + episodes * idle) > _MAX_STEPS:
         raise VerificationError(
-            f"{len(lengths):,} of its episodes are {steps:,} steps of the simulation, and at most "
+            f"{episodes:,} of its episodes are {steps:,} steps of the simulation, and at most "
             f"{_MAX_STEPS:,} are replayed: take a smaller sample"
         )
 
 
 def _compared(claim: EvaluationResult, again: Mapping[Any, Episode]) -> Verification:
     """The outcome of a replay."""
-    same, of_task = Counter[str](), Counter[str]()
-    first, largest = None, 0.0
-    for one in claim.episodes:
-        if (other := again.get(one.place)) is None:
-            continue
-        of_task[one.task] += 1
-        if (apart := rounding(one, other)) is not None:
-            same[one.task] += 1
-            largest = max(largest, apart)
-        elif first is None:
-            first = mismatch(one, other)
-    counts = {task: same[task] for task in of_task}
-    result = replace(claim, episodes=tuple(again.get(one.place, one) for one in claim.episodes))
-    return Verification(result, counts, of_task, first, largest, other_versions(claim.versions))
+    pairs = [(one, again[one.place]) for one in claim.episodes if one.place in again]
+    apart = [rounding(one, other) for one, other in pairs]
+    same = dict.fromkeys((one.task for one, _ in pairs), 0)
+    for (one, _), equal in zip(pairs, apart, strict=True):
+        same[one.task] += equal is not None
+    false = [mismatch(*pair) for pair, equal in zip(pairs, apart, strict=True) if equal is None]
+    return Verification(
+        replace(claim, episodes=tuple(again.get(one.place, one) for one in claim.episodes)),
+        same,
+        Counter(one.task for one, _ in pairs),
+        false[0] if false else None,
+        max([one for one in apart if one is not None], default=0.0),
+        other_versions(claim.versions),
+    )
 
 
 @contextlib.contextmanager
@@ -407,23 +373,20 @@ def _refusals() -> Iterator[None]:
 
 def _about(found: Verification) -> list[str]:
     """Lines on the values that the replay computed, and those that only the file has."""
-    rows = _rows(found.result if not found.parts else found.parts[0].result)
+    rows = [_rows(one.result) for one in found.parts or (found,)]
+    first, protocol = dict(rows[0]), found.result.protocol
     if found.versions:
         changed = {name: f"{there}, here {here}" for name, (there, here) in found.versions.items()}
-        rows["versions"] = changed
-    protocol = found.result.protocol
+        first["versions"] = changed
     lines = [f"protocol      {protocol.label if protocol else 'none'}"]
-    for head, values in rows.items():
+    for head, values in first.items():
         lines += _row(head, values)
-    for i, (before, part) in enumerate(itertools.pairwise(found.parts), 1):
-        old, new = _rows(before.result), _rows(part.result)
-        for head in new:
-            other = {k: v for k, v in new[head].items() if (k, v) not in old[head].items()}
-            if other:
+    for i, (old, new) in enumerate(itertools.pairwise(rows), 1):
+        for head, values in new.items():
+            if other := {k: v for k, v in values.items() if (k, v) not in old[head].items()}:
                 lines += _row(f"{head} of result {i}", other)
     n, replayed = sum(map(len, found.episodes)), sum(found.replayed.values())
-    lines.append(f"replayed      {replayed:,} of {n:,} episodes")
-    return lines
+    return [*lines, f"replayed      {replayed:,} of {n:,} episodes"]
 
 
 def _row(head: str, values: Mapping[str, Any]) -> list[str]:
@@ -435,65 +398,70 @@ def _row(head: str, values: Mapping[str, Any]) -> list[str]:
 
 
 def _rows(result: EvaluationResult) -> dict[str, dict[str, Any]]:
-    """The values that the replay computed, and those that only the file has, by name."""
-    design = result.design
-    assert design is not None  # or nothing could be replayed
-    shown: dict[str, Any] = {}
-    told = {name: one for name, one in asdict(result.description).items() if one not in (None, "")}
-    if result.normalization is not None:
-        ends = {"low": result.normalization.low, "high": result.normalization.high}
-        told |= {
-            f"normalization_{name}": one and [one.policy, one.evidence]
-            for name, one in ends.items()
-        }
-        told["normalization_ranges"] = dict(result.normalization.ranges)
-    of_design, of_kwargs = _unseen(result)
-    if result.environments is not None:
-        env_id, kwargs = determining(result.environments.spec, result.few_shot)
-        for name in of_kwargs:
-            kwargs.pop(name, None)
-        shown = {"id": env_id, **without_frames(kwargs)}
-        told |= {k: v for k, v in result.environments.kwargs.items() if k not in shown}
-    chosen = {name: one for name, one in asdict(design).items() if one is not None}
-    if not design.trials:
-        chosen = {name: one for name, one in chosen.items() if name in _PLAIN}
-    told |= {f"evaluation_{name}": chosen.pop(name) for name in of_design if name in chosen}
-    told |= {f"version_{name}": one for name, one in result.versions.items()}
-    return {"environments": shown, "design": chosen, "said by the file": told}
+    """Every field of a result: what the replay shows of it, and what only the file says.
 
-
-def _unseen(result: EvaluationResult) -> tuple[set[str], set[str]]:
-    """Fields of the design and arguments of the environments that change no episode of these.
-
-    Any other value would give the same episodes.
+    Left out are fields without a value; episodes and evidence, which the replay compares; and the
+    protocol, which has a line of its own, and which environments and design agree with.
     """
+    seen = _seen(result)
+    rows: dict[str, dict[str, Any]] = {"environments": {}, "design": {}, _SAID: {}}
+    data = to_plain(result)
+    for name in ("episodes", "evidence", "protocol"):
+        del data[name]
+    if not result.few_shot:  # whose design has no others
+        data["design"] = {k: v for k, v in data["design"].items() if k in _PLAIN}
+    for head in ("description", *data):
+        for path, value in _leaves((head,), data.pop(head, None)):
+            if value not in (None, ""):
+                own = path in seen
+                rows[head if own else _SAID][path[-1] if own else _label(path)] = value
+    return rows
+
+
+def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The values in nested dicts by their paths; arguments of environments are whole."""
+    if isinstance(value, dict) and len(path) < (3 if path[0] == "environments" else 2):
+        for key, one in value.items():
+            yield from _leaves((*path, key), one)
+    else:
+        yield path, value
+
+
+def _label(path: Sequence[str]) -> str:
+    """The name of what the file says; arguments and descriptions are known by their own."""
+    return path[-1] if path[0] in ("description", "environments") else "_".join(path)
+
+
+def _seen(result: EvaluationResult) -> set[tuple[str, ...]]:
+    """The paths of the fields with which these episodes would differ, if they had other values."""
     design, made = result.design, result.environments
     assert design is not None  # or nothing could be replayed
     kwargs = {} if made is None else made.kwargs
-    of_design = {"adapts", "adaptation_episodes", "adaptation_steps"}
-    of_kwargs = {*TASK_IN_OBSERVATION}
-    if not any(one.success_once for one in result.episodes):
+    of_design, of_kwargs = set(_OF_DESIGN), set(_OF_ENVIRONMENTS)
+    if any(one.success_once for one in result.episodes):
         of_design.add("adaptation_terminate_on_success")
         of_kwargs.add("terminate_on_success")
-    if made is None or made.goals is None:
-        of_design.add("seed")  # of which resets perhaps draw nothing
+    if made is not None and made.goals is not None:
+        of_design.add("seed")  # of which resets draw something
+    if result.few_shot or "benchmark" not in kwargs:
+        of_kwargs |= _OF_TRIALS
     if kwargs.get("goals") == "continuous":
-        of_kwargs |= {"seed", "num_goals"}
-    # A limit is only seen if an episode comes to it, and no other limit is as low.
-    longest = max(one.length for one in result.episodes)
-    limits = design.max_episode_steps, kwargs.get("max_episode_steps")
-    if limits[0] != longest or limits[1] == longest:
-        of_design.add("max_episode_steps")
-    if limits[1] != longest or limits[0] == longest:
-        of_kwargs.add("max_episode_steps")
-    if kwargs.get("kind") is not None:  # whose classes are not those of the other kind
-        of_kwargs.add("train_classes" if kwargs["kind"] == "test" else "test_classes")
+        of_kwargs -= {"seed", "num_goals"}
+    if "kind" in kwargs:  # whose classes are not those of the other kind
+        of_kwargs.remove("train_classes" if kwargs["kind"] == "test" else "test_classes")
     if design.phases is not None:
-        of_kwargs |= {"seed", "boundary", "task_obs", "task_embedding", "at_end"}
-    return of_design, of_kwargs
+        of_kwargs.remove("seed")
+    # A limit is only seen if an episode comes to it, and no other limit is as low.
+    limits = design.max_episode_steps, kwargs.get("max_episode_steps")
+    if limits[0] != limits[1]:
+        longest = max(one.length for one in result.episodes)
+        of_design |= {"max_episode_steps"} if limits[0] == longest else set()
+        of_kwargs |= {"max_episode_steps"} if limits[1] == longest else set()
+    seen = {("design", name) for name in of_design} | {("environments", "id")}
+    return seen | {("environments", "kwargs", name) for name in of_kwargs}
 
 
-def _found(found: Verification) -> list[str]:
+def _outcome(found: Verification) -> list[str]:
     """Lines on the outcome of the replay, with the score if the result is verified."""
     same, replayed = sum(found.same.values()), sum(found.replayed.values())
     if not found.ok:
@@ -512,16 +480,12 @@ def _found(found: Verification) -> list[str]:
     else:
         lines.append("returns are equal to the last bit")
     part = "" if replayed == sum(map(len, found.episodes)) else ", as far as it was replayed"
-    return [*lines, f"verified{part}:", *_score(found.result)]
-
-
-def _score(result: EvaluationResult) -> list[str]:
-    """The recomputed score with its interval, or the mean success or return without a protocol."""
+    score, result = [found.result.score], found.result
     if result.headline is not None:
-        return headline_lines(result.headline)
-    if result.protocol is not None:
-        return [f"no score: {len(result.episodes):,} episodes are not all of the protocol's"]
-    return [result.score]
+        score = headline_lines(result.headline)
+    elif result.protocol is not None:
+        score = [f"no score: {len(result.episodes):,} episodes are not all of the protocol's"]
+    return [*lines, f"verified{part}:", *score]
 
 
 # Checking the file.
@@ -552,78 +516,57 @@ def read_claims(path: str | os.PathLike[str]) -> list[EvaluationResult]:
 
 
 def _claim(data: Any) -> EvaluationResult:
-    """A result from untrusted JSON values."""
+    """A result from untrusted JSON values, whose score, design and environments fit together."""
     claim = EvaluationResult.from_dict(data)
+    protocol, design = claim.protocol, claim.design
     if len(claim.tasks) * (len(claim.by_episode) if claim.few_shot else 1) > _MAX_ROWS:
         raise ValueError(f"its tables have more than {_MAX_ROWS:,} rows")
     if data.get("score") != claim.score:
         got = str(data.get("score"))
         raise ValueError(f"its score is {claim.score!r} by its episodes, got {got!r}")
-    if claim.protocol is not None:
-        _check_protocol(claim)
-    return claim
-
-
-def _check_protocol(claim: EvaluationResult) -> None:
-    """Raises `ValueError` if the design or the environments contradict the protocol."""
-    protocol, design = claim.protocol, claim.design
-    assert protocol is not None
+    if protocol is None:
+        return claim
     if design is None:
         raise ValueError(f"a result of {protocol.name} has a design")
-    expected = protocol.design(
-        design.seed, tasks=design.tasks, adapts=design.adapts and protocol.few_shot
-    )
+    adapts = design.adapts and protocol.few_shot
+    expected = protocol.design(design.seed, tasks=design.tasks, adapts=adapts)
     if design != expected:
         raise ValueError(f"{protocol.name} has {expected}, got {design}")
     if claim.environments is not None:
         check_made(protocol, claim.environments.id, claim.environments.kwargs)
+    return claim
 
 
 def other_versions(there: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
     """The packages whose version differs from the result's: both versions, by name."""
     here = versions()
-    return {
-        name: (there.get(name), here.get(name))
-        for name in sorted({*here, *there})
-        if here.get(name) != there.get(name)
-    }
+    every = {name: (there.get(name), here.get(name)) for name in sorted({*here, *there})}
+    return {name: (before, now) for name, (before, now) in every.items() if before != now}
 
 
-def check_actions(episodes: Sequence[Episode], actions: Actions) -> None:
+def _check_actions(episodes: Sequence[Episode], actions: Actions) -> None:
     """Raises `VerificationError` unless the actions match the episodes one to one."""
-    names = {name_of(one): one for one in episodes}
-    if missing := [one for name, one in names.items() if name not in actions]:
-        raise VerificationError(
-            f"the evidence has no actions of {said(missing[0])}: {len(missing)} of {len(names)} "
-            "episodes are missing in it"
-        )
-    for name, one in names.items():
-        if len(actions[name]) != one.length or not one.length:
+    for one in episodes:
+        steps = len(actions.get(name_of(one), ()))
+        if steps != one.length or not steps:
             raise VerificationError(
-                f"{said(one)} has {one.length} steps, and the evidence {len(actions[name])} actions"
+                f"{said(one)} has {one.length} steps, and the evidence {steps} actions"
             )
-    if others := [name for name in actions if name not in names]:
+    if others := [*actions.keys() - {name_of(one) for one in episodes}]:
         raise VerificationError(f"the evidence has actions of {others[0]!r}, not an episode of it")
     kinds = {(array.dtype, array.shape[1:]) for array in actions.values()}
     if len(kinds) > 1:
         raise VerificationError(f"the evidence has actions of several kinds: {kinds}")
 
 
-def check_plan(episodes: Sequence[Episode], plan: Sequence[PlannedEpisode]) -> None:
-    """Raises `VerificationError` unless episodes match a plan, each once and in order."""
-    places = {one.place: one for one in plan}
-    for place, times in Counter(one.place for one in episodes).items():
-        if place not in places or times > 1:
-            what = f"is there {times} times" if place in places else "is not planned"
-            raise VerificationError(f"{place[0]}, episode {place[2]} {what}")
-    found = {one.place for one in episodes}
-    if missing := [one for place, one in places.items() if place not in found]:
-        raise VerificationError(
-            f"it has {len(episodes)} of {len(plan)} episodes: {said(missing[0])} is missing"
-        )
-    for one, planned in zip(episodes, plan, strict=True):
-        if one.place != planned.place:
-            raise VerificationError(f"expected {said(planned)} in the place of {said(one)}")
+def _check_plan(episodes: Sequence[Episode], plan: Sequence[PlannedEpisode]) -> None:
+    """Raises `VerificationError` unless episodes are those of a plan, each once and in order."""
+    for one, planned in itertools.zip_longest(episodes, plan):
+        if one is None or planned is None or one.place != planned.place:
+            expected, got = ("no more" if of is None else said(of) for of in (planned, one))
+            raise VerificationError(
+                f"it has {len(episodes)} of {len(plan)} episodes: expected {expected}, got {got}"
+            )
         if one.task_state != planned.task_state:
             raise VerificationError(
                 f"with its seed {said(one)} has the goal {planned.task_state}, not {one.task_state}"

@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 from mtwrappers.common.cores import cores
 from mtwrappers.common.errors import full_message, printable
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
-from mtwrappers.evaluation.episodes import Episode
-from mtwrappers.evaluation.evaluate import plan_of
+from mtwrappers.evaluation.episodes import Episode, PlannedEpisode, plan_of
 from mtwrappers.evaluation.evidence import name_of, read_evidence
-from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.remake import remake
 from mtwrappers.evaluation.result import PACKAGES, EvaluationResult
 from mtwrappers.evaluation.verify import mismatch, play, read_claim, said, verify
@@ -227,7 +225,7 @@ def _made(claim: EvaluationResult, kwargs: Mapping[str, Any]) -> Env:
 def _planned(claim: EvaluationResult) -> Sequence[PlannedEpisode]:
     """The episodes of a verified result, with their seeds."""
     assert claim.design is not None
-    of = claim.environments, claim.design, claim.protocol, len(claim.episodes)
+    of = claim.environments, claim.design, len(claim.episodes)
     with contextlib.closing(remake(*of)) as envs:
         return plan_of(envs, claim.design)[1]
 
@@ -265,7 +263,7 @@ class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     ) -> Replayed:
         """Runs an episode with the actions that a dataset stores."""
         stored = actions.astype(np.float32).clip(-1.0, 1.0)
-        [again] = play(self, [[(planned, stored, None)]], 1.0, False, None)
+        [again] = play(self, [(planned, stored, None)], 1.0, False, None)
         if successes and (again.length, again.success_final) != (len(actions), True):
             raise ExportError(f"{said(one)} does not succeed at step {len(actions)} in the replay")
         if not successes and again != one:

@@ -26,7 +26,7 @@ from mtwrappers import (
     few_shot_evaluate,
 )
 from mtwrappers.evaluation import Observer
-from mtwrappers.evaluation.plan import make_plan
+from mtwrappers.evaluation.episodes import make_plan
 from mtwrappers.vector.journal import read_only
 from tests.evaluation.fakes import ScriptedEnv, Telling, lengths, ones, scripted
 from tests.vector.fakes import HalfReward, all_modes

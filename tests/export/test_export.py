@@ -157,7 +157,7 @@ def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(
     # An episode whose replay differs, by a step that is not as it was.
     with monkeypatch.context() as patch:
         play = module.play
-        patch.setattr(module, "play", lambda env, chains, *of: play(env, halved(chains), *of))
+        patch.setattr(module, "play", lambda env, episodes, *of: play(env, halved(episodes), *of))
         assert "reach-v3, episode 0: success_once is False in the replay, True" in refused(
             capsys, result
         )
@@ -174,9 +174,9 @@ def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(
     assert f"{root / NAME} exists" in refused(capsys, result)
 
 
-def halved(chains):
-    [[(planned, actions, ends)]] = chains
-    return [[(planned, actions / 2, ends)]]
+def halved(episodes):
+    [(planned, actions, ends)] = episodes
+    return [(planned, actions / 2, ends)]
 
 
 def test_only_plain_evaluations_on_meta_world_with_success_are_exported(tmp_path, capsys):
