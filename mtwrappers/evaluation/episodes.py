@@ -502,7 +502,7 @@ class Tally:
         return self._plan[i][self._ended[i]]
 
     def begin(self, i: int) -> None:
-        """Tells the observers that environment ``i`` was reset for its current episode."""
+        """Notifies the observers that environment ``i`` was reset for its current episode."""
         for observer in self._observers:
             observer.begin(i, self.present(i))
 

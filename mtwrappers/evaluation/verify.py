@@ -398,7 +398,7 @@ def _row(head: str, values: Mapping[str, Any]) -> list[str]:
 
 
 def _rows(result: EvaluationResult) -> dict[str, dict[str, Any]]:
-    """Every field of a result: what the replay shows of it, and what only the file says.
+    """Every field of a result: those that the replay computed, and those that only the file has.
 
     Left out are fields without a value; episodes and evidence, which the replay compares; and the
     protocol, which has a line of its own, and which environments and design agree with.
