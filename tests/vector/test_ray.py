@@ -127,8 +127,8 @@ def test_a_rollout_of_the_command_line_finds_the_same(classes, tmp_path, monkeyp
         out = tmp_path / execution
         assert main(["rollout", *options, "--execution", execution, "--out", str(out)]) == 0
         results.append(json.loads((out / "results.json").read_text()))
-    assert results[0]["tasks"] == results[1]["tasks"]
-    assert len(results[1]["tasks"]) == (len(classes) // 2 or 10)
+    assert results[0]["episodes"] == results[1]["episodes"]
+    assert len(results[1]["episodes"]) == (len(classes) // 2 or 10)
 
 
 # State.
