@@ -154,11 +154,6 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def remove_unfinished(directory: Path) -> None:
-    """Removes the temporary files of killed writes into a directory."""
-    _remove_stale(directory, ".", _MARK)
-
-
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[bool]:
     """Locks a directory against others that lock it; yields whether it was free.
@@ -206,10 +201,10 @@ def _open_beside(directory: Path, prefix: str) -> tuple[Path, BinaryIO]:
         file.close()  # another write took it for a stale one before it was locked
 
 
-def _remove_stale(directory: Path, prefix: str, within: str = "") -> None:
+def _remove_stale(directory: Path, prefix: str) -> None:
     """Removes temporary files that are not locked, left by killed writes."""
     for name in os.listdir(directory):
-        if name.startswith(prefix) and within in name:
+        if name.startswith(prefix):
             # Ignores files of other users, and files that another write just moved or removed.
             with contextlib.suppress(OSError), opened(directory / name, sys.maxsize) as file:
                 if _lock(file, wait=False):

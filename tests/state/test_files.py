@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mtwrappers.state.files import remove_unfinished, write_atomically, write_together
+from mtwrappers.state.files import write_atomically, write_together
 
 # Writes two files, and is killed before the second is moved.
 KILLED = """
@@ -99,15 +99,6 @@ def test_of_files_that_are_written_together_all_are_moved_or_none(tmp_path):
         write_together(dict.fromkeys(files, b"new"))
     assert (tmp_path / "x").read_bytes() == b"1"
     assert sorted(os.listdir(tmp_path)) == ["x", "y"]
-
-
-def test_what_killed_writes_leave_in_a_directory_can_be_removed(tmp_path):
-    for name in ("x", "y"):
-        subprocess.run([sys.executable, "-c", KILLED, tmp_path / name], check=False)
-    os.mkfifo(tmp_path / ".z.unfinished-1")  # of another program; to open it would block
-    assert len(os.listdir(tmp_path)) == 5
-    remove_unfinished(tmp_path)
-    assert sorted(os.listdir(tmp_path)) == [".z.unfinished-1", "x", "y"]
 
 
 def test_of_writes_at_once_one_wins_and_none_is_lost_or_mixed(tmp_path):
