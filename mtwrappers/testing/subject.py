@@ -27,7 +27,7 @@ from mtwrappers.testing.recording import (
 from mtwrappers.testing.report import RAISED, Difference, Failed, Skipped, said
 
 # The modules that register ids without a module prefix.
-_MODULES = {"Meta-World": "metaworld"}
+_MODULES = {"Meta-World": "metaworld", "mtwrappers": "mtwrappers"}
 # The seconds after which the first recording stops, whatever its number of steps.
 _SECONDS = 2.0
 # The arguments that the checks may pass to constructors.
@@ -289,8 +289,9 @@ def _of_id(
     if vector is None:
         vector = spec.entry_point is None
     if not vector:
+        imported = f"{module}:{name}" if module else name  # in worker processes, too
         make: Callable[..., Any] = functools.partial(
-            gymnasium.make, name, disable_env_checker=True, **kwargs
+            gymnasium.make, imported, disable_env_checker=True, **kwargs
         )
         return make, name, _OF_ENVS - kwargs.keys()
     make = functools.partial(_make_vec, spec, dict(kwargs), num_envs=num_envs or 3)

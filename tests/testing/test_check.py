@@ -344,6 +344,21 @@ def test_without_a_main_guard_one_sentence_says_so(method, tmp_path):
     assert ran.stdout.count("no worker process can start: each imports the main") == 1
 
 
+@pytest.mark.slow
+def test_workers_of_a_fork_server_know_the_registered_ids(tmp_path):
+    script = tmp_path / "threaded.py"
+    script.write_text(
+        "import threading\n"
+        "if __name__ == '__main__':\n"  # what a worker imports anew does not register the id
+        "    from mtwrappers.testing import check_vector_env\n"
+        "    threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "    print(check_vector_env('mtwrappers/PointGoal-v0', steps=30))\n"
+    )
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=200)
+    assert "FAILED" not in ran.stdout
+    assert "passed   sync = async" in ran.stdout
+
+
 def test_with_a_main_guard_workers_start(monkeypatch):
     monkeypatch.setattr("mtwrappers.testing.processes.start_method", lambda: "spawn")
     assert can_start()
