@@ -10,13 +10,12 @@ from __future__ import annotations
 import functools
 from typing import Any, Literal
 
-from gymnasium.spaces import Text
 from gymnasium.wrappers import RecordEpisodeStatistics
 from numpy.typing import ArrayLike
 
 from mtwrappers.common.checks import check_flag, check_keywords, positive
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.continual.stream import AtEnd, Boundary, TaskObs, TaskStream
+from mtwrappers.continual.stream import AtEnd, Boundary, TaskObs, TaskStream, of_env
 from mtwrappers.continual.vector_stream import VectorTaskStream
 from mtwrappers.metaworld.agent_view import INPUTS, AgentView, take_inputs
 from mtwrappers.metaworld.class_env import METADATA
@@ -174,23 +173,9 @@ def make_stream(
 class MetaWorldStream(TaskStream):
     """A `TaskStream` with the task descriptions of `MetaWorldMTEnv`."""
 
-    @property
-    def task(self) -> str:
-        """The name of the current class, such as ``"hammer-v3"``."""
-        name: str = self.env.get_wrapper_attr("task")
-        return name
-
-    @property
-    def task_description(self) -> str:
-        """The aim of the current class, as a sentence."""
-        sentence: str = self.env.get_wrapper_attr("task_description")
-        return sentence
-
-    @property
-    def description_space(self) -> Text:
-        """The space of `task_description`."""
-        space: Text = self.env.get_wrapper_attr("description_space")
-        return space
+    task = of_env("task", 'The name of the current class, such as ``"hammer-v3"``.')
+    task_description = of_env("task_description", "The aim of the current class, as a sentence.")
+    description_space = of_env("description_space", "The space of `task_description`.")
 
 
 def _make_slot(sequence: Any, inputs: AgentView, record: bool, **settings: Any) -> Env:

@@ -6,7 +6,7 @@ import functools
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +14,11 @@ from textwrap import shorten
 from typing import Any, TypeAlias
 
 import gymnasium
-import numpy as np
 from gymnasium.vector import VectorWrapper
 
 from mtwrappers.common.checks import check_callable, check_mapping, not_negative, positive
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.continual.stream import TaskStream
+from mtwrappers.continual.stream import PhasedStream, TaskStream
 from mtwrappers.continual.vector_stream import VectorTaskStream
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.remake import Environments, held, phase_label
@@ -93,9 +92,10 @@ class PhaseEvaluator:
         **executor: Any,
     ) -> None:
         with closing(check_callable(make, "make")()) as env:
-            self.described = _described(_single(env))
-            self._environments = _environments(env)
-        self.phases = tuple((name, steps) for name, _, steps in self.described)
+            stream = _stream(env, TaskStream)
+            self.described, self._environments = _described(stream), _environments(env)
+            steps = [phase.steps for phase in stream.phases]
+            self.phases = tuple(zip(stream.phase_names, steps, strict=True))
         self._settings: dict[str, Any] = {
             "episodes_per_task": positive(episodes_per_phase, "episodes_per_phase"),
             "seed": check_seed(seed),
@@ -216,17 +216,7 @@ def continual_evaluate(
     >>> [result.description.training_steps for result in results]
     [0, 40, 80]
     """
-    per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
-    with ExitStack() as stack:
-        evaluator = stack.enter_context(closing(PhaseEvaluator(make, **settings)))
-        env = stack.enter_context(closing((train_in or make)()))
-        stream = _stream(env)
-        _require_phases(stream, evaluator.described)
-        learn = check_callable(make_learner, "make_learner")(env)
-        budgets = [steps for _, steps in evaluator.phases]
-        for policy, step in _along(learn, stream, budgets, per_phase):
-            evaluator(policy, step)
-        return evaluator.results
+    return _train(make_learner, make, evaluations_per_phase, train_in, settings)
 
 
 def single_task_baselines(
@@ -279,68 +269,62 @@ def single_task_baselines(
     >>> [(result.tasks, result.description.training_steps) for result in baselines]
     [(('0 task 0',), 0), (('0 task 0',), 40), (('1 task 1',), 0), (('1 task 1',), 40)]
     """
-    per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
     with closing(check_callable(make, "make")()) as env:
-        described = _described(_single(env))
-    found: list[EvaluationResult] = []
-    names = [name for name, _, _ in described]
-    for i, (name, _, budget) in enumerate(described):
-        if name in names[:i]:
-            continue
-        with ExitStack() as stack:
-            evaluator = PhaseEvaluator(make, phases=[i], **settings)
-            stack.enter_context(closing(evaluator))
-            env = stack.enter_context(closing((train_in or make)()))
-            stream: Any = _stream(env)
-            _require_phases(stream, described)
-            _hold(env, i)
-            if isinstance(stream, TaskStream):  # it counts no steps while a phase is held
-                env = stream = _StepCounter(env)
-            learn = check_callable(make_learner, "make_learner")(env)
-            for policy, step in _along(learn, stream, [budget], per_phase):
-                evaluator(policy, step)
-        found += evaluator.results
+        names = _stream(env, TaskStream).phase_names
+    found = []
+    for i, name in enumerate(names):
+        if name not in names[:i]:
+            found += _train(make_learner, make, evaluations_per_phase, train_in, settings, i)
     return found
 
 
-def _points(budget: int, n: int) -> list[int]:
-    """Returns up to ``n`` evenly spaced steps of a phase, the last at its end."""
-    return sorted({round(budget * k / n) for k in range(1, n + 1)} - {0})
+def _train(
+    make_learner: Callable[[Any], Learn],
+    make: MakeEnv,
+    evaluations_per_phase: int,
+    train_in: MakeEnv | None,
+    settings: dict[str, Any],
+    alone: int | None = None,
+) -> list[EvaluationResult]:
+    """Trains along a stream, or in its phase ``alone``; returns a result for each point."""
+    per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
+    chosen: dict[str, Any] = {} if alone is None else {"phases": [alone]}
+    with ExitStack() as stack:
+        evaluator = stack.enter_context(closing(PhaseEvaluator(make, **chosen, **settings)))
+        env = stack.enter_context(closing((train_in or make)()))
+        stream: Any = _stream(env, PhasedStream)
+        _require_phases(stream, evaluator.described)
+        budgets = [steps for _, steps in evaluator.phases]
+        if alone is not None:
+            budgets = [budgets[alone]]
+            if isinstance(stream, TaskStream):
+                stream.held_phase = alone
+                env = stream = _StepCounter(env)
+            else:
+                env.unwrapped.set_attr("held_phase", alone)
+        learn = check_callable(make_learner, "make_learner")(env)
+        ends = [*itertools.accumulate(budgets)]
+        policy, points = learn(0), [_place(stream, ends)]
+        evaluator(policy, points[-1])
+        for phase, (begin, end) in enumerate(itertools.pairwise([0, *ends])):
+            due = (begin + round((end - begin) * k / per_phase) for k in range(1, per_phase + 1))
+            for point in due:
+                if (asked := point - stream.stream_steps) > 0:
+                    policy = learn(asked)
+                    points.append(_require_progress(points[-1], _place(stream, ends), asked))
+                    evaluator(policy, points[-1])
+            _require_point(phase, begin, end, points)
+        return evaluator.results
 
 
 class _StepCounter(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Counts the steps of an environment in ``stream_steps``."""
+    """Counts the steps of an environment whose stream is held in a phase, and counts none."""
 
     stream_steps = 0
 
     def step(self, action: Any) -> Any:
         self.stream_steps += 1
         return self.env.step(action)
-
-
-def _along(
-    learn: Learn, stream: Any, budgets: Sequence[int], per_phase: int
-) -> Iterator[tuple[Any, int]]:
-    """Trains through phases; yields each policy on the way with its step.
-
-    Args:
-        learn: Trains for this many more steps and returns the policy.
-        stream: Counts the learner's steps as ``stream_steps``.
-        budgets: The number of steps of each phase.
-        per_phase: The number of points of each phase.
-    """
-    ends = np.cumsum(budgets).tolist()
-    policy, points = learn(0), [_place(stream, ends)]
-    yield policy, points[-1]
-    for i, (budget, end) in enumerate(zip(budgets, ends, strict=True)):
-        begin = end - budget
-        for point in _points(budget, per_phase):
-            asked = begin + point - stream.stream_steps
-            if asked > 0:
-                policy = learn(asked)
-                points.append(_require_progress(points[-1], _place(stream, ends), asked))
-                yield policy, points[-1]
-        _require_point(i, begin, end, points)
 
 
 def _place(stream: Any, ends: Sequence[int]) -> int:
@@ -375,54 +359,33 @@ def _require_point(phase: int, begin: int, end: int, points: Sequence[int]) -> N
         )
 
 
-def _described(stream: Any) -> list[tuple[str, str, int]]:
-    """Returns the name, the tasks and the budget of each phase."""
+def _described(stream: Any) -> list[str]:
+    """Returns the budget, the name and the tasks of each phase."""
     return [
-        (name, str(list(phase.tasks)), phase.steps)
+        f"{phase.steps} steps of {name} (task states {list(phase.tasks)})"
         for name, phase in zip(stream.phase_names, stream.phases, strict=True)
     ]
 
 
-def _require_phases(stream: Any, expected: Sequence[tuple[str, str, int]]) -> None:
+def _require_phases(stream: Any, expected: Sequence[str]) -> None:
     """Requires that the training stream has the same phases as the evaluated one."""
-    for i, (found, wanted) in enumerate(itertools.zip_longest(_described(stream), expected)):
+    both = itertools.zip_longest(_described(stream), expected, fillvalue="none")
+    for i, (found, wanted) in enumerate(both):
         if found != wanted:
             raise ValueError(
                 f"train_in must make a stream with the phases of make: phase {i} must be "
-                f"{_phase_text(wanted)}, got {_phase_text(found)}"
+                f"{shorten(wanted, 100)}, got {shorten(found, 100)}"
             )
 
 
-def _phase_text(described: tuple[str, str, int] | None) -> str:
-    if described is None:
-        return "none"
-    name, tasks, steps = described
-    return f"{name} (task states {shorten(tasks, 60)}) for {steps} steps"
-
-
-def _single(env: Any) -> TaskStream:
-    """Returns the `TaskStream` inside an environment."""
+def _stream(env: Any, kind: type[PhasedStream]) -> Any:
+    """Returns the stream inside an environment."""
+    while isinstance(env, VectorWrapper) and not isinstance(env, VectorTaskStream):
+        env = env.env
     stream = env.unwrapped if isinstance(env, gymnasium.Env) else env
-    if not isinstance(stream, TaskStream):
+    if not isinstance(stream, kind):
         raise TypeError(f"expected an environment with a TaskStream inside, got {env}")
     return stream
-
-
-def _stream(env: Any) -> TaskStream | VectorTaskStream:
-    """Returns the stream inside a learner's environment."""
-    while isinstance(env, VectorWrapper):
-        if isinstance(env, VectorTaskStream):
-            return env
-        env = env.env
-    return _single(env)
-
-
-def _hold(env: Any, phase: int) -> None:
-    """Holds an environment in a phase from the next reset on."""
-    if isinstance(env, gymnasium.Env):
-        _single(env).held_phase = phase
-    else:
-        env.unwrapped.set_attr("held_phase", phase)
 
 
 def _environments(env: Any) -> Environments | None:

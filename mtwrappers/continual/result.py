@@ -1,9 +1,9 @@
-"""The result of learning along a stream of tasks: scores, forgetting and transfer."""
+"""Forgetting and transfer along a stream of tasks, from the results of its points."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,18 +16,13 @@ from mtwrappers.common.checks import check_choice, check_list, positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import METRICS
 from mtwrappers.evaluation.remake import phase_label
-from mtwrappers.evaluation.report import as_csv
+from mtwrappers.evaluation.report import aligned, as_csv
 from mtwrappers.evaluation.result import CONFIDENCE, EvaluationResult
 from mtwrappers.evaluation.statistics import Estimate, student
-from mtwrappers.state.files import write_atomically
 
 Scores = NDArray[np.float64]
-_METRICS = {
-    "average_performance": "average performance",
-    "forgetting": "forgetting",
-    "backward_transfer": "backward transfer",
-    "forward_transfer": "forward transfer",
-}
+_MEANS = ("average_performance", "forgetting", "backward_transfer", "forward_transfer")
+# The columns of the table, by the names in `ContinualResult.per_phase`.
 _COLUMNS = {
     "score_after_phase": "after phase",
     "score_at_end": "at the end",
@@ -91,70 +86,53 @@ class ContinualResult:
     last: int = 1
 
     def __post_init__(self) -> None:
-        keep = object.__setattr__
         check_choice(self.metric, METRICS, "metric")
-        keep(self, "last", positive(self.last, "last"))
+        positive(self.last, "last")
         for name in ("results", "baselines"):
-            given = getattr(self, name)
-            given = check_list(given, name, "result") if given else []
-            for one in given:
-                _check(one, name)
-            # So that nothing depends on their order.
-            keep(self, name, tuple(sorted(given, key=_place)))
+            object.__setattr__(self, name, _in_order(getattr(self, name), name))
         if not self.results:
             raise ValueError("expected at least one result, got none")
         streams = {one.design and one.design.phases for one in (*self.results, *self.baselines)}
         if len(streams) > 1:
             raise ValueError(f"results must be of one stream, got {streams}")
-        points = [tuple(one.description.training_steps for one in run) for run in self._runs]
-        if len(set(points)) > 1 or len(set(points[0])) < len(points[0]):
+        points = {seed: _points(run) for seed, run in self._runs.items()}
+        if len({*points.values()}) > 1 or len({*self.points}) < len(self.points):
             raise ValueError(
                 "runs must have the same points, each once, and different training seeds; got "
-                f"{dict(zip(self._seeds, points, strict=True))}"
+                f"{points}"
             )
-        self.scores  # noqa: B018 (which checks them)
-        if self.baselines:
-            self._alone  # noqa: B018
+        self.per_phase  # noqa: B018 (which checks the scores and the baselines)
 
     def __repr__(self) -> str:
         return f"<ContinualResult: {len(self._runs)} runs of {len(self.phases)} phases>"
 
     @property
-    def _seeds(self) -> list[int | None]:
-        return list(dict.fromkeys(one.description.training_seed for one in self.results))
-
-    @property
-    def _runs(self) -> list[list[EvaluationResult]]:
-        """The results of each run, by their points."""
-        return [
-            [one for one in self.results if one.description.training_seed == seed]
-            for seed in self._seeds
-        ]
+    def _runs(self) -> dict[int | None, list[EvaluationResult]]:
+        """The results of each run by its training seed, in the order of their points."""
+        runs = itertools.groupby(self.results, lambda one: one.description.training_seed)
+        return {seed: [*run] for seed, run in runs}
 
     @property
     def phases(self) -> tuple[str, ...]:
         """The names of the phases; one that comes again has its name again."""
-        return tuple(name for name, _ in phases_of(self.results[0]))
+        return tuple(name for name, _ in _phases_of(self.results[0]))
 
     @property
     def ends(self) -> tuple[int, ...]:
         """The step with which each phase ends, ``e_i``."""
-        return tuple(itertools.accumulate(steps for _, steps in phases_of(self.results[0])))
+        return tuple(itertools.accumulate(steps for _, steps in _phases_of(self.results[0])))
 
     @property
     def points(self) -> tuple[int, ...]:
         """The agent steps after which the policy was evaluated, ascending."""
-        return tuple(one.description.training_steps or 0 for one in self._runs[0])
+        return _points(next(iter(self._runs.values())))
 
     @cached_property
     def scores(self) -> Scores:
         """The score of each run, at each point, in each phase, ``(S, P, N)``."""
         labels = [phase_label(i, name) for i, name in enumerate(self.phases)]
-        scores: Scores = np.array(
-            [[[self._score(one, label) for label in labels] for one in run] for run in self._runs]
-        )
-        scores.setflags(write=False)
-        return scores
+        runs = self._runs.values()
+        return np.array([[[self._score(one, x) for x in labels] for one in run] for run in runs])
 
     def _score(self, result: EvaluationResult, label: str) -> float:
         found = [episode.metric(self.metric) for episode in result.of_task(label)]
@@ -165,132 +143,86 @@ class ContinualResult:
             )
         return float(np.mean(np.array(found, dtype=np.float64)))
 
-    @cached_property
-    def _alone(self) -> Scores:
-        """``AUC_i^b``, the area of each phase's baseline, the mean over its runs, ``(N,)``."""
-        found = []
-        for name, budget in phases_of(self.results[0]):
-            label = phase_label(self.phases.index(name), name)
-            own = [one for one in self.baselines if label in one.tasks]
-            inside = [one for one in own if 0 < (one.description.training_steps or 0) <= budget]
-            if not inside:
-                raise ValueError(f"baselines must have results of {label!r}, got none")
-            found.append(np.mean([self._score(one, label) for one in inside]))
-        return np.array(found)
-
     @property
     def R(self) -> Scores:  # noqa: N802 (as the literature calls it)
         """The mean score over runs at each point of each phase's task, ``(P, N)``."""
         mean: Scores = self.scores.mean(axis=0)
         return mean
 
-    # Per run and phase, (S, N); NaN where a point is missing.
+    @property
+    def _inside(self) -> list[list[int]]:
+        """The indices of each phase's points: after its begin, and not after its end."""
+        phases = itertools.pairwise((0, *self.ends))
+        points = [*enumerate(self.points)]
+        return [[k for k, point in points if begin < point <= end] for begin, end in phases]
 
     @cached_property
-    def score_after_phase(self) -> Scores:
-        """``p_i(e_i)``, the score of each phase at its end, ``(S, N)``."""
-        columns = [self._mean(inside[-self.last :], i) for i, inside in enumerate(self._inside)]
-        return np.stack(columns, axis=-1)
+    def per_phase(self) -> dict[str, Scores]:
+        """By name, a number of each run and phase, ``(S, N)``; NaN where a point is missing.
 
-    @cached_property
-    def score_at_end(self) -> Scores:
-        """``p_i(T)``, the score of each phase at the last point, ``(S, N)``."""
-        mean: Scores = self.scores[:, -self.last :].mean(axis=1)
-        return mean
-
-    @cached_property
-    def area(self) -> Scores:
-        """``AUC_i``, the area under each phase's curve during its training, ``(S, N)``.
-
+        ``score_after_phase`` is ``p_i(e_i)``, ``score_at_end`` is ``p_i(T)``, and ``forgetting`` is
+        their difference. ``area`` is the area under each phase's curve during its training,
         ``AUC_i = 1 / (e_i - b_i) * integral of p_i(t) from b_i to e_i``: the mean of the
-        evaluations after ``b_i`` and until ``e_i``, as Continual World's code takes it.
+        evaluations after ``b_i`` and until ``e_i``, as Continual World's code takes it. With
+        baselines there is ``forward_transfer``, ``FT_i = (AUC_i - AUC_i^b) / (1 - AUC_i^b)``.
         """
-        columns = [self._mean(inside, i) for i, inside in enumerate(self._inside)]
-        return np.stack(columns, axis=-1)
 
-    @cached_property
-    def performance(self) -> Scores:
-        """``P(t)``, the mean of ``p_i(t)`` over all phases at each point, ``(S, P)``."""
-        mean: Scores = self.scores.mean(axis=2)
-        return mean
+        def means(last: int) -> Scores:
+            """The mean of the last points of each phase; 0 for all of them."""
+            found = np.full((len(self.scores), len(self.phases)), np.nan)
+            for i, own in enumerate(self._inside):
+                if own:
+                    found[:, i] = self.scores[:, own[-last:], i].mean(axis=1)
+            return found
+
+        after, at_end, area = means(self.last), self.scores[:, -self.last :].mean(axis=1), means(0)
+        found = {"score_after_phase": after, "score_at_end": at_end, "forgetting": after - at_end}
+        found["area"] = area
+        if self.baselines:
+            alone = np.array([self._alone(*phase) for phase in _phases_of(self.results[0])])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                transfer = (area - alone) / (1.0 - alone)
+            found["forward_transfer"] = np.where(np.isfinite(transfer), transfer, np.nan)
+        return found
+
+    def _alone(self, name: str, budget: int) -> float:
+        """``AUC_i^b``, the area of a phase's baseline, the mean over its runs."""
+        label = phase_label(self.phases.index(name), name)
+        own = [one for one in self.baselines if label in one.tasks]
+        inside = [one for one in own if 0 < (one.description.training_steps or 0) <= budget]
+        if not inside:
+            raise ValueError(f"baselines must have results of {label!r}, got none")
+        return float(np.mean([self._score(one, label) for one in inside]))
 
     # Estimates from all runs.
 
-    @cached_property
+    @property
     def average_performance(self) -> Estimate | None:
         """``P(T) = 1 / N * sum_i p_i(T)``."""
-        return self._estimate(self.score_at_end.mean(axis=1), 0.0)
+        return self._estimate(self.per_phase["score_at_end"].mean(axis=1), 0.0)
 
-    @cached_property
+    @property
     def forgetting(self) -> Estimate | None:
         """``F = 1 / N * sum_i F_i`` with ``F_i = p_i(e_i) - p_i(T)``."""
-        forgotten = self.score_after_phase - self.score_at_end
-        return self._estimate(forgotten.mean(axis=1), -1.0)
+        return self._estimate(self.per_phase["forgetting"].mean(axis=1), -1.0)
 
-    @cached_property
+    @property
     def backward_transfer(self) -> Estimate | None:
         """``1 / (N - 1) * sum_{i < N} p_i(T) - p_i(e_i)``; ``None`` of a single phase."""
-        changed = (self.score_at_end - self.score_after_phase)[:, :-1]
-        if not changed.shape[1]:
+        if len(self.phases) == 1:
             return None
-        return self._estimate(changed.mean(axis=1), -1.0)
+        return self._estimate(-self.per_phase["forgetting"][:, :-1].mean(axis=1), -1.0)
 
-    @cached_property
+    @property
     def forward_transfer(self) -> Estimate | None:
         """``1 / N * sum_i FT_i`` with ``FT_i = (AUC_i - AUC_i^b) / (1 - AUC_i^b)``.
 
         ``AUC_i^b`` is the baseline's area, the mean of its runs, whose uncertainty is not in the
         interval. The result is ``None`` without baselines, or if one of them is always perfect.
         """
-        transfer = self._forward_transfer
-        if transfer is None:
-            return None
-        return self._estimate(transfer.mean(axis=1), -np.inf)
-
-    @cached_property
-    def per_phase(self) -> list[dict[str, float | None]]:
-        """For each phase ``score_after_phase``, ``score_at_end``, ``forgetting``, ``area`` and
-        ``forward_transfer``, means over runs.
-        """  # noqa: D205
-        arrays = {
-            "score_after_phase": self.score_after_phase,
-            "score_at_end": self.score_at_end,
-            "forgetting": self.score_after_phase - self.score_at_end,
-            "area": self.area,
-            "forward_transfer": self._forward_transfer,
-        }
-        return [
-            {
-                name: None if array is None else _or_none(array[:, i].mean())
-                for name, array in arrays.items()
-            }
-            for i in range(len(self.phases))
-        ]
-
-    @cached_property
-    def _forward_transfer(self) -> Scores | None:
         if not self.baselines:
             return None
-        alone = self._alone
-        with np.errstate(divide="ignore", invalid="ignore"):
-            transfer: Scores = (self.area - alone) / (1.0 - alone)
-        return np.where(np.isfinite(transfer), transfer, np.nan)
-
-    @cached_property
-    def _inside(self) -> list[list[int]]:
-        """Returns which points are in each phase: after its begin, and not after its end."""
-        begins = (0, *self.ends)
-        return [
-            [k for k, point in enumerate(self.points) if begin < point <= end]
-            for begin, end in zip(begins, self.ends, strict=False)
-        ]
-
-    def _mean(self, points: Sequence[int], phase: int) -> Scores:
-        """Returns the mean of some points of each run, ``(S,)``."""
-        if not points:
-            return np.full(len(self.scores), np.nan)
-        mean: Scores = self.scores[:, points, phase].mean(axis=1)
-        return mean
+        return self._estimate(self.per_phase["forward_transfer"].mean(axis=1), -np.inf)
 
     def _estimate(self, values: Scores, least: float) -> Estimate | None:
         """Returns the mean over runs of a value, ``(S,)``, with its interval.
@@ -307,36 +239,23 @@ class ContinualResult:
     # Table, file and picture.
 
     def __str__(self) -> str:
-        lines = _aligned(self._rows())
-        lines.append("-" * len(lines[0]))
-        found = {text: getattr(self, name) for name, text in _METRICS.items()}
-        width = max(map(len, found))
-        lines += [
-            f"{text:<{width}}  {_cell(value.value):>5}{_interval(value)}"
-            for text, value in found.items()
-            if value is not None
-        ]
-        return "\n".join([*lines, self._note()])
-
-    def _rows(self) -> list[list[str]]:
-        """Returns the cells of the table: the heads, and a row per phase."""
-        names = [n for n in _COLUMNS if n != "forward_transfer" or self.baselines]
-        heads = ["phase", "ends at", *(_COLUMNS[name] for name in names)]
-        rows = [
-            [f"{i} {name}", f"{end:,}", *(_cell(values[column]) for column in names)]
-            for i, (name, end, values) in enumerate(
-                zip(self.phases, self.ends, self.per_phase, strict=True)
-            )
-        ]
+        columns = {x: head for x, head in _COLUMNS.items() if x in self.per_phase}
+        rows = [["phase", "ends at", *columns.values()]]
+        for i, (name, end) in enumerate(zip(self.phases, self.ends, strict=True)):
+            cells = (_cell(self.per_phase[x][:, i].mean()) for x in columns)
+            rows.append([phase_label(i, name), f"{end:,}", *cells])
         scored = [self.points[inside[-1]] if inside else None for inside in self._inside]
         if any(step not in (end, None) for step, end in zip(scored, self.ends, strict=True)):
-            heads.insert(2, "scored at")
-            for row, step in zip(rows, scored, strict=True):
-                row.insert(2, "-" if step is None else f"{step:,}")
-        return [heads, *rows]
-
-    def _note(self) -> str:
-        """Returns the last line of the table: the metric, the runs, and the missing values."""
+            steps = ("-" if step is None else f"{step:,}" for step in scored)
+            for row, cell in zip(rows, ("scored at", *steps), strict=True):
+                row.insert(2, cell)
+        lines = aligned(rows)
+        lines.append("-" * len(lines[0]))
+        known = {name: one for name in _MEANS if (one := getattr(self, name)) is not None}
+        width = max(map(len, known))
+        for name, one in known.items():
+            ends = "" if one.low is None else f"  {_cell(one.low)} to {_cell(one.high)}"
+            lines.append(f"{name.replace('_', ' '):<{width}}  {_cell(one.value):>5}{ends}")
         how = "without intervals"
         if len(self.scores) > 1:
             how = f"{CONFIDENCE:.0%} intervals over runs (Student's t)"
@@ -345,8 +264,9 @@ class ContinualResult:
             missing = "; forward transfer needs baselines"
         elif self.forward_transfer is None:
             missing = "; forward transfer is unknown where a baseline is perfect or was not scored"
-        return f"{self._metric_of_runs()}, {how}{missing}"
+        return "\n".join([*lines, f"{self._metric_of_runs}, {how}{missing}"])
 
+    @property
     def _metric_of_runs(self) -> str:
         runs = len(self.scores)
         return f"{self.metric} of {runs} run{'s' * (runs > 1)}"
@@ -361,14 +281,13 @@ class ContinualResult:
             title: The text above the plot.
             note: The text below the plot, such as by how much budgets were reduced.
         """
-        names = [f"{i} {name}" for i, name in enumerate(self.phases)]
-        each = {name: self._curve(self.scores[:, :, i]) for i, name in enumerate(names)}
-        mean = self._curve(self.performance)
-        footer = self._metric_of_runs()
+        footer = self._metric_of_runs
         if len(self.scores) > 1:
             footer += f"; bands: {CONFIDENCE:.0%} intervals over runs"
         footer = f"{note}\n{footer}" if note else footer
-        plot.draw_stream(Path(path), self.points, self.ends, mean, each, title, footer)
+        *each, (*_, mean) = self._curves()
+        curves = {phase_label(i, name): curve for i, name, curve in each if i is not None}
+        plot.draw_stream(Path(path), self.points, self.ends, mean, curves, title, footer)
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """The points of all curves in full precision: a row per point and phase, or mean of phases.
@@ -385,71 +304,53 @@ class ContinualResult:
         Raises:
             OSError: If ``path`` cannot be written.
         """
-        text = as_csv(self._points())
-        if path is not None:
-            write_atomically(path, f"{text}\n".encode())
-        return text
+        rows: list[dict[str, str | float | None]] = []
+        for phase, name, curve in self._curves():
+            for steps, one in zip(self.points, curve, strict=True):
+                rows.append({"agent_steps": steps, "phase": phase, "name": name})
+                rows[-1] |= {self.metric: one.value, "low": one.low, "high": one.high}
+                rows[-1] |= {"confidence": CONFIDENCE, "runs": len(self.scores)}
+        return as_csv(rows, path)
 
-    def _points(self) -> Iterator[dict[str, str | float | None]]:
-        curves = [(i, name, self.scores[:, :, i]) for i, name in enumerate(self.phases)]
-        for phase, name, scores in (*curves, (None, "mean of all", self.performance)):
-            for steps, one in zip(self.points, self._curve(scores), strict=True):
-                yield {
-                    "agent_steps": steps,
-                    "phase": phase,
-                    "name": name,
-                    self.metric: one.value,
-                    "low": one.low,
-                    "high": one.high,
-                    "confidence": CONFIDENCE,
-                    "runs": len(self.scores),
-                }
-
-    def _curve(self, values: Scores) -> list[Estimate]:
-        found = [self._estimate(values[:, k], 0.0) for k in range(len(self.points))]
-        return [one for one in found if one is not None]  # no score is missing at a point
+    def _curves(self) -> Iterator[tuple[int | None, str, list[Estimate]]]:
+        """The number and the name of each phase, and its score at each point; last, their mean."""
+        each = [(i, name, self.scores[:, :, i]) for i, name in enumerate(self.phases)]
+        for i, name, values in (*each, (None, "mean of all", self.scores.mean(axis=2))):
+            found = (self._estimate(values[:, k], 0.0) for k in range(len(self.points)))
+            yield i, name, [one for one in found if one is not None]  # no score is missing
 
 
-def phases_of(result: EvaluationResult) -> tuple[tuple[str, int], ...]:
+def _phases_of(result: EvaluationResult) -> tuple[tuple[str, int], ...]:
     """The name and the steps of each phase of a result's stream."""
     design = result.design
     return () if design is None or design.phases is None else design.phases
 
 
-def _place(result: EvaluationResult) -> tuple[Any, ...]:
-    of = result.description
-    seed = -1 if of.training_seed is None else of.training_seed
-    return seed, of.training_steps, result.tasks
+def _points(run: list[EvaluationResult]) -> tuple[int, ...]:
+    """The agent steps of the results of a run."""
+    return tuple(one.description.training_steps or 0 for one in run)
 
 
-def _check(result: Any, name: str) -> None:
-    """Raises an error unless this is a result of a point along a stream."""
-    if not isinstance(result, EvaluationResult):
-        raise TypeError(f"{name} must be a list of EvaluationResult, got {result!r}")
-    if not phases_of(result) or result.description.training_steps is None:
-        raise ValueError(
-            f"{name} must be of continual_evaluate or a PhaseEvaluator, with phases and "
-            f"training_steps, got {result!r}"
-        )
+def _in_order(given: Any, name: str) -> tuple[EvaluationResult, ...]:
+    """Sorts results of points along a stream, or raises `TypeError` or `ValueError`."""
+    results = check_list(given, name, "result") if given else []
+    for one in results:
+        if not isinstance(one, EvaluationResult):
+            raise TypeError(f"{name} must be a list of EvaluationResult, got {one!r}")
+        if not _phases_of(one) or one.description.training_steps is None:
+            raise ValueError(
+                f"{name} must be of continual_evaluate or a PhaseEvaluator, with phases and "
+                f"training_steps, got {one!r}"
+            )
+
+    def place(one: EvaluationResult) -> tuple[Any, ...]:
+        seed = one.description.training_seed
+        return -1 if seed is None else seed, one.description.training_steps, one.tasks
+
+    return tuple(sorted(results, key=place))
 
 
-def _aligned(rows: list[list[str]]) -> list[str]:
-    """Formats rows as lines: the first column left-aligned, the others right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
-    ]
-
-
-def _or_none(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def _cell(value: float | None) -> str:
-    return "-" if value is None else f"{round(value, 2) + 0.0:.2f}"  # no minus before zero
-
-
-def _interval(found: Estimate) -> str:
-    if found.low is None or found.high is None:
-        return ""
-    return f"  {_cell(found.low)} to {_cell(found.high)}"
+def _cell(value: Any) -> str:
+    return (
+        f"{round(float(value), 2) + 0.0:.2f}" if np.isfinite(value) else "-"
+    )  # no minus before zero

@@ -94,6 +94,15 @@ class PhasedStream:
             )
 
 
+def of_env(name: str, doc: str) -> Any:
+    """An attribute of the `MTEnv` in a stream."""
+    return property(
+        lambda stream: getattr(stream._mt_env, name),
+        lambda stream, value: setattr(stream._mt_env, name, value),
+        doc=doc,
+    )
+
+
 class TaskStream(PhasedStream, MTEnv):
     """A multi-task environment whose tasks come in phases that are fixed beforehand.
 
@@ -211,21 +220,12 @@ class TaskStream(PhasedStream, MTEnv):
 
     # The task.
 
-    @property
-    def num_tasks(self) -> int:
-        """The number of task states, if ``env`` reports it."""
-        num_tasks: int = self._mt_env.num_tasks
-        return num_tasks
-
-    @property
-    def task_ids(self) -> Any:
-        """The task id of each task state, if ``env`` reports it."""
-        return self._mt_env.task_ids
-
-    @property
-    def task_names(self) -> Any:
-        """The name of each task id, if ``env`` reports it."""
-        return self._mt_env.task_names
+    num_tasks = of_env("num_tasks", "The number of task states, if ``env`` reports it.")
+    task_ids = of_env("task_ids", "The task id of each task state, if ``env`` reports it.")
+    task_names = of_env("task_names", "The name of each task id, if ``env`` reports it.")
+    # Gymnasium's attributes of the environment stream.
+    _np_random = of_env("_np_random", "The generator of the environment stream.")
+    _np_random_seed = of_env("_np_random_seed", "Its seed.")
 
     def get_task_obs(self) -> Any:
         """The observation of the current task, or the phase of the current episode."""
@@ -273,24 +273,6 @@ class TaskStream(PhasedStream, MTEnv):
 
     def assert_env_seed_is_set(self) -> None:
         self._mt_env.assert_env_seed_is_set()
-
-    # Gymnasium's attributes of the environment stream.
-
-    @property
-    def _np_random(self) -> Any:
-        return self._mt_env._np_random
-
-    @_np_random.setter
-    def _np_random(self, rng: np.random.Generator | None) -> None:
-        self._mt_env._np_random = rng
-
-    @property
-    def _np_random_seed(self) -> Any:
-        return self._mt_env._np_random_seed
-
-    @_np_random_seed.setter
-    def _np_random_seed(self, seed: int | None) -> None:
-        self._mt_env._np_random_seed = seed
 
     def _seed_draws(self, seed: int | None) -> list[int]:
         seeds = super().seed_task(seed)
@@ -430,8 +412,7 @@ def _space_of_observations(env: gymnasium.Env[Any, Any]) -> Dict:
     if not isinstance(space, Dict):
         raise TypeError(
             f"{hint} with {space}; wrappers that flatten observations (FlattenMTEnv, or "
-            "task_encoding "
-            "of gymnasium.make) go around a TaskStream"
+            "task_encoding of gymnasium.make) go around a TaskStream"
         )
     if set(space.keys()) - {"task_embedding"} != {"env_obs", "task_obs"}:
         raise TypeError(

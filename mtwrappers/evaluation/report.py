@@ -134,6 +134,14 @@ _LAYOUTS: dict[str, tuple[_Writer, Callable[[str], str], str, str, str, str]] = 
 }
 
 
+def aligned(rows: Sequence[Sequence[str]], right: bool = True) -> list[str]:
+    """Formats rows as lines whose columns have one width, to the right of the first column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    just = str.rjust if right else str.ljust
+    cells = [(row[0].ljust(widths[0]), *map(just, row[1:], widths[1:])) for row in rows]
+    return ["  ".join(row).rstrip() for row in cells]
+
+
 def as_csv(rows: Iterable[Mapping[str, str | float | None]], path: str | Path | None = None) -> str:
     """Formats rows with the same columns; values cannot be formulas in a spreadsheet.
 
