@@ -475,8 +475,9 @@ def _outcome(found: Verification) -> list[str]:
     lines = ["success, length, steps to success and goals are equal;"]
     if found.rounding:
         most = Context(prec=1, rounding=ROUND_CEILING).create_decimal(found.rounding)
-        lines.append(f"returns are equal but for rounding, at most {most:.0e}: other versions or")
-        lines.append("another processor")
+        why = "other versions or another processor" if found.versions else "another processor"
+        said = f"returns are equal but for rounding, at most {most:.0e}: {why}"
+        lines += textwrap.wrap(said, 80)
     else:
         lines.append("returns are equal to the last bit")
     part = "" if replayed == sum(map(len, found.episodes)) else ", as far as it was replayed"
