@@ -12,7 +12,7 @@ from mtwrappers.cli.console import UsageError, result_file, say
 from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.errors import full_message
 from mtwrappers.evaluation import EvidenceError, VerificationError
-from mtwrappers.export.export import SIZE, Dataset, ExportError, Frames, export
+from mtwrappers.export.export import SIZE, Dataset, Frames, export
 from mtwrappers.export.lerobot import LeRobotDataset
 from mtwrappers.export.minari import MinariDataset
 from mtwrappers.metaworld.agent_view import CAMERA, ObservationName
@@ -74,7 +74,7 @@ def run(
         all_classes()  # imports what an interruption would leave half imported
         raise_on_ctrl_c()
         episodes, steps = export(path, to, successes=successes, progress=True)
-    except (ExportError, VerificationError, EvidenceError) as exc:
+    except (VerificationError, EvidenceError) as exc:
         raise UsageError(f"cannot export {result}: {full_message(exc)}") from None
     except OSError as exc:
         raise UsageError(f"cannot read or write {exc.filename}: {exc.strerror or exc}") from None

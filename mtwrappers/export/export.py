@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.common.cores import cores
-from mtwrappers.common.errors import full_message, printable
+from mtwrappers.common.errors import full_message
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
 from mtwrappers.evaluation.episodes import Episode, PlannedEpisode, plan_of
 from mtwrappers.evaluation.evidence import name_of, read_evidence
-from mtwrappers.evaluation.remake import remake
+from mtwrappers.evaluation.remake import VerificationError, remake
 from mtwrappers.evaluation.result import PACKAGES, EvaluationResult
 from mtwrappers.evaluation.verify import mismatch, play, read_claim, said, verify
 from mtwrappers.metaworld.agent_view import CAMERA, ObservationName, without_frames
@@ -41,11 +41,8 @@ _OF_POLICY = (
 )
 
 
-class ExportError(ValueError):
+class ExportError(VerificationError):
     """A result that cannot be exported, or whose replay differs from it."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(message, 1000))
 
 
 @dataclass(frozen=True)
@@ -152,37 +149,48 @@ def export(
     """
     claim = read_claim(result)
     kwargs = _kwargs(claim, dataset.frames, successes)
-    chosen = [one for one in claim.episodes if one.steps_to_success or not successes]
-    if not chosen:
+    ends = ((x.place, x.steps_to_success if successes else x.length) for x in claim.episodes)
+    lengths = {place: length for place, length in ends if length}
+    if not lengths:
         raise ExportError("no episode is a success, so there is nothing to export")
-    _check_size(max(_length(one, successes) for one in chosen), dataset.frames)
+    _check_size(max(lengths.values()), dataset.frames)
     with _beside(dataset.path) as place, contextlib.ExitStack() as stack:
         found = verify(result, workers=cores(), progress=progress)
         if not found.ok:
             raise ExportError(f"{os.fspath(result)} is false: {found.difference}")
         claim, recorded = found.result, read_evidence(Path(result).with_suffix(".npz"))
-        env = stack.enter_context(contextlib.closing(_made(claim, kwargs)))
-        advance = stack.enter_context(ProgressBar(progress).of("episodes", len(chosen)))
-        steps: list[int] = []
+        made, design = claim.environments, claim.design
+        assert made is not None  # it was verified
+        assert design is not None
+        with contextlib.closing(remake(made, design, len(claim.episodes))) as envs:
+            planned = plan_of(envs, design)[1]
+        try:
+            env = gymnasium.make(f"mtwrappers:{made.id}", **kwargs)
+        except (TypeError, ValueError) as exc:
+            raise ExportError(full_message(exc)) from None
+        stack.callback(env.close)
+        bar = ProgressBar(progress).of("exported episodes", len(lengths))
+        advance = stack.enter_context(bar)
 
         def episodes() -> Iterator[Replayed]:
             recorder = _Recorder(env)
-            for planned, one in zip(_planned(claim), claim.episodes, strict=True):
-                if one.steps_to_success or not successes:
-                    actions = recorded[name_of(one)][: _length(one, successes)]
-                    yield recorder.replay(planned, one, actions, successes)
-                    steps.append(len(actions))
+            for one, again in zip(claim.episodes, planned, strict=True):
+                if one.place in lengths:
+                    actions = recorded[name_of(one)][: lengths[one.place]]
+                    yield recorder.replay(again, one, actions, successes)
                     if advance is not None:
                         advance(1)
 
-        whole = dataset.write(place, env, episodes(), _about(claim, dataset, successes))
-        whole.rename(dataset.path)
-    return len(steps), sum(steps)
-
-
-def _length(one: Episode, successes: bool) -> int:
-    """The number of steps of an episode that are exported."""
-    return one.steps_to_success or one.length if successes else one.length
+        about = {
+            "policy": claim.description.policy or "unnamed",
+            "protocol": None if claim.protocol is None else claim.protocol.label,
+            "score": claim.score,
+            "evidence": claim.evidence,
+            "successes": successes,
+            "requirements": [f"{x}=={version(x)}" for x in (*PACKAGES, *dataset.packages)],
+        }
+        dataset.write(place, env, episodes(), about).rename(dataset.path)
+    return len(lengths), sum(lengths.values())
 
 
 def _kwargs(claim: EvaluationResult, frames: Frames, successes: bool) -> dict[str, Any]:
@@ -211,36 +219,6 @@ def _check_size(length: int, frames: Frames) -> None:
             f"memory, and at most {_MAX_FRAMES // 2**30} GB may be: choose a smaller size or "
             "fewer cameras"
         )
-
-
-def _made(claim: EvaluationResult, kwargs: Mapping[str, Any]) -> Env:
-    """Makes the environment of the dataset."""
-    assert claim.environments is not None  # it was verified
-    try:
-        return gymnasium.make(f"mtwrappers:{claim.environments.id}", **kwargs)
-    except (TypeError, ValueError) as exc:
-        raise ExportError(full_message(exc)) from None
-
-
-def _planned(claim: EvaluationResult) -> Sequence[PlannedEpisode]:
-    """The episodes of a verified result, with their seeds."""
-    assert claim.design is not None
-    of = claim.environments, claim.design, len(claim.episodes)
-    with contextlib.closing(remake(*of)) as envs:
-        return plan_of(envs, claim.design)[1]
-
-
-def _about(claim: EvaluationResult, dataset: Dataset, successes: bool) -> dict[str, Any]:
-    """The entries of a dataset on the result that it was made from."""
-    packages = [*PACKAGES, *dataset.packages]
-    return {
-        "policy": claim.description.policy or "unnamed",
-        "protocol": None if claim.protocol is None else claim.protocol.label,
-        "score": claim.score,
-        "evidence": claim.evidence,
-        "successes": successes,
-        "requirements": [f"{name}=={version(name)}" for name in packages],
-    }
 
 
 class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):

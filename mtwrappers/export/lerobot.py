@@ -55,13 +55,13 @@ class LeRobotDataset:
         )
         dtype = "video" if frames.video else "image"
         features = {
-            config.features_map[key]: _visual(dtype, one.shape)
-            if one.type.value == "VISUAL"
-            else _numbers("float32", one.shape)
+            config.features_map[key]: _feature(
+                dtype if one.type.value == "VISUAL" else "float32", one.shape
+            )
             for key, one in config.features.items()
         }
-        features["next.reward"] = _numbers("float32", (1,))
-        features |= {flag: _numbers("bool", (1,)) for flag in ("next.success", "next.done")}
+        features["next.reward"] = _feature("float32", (1,))
+        features |= {flag: _feature("bool", (1,)) for flag in ("next.success", "next.done")}
         dataset = self._dataset.create(
             f"mtwrappers/{self.path.name}",
             config.fps,
@@ -126,9 +126,6 @@ def _without_bars() -> Iterator[None]:
             datasets.enable_progress_bars()
 
 
-def _visual(dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
-    return {"dtype": dtype, "shape": shape, "names": ["height", "width", "channels"]}
-
-
-def _numbers(dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
-    return {"dtype": dtype, "shape": shape, "names": None}
+def _feature(dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
+    names = ["height", "width", "channels"] if len(shape) == 3 else None
+    return {"dtype": dtype, "shape": shape, "names": names}

@@ -89,30 +89,25 @@ class MinariDataset:
 
     def _compress(self, path: Path) -> None:
         """Rewrites an HDF5 file with all arrays compressed losslessly."""
-        smaller = path.with_name("compressed.hdf5")
-        with (
-            self._h5py.File(path, "r") as file,
-            self._h5py.File(smaller, "w", track_order=True) as new,
-        ):
-            for i in range(len(file)):
-                self._copy(file[f"episode_{i}"], new.create_group(f"episode_{i}"))
-        os.replace(smaller, path)
+        h5py, smaller = self._h5py, path.with_name("compressed.hdf5")
+        with h5py.File(path) as file, h5py.File(smaller, "w", track_order=True) as new:
 
-    def _copy(self, group: Any, new: Any) -> None:
-        new.attrs.update(group.attrs)
-        for name, value in group.items():
-            if isinstance(value, self._h5py.Group):
-                self._copy(value, new.create_group(name))
-                continue
-            rows = max(1, _CHUNK_BYTES // (value.nbytes // len(value)))
-            new.create_dataset(
-                name,
-                data=value[:],
-                chunks=(min(rows, len(value)), *value.shape[1:]),
-                maxshape=value.maxshape,
-                compression="gzip",
-                shuffle=True,
-            )
+            def copy(name: str, one: Any) -> None:
+                if isinstance(one, h5py.Group):
+                    new.create_group(name).attrs.update(one.attrs)
+                    return
+                rows = max(1, _CHUNK_BYTES // (one.nbytes // len(one)))
+                new.create_dataset(
+                    name,
+                    data=one[:],
+                    chunks=(min(rows, len(one)), *one.shape[1:]),
+                    maxshape=one.maxshape,
+                    compression="gzip",
+                    shuffle=True,
+                )
+
+            file.visititems(copy)
+        os.replace(smaller, path)
 
 
 @contextlib.contextmanager
