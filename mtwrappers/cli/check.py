@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import cloudpickle
 import gymnasium
+from cyclopts import Parameter
 
+from mtwrappers.cli.commands import Count, Seed, described
 from mtwrappers.cli.console import UsageError, say
 from mtwrappers.cli.own import OWN_FILE, own_object
 from mtwrappers.common.did_you_mean import did_you_mean
@@ -22,18 +24,34 @@ from mtwrappers.testing.report import CheckReport
 _ID = re.compile(r"(?:[\w.]+:)?(?:[\w-]+/[\w.-]+|[\w.-]+-v\d+)")
 
 
+@described
 def run(
     environment: str,
-    kwargs: str | None,
-    vector: bool,
-    seed: int,
-    steps: int,
-    num_envs: int | None,
-    ignore: Sequence[str],
-    verbose: bool,
-    as_json: bool,
+    /,
+    *,
+    kwargs: Annotated[str | None, Parameter(metavar="JSON")] = None,
+    vector: bool = False,
+    seed: Seed = 0,
+    steps: Count = 1200,
+    num_envs: Count | None = None,
+    ignore: Annotated[list[str] | None, Parameter(metavar="INFO")] = None,
+    verbose: Annotated[bool, Parameter(alias="-v")] = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> int:
-    """Runs the command; returns its exit code: 1 if a check failed."""
+    """Check whether an environment can be trusted, step by step.
+
+    Args:
+        environment: package.module:NAME or FILE.py:NAME, a function without arguments that returns
+            an environment or a vector environment; or a registered id.
+        kwargs: Arguments of the function or id, as JSON.
+        vector: Given an id, check make_vec(id) instead of make(id).
+        seed: The seed of all resets (default: 0).
+        steps: Take at most this many steps (default: 1200).
+        num_envs: The number of sub-environments (default: 3).
+        ignore: An info that is not compared, such as info.action; can be repeated.
+        verbose: Also print the checks that passed.
+        as_json: Print the whole report as JSON.
+    """
     try:
         report = check_vector_env(
             _subject(environment),
@@ -42,7 +60,7 @@ def run(
             seed=seed,
             steps=steps,
             num_envs=num_envs,
-            ignore=ignore,
+            ignore=ignore or (),
         )
     except (TypeError, ValueError, ImportError, gymnasium.error.Error) as exc:
         missing = _ID.fullmatch(environment) and environment not in gymnasium.registry

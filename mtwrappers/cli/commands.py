@@ -71,111 +71,64 @@ Seed = Annotated[int, _number("SEED", 0, 2**32 - 2)]
 Steps = Annotated[int, _number("NUMBER", 0, 2**63 - 1)]
 
 
-@described
-def _check(
-    environment: str,
-    /,
-    *,
-    kwargs: Annotated[str | None, Parameter(metavar="JSON")] = None,
-    vector: bool = False,
-    seed: Seed = 0,
-    steps: Count = 1200,
-    num_envs: Count | None = None,
-    ignore: Annotated[list[str] | None, Parameter(metavar="INFO")] = None,
-    verbose: Annotated[bool, Parameter(alias="-v")] = False,
-    json: bool = False,
-) -> int:
-    """Check whether an environment can be trusted, step by step.
-
-    Args:
-        environment: package.module:NAME or FILE.py:NAME, a function without arguments that returns
-            an environment or a vector environment; or a registered id.
-        kwargs: Arguments of the function or id, as JSON.
-        vector: Given an id, check make_vec(id) instead of make(id).
-        seed: The seed of all resets (default: 0).
-        steps: Take at most this many steps (default: 1200).
-        num_envs: The number of sub-environments (default: 3).
-        ignore: An info that is not compared, such as info.action; can be repeated.
-        verbose: Also print the checks that passed.
-        json: Print the whole report as JSON.
-    """
-    from mtwrappers.cli import check
-
-    return check.run(
-        environment, kwargs, vector, seed, steps, num_envs, ignore or (), verbose, json
-    )
-
-
-# Each with its function (by name where it is in a file of its own), its help and its examples.
-_COMMANDS: dict[str, tuple[str | Callable[..., int], str, tuple[str, ...]]] = {
+# The help and the examples of each command, whose function is `run` in the file of its name.
+_COMMANDS = {
     "list": (
-        "mtwrappers.cli.list:run",
         "Print every environment id with its classes, spaces and sizes.",
-        ("mtwrappers list", "mtwrappers list | grep ML10"),
+        "mtwrappers list",
+        "mtwrappers list | grep ML10",
     ),
     "rollout": (
-        "mtwrappers.cli.rollout:run",
         "Evaluate a policy on a benchmark and report success rates.",
-        (
-            "mtwrappers rollout MT10",
-            "mtwrappers rollout MT10 --policy random --episodes 50 --out random",
-            "mtwrappers rollout MT10 --policy my_policy.py:act --out mine",
-            "mtwrappers rollout MT50 --task hammer-v3 --video --overwrite",
-            "mtwrappers rollout ML10-test --workers 4 --out ml10",
-            "mtwrappers rollout ML10-test --out ml10 --resume",
-        ),
+        "mtwrappers rollout MT10",
+        "mtwrappers rollout MT10 --policy random --episodes 50 --out random",
+        "mtwrappers rollout MT10 --policy my_policy.py:act --out mine",
+        "mtwrappers rollout MT50 --task hammer-v3 --video --overwrite",
+        "mtwrappers rollout ML10-test --workers 4 --out ml10",
+        "mtwrappers rollout ML10-test --out ml10 --resume",
     ),
     "export": (
-        "mtwrappers.cli.export:run",
         "Replay a result into a Minari or LeRobot dataset.",
-        (
-            "mtwrappers export experts minari:metaworld/mt10-expert-v0 --successes",
-            "mtwrappers export experts minari:me/seen-v0 --observation pixels --size 84",
-            "mtwrappers export experts lerobot:out --camera corner2 --camera gripperPOV",
-        ),
+        "mtwrappers export experts minari:metaworld/mt10-expert-v0 --successes",
+        "mtwrappers export experts minari:me/seen-v0 --observation pixels --size 84",
+        "mtwrappers export experts lerobot:out --camera corner2 --camera gripperPOV",
     ),
     "verify": (
-        "mtwrappers.cli.verify:run",
         "Replay the actions of a result, and compare every number.",
-        (
-            "mtwrappers rollout MT10 --policy my_policy.py:act --out mine",
-            "mtwrappers verify mine/results.json",
-            "mtwrappers verify mine/results.json --sample 0.1 --workers 4",
-        ),
+        "mtwrappers rollout MT10 --policy my_policy.py:act --out mine",
+        "mtwrappers verify mine/results.json",
+        "mtwrappers verify mine/results.json --sample 0.1 --workers 4",
     ),
     "compare": (
-        "mtwrappers.cli.compare:run",
         "Print and compare the scores of methods over training runs.",
-        (
-            "mtwrappers compare mine-*/results.json",
-            "mtwrappers compare mine/results.json reference:experts",
-            "mtwrappers compare mine-*/results.json theirs-*/results.json --plot plot.png",
-            "mtwrappers compare mine-*/results.json --format latex > table.tex",
-            "mtwrappers compare mine-*/results.json --curve curve.png",
-        ),
+        "mtwrappers compare mine-*/results.json",
+        "mtwrappers compare mine/results.json reference:experts",
+        "mtwrappers compare mine-*/results.json theirs-*/results.json --plot plot.png",
+        "mtwrappers compare mine-*/results.json --format latex > table.tex",
+        "mtwrappers compare mine-*/results.json --curve curve.png",
     ),
     "protocols": (
-        "mtwrappers.cli.protocols:run",
         "Print side by side how published scores are measured.",
-        ("mtwrappers protocols",),
+        "mtwrappers protocols",
     ),
     "check": (
-        _check,
         "Check whether an environment can be trusted, step by step.",
-        (
-            "mtwrappers check my_package.envs:make_env",
-            "mtwrappers check CartPole-v1",
-            "mtwrappers check mtwrappers/MT10-v0 --vector --json",
-        ),
+        "mtwrappers check my_package.envs:make_env",
+        "mtwrappers check CartPole-v1",
+        "mtwrappers check mtwrappers/MT10-v0 --vector --json",
     ),
     "verify-fast": (
-        "mtwrappers.cli.verify_fast:run",
         "Compare the fast classes with Meta-World's own, bit for bit.",
-        ("mtwrappers verify-fast", "mtwrappers verify-fast --full --workers 2"),
+        "mtwrappers verify-fast",
+        "mtwrappers verify-fast --full --workers 2",
     ),
 }
 COMMANDS = list(_COMMANDS)
-for _place, (_name, (_function, _help, _lines)) in enumerate(_COMMANDS.items()):
+for _place, (_name, (_help, *_lines)) in enumerate(_COMMANDS.items()):
     app.command(
-        _function, name=_name, help=_help, help_epilogue=_examples(*_lines), sort_key=_place
+        f"mtwrappers.cli.{_name.replace('-', '_')}:run",
+        name=_name,
+        help=_help,
+        help_epilogue=_examples(*_lines),
+        sort_key=_place,
     )

@@ -1,4 +1,4 @@
-"""Output of the commands: lines, progress bars, warnings, and the error for bad input."""
+"""Output of the commands: lines, warnings, and the error for bad input."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import os
 import textwrap
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from mtwrappers.common.did_you_mean import did_you_mean
@@ -90,16 +88,3 @@ def _marked(word: str, style: str, text: str) -> None:
         marked = Text(line)
         marked.stylize(style, 0, 0 if number else len(mark))
         terminal.print(marked, soft_wrap=True)
-
-
-def progress_bar() -> Any:
-    """Returns a progress bar for terminals, with a count and a column for a rate."""
-    terminal = Terminal(stderr=True)
-    return Progress(
-        *Progress.get_default_columns(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        console=terminal,
-        disable=not terminal.is_terminal,
-        redirect_stdout=os.isatty(1),  # a pipe gets a policy's prints directly
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -15,6 +16,8 @@ from mtwrappers.common.extras import import_extra
 
 INTERRUPTED = "Interrupted; nothing was written. Run the command again."
 EXIT_CODE = 128 + signal.SIGINT  # after Ctrl-C
+# The options of a command that are not those of its continuation.
+_BEGINS_ANEW = ("--overwrite", "--resume", "--video")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,7 +61,7 @@ def _run(argv: Sequence[str]) -> int:
         print(f"mtwrappers: error: {exc}", file=sys.stderr)
         sys.exit(2)
     from mtwrappers.cli.commands import app, help_of
-    from mtwrappers.cli.console import Terminal, UsageError, refuse
+    from mtwrappers.cli.console import Terminal, UsageError, refuse, say
 
     try:
         code: int | None = app(argv, console=Terminal())  # without arguments: the help
@@ -67,9 +70,14 @@ def _run(argv: Sequence[str]) -> int:
         refuse(f"{exc} See {help_of(argv)}.")
     except (UsageError, DependencyNotInstalled) as exc:
         refuse(full_message(exc))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as exc:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        print(INTERRUPTED, file=sys.stderr)
+        if exc.args:  # the reason why the command can be continued
+            say(f"Interrupted: {exc}. Continue with:", "yellow")
+            words = [word for word in argv if word not in _BEGINS_ANEW]
+            say(shlex.join(["mtwrappers", *words, "--resume"]), "bold")
+        else:
+            print(INTERRUPTED, file=sys.stderr)
         return EXIT_CODE
     sys.exit(2)
 

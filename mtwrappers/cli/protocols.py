@@ -8,6 +8,7 @@ from typing import Any
 
 from mtwrappers.cli.console import say
 from mtwrappers.evaluation import Protocol, protocols
+from mtwrappers.evaluation.report import aligned
 
 _WIDTH = 80
 
@@ -67,12 +68,8 @@ def table() -> list[list[str]]:
 
 def run() -> int:
     """Print side by side how published scores are measured."""
-    rows = table()
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for i, row in enumerate(rows):
-        cells = zip(row, widths, strict=True)
-        text = "  ".join(cell.ljust(width) for cell, width in cells).rstrip()
-        say(text, "bold" if i < 2 else "")  # the names
+    for i, line in enumerate(aligned(table(), right=False)):
+        say(line, "bold" if i < 2 else "")  # the names
     say("\nhorizon: in actions of the policy; success: at any step, at the last, or held")
     say("list: Meta-World's goals, each once; continuous: a new goal in every episode")
     say("in rollout, expert and random read states, even where agents see frames\n")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import csv
 import functools
-import io
 import os
 import shlex
 import signal
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -23,28 +23,31 @@ from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from mtwrappers.cli.commands import Count, Seed, Steps, described
-from mtwrappers.cli.console import RESULTS, UsageError, progress_bar, say, say_table, unknown
-from mtwrappers.cli.main import EXIT_CODE, raise_on_ctrl_c
+from mtwrappers.cli.console import RESULTS, UsageError, say, say_table, unknown, warn
+from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.cli.own import Own, load_policy, own_errors
-from mtwrappers.cli.video import Videos, can_film
 from mtwrappers.common.cores import cores
 from mtwrappers.common.did_you_mean import did_you_mean
-from mtwrappers.common.errors import is_printable
 from mtwrappers.common.extras import import_extra
+from mtwrappers.common.interrupts import after_start
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
 from mtwrappers.evaluation import (
+    Description,
     Design,
     Episode,
     EvaluationResult,
     EvidenceError,
     Observer,
     PlannedEpisode,
+    Progress,
     Protocol,
     protocols,
 )
 from mtwrappers.evaluation.evaluate import run_evaluation
+from mtwrappers.evaluation.report import as_csv
+from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.experts import expert
-from mtwrappers.metaworld.tasks import make_benchmark
+from mtwrappers.metaworld.tasks import ONE_CLASS, make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.samplers.policies import ActionChunks
 from mtwrappers.samplers.rollout import Step
@@ -59,8 +62,9 @@ BENCHMARKS = tuple(
 )
 POLICIES = ("expert", "random")  # built in
 EVIDENCE, TABLE_FILE, CHART = "results.npz", "results.csv", "success.png"
-_COLUMNS = ("task", "episodes", "success_once", "success_final", "mean_return")
-_MAX_NOTE = 1000  # characters
+# The columns of the table in `TABLE_FILE`, each with its metric.
+_MEANS = {name: name for name in ("success_once", "success_final")} | {"mean_return": "return"}
+FRAME_EVERY = 4  # steps between two frames of a video: 20 frames per second
 # Options that change nothing of a result.
 _OF_MACHINE = ("workers", "execution", "out", "video", "overwrite", "resume")
 
@@ -72,16 +76,6 @@ def _check_policy(type_: Any, text: str | None) -> None:
             raise ValueError(f"Name the policy in the file too, such as {text}:act.")
         forms = ", ".join([*POLICIES, "FILE.py:NAME", "package.module:NAME"])
         raise ValueError(did_you_mean(text, POLICIES).capitalize() or f"Choose from {forms}.")
-
-
-def _check_name(type_: Any, text: str | None) -> None:
-    if text is not None and not (text.strip() and len(text) <= 100 and is_printable(text)):
-        raise ValueError("Must be 1 to 100 printable characters.")
-
-
-def _check_note(type_: Any, text: str | None) -> None:
-    if text is not None and not (len(text) <= _MAX_NOTE and is_printable(text)):
-        raise ValueError(f"Must be at most {_MAX_NOTE} printable characters, without line breaks.")
 
 
 @described
@@ -118,11 +112,11 @@ class Options:
 
     task: Annotated[tuple[str, ...], Parameter(metavar="CLASS")] = ()
     policy: Annotated[str, Parameter(validator=_check_policy, metavar="POLICY")] = "expert"
-    name: Annotated[str | None, Parameter(validator=_check_name, metavar="NAME")] = None
+    name: Annotated[str | None, Parameter(metavar="NAME")] = None
     protocol: Annotated[str | None, Parameter(metavar="NAME")] = None
     training_seed: Annotated[Steps | None, Parameter(metavar="SEED")] = None
     training_steps: Steps | None = None
-    note: Annotated[str, Parameter(validator=_check_note, metavar="TEXT")] = ""
+    note: Annotated[str, Parameter(metavar="TEXT")] = ""
     episodes: Count | None = None
     seed: Seed = 0
     action_chunk: Count | None = None
@@ -133,19 +127,6 @@ class Options:
     no_fast: bool = False
     overwrite: bool = False
     resume: bool = False
-
-    def line(self, benchmark: str | None) -> str:
-        """The command that continues this one."""
-        words = ["mtwrappers", "rollout", *([benchmark] if benchmark else [])]
-        left_out = {"video", "overwrite", "resume"}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value == field.default or field.name in left_out:
-                continue
-            option = f"--{field.name.replace('_', '-')}"
-            values = value if isinstance(value, tuple) else [value]
-            words += [option] if value is True else [w for one in values for w in (option, one)]
-        return shlex.join(map(str, [*words, "--resume"]))
 
 
 @described
@@ -164,13 +145,13 @@ def run(
                 f"--{other} {does} a whole rollout, and --resume continues one: pass only one of "
                 "them"
             )
-    rollout = Rollout.of(benchmark, options)
+    rollout = _checked(benchmark, options)
     import_extra("matplotlib.figure", "cli")
     with _folder(options):
-        films = options.video and can_film()
+        films = options.video and _can_film()
         raise_on_ctrl_c()
         with contextlib.suppress(BrokenPipeError):  # the files are written if nobody reads this
-            rollout.announce()
+            _announce(rollout)
         follower, start = _Follower(options.out), time.perf_counter()
         try:
             result, videos = _evaluate(rollout, follower, films)
@@ -182,9 +163,7 @@ def run(
             raise _cannot_write(options.out, exc) from None
         except KeyboardInterrupt:
             done, due = len(follower.lengths), follower.planned
-            say(f"Interrupted: {done} of {due} episodes were finished. Continue with:", "yellow")
-            say(options.line(benchmark), "bold")
-            return EXIT_CODE
+            raise KeyboardInterrupt(f"{done} of {due} episodes were finished") from None
     say_table(str(result))
     steps = sum(follower.lengths)
     say(f"{steps:,} steps in {seconds:.1f} s: {steps / seconds:,.0f} steps/s")
@@ -197,128 +176,168 @@ def run(
 
 @dataclass(frozen=True)
 class Rollout:
-    """A rollout with checked options: its environments, policy and protocol."""
+    """A rollout with checked options.
+
+    Args:
+        options: The options.
+        benchmark: As in ids: ``"MT10"``, ``"ML10-train"``.
+        env_kwargs: The arguments of `gymnasium.make` and `make_vec`.
+        design: The numbers that determine the episodes.
+        protocol: The protocol, if there is one.
+        own: The policy, unless it is in `POLICIES`.
+        description: What is said about the result.
+        workers: The number of workers.
+        envs_per_task: The number of environments of each class, enough for all workers.
+    """
 
     options: Options
-    benchmark: str  # as in ids: "MT10", "ML10-train"
-    env_kwargs: dict[str, Any]  # for `gymnasium.make` and `make_vec`
-    episodes: int  # per class
-    num_classes: int
+    benchmark: str
+    env_kwargs: dict[str, Any]
+    design: Design
     protocol: Protocol | None
-    own: Own | None  # the policy, unless it is in `POLICIES`
+    own: Own | None
+    description: Description
+    workers: int
+    envs_per_task: int
 
-    @classmethod
-    def of(cls, benchmark: str | None, options: Options) -> Rollout:
-        """Checks the options.
+    @property
+    def title(self) -> str:
+        """The benchmark, as users name it."""
+        return self.benchmark.removesuffix("-train")
 
-        Raises:
-            UsageError: If the benchmark, a class, the protocol or the policy is unknown, or they
-                are incompatible.
-        """
-        protocol, own = None, None
-        if options.protocol is not None:
-            protocol = _protocol(options.protocol)
-            benchmark = benchmark or protocol.benchmark + "-test" * (protocol.kind == "test")
-        if benchmark is None:
-            raise UsageError("a benchmark is required, such as: mtwrappers rollout MT10")
-        scripted = options.policy in POLICIES
-        if options.action_chunk is not None and scripted:
+
+def _checked(benchmark: str | None, options: Options) -> Rollout:
+    """Checks the options.
+
+    Raises:
+        UsageError: If the benchmark, a class, the protocol or the policy is unknown, or they are
+            incompatible.
+    """
+    protocol = None if options.protocol is None else _protocol(options.protocol)
+    if protocol is not None:
+        benchmark = benchmark or protocol.benchmark + "-test" * (protocol.kind == "test")
+    if benchmark is None:
+        raise UsageError("a benchmark is required, such as: mtwrappers rollout MT10")
+    scripted = options.policy in POLICIES
+    if options.action_chunk is not None and scripted:
+        raise UsageError(
+            f"--action-chunk {options.action_chunk} is for a policy that returns chunks of "
+            f"actions, and {options.policy} returns single ones; give --policy or leave it out"
+        )
+    full = benchmark if benchmark in BENCHMARKS else f"{benchmark}-train"
+    if full not in BENCHMARKS:
+        raise unknown(f"benchmark {benchmark!r}", benchmark, BENCHMARKS)
+    num_classes = _count_classes(full, options)
+    kwargs: dict[str, Any] = {
+        "seed": options.seed,
+        "fast": False if options.no_fast else "auto",
+        "max_episode_steps": EPISODE_STEPS,
+    }
+    if options.task and full.partition("-")[0] in ONE_CLASS:
+        kwargs["env_name"] = options.task[0]
+    privileged = full.startswith("ML") and options.policy == "expert"
+    try:
+        description = Description(
+            options.name or options.policy,
+            options.training_seed,
+            options.training_steps,
+            options.action_chunk,
+            options.note or "the policy reads hidden goals" * privileged,
+        )
+    except ValueError as exc:
+        raise UsageError(str(exc)) from None
+    design = Design(options.seed, options.episodes or 5, options.task or None)
+    if protocol is not None:
+        if scripted:
+            protocol = protocol.with_states()  # which these policies read
+        try:
+            protocol = protocol.on(benchmark, kwargs.get("env_name"))
+        except ValueError as exc:
+            raise UsageError(f"--protocol {options.protocol}: {exc}") from None
+        episodes = protocol.episodes_per_task
+        if options.episodes not in (None, episodes):
             raise UsageError(
-                f"--action-chunk {options.action_chunk} is for a policy that returns chunks of "
-                f"actions, and {options.policy} returns single ones; give --policy or leave it out"
+                f"--protocol {options.protocol}: it has {episodes} episodes per class, got "
+                f"{options.episodes}"
             )
-        full = benchmark if benchmark in BENCHMARKS else f"{benchmark}-train"
-        if full not in BENCHMARKS:
-            raise unknown(f"benchmark {benchmark!r}", benchmark, BENCHMARKS)
-        num_classes = _count_classes(full, options)
-        kwargs: dict[str, Any] = {
-            "seed": options.seed,
-            "fast": False if options.no_fast else "auto",
-            "max_episode_steps": EPISODE_STEPS,
-        }
-        if options.task and _has_one_class(full):
-            kwargs["env_name"] = options.task[0]
-        episodes = options.episodes or 5
-        if protocol is not None:
-            if scripted:
-                protocol = protocol.with_states()  # which these policies read
-            episodes = protocol.episodes_per_task
-            try:
-                protocol = protocol.on(benchmark, kwargs.get("env_name"))
-                if options.episodes not in (None, episodes):
-                    raise ValueError(
-                        f"it has {episodes} episodes per class, got {options.episodes}"
-                    )
-            except ValueError as exc:
-                raise UsageError(f"--protocol {options.protocol}: {exc}") from None
-            kwargs.update(protocol.settings)
-        if options.execution == "ray":
-            import_extra("ray", "ray")
-        own = None if scripted else load_policy(options.policy)
-        return cls(options, full, kwargs, episodes, num_classes, protocol, own)
+        kwargs.update(protocol.settings)
+        design = protocol.design(options.seed, tasks=options.task or None)
+    if options.execution == "ray":
+        import_extra("ray", "ray")
+    own = None if scripted else load_policy(options.policy)
+    workers = options.workers or cores()
+    each = min(design.episodes_per_task, -(-workers // num_classes))
+    workers = min(workers, each * num_classes)
+    return Rollout(options, full, kwargs, design, protocol, own, description, workers, each)
 
-    @property
-    def design(self) -> Design:
-        """The numbers that determine the episodes."""
-        tasks, seed = self.options.task or None, self.options.seed
-        if self.protocol is not None:
-            return self.protocol.design(seed, tasks=tasks)
-        return Design(seed, self.episodes, tasks)
 
-    @property
-    def reads_hidden_goals(self) -> bool:
-        """Whether the policy reads goals that are hidden from a learner."""
-        return self.benchmark.startswith("ML") and self.options.policy == "expert"
+def _protocol(name: str) -> Protocol:
+    if name not in protocols:
+        raise unknown(f"protocol {name!r}", name, protocols)
+    protocol = protocols[name]
+    if protocol.few_shot:
+        raise UsageError(
+            f"--protocol {name} lets policies adapt, which a plain function cannot. Evaluate in "
+            f"Python: mtwrappers.protocols[{name!r}].evaluate(policy, workers=2, "
+            "evidence='r.npz').save('r.json'); verify and compare read the file"
+        )
+    return protocol
 
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """The numbers of workers, and of environments of each class, enough for all of them.
 
-        They do not change results.
-        """
-        workers = self.options.workers or cores()
-        each = min(self.episodes, -(-workers // self.num_classes))
-        return min(workers, each * self.num_classes), each
-
-    def announce(self) -> None:
-        """Prints what is about to run."""
-        if self.reads_hidden_goals:
-            say(
-                f"{self.benchmark.partition('-')[0]} has hidden goals. The experts read them from "
-                "the environment: privileged\ninformation that a learner does not have."
+def _count_classes(full: str, options: Options) -> int:
+    """The number of chosen classes, by default of all of a benchmark."""
+    name, _, kind = full.partition("-")
+    if name in ONE_CLASS:
+        known = sorted(all_classes())
+        if len(options.task) > 1:
+            raise UsageError(
+                f"{name} has one class, got {len(options.task)}; several are in MT10, MT50, ..."
             )
-        numbers = {"worker": self.sizes[0], "episode": self.episodes}
-        workers, episodes = (f"{n} {what}{'s' * (n > 1)}" for what, n in numbers.items())
+    else:
+        made = make_benchmark(name, seed=options.seed)
+        known = list(made.test_classes if kind == "test" else made.train_classes)
+    for task in options.task:
+        if task not in known:
+            raise unknown(f"class {task!r} of {full}", task, known)
+    return 1 if name in ONE_CLASS else len(set(options.task) or known)
+
+
+def _announce(rollout: Rollout) -> None:
+    """Prints what is about to run."""
+    if rollout.benchmark.startswith("ML") and rollout.options.policy == "expert":
         say(
-            f"Running {self.benchmark.removesuffix('-train')} on {workers}: {episodes} per class "
-            f"into {self.options.out}"
+            f"{rollout.benchmark.partition('-')[0]} has hidden goals. The experts read them from "
+            "the environment: privileged\ninformation that a learner does not have."
         )
+    numbers = {"worker": rollout.workers, "episode": rollout.design.episodes_per_task}
+    workers, episodes = (f"{n} {what}{'s' * (n > 1)}" for what, n in numbers.items())
+    say(f"Running {rollout.title} on {workers}: {episodes} per class into {rollout.options.out}")
 
-    def make_envs(self, films: bool) -> MetaVectorEnv:
-        """Makes one environment per class; with ``task``, one per worker that runs all of them.
 
-        These build only the classes that they run.
-        """
-        kwargs, (workers, each) = dict(self.env_kwargs), self.sizes
-        env_id = f"mtwrappers/{self.benchmark}-v0"
-        execution: Any = "ray" if self.options.execution == "ray" else None
-        if films:
-            kwargs["render_mode"] = "rgb_array"
-            kwargs["camera_name"] = kwargs.get("camera_name", "corner3")
-        if not self.options.task or self.protocol is not None:
-            options = {"workers": workers, "envs_per_task": each, "execution": execution}
-            made: Any = gymnasium.make_vec(env_id, **kwargs, **options)
-            return cast(MetaVectorEnv, made)
-        make = functools.partial(
-            gymnasium.make, f"mtwrappers:{env_id}", disable_env_checker=True, **kwargs
-        )
-        envs = make_executor(
-            [make] * workers, workers, workers=workers, execution=execution, renders=films
-        )
-        # The benchmark's own environments run the same episodes, and its spec is simpler.
-        envs.spec = copy.deepcopy(gymnasium.spec(env_id))
-        envs.spec.kwargs.update(kwargs)
-        return envs
+def _make_envs(rollout: Rollout, films: bool) -> MetaVectorEnv:
+    """Makes environments of each class; with ``--task``, one per worker that runs all of them.
+
+    These build only the classes that they run.
+    """
+    kwargs, workers, each = dict(rollout.env_kwargs), rollout.workers, rollout.envs_per_task
+    env_id = f"mtwrappers/{rollout.benchmark}-v0"
+    execution: Any = "ray" if rollout.options.execution == "ray" else None
+    if films:
+        kwargs["render_mode"] = "rgb_array"
+        kwargs["camera_name"] = kwargs.get("camera_name", "corner3")
+    if not rollout.options.task or rollout.protocol is not None:
+        options = {"workers": workers, "envs_per_task": each, "execution": execution}
+        return cast(MetaVectorEnv, gymnasium.make_vec(env_id, **kwargs, **options))
+    make = functools.partial(
+        gymnasium.make, f"mtwrappers:{env_id}", disable_env_checker=True, **kwargs
+    )
+    envs = make_executor(
+        [make] * workers, workers, workers=workers, execution=execution, renders=films
+    )
+    # The benchmark's own environments run the same episodes, and its spec is simpler.
+    envs.spec = copy.deepcopy(gymnasium.spec(env_id))
+    envs.spec.kwargs.update(kwargs)
+    return envs
 
 
 class ScriptedPolicy(Observer):
@@ -347,42 +366,6 @@ class ScriptedPolicy(Observer):
     def __call__(self, observations: NDArray[Any]) -> NDArray[np.float32]:
         """Returns actions ``(N, 4)`` for observations ``(N, O)``."""
         return np.stack([act(obs) for act, obs in zip(self._act, observations, strict=True)])
-
-
-def _protocol(name: str) -> Protocol:
-    if name not in protocols:
-        raise unknown(f"protocol {name!r}", name, protocols)
-    protocol = protocols[name]
-    if protocol.few_shot:
-        raise UsageError(
-            f"--protocol {name} lets policies adapt, which a plain function cannot. Evaluate in "
-            f"Python: mtwrappers.protocols[{name!r}].evaluate(policy, workers=2, "
-            "evidence='r.npz').save('r.json'); verify and compare read the file"
-        )
-    return protocol
-
-
-def _has_one_class(full: str) -> bool:
-    """Whether a benchmark has a single class, which the user chooses."""
-    return full.partition("-")[0] in ("MT1", "ML1")
-
-
-def _count_classes(full: str, options: Options) -> int:
-    """The number of chosen classes, by default of all of a benchmark."""
-    name, _, kind = full.partition("-")
-    if _has_one_class(full):
-        choices = sorted(all_classes())
-        if len(options.task) > 1:
-            raise UsageError(
-                f"{name} has one class, got {len(options.task)}; several are in MT10, MT50, ..."
-            )
-    else:
-        made = make_benchmark(name, seed=options.seed)
-        choices = list(made.test_classes if kind == "test" else made.train_classes)
-    for task in options.task:
-        if task not in choices:
-            raise unknown(f"class {task!r} of {full}", task, choices)
-    return 1 if _has_one_class(full) else len(set(options.task) or choices)
 
 
 @contextlib.contextmanager
@@ -422,17 +405,15 @@ def _cannot_write(out: Path, exc: OSError) -> UsageError:
 
 
 class _Follower(Observer):
-    """Counts episodes and displays them; at the first, removes the files of an earlier rollout."""
+    """Counts episodes; at the first, removes the files of an earlier rollout."""
 
     def __init__(self, out: Path) -> None:
         self._out, self.planned = out, 0
         self.lengths: list[int] = []  # of the finished episodes
-        self.display: Any = None  # called with the progress
-        self._began = 0.0
 
     def plan(self, episodes: Sequence[PlannedEpisode]) -> None:
-        """Starts the clock."""
-        self.planned, self._began = len(episodes), time.perf_counter()
+        """Counts the episodes that are left."""
+        self.planned = len(episodes)
 
     def end(self, i: int, episode: Episode) -> None:
         """Counts an episode, which is in the evidence by now."""
@@ -441,28 +422,21 @@ class _Follower(Observer):
                 if name != EVIDENCE:
                     (self._out / name).unlink()
         self.lengths.append(episode.length)
-        rate = sum(self.lengths) / (time.perf_counter() - self._began)
-        done = len(self.lengths)
-        self.display(total=self.planned, completed=done, rate=f"{rate:,.0f} steps/s")
 
 
 def _evaluate(
     rollout: Rollout, follower: _Follower, films: bool
 ) -> tuple[EvaluationResult, Videos | None]:
     """Runs the episodes that are left."""
-    options, videos = rollout.options, None
+    options = rollout.options
     with (
-        # Workers are forked before the progress bar starts its thread.
-        contextlib.closing(rollout.make_envs(films)) as envs,
-        progress_bar() as display,
+        contextlib.closing(_make_envs(rollout, films)) as envs,
         Interruption() as interruption,
         own_errors(rollout.own),
     ):
-        bar = display.add_task("episodes", total=None, rate="")
-        follower.display = functools.partial(display.update, bar)
-        observers: list[Observer] = [follower, interruption]
-        if films:
-            videos = Videos(envs)
+        videos = Videos(envs) if films else None
+        observers: list[Observer] = [follower, Progress(), interruption]
+        if videos is not None:
             observers.insert(0, videos)
         policy: Any
         if rollout.own is not None:
@@ -477,19 +451,12 @@ def _evaluate(
             envs,
             rollout.design,
             rollout.protocol,
-            "parent",
-            observers,
-            options.out / EVIDENCE,
-            options.resume,
-            {k: v for k, v in asdict(options).items() if k not in _OF_MACHINE},
+            observers=observers,
+            evidence=options.out / EVIDENCE,
+            resume=options.resume,
+            command={k: v for k, v in asdict(options).items() if k not in _OF_MACHINE},
         )
-    result = result.described(
-        policy=options.name or options.policy,
-        training_seed=options.training_seed,
-        training_steps=options.training_steps,
-        note=options.note or "the policy reads hidden goals" * rollout.reads_hidden_goals,
-    )
-    return result, videos
+    return replace(result, description=rollout.description), videos
 
 
 class Interruption(Observer):
@@ -523,18 +490,87 @@ class Interruption(Observer):
 
 def _write(rollout: Rollout, result: EvaluationResult, videos: Videos | None) -> list[Path]:
     """Writes the files beside the evidence, each whole or not at all; returns all paths."""
-    options, table = rollout.options, io.StringIO(newline="")
-    writer = csv.writer(table)
-    writer.writerow(_COLUMNS)
-    for task, found in result.per_task.items():
-        known = (found["success_once"], found["success_final"], found["return"])
-        values = [estimate and estimate.value for estimate in known]
-        writer.writerow([task, len(result.of_task(task)), *values])
-    write_atomically(options.out / TABLE_FILE, table.getvalue().encode())
-    title = f"{rollout.benchmark.removesuffix('-train')}, {options.policy} policy, "
-    title += f"seed {options.seed}, {rollout.episodes} episodes per class"
-    result.plot(options.out / CHART, title)
-    films = [] if videos is None else videos.write(options.out)
-    result.save(options.out / RESULTS)
-    names = (TABLE_FILE, RESULTS, *films, CHART, EVIDENCE)
-    return [options.out / name for name in names]
+    out, options = rollout.options.out, rollout.options
+    rows: list[dict[str, Any]] = [
+        {"task": task, "episodes": len(result.of_task(task))}
+        | {head: (one := found[metric]) and one.value for head, metric in _MEANS.items()}
+        for task, found in result.per_task.items()
+    ]
+    as_csv(rows, out / TABLE_FILE)
+    title = f"{rollout.title}, {options.policy} policy, seed {options.seed}, "
+    result.plot(out / CHART, f"{title}{rollout.design.episodes_per_task} episodes per class")
+    films = [] if videos is None else videos.write(out)
+    result.save(out / RESULTS)
+    return [out / name for name in (TABLE_FILE, RESULTS, *films, CHART, EVIDENCE)]
+
+
+# Videos.
+
+
+def _can_film() -> bool:
+    """Chooses a renderer for this process and its workers; without one, prints so."""
+    import_extra("imageio_ffmpeg", "cli")
+    from mtwrappers.metaworld.frames import choose_gl  # which imports mujoco
+
+    name = choose_gl()
+    if name is None:
+        warn(
+            "no video: neither EGL nor OSMesa can render here; install one of them (Debian: "
+            "libegl1 or libosmesa6). The rollout continues without one."
+        )
+        return False
+    os.environ["MUJOCO_GL"] = name
+    with after_start():  # so that Ctrl-C prints no traceback of the forkserver
+        forkserver.ensure_running()
+    return True
+
+
+class Videos(Observer):
+    """Films the first episode of each task, in environments that render arrays."""
+
+    def __init__(self, envs: MetaVectorEnv) -> None:
+        self._envs = envs
+        self._length: dict[int, int] = {}  # of the episodes being filmed
+        self._films: dict[int, list[bytes]] = {}
+        self._finished: dict[str, list[bytes]] = {}
+        self._shape: tuple[int, ...] = ()
+
+    def begin(self, i: int, episode: PlannedEpisode) -> None:
+        """Films the start of a task's first episode."""
+        if episode.number == 0:
+            self._length[i], self._films[i] = 0, []
+            self._film([i])
+
+    def step(self, step: Step) -> None:
+        """Films every few steps, except the last, which already belongs to the next episode."""
+        for i in self._length:
+            self._length[i] += 1
+        self._film(
+            [i for i, t in self._length.items() if t % FRAME_EVERY == 0 and not step.finished[i]]
+        )
+
+    def end(self, i: int, episode: Episode) -> None:
+        """Keeps the frames of a finished episode."""
+        if self._length.pop(i, None) is not None:
+            self._finished[episode.task] = self._films.pop(i)
+
+    def _film(self, which: Sequence[int]) -> None:
+        frames = self._envs.call_some(which, "render") if which else []
+        for i, frame in zip(which, frames, strict=True):
+            self._shape = frame.shape
+            # All tasks run at once: uncompressed, the frames of MT50 would take 4 GB.
+            self._films[i].append(zlib.compress(frame.tobytes(), 1))
+
+    def write(self, directory: Path) -> list[str]:
+        """Writes an mp4 in real time for each task with a finished first episode; the names."""
+        imageio, fps = import_extra("imageio.v3", "cli"), METADATA["render_fps"] / FRAME_EVERY
+        names = []
+        for task, film in self._finished.items():
+            frames = [
+                np.frombuffer(zlib.decompress(data), dtype=np.uint8).reshape(self._shape)
+                for data in film
+            ]
+            coded = imageio.imwrite("<bytes>", frames, extension=".mp4", fps=fps, codec="libx264")
+            names.append(f"{task}.mp4")
+            write_atomically(directory / names[-1], coded)
+        return names

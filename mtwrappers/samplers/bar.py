@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+import time
 from collections.abc import Callable, Iterator
 from os import isatty
 from typing import Any
@@ -12,10 +14,13 @@ from mtwrappers.common.extras import import_extra
 
 # A function that advances a bar by a number.
 Advance = Callable[[int], object]
+_EVERY = 30.0  # seconds between two lines
 
 
 class ProgressBar:
     """A bar on stderr that disappears at the end, or no bar unless ``visible``.
+
+    In a file or a pipe, lines take its place, one every 30 seconds.
 
     Raises:
         TypeError: If ``visible`` is not a bool.
@@ -24,7 +29,7 @@ class ProgressBar:
 
     def __init__(self, visible: bool) -> None:
         check_flag(visible, "progress")
-        self._make: Any = import_extra("rich.progress", "cli").Progress if visible else None
+        self._rich: Any = import_extra("rich.progress", "cli") if visible else None
 
     @contextlib.contextmanager
     def of(self, what: str, total: int, *, counts: bool = True) -> Iterator[Advance | None]:
@@ -33,16 +38,30 @@ class ProgressBar:
         Yields:
             A function that advances the bar, or ``None`` if there is no bar.
         """
-        if self._make is None:
+        if self._rich is None:
             yield None
             return
         console = import_extra("rich.console", "cli").Console(stderr=True)
-        with self._make(
+        drawn = console.is_terminal or console.is_jupyter
+        done, last = 0, time.monotonic()
+        with self._rich.Progress(
+            *self._rich.Progress.get_default_columns(),
+            self._rich.MofNCompleteColumn(),
             console=console,
             transient=True,
-            disable=not (console.is_terminal or console.is_jupyter),
+            disable=not drawn,
             redirect_stdout=isatty(1),  # only a terminal; output to files is not redirected
         ) as bar:
             task = bar.add_task(what, total=total if counts else None)
-            yield lambda number: bar.advance(task, number)
+
+            def advance(number: int) -> None:
+                nonlocal done, last
+                bar.advance(task, number)
+                done += number
+                if not drawn and time.monotonic() - last >= _EVERY:
+                    last = time.monotonic()
+                    of = f" of {total:,}" if counts else ""
+                    print(f"{what}: {done:,}{of}", file=sys.stderr, flush=True)
+
+            yield advance
             bar.update(task, total=total, completed=total)

@@ -44,7 +44,7 @@ def interrupted_after(module, *command, cwd):
     [
         ("cyclopts.core", "list"),  # the first that `main` imports
         ("mtwrappers.metaworld.agent_view", "list"),
-        *((module, "rollout") for module in ("mtwrappers.cli.video", "mujoco._functions")),
+        *((module, "rollout") for module in ("mtwrappers.cli.own", "mujoco._functions")),
         ("mujoco._functions", "verify-fast"),
         ("multiprocessing.popen_spawn_posix", "verify-fast"),  # which starts workers next
     ],

@@ -52,7 +52,7 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
         ("--training-seed", "-1", 'Invalid value "-1" for --training-seed. Must be >= 0.'),
         ("--training-steps", "2e6", "expected a whole number"),
         ("--training-steps", str(2**63), "Must be <= 9223372036854775807"),
-        ("--note", "x" * 1001, "at most 1000 printable characters"),
+        ("--note", "x" * 1001, "the note must have at most 1000 printable characters, got 'xxx"),
     ],
 )
 def test_a_training_run_or_a_note_that_cannot_be_is_one_line(option, value, message, capsys):

@@ -83,7 +83,10 @@ def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
         (["compare", "none.json"], "cannot read none.json: No such file or directory"),
         (["compare", ".", "results.json"], "results.json is given twice"),
         (["compare", "broken.json", "results.json"], "broken.json: broken.json is not a result"),
-        (["rollout", "MT10", "--name", "a\nb"], "Must be 1 to 100 printable characters."),
+        (
+            ["rollout", "MT10", "--name", "a\nb"],
+            "the name of a policy must be printable, got 'a\\nb'",
+        ),
         (["rollout", "--protocol", "none"], "unknown protocol 'none'; choose from metaworld-3.1"),
         (["rollout", "--protocol", "metaworld-3.1-ml"], "lets policies adapt, which a plain"),
         (["rollout", "ML10", "--protocol", "metaworld-3.1"], "metaworld-3.1 is for "),
