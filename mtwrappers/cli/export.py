@@ -12,9 +12,8 @@ from mtwrappers.cli.console import UsageError, result_file, say
 from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.errors import full_message
 from mtwrappers.evaluation import EvidenceError, VerificationError
-from mtwrappers.export.export import SIZE, Dataset, Frames, export
-from mtwrappers.export.lerobot import LeRobotDataset
-from mtwrappers.export.minari import MinariDataset
+from mtwrappers.export.datasets import SIZE, Dataset, Frames, LeRobotDataset, MinariDataset
+from mtwrappers.export.export import export
 from mtwrappers.metaworld.agent_view import CAMERA, ObservationName
 from mtwrappers.metaworld.upstream import all_classes
 
@@ -73,7 +72,7 @@ def run(
         to = make(name, frames)
         all_classes()  # imports what an interruption would leave half imported
         raise_on_ctrl_c()
-        episodes, steps = export(path, to, successes=successes, progress=True)
+        episodes, steps = export(path, to, successes=successes)
     except (VerificationError, EvidenceError) as exc:
         raise UsageError(f"cannot export {result}: {full_message(exc)}") from None
     except OSError as exc:

@@ -29,8 +29,7 @@ def run(*, full: bool = False, workers: Count | None = None) -> int:
         for name, found in compare_classes(FULL if full else QUICK, names, workers or cores()):
             if found is not None:
                 differ[name] = found
-            if advance is not None:
-                advance(1)
+            advance(1)
     say(", ".join(f"{n} {version(n)}" for n in ("metaworld", "mujoco", "numpy", "scipy")))
     for name, found in differ.items():
         say(f"{name} differs. {found}", "red")

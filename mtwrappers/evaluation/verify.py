@@ -224,8 +224,7 @@ def _verified(
         advance = stack.enter_context(bar.of("episodes", len(chosen)))
         for episodes in _replay(inner, stages, claim.design, actions, chosen, (scale, raw)):
             again.update({one.place: one for one in episodes})
-            if advance is not None:
-                advance(len(episodes))
+            advance(len(episodes))
     found = _compared(claim, again)
     if found.ok and digest(actions) != claim.evidence:
         said = printable(f"the actions in {path} are not those that the result was saved with")

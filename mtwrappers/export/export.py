@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -19,18 +18,16 @@ from mtwrappers.common.errors import full_message
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
 from mtwrappers.evaluation.episodes import Episode, PlannedEpisode, plan_of
 from mtwrappers.evaluation.evidence import name_of, read_evidence
-from mtwrappers.evaluation.remake import VerificationError, remake
+from mtwrappers.evaluation.remake import remake
 from mtwrappers.evaluation.result import PACKAGES, EvaluationResult
 from mtwrappers.evaluation.verify import mismatch, play, read_claim, said, verify
-from mtwrappers.metaworld.agent_view import CAMERA, ObservationName, without_frames
+from mtwrappers.export.datasets import Dataset, ExportError, Frames, Replayed
+from mtwrappers.metaworld.agent_view import without_frames
 from mtwrappers.metaworld.env import MetaWorldMTEnv
 from mtwrappers.metaworld.make import KEYWORDS, parameters_of
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.state.files import locked, remove
 
-Env = gymnasium.Env[Any, Any]
-# Frames are square, with sides of this many pixels.
-SIZE = 480
 # The largest size of an episode's frames, in bytes: a library takes a whole episode at once.
 _MAX_FRAMES = 2**30
 # Arguments that change what a policy observes or is rewarded with, and not what happens.
@@ -41,90 +38,8 @@ _OF_POLICY = (
 )
 
 
-class ExportError(VerificationError):
-    """A result that cannot be exported, or whose replay differs from it."""
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """A replayed episode of ``T`` steps.
-
-    Args:
-        seed: The seed of its reset.
-        about: ``task_state``, ``task_name``, ``task_description`` (if there is one), ``rand_vec``
-            (Meta-World's random vector) and ``number`` within the evaluation.
-        observations: ``(T + 1, O)`` float64; or a dict with frames ``(T + 1, H, W, 3)`` uint8 under
-            ``pixels``, for several cameras a dict of them; or the frames alone.
-        actions: ``(T, 4)`` float32, in [-1, 1].
-        rewards: ``(T,)`` float64.
-        terminations: ``(T,)`` bool.
-        truncations: ``(T,)`` bool.
-        successes: ``(T,)`` bool.
-    """
-
-    seed: int
-    about: Mapping[str, Any]
-    observations: Any
-    actions: NDArray[np.float32]
-    rewards: NDArray[np.float64]
-    terminations: NDArray[np.bool_]
-    truncations: NDArray[np.bool_]
-    successes: NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Frames:
-    """The observations of a dataset's episodes.
-
-    Args:
-        observation: ``"state"``, or frames: see `PixelObservation`.
-        cameras: The names of the cameras of the frames.
-        size: The number of pixels of each side of a frame.
-        shadows: Whether frames have shadows and reflections.
-        descriptions: The sentences of the tasks, see `mtwrappers.metaworld.text`; ``None`` for
-            those of the result.
-        video: Whether to store frames as video, with loss.
-    """
-
-    observation: ObservationName = "state"
-    cameras: tuple[str, ...] = (CAMERA,)
-    size: int = SIZE
-    shadows: bool = True
-    descriptions: str | None = None
-    video: bool = False
-
-    @property
-    def kwargs(self) -> dict[str, Any]:
-        """The arguments of an id."""
-        found: dict[str, Any] = {}
-        if self.descriptions is not None:
-            found["descriptions"] = self.descriptions
-        if self.observation == "state":
-            return found
-        camera = self.cameras[0] if len(self.cameras) == 1 else list(self.cameras)
-        view = {"observation": self.observation, "camera_name": camera, "shadows": self.shadows}
-        return {**found, **view, "width": self.size, "height": self.size}
-
-
-class Dataset(Protocol):
-    """A dataset of a library."""
-
-    packages: Sequence[str]  # that write it, beside those that determine episodes
-    path: Path  # where it will be
-    frames: Frames
-
-    def write(
-        self, place: Path, env: Env, episodes: Iterator[Replayed], about: Mapping[str, Any]
-    ) -> Path:
-        """Writes it within a folder, with what is said ``about`` it; returns the path."""
-
-
 def export(
-    result: str | os.PathLike[str],
-    dataset: Dataset,
-    *,
-    successes: bool = False,
-    progress: bool = False,
+    result: str | os.PathLike[str], dataset: Dataset, *, successes: bool = False
 ) -> tuple[int, int]:
     """Verifies a result, and replays its episodes into a dataset.
 
@@ -137,7 +52,6 @@ def export(
         dataset: Where to.
         successes: Whether to store successful episodes alone, each until its first success, which
             terminates it.
-        progress: Whether to display progress bars.
 
     Returns:
         The number of episodes, and of their steps.
@@ -155,7 +69,7 @@ def export(
         raise ExportError("no episode is a success, so there is nothing to export")
     _check_size(max(lengths.values()), dataset.frames)
     with _beside(dataset.path) as place, contextlib.ExitStack() as stack:
-        found = verify(result, workers=cores(), progress=progress)
+        found = verify(result, workers=cores(), progress=True)
         if not found.ok:
             raise ExportError(f"{os.fspath(result)} is false: {found.difference}")
         claim, recorded = found.result, read_evidence(Path(result).with_suffix(".npz"))
@@ -169,8 +83,7 @@ def export(
         except (TypeError, ValueError) as exc:
             raise ExportError(full_message(exc)) from None
         stack.callback(env.close)
-        bar = ProgressBar(progress).of("exported episodes", len(lengths))
-        advance = stack.enter_context(bar)
+        advance = stack.enter_context(ProgressBar(True).of("exported episodes", len(lengths)))
 
         def episodes() -> Iterator[Replayed]:
             recorder = _Recorder(env)
@@ -178,8 +91,7 @@ def export(
                 if one.place in lengths:
                     actions = recorded[name_of(one)][: lengths[one.place]]
                     yield recorder.replay(again, one, actions, successes)
-                    if advance is not None:
-                        advance(1)
+                    advance(1)
 
         about = {
             "policy": claim.description.policy or "unnamed",

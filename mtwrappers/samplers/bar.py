@@ -28,18 +28,18 @@ class ProgressBar:
     """
 
     def __init__(self, visible: bool) -> None:
-        check_flag(visible, "progress")
+        self.visible = check_flag(visible, "progress")
         self._rich: Any = import_extra("rich.progress", "cli") if visible else None
 
     @contextlib.contextmanager
-    def of(self, what: str, total: int, *, counts: bool = True) -> Iterator[Advance | None]:
+    def of(self, what: str, total: int, *, counts: bool = True) -> Iterator[Advance]:
         """Displays how many of ``total`` are done, or only activity without ``counts``.
 
         Yields:
-            A function that advances the bar, or ``None`` if there is no bar.
+            A function that advances the bar, or does nothing if there is none.
         """
-        if self._rich is None:
-            yield None
+        if not self.visible:
+            yield lambda number: None
             return
         console = import_extra("rich.console", "cli").Console(stderr=True)
         drawn = console.is_terminal or console.is_jupyter

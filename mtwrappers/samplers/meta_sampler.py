@@ -193,7 +193,7 @@ class MetaSampler:
                 blocks = self.envs.map_blocks(collect)
             else:
                 observe: list[Callable[[Step], object]] = []
-                if advance:
+                if self._progress.visible:
                     observe = [lambda step: advance(int((step.finished & step.counted).sum()))]
                 blocks = [collect(self.envs, slice(0, m * k), observe)]
         by_env = [paths for recorded, _ in blocks for paths in recorded]
