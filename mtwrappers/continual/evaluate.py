@@ -102,6 +102,7 @@ class PhaseEvaluator:
             "max_episode_steps": max_episode_steps,
         }
         self._evidence = None if evidence is None else Path(evidence)
+        self._first = 0  # the number of the first call
         each = positive(envs_per_phase, "envs_per_phase")
         chosen = range(len(self.phases)) if phases is None else phases
         makers = [
@@ -132,7 +133,8 @@ class PhaseEvaluator:
             raise ValueError(f"expected a step after {last}, got {step}")
         path = self._evidence
         if path is not None:
-            path = path.with_name(f"{path.stem}-{len(self.results)}{path.suffix}")
+            number = self._first + len(self.results)
+            path = path.with_name(f"{path.stem}-{number}{path.suffix}")
         found = evaluate(policy, self._envs, evidence=path, **self._settings)
         assert found.design is not None
         design = replace(found.design, phases=self.phases, tasks=found.tasks)
@@ -216,7 +218,7 @@ def continual_evaluate(
     >>> [result.description.training_steps for result in results]
     [0, 40, 80]
     """
-    return _train(make_learner, make, evaluations_per_phase, train_in, settings)
+    return _train(make_learner, make, evaluations_per_phase, train_in, settings, [None])
 
 
 def single_task_baselines(
@@ -238,9 +240,7 @@ def single_task_baselines(
         make: Makes an environment with the `TaskStream`.
         evaluations_per_phase: How many points each phase has, evenly spaced, the last at its end.
         train_in: Makes the environment to train in, of the same phases; by default it is ``make``.
-        **settings: How a phase is evaluated, as `PhaseEvaluator` describes it:
-            ``episodes_per_phase``, ``envs_per_phase``, ``seed``, ``max_episode_steps``, and for the
-            executor ``workers``, ``execution`` and others.
+        **settings: How a phase is evaluated, as for `continual_evaluate`.
 
     Returns:
         For each task and each point a result of one phase, for `ContinualResult`.
@@ -271,11 +271,8 @@ def single_task_baselines(
     """
     with closing(check_callable(make, "make")()) as env:
         names = _stream(env, TaskStream).phase_names
-    found = []
-    for i, name in enumerate(names):
-        if name not in names[:i]:
-            found += _train(make_learner, make, evaluations_per_phase, train_in, settings, i)
-    return found
+    firsts = [names.index(name) for name in dict.fromkeys(names)]
+    return _train(make_learner, make, evaluations_per_phase, train_in, settings, firsts)
 
 
 def _train(
@@ -284,37 +281,48 @@ def _train(
     evaluations_per_phase: int,
     train_in: MakeEnv | None,
     settings: dict[str, Any],
-    alone: int | None = None,
+    runs: Sequence[int | None],
 ) -> list[EvaluationResult]:
-    """Trains along a stream, or in its phase ``alone``; returns a result for each point."""
+    """Trains in phases, each by itself, or with ``None`` along the stream; a result per point."""
     per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
-    chosen: dict[str, Any] = {} if alone is None else {"phases": [alone]}
-    with ExitStack() as stack:
-        evaluator = stack.enter_context(closing(PhaseEvaluator(make, **chosen, **settings)))
-        env = stack.enter_context(closing((train_in or make)()))
-        stream: Any = _stream(env, PhasedStream)
-        _require_phases(stream, evaluator.described)
-        budgets = [steps for _, steps in evaluator.phases]
-        if alone is not None:
-            budgets = [budgets[alone]]
-            if isinstance(stream, TaskStream):
-                stream.held_phase = alone
-                env = stream = _StepCounter(env)
-            else:
-                env.unwrapped.set_attr("held_phase", alone)
-        learn = check_callable(make_learner, "make_learner")(env)
-        ends = [*itertools.accumulate(budgets)]
-        policy, points = learn(0), [_place(stream, ends)]
-        evaluator(policy, points[-1])
-        for phase, (begin, end) in enumerate(itertools.pairwise([0, *ends])):
-            due = (begin + round((end - begin) * k / per_phase) for k in range(1, per_phase + 1))
-            for point in due:
-                if (asked := point - stream.stream_steps) > 0:
-                    policy = learn(asked)
-                    points.append(_require_progress(points[-1], _place(stream, ends), asked))
-                    evaluator(policy, points[-1])
-            _require_point(phase, begin, end, points)
-        return evaluator.results
+    found: list[EvaluationResult] = []
+    for alone in runs:
+        chosen: dict[str, Any] = {} if alone is None else {"phases": [alone]}
+        with ExitStack() as stack:
+            evaluator = stack.enter_context(closing(PhaseEvaluator(make, **chosen, **settings)))
+            evaluator._first = len(found)
+            env = stack.enter_context(closing((train_in or make)()))
+            stream: Any = _stream(env, PhasedStream)
+            _require_phases(stream, evaluator.described)
+            budgets = [steps for _, steps in evaluator.phases]
+            if alone is not None:
+                budgets = [budgets[alone]]
+                if isinstance(stream, TaskStream):
+                    stream.held_phase = alone
+                    env = stream = _StepCounter(env)
+                else:
+                    env.unwrapped.set_attr("held_phase", alone)
+            learn = check_callable(make_learner, "make_learner")(env)
+            _along(learn, stream, [0, *itertools.accumulate(budgets)], per_phase, evaluator)
+            found += evaluator.results
+    return found
+
+
+def _along(
+    learn: Learn, stream: Any, ends: Sequence[int], per_phase: int, evaluator: PhaseEvaluator
+) -> None:
+    """Trains through phases, from one of ``ends`` to the next, and evaluates on the way."""
+    place = functools.partial(_place, stream, ends[1:])
+    policy, points = learn(0), [place()]
+    evaluator(policy, points[-1])
+    for phase, (begin, end) in enumerate(itertools.pairwise(ends)):
+        for k in range(1, per_phase + 1):
+            asked = begin + round((end - begin) * k / per_phase) - stream.stream_steps
+            if asked > 0:
+                policy = learn(asked)
+                points.append(_require_progress(points[-1], place(), asked))
+                evaluator(policy, points[-1])
+        _require_point(phase, begin, end, points)
 
 
 class _StepCounter(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -369,8 +377,8 @@ def _described(stream: Any) -> list[str]:
 
 def _require_phases(stream: Any, expected: Sequence[str]) -> None:
     """Requires that the training stream has the same phases as the evaluated one."""
-    both = itertools.zip_longest(_described(stream), expected, fillvalue="none")
-    for i, (found, wanted) in enumerate(both):
+    both = itertools.zip_longest(expected, _described(stream), fillvalue="none")
+    for i, (wanted, found) in enumerate(both):
         if found != wanted:
             raise ValueError(
                 f"train_in must make a stream with the phases of make: phase {i} must be "

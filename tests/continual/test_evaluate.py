@@ -22,6 +22,7 @@ from mtwrappers import (
 from mtwrappers.continual.evaluate import PhaseEvaluator, single_task_baselines
 from mtwrappers.continual.result import ContinualResult
 from mtwrappers.evaluation import Design, Episode, EvaluationResult, load_results, save_results
+from mtwrappers.evaluation.evidence import digest, read_evidence
 from tests.fakes import CountingEnv, counting_makers, equal
 from tests.vector.fakes import exact
 
@@ -482,9 +483,11 @@ def test_points_are_at_the_nearest_step_and_the_last_at_the_end_of_a_phase():
     assert ContinualResult(found).points == (0, 7, 13, 20, 30, 40, 50, 57, 63, 70)
 
 
-def test_baselines_are_of_each_task_alone_and_once():
-    asked = []
-    found = single_task_baselines(lambda env: Habit(env, asked), make, 2, episodes_per_phase=1)
+def test_baselines_are_of_each_task_alone_and_once(tmp_path):
+    asked, settings = [], {"episodes_per_phase": 1, "evidence": tmp_path / "b.npz"}
+    found = single_task_baselines(lambda env: Habit(env, asked), make, 2, **settings)
+    actions = [read_evidence(tmp_path / f"b-{i}.npz") for i in range(6)]
+    assert [digest(one) for one in actions] == [one.evidence for one in found]
     assert points(found) == {"0 left": [0, 10, 20], "1 right": [0, 15, 30]}
     assert scores_of(found) == [0, 1, 1, 1, 1, 1]
     assert asked == [0, 10, 10, 0, 15, 15]
