@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import cloudpickle
@@ -18,7 +19,6 @@ from mtwrappers.cli.own import OWN_FILE, own_object
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.registration import TABLE
 from mtwrappers.testing import check_vector_env
-from mtwrappers.testing.report import CheckReport
 
 # An id of Gymnasium: with a version, or with a namespace.
 _ID = re.compile(r"(?:[\w.]+:)?(?:[\w-]+/[\w.-]+|[\w.-]+-v\d+)")
@@ -35,7 +35,6 @@ def run(
     steps: Count = 1200,
     num_envs: Count | None = None,
     ignore: Annotated[list[str] | None, Parameter(metavar="INFO")] = None,
-    verbose: Annotated[bool, Parameter(alias="-v")] = False,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> int:
     """Check whether an environment can be trusted, step by step.
@@ -48,9 +47,8 @@ def run(
         seed: The seed of all resets (default: 0).
         steps: Take at most this many steps (default: 1200).
         num_envs: The number of sub-environments (default: 3).
-        ignore: An info that is not compared, such as info.action; can be repeated.
-        verbose: Also print the checks that passed.
-        as_json: Print the whole report as JSON.
+        ignore: An info that is not compared, such as info.time; can be repeated.
+        as_json: Print the report as JSON.
     """
     try:
         report = check_vector_env(
@@ -67,22 +65,16 @@ def run(
         hint = _hint(environment) if missing else ""
         raise UsageError(f"{environment}: {f'no such id; {hint}' if hint else exc}") from None
     if as_json:
-        print(json.dumps(report.to_dict(), indent=2))
-    else:
-        _say(report, verbose)
-    return 0 if report.ok else 1
-
-
-def _say(report: CheckReport, verbose: bool) -> None:
-    """Prints the rows of checks, each in the colour of its outcome, and the counts."""
-    *rows, counts = report.format(passed=verbose).split("\n")
+        print(json.dumps({"ok": report.ok, **asdict(report)}, indent=2))
+        return 0 if report.ok else 1
+    head, *rows = str(report).split("\n")
+    say(head, "bold green" if report.ok else "bold red")
     style = ""
     for row in rows:
         if not row.startswith(" "):  # else the row continues the one above
             style = "red" if row.startswith("FAILED ") else ""
         say(row, style)
-    hidden = "" if verbose else "; -v prints those that passed"
-    say(f"{counts}{hidden}", "bold green" if report.ok else "bold red")
+    return 0 if report.ok else 1
 
 
 def _hint(given: str) -> str:

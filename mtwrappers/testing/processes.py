@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import multiprocessing
 import os
 import pickle
 import select
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mtwrappers.vector import workers
 
-# Set while `can_start` starts a process, and after how many seconds that has failed.
-_TRYING = "MTWRAPPERS_CHECK_TRIES_A_WORKER"
+T = TypeVar("T")
+
+# After how many seconds a process that does not start has failed to.
 _STARTS = 60.0
 
 
@@ -40,12 +41,12 @@ def start_method() -> str:
     return "forkserver" if "OpenGL" in sys.modules else workers.start_method(replaces=False)
 
 
-def can_start() -> bool:
+@functools.cache
+def can_start(method: str) -> bool:
     """Whether a worker can start; unless forked, it imports the main module first."""
-    context: Any = multiprocessing.get_context(start_method())
+    context: Any = multiprocessing.get_context(method)
     if context.get_start_method() == "fork":
         return True
-    os.environ[_TRYING] = "1"
     try:
         process = context.Process(target=os.getpid, daemon=True)
         process.start()
@@ -55,35 +56,23 @@ def can_start() -> bool:
         return bool(process.exitcode == 0)
     except (OSError, EOFError):  # the server that forks has ended
         return False
-    finally:
-        del os.environ[_TRYING]
 
 
-def leave_if_tried() -> None:
-    """Ends a process quietly if `can_start` started it and it imports the main module."""
-    importing = getattr(multiprocessing.current_process(), "_inheriting", False)
-    if importing and _TRYING in os.environ:
+def leave_if_imported() -> None:
+    """Ends a new worker quietly if it imports a main module that checks without a guard."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise SystemExit(1)
 
 
-def all_gone(pids: Iterable[int], seconds: float = 2.0) -> bool:
-    """Whether all of these processes end within some seconds."""
+def all_gone(pids: Iterable[int]) -> bool:
+    """Whether all of these processes end soon."""
+    return not still_there(lambda: [pid for pid in pids if _is_there(pid)])
+
+
+def still_there(found: Callable[[], list[T]], seconds: float = 2.0) -> list[T]:
+    """Returns what is found again and again, for some seconds."""
     deadline = time.monotonic() + seconds
-    while any(_is_there(pid) for pid in pids):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def threads_gone(
-    before: Iterable[threading.Thread], seconds: float = 2.0
-) -> list[threading.Thread]:
-    """Returns the threads that were not there before and do not end within some seconds."""
-    deadline, known = time.monotonic() + seconds, set(before)
-    while left := [thread for thread in threading.enumerate() if thread not in known]:
-        if time.monotonic() > deadline:
-            break
+    while (left := found()) and time.monotonic() < deadline:
         time.sleep(0.01)
     return left
 

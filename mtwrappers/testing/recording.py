@@ -1,30 +1,200 @@
-"""Records everything that an environment returns, and compares two recordings bit for bit."""
+"""What is checked, recordings of everything that it returns, and where two of them differ."""
 
 from __future__ import annotations
 
 import copy
+import functools
 import math
+import re
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import iterate
 
+from mtwrappers.common.errors import full_message
 from mtwrappers.state.plain_data import copied, copied_if_possible
-from mtwrappers.testing.report import Difference, Failed
-
-Path: TypeAlias = tuple[Any, ...]
-# Where two values differ, what was expected there and what came.
-Found: TypeAlias = tuple[Path, str, str]
 
 STEP = ("observation", "reward", "terminated", "truncated", "info")
 RESET = ("observation", "info")
+FLAGS = ("terminated", "truncated")
+NO_KEY = "no such key"
+# The errors that an environment may raise; `sys.exit` must not end a check.
+RAISED = (Exception, SystemExit)
 
 _ARRAYS = (np.ndarray, np.generic)
+# The wall-clock time of episode statistics.
+_TIME = "info.episode.t"
 # For how many calls the values that a call returned are watched.
 _WATCHED = 3
+# The seconds after which the first recording stops, whatever its number of steps.
+_SECONDS = 2.0
+
+
+# What a check finds.
+
+
+class Failed(Exception):  # noqa: N818 (an outcome)
+    """Raised by a check that finds a fault."""
+
+
+class Skipped(Exception):  # noqa: N818 (an outcome)
+    """Raised by a check that cannot run here."""
+
+
+def require(condition: Any, says: str) -> None:
+    """Raises `Failed` unless a condition holds."""
+    if not condition:
+        raise Failed(says)
+
+
+@contextmanager
+def must_raise(expected: type[BaseException], what: str) -> Iterator[None]:
+    """Raises `Failed` unless the block raises ``expected``."""
+    try:
+        yield
+    except expected:
+        return
+    except RAISED as exc:
+        raise Failed(f"{what} must raise {expected.__name__}, raised {said(exc)}") from exc
+    raise Failed(f"{what} must raise {expected.__name__}, raised nothing")
+
+
+def said(exc: BaseException) -> str:
+    """Describes an exception and the line that raised it."""
+    try:
+        text = full_message(exc)
+    except Exception:  # any class may refuse to be printed in any way
+        text = "its message cannot be printed"
+    if isinstance(exc, Failed):
+        return text
+    kind = type(exc).__name__
+    text = f"{kind} without a message" if text == kind else f"{kind}: {text}"
+    if not (frames := traceback.extract_tb(exc.__traceback__)):
+        return text
+    file, line, function, _ = frames[-1]
+    return f"{text} ({Path(file).name}, line {line}, in {function})"
+
+
+# Differences.
+
+
+def find(expected: Any, actual: Any, place: str = "", *, loose: bool = False) -> str | None:
+    """Describes where two values first differ; None if their types and bits are equal.
+
+    All NaNs are equal, and objects without a notion of equality.
+
+    Args:
+        expected: A value.
+        actual: Another one.
+        place: Where in a larger value they are.
+        loose: Whether numbers may have other types, and arrays another dtype, as in a batch.
+
+    >>> import numpy as np
+    >>> from mtwrappers.testing.recording import find
+    >>> find({"reward": 1.0, "info": {}}, {"reward": 1.0, "info": {"a": [2]}})
+    "info['a']: expected no such key, got [2]"
+    >>> find(np.zeros(2), np.array([0.0, -0.0]), "observation")
+    'observation[1]: expected 0.0, got -0.0'
+    """
+
+    def both(kinds: Any) -> bool:
+        return isinstance(expected, kinds) and isinstance(actual, kinds)
+
+    inner: Iterator[str | None]
+    alike = type(expected) is type(actual)
+    if both(dict):
+        keys = [*expected, *(key for key in actual if key not in expected)]
+        inner = (_find_at(key, expected, actual, place, loose) for key in keys)
+        return next(filter(None, inner), None)
+    if both((list, tuple)) and (alike or loose):
+        if len(expected) != len(actual):
+            return _differs(place, f"{len(expected)} items", f"{len(actual)} items")
+        pairs = enumerate(zip(expected, actual, strict=True))
+        inner = (find(a, b, f"{place}[{i}]", loose=loose) for i, (a, b) in pairs)
+        return next(filter(None, inner), None)
+    if not (alike or (loose and both((*_ARRAYS, int, float)))):
+        one, other = (f"{type(value).__name__} {text_of(value)}" for value in (expected, actual))
+        return _differs(place, one, other)
+    if isinstance(expected, _ARRAYS) or isinstance(actual, _ARRAYS):
+        return _find_in_arrays(np.asarray(expected), np.asarray(actual), place, loose)
+    return None if _equal(expected, actual) else _differs(place, text_of(expected), text_of(actual))
+
+
+def _find_at(
+    key: Any, expected: dict[Any, Any], actual: dict[Any, Any], place: str, loose: bool
+) -> str | None:
+    place = f"{place}[{key!r}]" if place else str(key)
+    if key in expected and key in actual:
+        return find(expected[key], actual[key], place, loose=loose)
+    one, other = (text_of(each[key]) if key in each else NO_KEY for each in (expected, actual))
+    return _differs(place, one, other)
+
+
+def _find_in_arrays(
+    expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any], place: str, loose: bool
+) -> str | None:
+    if expected.shape != actual.shape:
+        return _differs(place, f"shape {expected.shape}", f"shape {actual.shape}")
+    if loose and not expected.dtype.hasobject:
+        expected = expected.astype(actual.dtype, casting="unsafe")
+    if expected.dtype != actual.dtype:
+        return _differs(place, f"dtype {expected.dtype}", f"dtype {actual.dtype}")
+    if expected.dtype.hasobject:
+        at = np.ndindex(actual.shape)
+        inner = (find(expected[i], actual[i], f"{place}{[*i]}", loose=loose) for i in at)
+        return next(filter(None, inner), None)
+    differ = (expected != actual) & ((expected == expected) | (actual == actual))
+    if expected.dtype.kind == "f":  # 0.0 and -0.0 are equal and have other bits
+        differ |= (expected == actual) & (np.signbit(expected) != np.signbit(actual))
+    if not np.any(differ):
+        return None
+    i = first_index(differ)
+    return _differs(f"{place}{[*i] if i else ''}", text_of(expected[i]), text_of(actual[i]))
+
+
+def first_index(mask: Any) -> tuple[int, ...]:
+    """The index of the first place at which an array is not zero."""
+    return tuple(int(k[0]) for k in np.nonzero(np.atleast_1d(mask)))[: np.ndim(mask)]
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if getattr(type(a), "__eq__", None) is object.__eq__:
+        return True
+    try:
+        if isinstance(a, float) and a == b:
+            return math.copysign(1, a) == math.copysign(1, b)
+        return bool(a == b) or bool(a != a and b != b)
+    except Exception:  # any class may compare in any way
+        return False
+
+
+def same(expected: Any, actual: Any) -> bool:
+    """Whether two values are equal, including types and bits."""
+    return find(expected, actual) is None
+
+
+def _differs(place: str, expected: Any, actual: Any) -> str:
+    return f"{place}: expected {expected}, got {actual}"
+
+
+def text_of(value: Any) -> str:
+    """Formats a value as one short line."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# Recordings.
 
 
 class Call(NamedTuple):
@@ -32,6 +202,7 @@ class Call(NamedTuple):
 
     what: str
     values: dict[str, Any]
+    of_batch: bool = False
 
     @property
     def is_step(self) -> bool:
@@ -45,19 +216,28 @@ class Call(NamedTuple):
             return np.False_
         return np.logical_or(self.values["terminated"], self.values["truncated"])
 
+    def at(self, found: str) -> str:
+        """The call and what `find` has found in its values; of a batch, with the environment."""
+        index = re.match(r"[^:]*?\[(\d+)", found) if self.of_batch else None
+        return f"{f'environment {index[1]}, ' if index else ''}{self.what}, {found}"
+
+    def fault(self, says: str, place: str, expected: Any, actual: Any) -> Failed:
+        """A fault in what the call returned."""
+        return Failed(f"{says}: {self.at(_differs(place, expected, actual))}")
+
 
 class Recording(NamedTuple):
     """The calls of an environment and copies of what they returned.
 
     Attributes:
         calls: Every call, beginning with the reset.
-        changed: The first value that changed after it was returned.
+        changed: The first value that changed after it was returned, in words.
         shared: The first value whose memory is that of a value that the call before returned.
     """
 
     calls: list[Call]
-    changed: Difference | None = None
-    shared: Difference | None = None
+    changed: str | None = None
+    shared: str | None = None
 
     @property
     def steps(self) -> list[Call]:
@@ -71,6 +251,7 @@ def record(
     seed: Any = None,
     *,
     seconds: float = math.inf,
+    ignore: Collection[str] = (),
     reset: Callable[[], Any] | None = None,
     step: Callable[[Any], Any] | None = None,
 ) -> Recording:
@@ -84,34 +265,33 @@ def record(
         actions: An action for each step.
         seed: The seed of the first reset, a list of seeds, or None.
         seconds: How long after the reset to stop.
+        ignore: The infos that are left out, such as ``"info.time"``.
         reset: What is called instead of the first reset.
         step: What is called with a copy of each action, by default the environment's own ``step``.
     """
     calls: list[Call] = []
     vector = isinstance(env, VectorEnv)
     masked = vector and mode_of(env) is AutoresetMode.DISABLED
-    changed: Difference | None = None
-    shared: Difference | None = None
+    changed: str | None = None
+    shared: str | None = None
     watched: deque[tuple[Call, dict[str, Any]]] = deque()
 
     def watch(most: int) -> None:
         nonlocal changed
         while len(watched) > most:
             call, returned = watched.popleft()
-            for name, value in returned.items():
-                found = find(call.values[name], recorded(value), (name,))
-                if found and changed is None:
-                    changed = difference(found, call.what, vector)
+            if not changed and (found := find(call.values, _recorded(returned, ignore))):
+                changed = call.at(found)
 
     def note(what: str, names: tuple[str, ...], now: Any) -> None:
         nonlocal shared
         if not isinstance(now, tuple) or len(now) != len(names):
             raise Failed(f"{what} must return ({', '.join(names)}), got {text_of(now)}")
         returned = dict(zip(names, now, strict=True))
-        if shared is None and watched and (key := _shared(watched[-1][1], returned)):
-            actual = f"the one of {calls[-1].what}"
-            shared = Difference(None, what, key, "a new array or dict", actual)
-        calls.append(Call(what, {name: recorded(value) for name, value in returned.items()}))
+        if not shared and watched and (place := _shared(watched[-1][1], returned)):
+            before = calls[-1].what
+            shared = f"{what}, {place}: expected a new array or dict, got the one of {before}"
+        calls.append(Call(what, _recorded(returned, ignore), vector))
         watched.append((calls[-1], returned))
         watch(_WATCHED)
 
@@ -131,216 +311,266 @@ def record(
     return Recording(calls, changed, shared)
 
 
-def _shared(one: Any, other: Any, key: str = "") -> str | None:
+def _recorded(returned: dict[str, Any], ignore: Collection[str]) -> dict[str, Any]:
+    values: dict[str, Any] = copied(returned, copied_if_possible)
+    _drop(values["info"], {*ignore, _TIME}, "info")
+    return values
+
+
+def _drop(info: Any, names: Collection[str], place: str) -> None:
+    """Drops some infos; in a batch, with their masks and their last values in an episode."""
+    if isinstance(info, np.ndarray) and info.dtype.hasobject:
+        for each in info.flat:
+            _drop(each, names, place)
+    for key, value in [*info.items()] if isinstance(info, dict) else ():
+        name = f"{place}.{str(key).removeprefix('_')}"
+        if name in names:
+            del info[key]
+        else:
+            _drop(value, names, place if key == "final_info" else name)
+
+
+def _shared(one: Any, other: Any, place: str = "") -> str | None:
     """Returns the first place at which two values share a dict or an array's memory."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return key if np.shares_memory(one, other) else None
+        return place if np.shares_memory(one, other) else None
     if isinstance(one, dict) and isinstance(other, dict):
         if one is other:
-            return key
-        parts = [(one[name], other[name], name) for name in one if name in other]
+            return place
+        parts = [(one[key], other[key], key) for key in one if key in other]
     elif isinstance(one, tuple) and isinstance(other, tuple):
         parts = [(a, b, i) for i, (a, b) in enumerate(zip(one, other, strict=False))]
     else:
         return None
-    places = (_shared(a, b, f"{key}[{name!r}]" if key else name) for a, b, name in parts)
-    return next((place for place in places if place is not None), None)
+    places = (_shared(a, b, f"{place}[{key!r}]" if place else str(key)) for a, b, key in parts)
+    return next(filter(None, places), None)
+
+
+def compare(expected: Recording, actual: Recording, *, loose: bool = False) -> str | None:
+    """Describes the first difference between two recordings, whose first seeds may differ."""
+    for i, (one, other) in enumerate(zip(expected.calls, actual.calls, strict=False)):
+        if i and one.what != other.what:
+            return f"expected {one.what}, got {other.what}"
+        if found := find(one.values, other.values, loose=loose):
+            return one.at(found)
+    return None
 
 
 def mode_of(env: Any) -> Any:
     """Returns the autoreset mode that a vector environment declares, or None."""
     mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
-    if isinstance(mode, str):
-        return next((m for m in AutoresetMode if mode in (m.value, m.name)), None)
-    return mode
+    names = {name: one for one in AutoresetMode for name in (one.value, one.name)}
+    return names.get(mode) if isinstance(mode, str) else mode
 
 
-def recorded(value: Any) -> Any:
-    """Returns a copy without the wall-clock time of episode statistics."""
-    copy_of = copied(value, copied_if_possible)
-    _drop_times(copy_of)
-    return copy_of
+def info_of(infos: dict[Any, Any], i: int, n: int) -> dict[Any, Any]:
+    """Returns the infos of environment ``i`` of ``n``."""
+    found: dict[Any, Any] = {}
+    for key, value in infos.items():
+        mask: Any = infos.get(f"_{key}")
+        if str(key).startswith("_") or (np.shape(mask) == (n,) and not mask[i]):
+            continue
+        if isinstance(value, dict):
+            found[key] = info_of(value, i, n)
+        elif np.ndim(value) and len(value) == n:
+            found[key] = value[i]
+    return found
 
 
-def _drop_times(value: Any, parent: Any = None) -> None:
-    if type(value) is dict:
-        for name in ("t", "_t") if parent == "episode" else ():
-            value.pop(name, None)
-        for key, item in value.items():
-            _drop_times(item, key)
-    elif type(value) in (list, tuple) or (isinstance(value, np.ndarray) and value.dtype.hasobject):
-        for item in value.flat if isinstance(value, np.ndarray) else value:
-            _drop_times(item, parent)
+def calls_of(recording: Recording, i: int, n: int, space: Any, mode: Any) -> list[Call]:
+    """The calls of environment ``i`` of ``n``, as it would record them by itself.
 
-
-def compare(
-    expected: Recording,
-    actual: Recording,
-    vector: bool,
-    ignore: Collection[str] = (),
-    *,
-    loose: bool = False,
-) -> Difference | None:
-    """The first difference between two recordings, or None.
-
-    Args:
-        expected: A recording.
-        actual: Another one, whose first reset may have another seed.
-        vector: Whether they are of a vector environment.
-        ignore: The names of infos that need not be equal, such as ``"info.action"``.
-        loose: As of `find`.
+    A reset within a step of the batch is a call of its own. The infos of an episode's last step
+    that are not in ``final_info`` are those of the next episode.
     """
-    for i, (one, other) in enumerate(zip(expected.calls, actual.calls, strict=False)):
-        if i and one.what != other.what:
-            return Difference(None, other.what, "the call", one.what, other.what)
-        left, right = without(one.values, ignore), without(other.values, ignore)
-        for name, value in left.items():
-            if found := find(value, right[name], (name,), loose=loose):
-                return difference(found, one.what, vector)
-    return None
+    calls: list[Call] = []
+    ended = True
+    for call in recording.calls:
+        info = info_of(call.values["info"], i, n)
+        begins = {"observation": [*iterate(space, call.values["observation"])][i], "info": info}
+        if not call.is_step or (ended and mode is AutoresetMode.NEXT_STEP):
+            if ended:
+                calls.append(Call(f"the reset at {call.what}" if calls else call.what, begins))
+            ended = False
+            continue
+        flags = {name: bool(call.values[name][i]) for name in FLAGS}
+        ended = any(flags.values())
+        last = begins
+        if again := ended and mode is AutoresetMode.SAME_STEP:
+            final = info.pop("final_info", {})
+            if "episode" in info:  # statistics of the episode that has ended
+                final = {"episode": info.pop("episode"), **final}
+            last = {"observation": info.pop("final_obs", None), "info": final}
+        calls.append(Call(call.what, {**last, "reward": call.values["reward"][i], **flags}))
+        if again:
+            calls.append(Call(f"the reset at {call.what}", begins))
+            ended = False
+    return calls
 
 
-def without(values: dict[str, Any], ignore: Collection[str]) -> dict[str, Any]:
-    """The values of a call without some infos, such as ``"info.action"``, or ``"info.arm.angle"``.
-
-    In a batch, their masks and their values in ``final_info`` go with them.
-    """
-    info = values.get("info")
-    if not ignore or not isinstance(info, dict):
-        return values
-    return {**values, "info": _without(info, ignore, "info")}
+# What is checked.
 
 
-def _without(info: dict[Any, Any], ignore: Collection[str], prefix: str) -> dict[Any, Any]:
-    left = {}
-    for key, value in info.items():
-        name = f"{prefix}.{str(key).removeprefix('_')}"
-        if name not in ignore:
-            inner = prefix if key == "final_info" else name
-            left[key] = _without(value, ignore, inner) if isinstance(value, dict) else value
-    return left
+@dataclass
+class Subject:
+    """An environment or a vector environment under test.
 
-
-def difference(found: Found, call: str, vector: bool) -> Difference:
-    """Describes the result of `find` in the values of a call.
-
-    Args:
-        found: The result of `find`.
-        call: The call.
-        vector: Whether the first index is the number of a sub-environment.
-    """
-    path, expected, actual = found
-    indices = [part for part in path if isinstance(part, (int, tuple)) and part != ()]
-    first = indices[0] if indices and vector else None
-    env = first[0] if isinstance(first, tuple) else first
-    place = "".join(
-        f"[{', '.join(map(str, part))}]" if isinstance(part, tuple) else f"[{part!r}]"
-        for part in path[1:]
-        if part != ()
-    )
-    return Difference(env, call, f"{path[0]}{place}", expected, actual)
-
-
-def find(expected: Any, actual: Any, path: Path = (), *, loose: bool = False) -> Found | None:
-    """Returns where two values first differ, or None if their types and bits are equal.
-
-    All NaNs are equal, and objects without a notion of equality.
-
-    Args:
-        expected: A value.
-        actual: Another one.
-        path: Where in a larger value they are.
-        loose: Whether numbers may have other types, and arrays another dtype, as in a batch.
+    Attributes:
+        make: Makes a new one, with any of ``takes`` as arguments.
+        name: What reports call it.
+        is_vector: Whether it is a vector environment.
+        takes: Which arguments of those that the checks may pass its constructor knows.
+        seed: The seed of resets.
+        steps: How many steps a recording has at most.
+        num_envs: How many sub-environments are made of an environment.
+        ignore: The infos that are not compared, such as ``"info.time"``.
+        given: The one environment to check, if no other is to be made; it stays open.
+        makers: The constructors of the sub-environments of ``given``.
+        mode: The autoreset mode that ``given`` was asked for.
+        settings: The settings of the process before anything was made.
+        kept: What several checks in vector environments use.
     """
 
-    def both(kinds: Any) -> bool:
-        return isinstance(expected, kinds) and isinstance(actual, kinds)
+    make: Callable[..., Any]
+    name: str
+    is_vector: bool
+    takes: frozenset[str] = frozenset()
+    seed: int = 0
+    steps: int = 1200
+    num_envs: int = 3
+    ignore: frozenset[str] = frozenset()
+    given: Any = None
+    makers: tuple[Callable[[], Any], ...] = ()
+    mode: AutoresetMode = AutoresetMode.NEXT_STEP
+    settings: dict[str, Any] = field(default_factory=dict)
+    kept: dict[Any, Any] = field(default_factory=dict)
 
-    if both(dict):
-        return _first(_in_dicts(expected, actual, path), loose)
-    alike = type(expected) is type(actual)
-    if both((list, tuple)) and (alike or loose):
-        if len(expected) != len(actual):
-            return path, f"{len(expected)} items", f"{len(actual)} items"
-        pairs = enumerate(zip(expected, actual, strict=True))
-        return _first(((e, a, (*path, i)) for i, (e, a) in pairs), loose)
-    if not (alike or (loose and both((*_ARRAYS, int, float)))):
-        return path, _typed(expected), _typed(actual)
-    if isinstance(expected, _ARRAYS) or isinstance(actual, _ARRAYS):
-        return _find_in_arrays(np.asarray(expected), np.asarray(actual), path, loose)
-    return None if _equal(expected, actual) else (path, text_of(expected), text_of(actual))
+    @contextmanager
+    def open(self, **kwargs: Any) -> Iterator[Any]:
+        """A new environment, closed at the end; or the given one."""
+        if self.given is not None:
+            yield self.given
+            return
+        with closing(self.make(**kwargs)) as env:
+            yield env
+
+    def actions(self, env: Any, steps: int) -> list[Any]:
+        """Random actions for an environment, always the same."""
+        space = copy.deepcopy(getattr(env, "action_space", None))
+        if not isinstance(space, gymnasium.Space):
+            raise Failed(f"its action_space must be a gymnasium.Space, got {space!r}")
+        space.seed(self.seed)
+        return [space.sample() for _ in range(steps)]
+
+    def record(self, env: Any, given: list[Any] | None = None, **kwargs: Any) -> Recording:
+        """Records an environment, from the same seed with the same actions unless others are given.
+
+        Args:
+            env: The environment.
+            given: The actions, by default as many as in the first recording.
+            **kwargs: The other arguments of `record`.
+        """
+        given = self.actions(env, self.length) if given is None else given
+        return record(env, given, **{"seed": self.seed, "ignore": self.ignore, **kwargs})
+
+    @functools.cached_property
+    def first(self) -> Recording:
+        """The first recording, to which others are compared."""
+        seconds = _SECONDS if self.given is None else math.inf
+        with self.open() as env:
+            return self.record(env, self.actions(env, self.steps), seconds=seconds)
+
+    @property
+    def length(self) -> int:
+        """The number of steps of the first recording."""
+        return len(self.first.steps)
+
+    @functools.cached_property
+    def spaces(self) -> dict[str, Any]:
+        """Copies of the spaces of a new environment, by the names of its attributes."""
+        names = ["observation_space", "action_space"]
+        names += [f"single_{name}" for name in names] if self.is_vector else []
+        with self.open() as env:
+            return {name: copy.deepcopy(getattr(env, name)) for name in names}
+
+    @functools.cached_property
+    def modes(self) -> list[tuple[Any, Recording]]:
+        """A recording in each autoreset mode that the vector environment has."""
+        with self.open() as envs:
+            found = [(mode_of(envs), self.first)]
+        for other in AutoresetMode if "autoreset_mode" in self.takes else ():
+            if other is found[0][0]:
+                continue
+            try:
+                envs = self.make(autoreset_mode=other)
+            except Exception:  # it need not have every mode
+                continue
+            with closing(envs):
+                found.append((other, self.record(envs)))
+        return found
+
+    @functools.cached_property
+    def unrepeated(self) -> str | None:
+        """Describes how runs from one seed differ, of a new environment or on a used one."""
+        with self.open() as env:
+            if found := compare(self.first, self.record(env)):
+                says = f"two runs from reset(seed={self.seed}) with the same actions differ"
+                return f"{says}: {found}"
+        with self.open() as env:
+            if learns(env):
+                return None
+            given, other = self.actions(env, self.length), self.seed + 1000
+            self.record(env, given[:20], seed=other)
+            found, what = compare(self.first, self.record(env)), "other episodes"
+            env.reset(seed=other)
+            for action in given if not found else ():
+                _, _, terminated, truncated, _ = env.step(copy.deepcopy(action))
+                if np.any(np.logical_or(terminated, truncated)):
+                    found, what = compare(self.first, self.record(env)), "an episode has ended"
+                    break
+        says = f"after {what}, reset(seed={self.seed}) leads to other results: some state is left"
+        return f"{says}: {found}" if found else None
+
+    def require_types(self) -> None:
+        """Raises `Skipped` if a step's reward is several numbers, or infos are no dict."""
+        for call in self.first.calls:
+            several = np.ndim(call.values.get("reward", 0.0)) > self.is_vector
+            if several or not isinstance(call.values["info"], dict):
+                raise Skipped("see 'types'")
+
+    def require_repeatable(self) -> None:
+        """Raises `Skipped` if runs from one seed differ, so that no others can agree."""
+        self.require_types()
+        if not self.repeats:
+            raise Skipped("see 'seed repeats'")
+
+    @property
+    def repeats(self) -> bool:
+        """Whether runs from one seed are equal."""
+        try:
+            return self.unrepeated is None
+        except RAISED:
+            return False
+
+    def each(self) -> Iterator[tuple[str, list[Call]]]:
+        """The calls of the environment; or of each in a batch, with its name."""
+        self.require_types()
+        if not self.is_vector:
+            yield "", self.first.calls
+            return
+        n, space = self.num_envs, self.spaces["observation_space"]
+        for mode, recording in self.modes:
+            for i in range(n):
+                yield f"environment {i}, ", calls_of(recording, i, n, space, mode)
 
 
-class _Missing:
-    """Stands for the value of a key that a dict lacks."""
-
-    def __repr__(self) -> str:
-        return "no such key"
+def learns(env: Any) -> bool:
+    """Whether wrappers keep running statistics, which steps change and resets keep."""
+    return any(hasattr(each, name) for each in chain(env) for name in ("return_rms", "obs_rms"))
 
 
-_MISSING = _Missing()
-
-
-def _in_dicts(
-    expected: dict[Any, Any], actual: dict[Any, Any], path: Path
-) -> Iterator[tuple[Any, Any, Path]]:
-    for key in [*expected, *(key for key in actual if key not in expected)]:
-        yield expected.get(key, _MISSING), actual.get(key, _MISSING), (*path, key)
-
-
-def _first(pairs: Iterator[tuple[Any, Any, Path]], loose: bool) -> Found | None:
-    for expected, actual, path in pairs:
-        if expected is _MISSING or actual is _MISSING:
-            return path, text_of(expected), text_of(actual)
-        if found := find(expected, actual, path, loose=loose):
-            return found
-    return None
-
-
-def _find_in_arrays(
-    expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any], path: Path, loose: bool
-) -> Found | None:
-    if expected.shape != actual.shape:
-        return path, f"shape {expected.shape}", f"shape {actual.shape}"
-    if loose and not expected.dtype.hasobject:
-        expected = expected.astype(actual.dtype, casting="unsafe")
-    if expected.dtype != actual.dtype:
-        return path, f"dtype {expected.dtype}", f"dtype {actual.dtype}"
-    if expected.dtype.hasobject:
-        places = np.ndindex(actual.shape)
-        return _first(((expected[i], actual[i], (*path, i)) for i in places), loose)
-    differ = (expected != actual) & ((expected == expected) | (actual == actual))
-    if expected.dtype.kind == "f":  # 0.0 and -0.0 are equal and have other bits
-        differ |= (expected == actual) & (np.signbit(expected) != np.signbit(actual))
-    if not differ.any():
-        return None
-    index = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(differ)))[: differ.ndim]
-    return (*path, index), text_of(expected[index]), text_of(actual[index])
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if getattr(type(a), "__eq__", None) is object.__eq__:
-        return True
-    try:
-        if isinstance(a, float) and a == b:
-            return math.copysign(1, a) == math.copysign(1, b)
-        return bool(a == b) or bool(a != a and b != b)
-    except Exception:  # any class may compare in any way
-        return False
-
-
-def same(expected: Any, actual: Any) -> bool:
-    """Whether two values are equal, including types and bits."""
-    return find(expected, actual) is None
-
-
-def _typed(value: Any) -> str:
-    return f"{type(value).__name__} {text_of(value)}"
-
-
-def text_of(value: Any) -> str:
-    """Formats a value as one short line."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def chain(env: Any) -> Iterator[Any]:
+    """The wrappers of an environment and itself, from the outside."""
+    while env is not None:
+        yield env
+        env = getattr(env, "__dict__", {}).get("env")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,15 +17,23 @@ from gymnasium.spaces import Dict, Discrete
 from mtwrappers.common.errors import SeedNotSetError
 from mtwrappers.core.mtenv import MTEnv
 from mtwrappers.state.plain_data import copied, copied_if_possible
-from mtwrappers.testing.effects import (
+from mtwrappers.testing.recording import (
+    Failed,
+    Recording,
+    Skipped,
+    Subject,
+    compare,
+    must_raise,
+    require,
+    same,
+    text_of,
+)
+from mtwrappers.testing.rules import (
+    compare_task_ids,
     copies_of,
     require_same_copy,
     untouched_random,
 )
-from mtwrappers.testing.recording import Recording, record, same, text_of
-from mtwrappers.testing.report import Failed, Skipped, must_raise, require
-from mtwrappers.testing.subject import Subject
-from mtwrappers.testing.values import compare_task_ids
 
 _MT_METHODS = ("sample_task_state", "set_task_state", "get_task_state")
 _SET_TASK_METHODS = ("sample_tasks", "set_task", "get_task")
@@ -67,12 +74,12 @@ _MT_WAYS: dict[str, Way] = {
 }
 
 
-def tasks(subject: Subject) -> str:
+def tasks(subject: Subject) -> None:
     """Each task determines what is returned, whatever instance is given it, and in what way."""
     subject.require_repeatable()
     with ExitStack() as stack, untouched_random(_METHODS):
         env = stack.enter_context(subject.open())
-        if all(env.has_wrapper_attr(name) for name in _MT_METHODS):
+        if is_mt := all(env.has_wrapper_attr(name) for name in _MT_METHODS):
             ways, name = _MT_WAYS, "get_task_state"
         elif all(env.has_wrapper_attr(name) for name in _SET_TASK_METHODS):
             ways, name = _SET_TASK_WAYS, "get_task"
@@ -80,64 +87,54 @@ def tasks(subject: Subject) -> str:
             raise Skipped("it has no tasks")
         env.reset(seed=subject.seed)
         present = copied(env.get_wrapper_attr(name)())
-        if ways is _MT_WAYS:
+        if is_mt:
             draw = env.get_wrapper_attr("sample_task_state")
-            drawn = [copied(draw()) for _ in range(_DRAWS)]
+            drawn = _different([copied(draw()) for _ in range(_DRAWS)])
         else:
-            drawn = copied(env.get_wrapper_attr("sample_tasks")(_DRAWS))
-        drawn, actual = _different(drawn), env.get_wrapper_attr(name)()
+            drawn = _different(copied(env.get_wrapper_attr("sample_tasks")(_DRAWS)))
+        actual = env.get_wrapper_attr(name)()
         says = f"a task that is drawn is not set: {name}() must be {present!r}, got {actual!r}"
         require(same(present, actual), says)
-        on = _OnTask(subject, ways, name, drawn[-1])
-        expected = [on.record(env, next(iter(ways)), task) for task in drawn]
+
+        def on(other: Any, way: str, task: Any) -> Recording:
+            if is_mt:  # seeded on a task, before it is given another
+                _by_set_task_state(other, copied(drawn[-1]), subject.seed)
+                other.reset(seed=subject.seed)
+            get = other.get_wrapper_attr(name)
+            given = subject.actions(other, _STEPS)
+            begin = _beginning(other, task, lambda t: ways[way](other, t, subject.seed), way, get)
+            return subject.record(other, given, reset=begin)
+
+        first = next(iter(ways))
+        expected = [on(env, first, task) for task in drawn]
         for what, other in _instances(subject, env, stack):
             for way in ways:
                 for task, before in list(zip(drawn, expected, strict=True))[_TASKS - 1 :: -1]:
-                    found = subject.differ(before, on.record(other, way, task))
-                    if found:
+                    if found := compare(before, on(other, way, task)):
                         says = f"on the same task, {what} returns something else after {way}"
-                        raise Failed(says, found)
-        _has_effect(subject, env.observation_space, expected, next(iter(ways)))
+                        raise Failed(f"{says}: {found}")
+        _require_effect(env.observation_space, expected, first)
         with suppress(Skipped):
-            space = env.observation_space
-            compare_task_ids(space, [(None, each.calls) for each in expected])
-    return f"{len(drawn)} tasks, given in {len(ways)} ways to several instances"
+            compare_task_ids(env.observation_space, [("", each.calls) for each in expected])
 
 
-@dataclass(frozen=True)
-class _OnTask:
-    """Records environments on tasks.
+def _beginning(
+    env: Any, task: Any, give: Callable[[Any], Any], way: str, get: Callable[[], Any]
+) -> Callable[[], Any]:
+    """Returns a reset with a task, which the caller then changes."""
 
-    Attributes:
-        subject: What is checked.
-        ways: The ways to give a task.
-        get: The name of the method that returns the task.
-        base: The task on which an `MTEnv` is seeded, before it is given another.
-    """
+    def begin() -> Any:
+        given = copied(task)
+        returned = give(given)
+        says = f"{way} must not change the task that it is given, {task!r}, to {given!r}"
+        require(same(task, given), says)
+        for theirs in (given, get()):  # the caller's, and what it was returned
+            _scramble(theirs)
+            says = f"after {way}, {get.__name__}() must be {task!r}, got {get()!r}"
+            require(same(task, get()), f"{says}; tasks are kept and returned as copies")
+        return returned
 
-    subject: Subject
-    ways: dict[str, Way]
-    get: str
-    base: Any
-
-    def record(self, env: Any, way: str, task: Any) -> Recording:
-        """Records an environment that is given a task, which the caller then changes."""
-        seed, given, get = self.subject.seed, copied(task), env.get_wrapper_attr(self.get)
-        if self.ways is _MT_WAYS:
-            _by_set_task_state(env, copied(self.base), seed)
-            env.reset(seed=seed)
-
-        def begin() -> Any:
-            returned = self.ways[way](env, given, seed)
-            says = f"{way} must not change the task that it is given, {task!r}, to {given!r}"
-            require(same(task, given), says)
-            for theirs in (given, get()):  # the caller's, and what it was returned
-                _scramble(theirs)
-                says = f"after {way}, {self.get}() must be {task!r}, got {get()!r}"
-                require(same(task, get()), f"{says}; tasks are kept and returned as copies")
-            return returned
-
-        return record(env, self.subject.actions(env, _STEPS), seed, reset=begin)
+    return begin
 
 
 def _different(tasks: list[Any]) -> list[Any]:
@@ -163,28 +160,23 @@ def _scramble(value: Any) -> None:
     """Changes a task in place."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.flags.writeable:
         value[...] = value == 0
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _scramble(item)
-    elif isinstance(value, dict):
-        for item in value.values():
+    elif isinstance(value, (dict, list, tuple)):
+        for item in value.values() if isinstance(value, dict) else value:
             _scramble(item)
     if isinstance(value, (dict, list)):
         value.clear()
 
 
-def _has_effect(subject: Subject, space: Any, found: list[Recording], way: str) -> None:
+def _require_effect(space: Any, found: list[Recording], way: str) -> None:
     """Raises `Failed` if all tasks lead to the same observations and rewards."""
     if len(found) == 1:
         return
     inner = [_unnamed(each) for each in found]
     varies = len({str(call.values["reward"]) for call in found[0].steps}) > 1
     # Rewards that are all the same may still come later.
-    if varies and not any(subject.differ(inner[0], each) for each in inner[1:]):
-        raise Failed(
-            f"{len(found)} different tasks lead to the same observations and rewards: {way} has "
-            "no effect"
-        )
+    if varies and not any(compare(inner[0], each) for each in inner[1:]):
+        says = f"{len(found)} different tasks lead to the same observations and rewards"
+        raise Failed(f"{says}: {way} has no effect")
     task_obs = space.spaces.get("task_obs") if isinstance(space, Dict) else None
     if task_obs is None or (isinstance(task_obs, Discrete) and task_obs.n == 1):
         return
@@ -207,7 +199,7 @@ def _unnamed(recording: Recording) -> Recording:
 # The contract of `mtwrappers.MTEnv`.
 
 
-def protocol(subject: Subject) -> str:
+def protocol(subject: Subject) -> None:
     """It is an `MTEnv`, and its observations are dicts of two."""
     env = subject.given
     require(isinstance(env, MTEnv), f"expected an MTEnv, got {type(env).__name__}")
@@ -217,19 +209,17 @@ def protocol(subject: Subject) -> str:
         and set(space.keys()) - {"task_embedding"} == {"env_obs", "task_obs"},
         f"observation_space must be a Dict of env_obs and task_obs, got {space}",
     )
-    return "an MTEnv, of env_obs and task_obs"
 
 
-def unseeded(subject: Subject) -> str:
+def unseeded(subject: Subject) -> None:
     """Without a task seed no task state is sampled."""
     if subject.given._task_seed is not None:
-        return "it has a task seed"
+        raise Skipped("it has a task seed")
     with must_raise(SeedNotSetError, "sample_task_state() before a task seed was set"):
         subject.given.sample_task_state()
-    return "without a task seed no task state is sampled"
 
 
-def seed_methods(subject: Subject) -> str:
+def seed_methods(subject: Subject) -> None:
     """``seed`` and ``seed_task`` return and keep their seed, and it determines the tasks."""
     env, seed = subject.given, subject.seed
     for name in ("seed", "seed_task"):
@@ -248,20 +238,14 @@ def seed_methods(subject: Subject) -> str:
         f"seed_task({seed}) and seed_task({seed + 1}) lead to the same task stream: the seed is "
         "ignored",
     )
-    return f"seed({seed}) and seed_task({seed}) are kept and determine the tasks"
 
 
-def task_options(subject: Subject) -> str:
+def task_options(subject: Subject) -> None:
     """``reset`` reads ``task_state`` or ``resample_task`` from unchanged options."""
     env, seed = subject.given, subject.seed
     env.reset(seed=seed)
     state = copied(env.sample_task_state())
-    given: dict[str, Any] = {"task_state": copied(state)}
-    obs, _ = env.reset(options=given)
-    require(
-        set(given) == {"task_state"},
-        f"reset changed the caller's options from ['task_state'] to {sorted(given)}",
-    )
+    obs, _ = env.reset(options={"task_state": copied(state)})
     expected, actual = env.get_task_obs(), obs["task_obs"]
     says = f"task_obs must be get_task_obs() = {expected!r}, got {actual!r}"
     require(same(expected, actual), says)
@@ -273,20 +257,18 @@ def task_options(subject: Subject) -> str:
     require(same(*resampled), f"{says} {resampled}")
     with must_raise(ValueError, "reset with both task_state and resample_task"):
         env.reset(options={"task_state": state, "resample_task": True})
-    return "task_state and resample_task choose the task of a reset"
 
 
 # The set-task contract.
 
 
-def methods(subject: Subject) -> str:
+def methods(subject: Subject) -> None:
     """It has the methods of the contract."""
     for name in _SET_TASK_METHODS:
         require(callable(getattr(subject.given, name, None)), f"{subject.name} must have {name}()")
-    return ", ".join(_SET_TASK_METHODS)
 
 
-def sampling(subject: Subject) -> str:
+def sample_tasks(subject: Subject) -> None:
     """``sample_tasks(n)`` draws ``n`` small tasks, which the seed determines."""
     env, seed = subject.given, subject.seed
 
@@ -309,10 +291,9 @@ def sampling(subject: Subject) -> str:
     env.set_task(copied(tasks[0]))
     with must_raise(ResetNeeded, "step() after set_task() without reset()"):
         env.step(subject.actions(env, 1)[0])
-    return f"{len(tasks)} tasks, of at most {size} bytes"
 
 
-def copies(subject: Subject) -> str:
+def copies(subject: Subject) -> None:
     """Copies and pickles are on the same task and run the same, and share no state."""
     env = subject.given
     task, made = copied(env.get_task()), copies_of(env)
@@ -323,18 +304,14 @@ def copies(subject: Subject) -> str:
             actual = other.get_task()
             require(same(task, actual), f"{how} must keep the task, {task}, got {actual}")
             require_same_copy(subject, env, other, f"a copy made by {how}")
-    return f"{' and '.join(made)} keep the task and run the same"
 
 
-def refusal(subject: Subject) -> str:
+def no_task(subject: Subject) -> None:
     """An object that is not a task is refused, and the current task stays."""
     env = subject.given
     present = copied(env.get_task())
     with must_raise(ValueError, "set_task of something that is not a task"):
         env.set_task(object())
     actual = env.get_task()
-    require(
-        same(present, actual),
-        f"a task that is refused must leave the current one, {present}, got {actual}",
-    )
-    return "an object that is not a task is refused"
+    says = f"a task that is refused must leave the current one, {present}, got {actual}"
+    require(same(present, actual), says)

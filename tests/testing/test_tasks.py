@@ -164,15 +164,15 @@ BROKEN_MT = {
     ),
     "np.seterr": (
         mt_returns(step=lambda s, *r: (np.seterr(divide="ignore"), r)[1]),
-        "changes a setting of the whole process: all calls so far, np.seterr()['divide']",
+        "changes a setting of the whole process: np.seterr()['divide']",
     ),
     "fills options": (
         after_reset(lambda s, options: options is not None and options.update(seen=True)),
-        "reset changed the caller's options from ['task_state'] to ['seen', 'task_state']",
+        "changes the caller's options by update()",
     ),
     "takes the task option": (
         after_reset(lambda s, options: options and options.pop("task_state", None)),
-        "reset changed the caller's options from ['task_state'] to []",
+        "changes the caller's options by pop('task_state', None)",
     ),
     "reset outside": (
         mt_returns(reset=lambda s, o, i: (put(o, 0, -1), i)),
@@ -497,7 +497,10 @@ def says(**attributes):
 
 
 BROKEN_META = {
-    "no mode in metadata": (says(metadata={}), "; got AutoresetMode.NEXT_STEP and None"),
+    "no mode in metadata": (
+        says(metadata={}),
+        "must be AutoresetMode.NEXT_STEP in metadata, got None",
+    ),
     "another space": (says(observation_space=Box(0, 1)), "observation_space must be "),
     "miscounts tasks": (says(meta_batch_size=3), "3 tasks times 2 environments must be"),
     "a reward": (returns(ME, step=alter_a_reward), "NextStep: environment 1, step 2, reward[1]: "),
