@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from gymnasium.error import ResetNeeded
@@ -16,7 +16,7 @@ from gymnasium.spaces import Dict, Discrete
 
 from mtwrappers.common.errors import SeedNotSetError
 from mtwrappers.core.mtenv import MTEnv
-from mtwrappers.state.plain_data import copied, copied_if_possible
+from mtwrappers.state.plain_data import copied
 from mtwrappers.testing.recording import (
     Failed,
     Recording,
@@ -29,6 +29,7 @@ from mtwrappers.testing.recording import (
     text_of,
 )
 from mtwrappers.testing.rules import (
+    OTHER_SEEDS,
     compare_task_ids,
     copies_of,
     require_same_copy,
@@ -49,77 +50,63 @@ _METHODS = "a method of seeds or tasks, or reset with options,"
 # Any environment with tasks: the same task, given to another instance in another way.
 
 
-# How a task is given and an episode on it begun, with an environment, a task and a seed.
-Way: TypeAlias = Callable[[Any, Any, int], Any]
-
-
-def _by_set_task(env: Any, task: Any, seed: int) -> Any:
-    env.get_wrapper_attr("set_task")(task)
-    return env.reset(seed=seed)
-
-
-def _by_set_task_state(env: Any, task: Any, seed: int) -> Any:
-    env.get_wrapper_attr("set_task_state")(task)
-    return env.reset()
-
-
-def _by_options(env: Any, task: Any, seed: int) -> Any:
-    return env.reset(options={"task_state": task})
-
-
-_SET_TASK_WAYS: dict[str, Way] = {"set_task()": _by_set_task}
-_MT_WAYS: dict[str, Way] = {
-    "set_task_state()": _by_set_task_state,
-    "reset(options={'task_state': ...})": _by_options,
-}
-
-
 def tasks(subject: Subject) -> None:
     """Each task determines what is returned, whatever instance is given it, and in what way."""
     subject.require_repeatable()
     with ExitStack() as stack, untouched_random(_METHODS):
         env = stack.enter_context(subject.open())
-        if is_mt := all(env.has_wrapper_attr(name) for name in _MT_METHODS):
-            ways, name = _MT_WAYS, "get_task_state"
-        elif all(env.has_wrapper_attr(name) for name in _SET_TASK_METHODS):
-            ways, name = _SET_TASK_WAYS, "get_task"
-        else:
+        is_mt = all(env.has_wrapper_attr(name) for name in _MT_METHODS)
+        if not is_mt and not all(env.has_wrapper_attr(name) for name in _SET_TASK_METHODS):
             raise Skipped("it has no tasks")
+        name, setter = ("get_task_state", "set_task_state") if is_mt else ("get_task", "set_task")
+        ways = [f"{setter}()", *(["reset(options={'task_state': ...})"] if is_mt else [])]
         env.reset(seed=subject.seed)
         present = copied(env.get_wrapper_attr(name)())
         if is_mt:
             draw = env.get_wrapper_attr("sample_task_state")
-            drawn = _different([copied(draw()) for _ in range(_DRAWS)])
+            draws = ([draw()] for _ in range(_DRAWS))
         else:
-            drawn = _different(copied(env.get_wrapper_attr("sample_tasks")(_DRAWS)))
-        actual = env.get_wrapper_attr(name)()
-        says = f"a task that is drawn is not set: {name}() must be {present!r}, got {actual!r}"
-        require(same(present, actual), says)
+            draws = (env.get_wrapper_attr("sample_tasks")(n) for n in (_DRAWS,))
+        every = []
+        for some in draws:
+            every += copied(some)
+            actual = env.get_wrapper_attr(name)()
+            says = f"a task that is drawn is not set: {name}() must be {present!r}, got {actual!r}"
+            require(same(present, actual), says)
+        drawn = _different(every)
 
         def on(other: Any, way: str, task: Any) -> Recording:
+            set_task, get = other.get_wrapper_attr(setter), other.get_wrapper_attr(name)
             if is_mt:  # seeded on a task, before it is given another
-                _by_set_task_state(other, copied(drawn[-1]), subject.seed)
+                set_task(copied(drawn[-1]))
+                other.reset()
                 other.reset(seed=subject.seed)
-            get = other.get_wrapper_attr(name)
-            given = subject.actions(other, _STEPS)
-            begin = _beginning(other, task, lambda t: ways[way](other, t, subject.seed), way, get)
-            return subject.record(other, given, reset=begin)
 
-        first = next(iter(ways))
-        expected = [on(env, first, task) for task in drawn]
+            def give(task: Any) -> Any:
+                if way != ways[0]:
+                    return other.reset(options={"task_state": task})
+                set_task(task)
+                if other is not env:  # each has a task of its own
+                    env.get_wrapper_attr(setter)(copied(drawn[-1]))
+                return other.reset(**({} if is_mt else {"seed": subject.seed}))
+
+            begin = _beginning(task, give, way, get)
+            return subject.record(other, subject.actions(other, _STEPS), reset=begin)
+
+        expected = [on(env, ways[0], task) for task in drawn]
         for what, other in _instances(subject, env, stack):
             for way in ways:
                 for task, before in list(zip(drawn, expected, strict=True))[_TASKS - 1 :: -1]:
                     if found := compare(before, on(other, way, task)):
                         says = f"on the same task, {what} returns something else after {way}"
                         raise Failed(f"{says}: {found}")
-        _require_effect(env.observation_space, expected, first)
+        _require_effect(env.observation_space, expected, ways[0])
         with suppress(Skipped):
             compare_task_ids(env.observation_space, [("", each.calls) for each in expected])
 
 
 def _beginning(
-    env: Any, task: Any, give: Callable[[Any], Any], way: str, get: Callable[[], Any]
+    task: Any, give: Callable[[Any], Any], way: str, get: Callable[[], Any]
 ) -> Callable[[], Any]:
     """Returns a reset with a task, which the caller then changes."""
 
@@ -227,17 +214,17 @@ def seed_methods(subject: Subject) -> None:
         require(returned == [seed], f"{name}({seed}) must return [{seed}], got {returned!r}")
     env.assert_env_seed_is_set()
     env.assert_task_seed_is_set()
-    draws, streams = [], []
-    for given in (seed, seed, seed + 1):
-        env.seed_task(given)
-        streams.append(copied_if_possible(env.np_random_task.bit_generator.state))
+    draws = []
+    for _ in range(2):
+        env.seed_task(seed)
         draws.append([copied(env.sample_task_state()) for _ in range(_DRAWS)])
-    require(same(*draws[:2]), f"seed_task({seed}) must determine the tasks, got {draws[:2]}")
-    require(
-        not same(streams[0], streams[2]) or len(_different(draws[0])) == 1,
-        f"seed_task({seed}) and seed_task({seed + 1}) lead to the same task stream: the seed is "
-        "ignored",
-    )
+    require(same(*draws), f"seed_task({seed}) must determine the tasks, got {draws}")
+    streams: dict[bytes, int] = {}
+    for given in (seed, *(seed + k for k in OTHER_SEEDS)) if len(_different(draws[0])) > 1 else ():
+        env.seed_task(given)
+        before = streams.setdefault(pickle.dumps(env.np_random_task), given)
+        says = "lead to the same task stream: the seed is ignored, or a part of it"
+        require(before == given, f"seed_task({before}) and seed_task({given}) {says}")
 
 
 def task_options(subject: Subject) -> None:
@@ -246,15 +233,27 @@ def task_options(subject: Subject) -> None:
     env.reset(seed=seed)
     state = copied(env.sample_task_state())
     obs, _ = env.reset(options={"task_state": copied(state)})
-    expected, actual = env.get_task_obs(), obs["task_obs"]
-    says = f"task_obs must be get_task_obs() = {expected!r}, got {actual!r}"
-    require(same(expected, actual), says)
-    resampled = []
-    for _ in range(2):
-        env.reset(seed=seed, options={"resample_task": True})
-        resampled.append(copied(env.get_task_state()))
+    for what, action in enumerate([None, *subject.actions(env, subject.steps)]):
+        if action is not None:
+            obs, _, terminated, truncated, _ = env.step(action)
+        expected, actual = env.get_task_obs(), obs["task_obs"]
+        says = f"step {what - 1}, task_obs" if what else "task_obs"
+        says = f"{says} must be get_task_obs() = {expected!r}, got {actual!r}"
+        require(same(expected, actual), says)
+        if what and (terminated or truncated):
+            break
+
+    def resampled(**kwargs: Any) -> Any:
+        env.reset(options={"resample_task": True}, **kwargs)
+        return copied(env.get_task_state())
+
+    found = [resampled(seed=seed), resampled(seed=seed)]
     says = f"reset(seed={seed}, options={{'resample_task': True}}) must determine the task, got"
-    require(same(*resampled), f"{says} {resampled}")
+    require(same(*found), f"{says} {found}")
+    several = len(_different([copied(env.sample_task_state()) for _ in range(_DRAWS)])) > 1
+    says = f"{_DRAWS} resets with options={{'resample_task': True}} must draw tasks, got only"
+    drawn = _different([resampled() for _ in range(_DRAWS)])
+    require(len(drawn) > 1 or not several, f"{says} {drawn}")
     with must_raise(ValueError, "reset with both task_state and resample_task"):
         env.reset(options={"task_state": state, "resample_task": True})
 

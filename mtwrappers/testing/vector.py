@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import itertools
 import os
 import signal
 from collections.abc import Callable
@@ -54,6 +55,8 @@ _SAME, _NEXT, _DISABLED = (
 _FIRST_LIMIT, _LATER = 7, 3
 # How many steps are compared; in mode SAME_STEP as many as alone, to the ends of whole episodes.
 _STEPS = 40
+# How many more episodes show which environments have the same seed.
+_EPISODES = 20
 # The seconds after which a silent worker, or a step with a killed one, counts as hung.
 _TIMEOUT, _HANGS = 60.0, 20.0
 # Before which steps a worker is killed that is replaced.
@@ -306,8 +309,10 @@ def seeds_of_each(subject: Subject) -> None:
     with subject.open() as envs:
 
         def begins(given: Any) -> list[Any]:
-            obs = copy.deepcopy(envs.reset(seed=given)[0])
-            return list(iterate(envs.observation_space, obs))
+            """The first observations of some episodes, for each environment."""
+            every = [copy.deepcopy(envs.reset(seed=given)[0])]
+            every += [copy.deepcopy(envs.reset()[0]) for _ in range(_EPISODES)]
+            return [*zip(*(iterate(envs.observation_space, obs) for obs in every), strict=True)]
 
         one, another = begins(seed), begins(seed + 1000)
         listed = one
@@ -315,8 +320,10 @@ def seeds_of_each(subject: Subject) -> None:
             listed = begins([seed + i for i in range(n)])
     if same(one, another):
         raise Skipped("seeds change nothing at a reset")
-    if all(same(one[0], other) for other in one[1:]):
-        raise Failed(f"all {n} environments begin with the same: all have the same seed")
+    for i, j in itertools.combinations(range(n), 2):
+        if same(one[i], one[j]) and not same(one[i], another[i]):
+            says = "begin all episodes with the same: they have the same seed"
+            raise Failed(f"environments {i} and {j} {says}")
     if found := find(listed, one, "observation"):
         says = f"reset(seed={seed}) must seed environment i with {seed} + i, as a list of seeds"
         raise Failed(f"{says} does: {found}")

@@ -300,6 +300,19 @@ class CoinEnv(WalkEnv):
         return self.see(), {}
 
 
+class KeptStartEnv(WalkEnv):
+    """Draws a start with a seed, and begins there until the next seed; no fault."""
+
+    start = None
+
+    def reset(self, *, seed=None, options=None):
+        gymnasium.Env.reset(self, seed=seed)
+        if seed is not None or self.start is None:
+            self.start = float(self.np_random.uniform(-1, 1))
+        self.t, self.place, self.goal = 0, self.start, 0.0
+        return self.see(), {}
+
+
 class PushEnv(WalkEnv):
     """Is pushed by an action of numbers; no fault."""
 
@@ -376,6 +389,13 @@ class TaskIdEnv(WalkEnv):
 
     def observed(self):
         return self.task
+
+
+class LastTaskEnv(TaskIdEnv):
+    """Observes the task of the episode before."""
+
+    def observed(self):
+        return self.last
 
 
 class DiscreteTaskEnv(TaskIdEnv):
@@ -676,6 +696,23 @@ ENVS = {
         ["seed repeats"],
         "observation[2]",
     ),
+    "last one-hot, seeded": (
+        seeds(
+            lambda s, seed: seed if seed is None else vars(s).update(task=0) or seed, LastTaskEnv
+        ),
+        ["task observation"],
+        "observation: expected the one-hot of",
+    ),
+    "wrong task_id in steps": (
+        steps(lambda s, *r: (*r[:4], {"task_id": (s.task + 1) % 3}), TaskIdEnv),
+        ["task observation"],
+        "step 0, observation: expected the one-hot of",
+    ),
+    "no one-hot at reset": (
+        resets(lambda s, o, i: (np.append(o[:2], np.zeros(3)), i), TaskIdEnv),
+        ["task observation"],
+        "reset(seed=0), observation: expected the one-hot of",
+    ),
     "late one-hot": (
         broken(TaskIdEnv, observed=lambda s: 0 if s.t > 1 else s.task),
         ["task observation"],
@@ -755,6 +792,12 @@ def final_of_neighbour(envs, returned, done):
     """Has in ``final_obs`` what the next environment returns."""
     for i in np.flatnonzero(done):
         returned[4]["final_obs"][i] = returned[0][(i + 1) % len(done)].copy()
+
+
+def final_info_of_neighbour(envs, returned, done):
+    for key, value in returned[4].get("final_info", {}).items():
+        if not key.startswith("_"):
+            value[:] = np.roll(value, 1)
 
 
 def swapped_finals(envs, returned, done):
@@ -875,10 +918,27 @@ def repeated_seed(envs, seed, options):
     return envs.env.reset(seed=envs.seeded, options=options)
 
 
+def replace_space(envs, seed, options):
+    envs.observation_space = Box(-99, 99, (3, 2), np.float64)
+    return envs.env.reset(seed=seed, options=options)
+
+
+def set_option(envs, seed, options):
+    if options is not None:
+        options.setdefault("level", 1)
+    return envs.env.reset(seed=seed)
+
+
 def reset_left(envs, seed, options):
     """Shifts observations after a reset that follows an end."""
     obs, infos = envs.env.reset(seed=seed, options=options)
     return obs + 0.01 * envs.ended, infos
+
+
+class ThreadVectorEnv(VectorWrapper):
+    def __init__(self, env):
+        super().__init__(env)
+        start_thread(self)
 
 
 class RenderedVectorEnv(VectorWrapper):
@@ -975,6 +1035,24 @@ VECTORS = {
         ["seed repeats"],
         "an episode has",
     ),
+    "final_info of neighbour": (
+        changed(final_info_of_neighbour, env=resets(lambda s, o, i: (o, {"goal": s.goal}))),
+        AS_SYNC,
+        END,
+    ),
+    "swapped rewards": (
+        changed(lambda envs, r, done: r.__setitem__(1, r[1][[1, 0, 2]])),
+        ["independence"],
+        "reach the wrong environment",
+    ),
+    "seeds reversed": (
+        same(Resets, lambda s, seed, o: s.env.reset(seed=seed if seed != 0 else [2, 1, 0])),
+        ["seeds of each"],
+        "must seed environment i with 0 + i, as a list of seeds does",
+    ),
+    "thread": (same(ThreadVectorEnv), ["close"], "1 threads are left after close(): left"),
+    "space replaced": (same(Resets, replace_space), ["spaces"], "replaces a space"),
+    "sets an option": (same(Resets, set_option), ["options"], "by setdefault('level', 1)"),
     "final of neighbour": (changed(final_of_neighbour), AS_SYNC, END),
     "finals at once": (changed(swapped_finals, env=ElapsedEnv), AS_SYNC, END),
     "no final_info": (changed(no_final_info), AS_SYNC, END),
@@ -1022,7 +1100,15 @@ VECTORS = {
     "equal seeds": (
         same(Resets, lambda s, seed, o: s.env.reset(seed=None if seed is None else [seed] * 3)),
         ["seeds of each"],
-        "all have the same seed",
+        "environments 0 and 1 begin all episodes with the same: they have the same seed",
+    ),
+    "two equal seeds": (
+        same(
+            Resets,
+            lambda s, seed, o: s.env.reset(seed=seed if seed is None else [seed, *[seed + 1] * 2]),
+        ),
+        ["seeds of each"],
+        "environments 1 and 2 begin all episodes with the same: they have the same seed",
     ),
     "left at the end": (same(Resets, reset_left), ["seed repeats"], "an episode has ended"),
     "render": (same(RenderedVectorEnv), ["render"], "render() draws random numbers"),

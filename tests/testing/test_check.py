@@ -68,6 +68,13 @@ def test_an_environment_without_a_fault_passes_by_itself(env):
     assert report["other seeds"].outcome == report["pickling"].outcome == "passed"
 
 
+@pytest.mark.usefixtures("alone")
+def test_a_start_that_only_a_seed_draws_is_no_fault():
+    report = check(faults.KeptStartEnv)
+    assert report.ok, str(report)
+    assert check(faults.same(env=faults.KeptStartEnv)).ok
+
+
 @pytest.mark.parametrize("given", [*faults.RIGHT, "CartPole-v1", "mtwrappers/Ledger-v0"])
 @pytest.mark.slow_but("TaskIdEnv")
 def test_an_environment_without_a_fault_passes_among_others(given):

@@ -149,6 +149,10 @@ BROKEN_MT = {
         mt(seed_task=lambda s, seed=None: MT.seed_task(s, 7) and [seed]),
         "seed_task(3) and seed_task(4) lead to the same task stream: the seed is ignored",
     ),
+    "seed_task ignores the last bit": (
+        mt(seed_task=lambda s, seed=None: MT.seed_task(s, seed and seed // 2) and [seed]),
+        "seed_task(4) and seed_task(5) lead to the same task stream: the seed is ignored, or a",
+    ),
     "tasks differ": (
         mt_returns(sample_task_state=lambda s, _: count(s) // 5 % 3),
         "seed_task(3) must determine the tasks, got [[0, 0, 0, 0, 1, 1, ",
@@ -214,7 +218,7 @@ BROKEN_MT = {
     "all tasks look alike": (mt(get_task_obs=lambda s: 1), "observed as the same task_obs, 1,"),
     "wrong task_id": (
         returns(MT, reset=wrong_id, step=lambda s, *r: (*r[:4], {"task_id": s.goal})),
-        "the observed task is not info['task_id']",
+        "'seed repeats': two runs from reset(seed=3) ... reset(seed=3), info['task_id']: expected",
     ),
     "shifted task_id": (
         broken(GoalEnv, _infos=lambda s, *r: (*r[:-1], {"task_id": (s.goal + 1) % 3})),
@@ -227,6 +231,20 @@ BROKEN_MT = {
     "observes another task": (
         mt_returns(observe=lambda s, obs: {**obs, "task_obs": (s.goal + 1) % 3}),
         "task_obs must be get_task_obs() = ..., got ",
+    ),
+    "observes another task later": (
+        mt_returns(
+            reset=lambda s, *returned: (vars(s).update(t=0), returned)[1],
+            step=lambda s, o, *rest: (
+                vars(s).update(t=s.t + 1),
+                ({**o, "task_obs": (s.goal + (s.t == 2)) % 3}, *rest),
+            )[1],
+        ),
+        "step 1, task_obs must be get_task_obs() = 2, got 0",
+    ),
+    "resamples nothing": (
+        optioned(lambda o: None if o and "resample_task" in o and len(o) == 1 else o),
+        "20 resets with options={'resample_task': True} must draw tasks, got only [",
     ),
     "the option is another": (
         optioned(
@@ -336,6 +354,20 @@ class KeptTaskEnv(ST):
         return super().get_task() if self.task is None else self.task
 
 
+class SharingEnv(ST):
+    """Resets to the task that any of its class was given last."""
+
+    last = None
+
+    def set_task(self, task):
+        super().set_task(task)
+        SharingEnv.last = self.first
+
+    def reset(self, **kwargs):
+        self.first = self.first if SharingEnv.last is None else SharingEnv.last
+        return super().reset(**kwargs)
+
+
 class RememberingEnv(ST):
     """Observes a hundredth of the task before."""
 
@@ -399,6 +431,7 @@ BROKEN_ST = {
     ),
     "no effect": (ObliviousEnv, "5 different tasks lead to the same observations and rewards"),
     "kept by reference": (KeptTaskEnv, "tasks are kept and returned as copies"),
+    "shares its task": (SharingEnv, "'tasks': after set_task(), get_task() must be {'first': "),
     "remembers the last task": (RememberingEnv, "it returns something else after set_task()"),
     "a copy's task": (copies(first=7), "copy.deepcopy must keep the task"),
     "a copy's episode": (copies(length=1), "a copy made by copy.deepcopy runs differently"),
