@@ -162,6 +162,11 @@ def _arguments(
         env_ids, unify = DEFAULT_IDS, "pad" if unify is None else unify
     ids = check_list(env_ids, "env_ids", "registered id")
     for i, env_id in enumerate(ids):
+        if callable(env_id):
+            raise TypeError(
+                f"entry {i} of env_ids must be a string, got {env_id!r}; register the function "
+                "with gymnasium.register under an id of its own"
+            )
         check_string(env_id, f"entry {i} of env_ids")
     common = {}
     if render_mode is not None:
