@@ -20,7 +20,7 @@ _DOCTEST = re.compile(r"^( *)>>> (?:.*\n?)+?(?=^\s*$|\Z)", re.MULTILINE)
 _ENTRY = re.compile(r"^::: (\S+)(?:\n    options:\n      members: \[(.*)\])?$", re.MULTILINE)
 # Where modules are described that have no entry.
 _PAGES = {
-    "mtwrappers.metaworld.text": "../guides/language.md",
+    "mtwrappers.metaworld.text": "../guides/pixels.md",
     "mtwrappers.metaworld.agent_view": "../guides/pixels.md",
     "mtwrappers.samplers.path": "samplers.md#trajectories",
 }

@@ -100,6 +100,7 @@ make_vec("PointGoal", max_episode_steps="a") -> ValueError: max_episode_steps mu
 make_vec("PointGoal", execution="threads") -> ValueError: execution must be ...got 'threads'
 make_vec("PointGoal", workers=True) -> ValueError: workers must be a positive integer, got True
 make("MultiEnv", env_ids=[]) -> ValueError: env_ids must hold at least one registered id, got none
+make("MultiEnv", env_ids=[CountingEnv]) -> TypeError: entry 0 of env_ids must be a ...; register the
 make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of task 0 ('tests/Nope-
 make("MultiEnv", task_encoding="flat") -> ValueError: ...'onehot', 'none' or 'dict', got 'flat'
 make_vec("MultiEnv", record_episode_statistics="x") -> TypeError: record_...False, got 'x'
