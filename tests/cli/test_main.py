@@ -74,7 +74,7 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
     # A row for each field but these, and six for the digest and what fields say beside.
     fields = {field.name for field in dataclasses.fields(Protocol)}
     assert len(FIELDS) == len(fields - {"name", "source", "env_name"}) + 6
-    assert said[: said.index("\n\n")] in (ROOT / "docs" / "scores.md").read_text()
+    assert said[: said.index("\n\n")] in (ROOT / "docs" / "what-scores-depend-on.md").read_text()
     for protocol in protocols.values():
         for source in protocol.source:
             assert source.split(":")[0] in said
