@@ -96,7 +96,7 @@ def main() -> None:
         checkpoint=True,
         resume=args.resume,
     )
-    # Without it, many saves fail: docs/upstream/metaworld_algorithms_checkpoint_race.md.
+    # Without it, many saves fail: docs/upstream/index.md.
     blocking = ocp.AsyncOptions(create_directories_asynchronously=False)
     ocp.CheckpointManagerOptions = partial(ocp.CheckpointManagerOptions, async_options=blocking)
     if args.cpu:

@@ -25,7 +25,7 @@ from mtwrappers.metaworld.class_env import SawyerSettings
 from mtwrappers.metaworld.frames import choose_gl
 from mtwrappers.vector.make import make_executor
 from mtwrappers.vector.settings import Settings
-from tests.fakes import ROOT, run_with_python
+from tests.fakes import ROOT
 from tests.snippets import snippets
 
 DOCS = ROOT / "docs"
@@ -51,16 +51,11 @@ def run():
 
 
 # Pages whose code is run here. The lines of the two guides below, commands among them, have tests
-# of their own; the code of a report is a script, see tests/test_upstream.py; metaworld-algorithms
-# needs Python 3.12, and no index has it.
+# of their own; metaworld-algorithms needs Python 3.12, and no index has it.
 LINE_BY_LINE = "guides/from-demonstrations.md"
 PPO = "guides/mt10-sb3.md"
 ELSEWHERE = (LINE_BY_LINE, PPO, "guides/metaworld-algorithms.md")
-RUN = sorted(
-    name
-    for name, code in SNIPPETS.items()
-    if code and not name.startswith("upstream/") and name not in ELSEWHERE
-)
+RUN = sorted(name for name, code in SNIPPETS.items() if code and name not in ELSEWHERE)
 
 
 # What takes long where the README and the guide train PPO, and what runs here instead.
@@ -86,19 +81,13 @@ def fewer(code):
 
 @pytest.mark.parametrize("page", RUN)
 @pytest.mark.slow_but("index.md")
-def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monkeypatch):
+def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path):
     """That of the evaluation also prints the table on the page."""
     code = SNIPPETS[page]
     for package in re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE):
         pytest.importorskip(package)
     if re.search("render_mode|image_size", code) and choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
-    if page == "guides/demonstrations.md":
-        monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-        for command in re.findall(r"^mtwrappers (.*)$", PAGES[page], re.MULTILINE):
-            words = ["-m", "mtwrappers", *command.split()]
-            run_with_python(*words, cwd=tmp_path, PYTHONPATH=str(ROOT))
-        code = f"import os; os.environ['MINARI_DATASETS_PATH'] = {str(tmp_path)!r}\n{code}"
     printed = run(code, tmp_path)
     if page == "guides/evaluation.md":
         table = re.search(r"^```text\n(.*?)^```", PAGES[page], re.MULTILINE | re.DOTALL)[1]
@@ -233,16 +222,13 @@ def test_a_page_names_every_example_and_a_test_runs_each():
 
 
 def test_every_page_is_in_the_navigation():
-    reports = {
-        f"upstream/{name}" for name in re.findall(r"\((\w+\.md)\)", PAGES["upstream/index.md"])
-    }
     named = re.findall(r"(?:- |: )([\w/-]+\.md)$", NAV, re.MULTILINE)
-    assert sorted([*named, *reports]) == sorted(PAGES)
+    assert sorted(named) == sorted(PAGES)
 
 
 def test_every_guide_and_concept_has_snippets():
     without = {name for name, code in SNIPPETS.items() if not code}
-    outputs = {"guides/command-line.md", "meta-world-check.md", "upstream/index.md"}
+    outputs = {"guides/command-line.md", "upstream/index.md"}
     outputs |= {"intervals.md", "questions.md", "what-scores-depend-on.md"}
     assert {name for name in without if not name.startswith("api/")} == outputs
 

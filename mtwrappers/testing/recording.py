@@ -1,4 +1,4 @@
-"""What is checked, recordings of everything that it returns, and where two of them differ."""
+"""Recordings of everything that a checked environment returns, and where two of them differ."""
 
 from __future__ import annotations
 
