@@ -385,13 +385,12 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             "task_states": states,
             "select": select,
         }
-        drawn = self.pool.goals
-        self._continuous = None if drawn is None else ContinuousTasks(drawn, **listed)
+        goals_drawn = self.pool.goals
         super().__init__(
             action_box(),
             self.pool.observation_space,
             None,
-            self._continuous or TaskList(**listed),
+            TaskList(**listed) if goals_drawn is None else ContinuousTasks(goals_drawn, **listed),
             sample_tasks_on_reset=sample_tasks_on_reset,
             first_seed=seed,
         )
@@ -473,7 +472,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         For continuous goals, which follow from reset seeds, it is a digest of the classes.
         """
         classes = digest(self.pool.tasks)
-        return classes if self._continuous is None else f"continuous {classes}"
+        return classes if self.pool.goals is None else f"continuous {classes}"
 
     @property
     def goal(self) -> NDArray[np.float64]:
@@ -528,20 +527,22 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         changed.
         """
         state: int | Exact = self._task_set.check(task_state, "task state")
-        goals = self._continuous
-        return state if goals is None else goals.complete(state, goal_generator(check_seed(seed)))
+        if self.pool.goals is None:
+            return state
+        exact: Exact = self._task_set.complete(state, goal_generator(check_seed(seed)))
+        return exact
 
     def set_task_state(self, task_state: Any) -> None:
         """Makes ``task_state`` the current task, from the next `reset` on."""
-        if self._continuous is not None:
+        if self.pool.goals is not None:
             self._seed_itself()  # a goal may have to be drawn
         super().set_task_state(task_state)
 
     def seed_task(self, seed: int | None = None) -> list[int]:
         """Seeds the task stream and the stream of goals; the selection starts over."""
         seeds = super().seed_task(seed)
-        if self._continuous is not None:
-            self._continuous.goals.seed(seeds[0])
+        if self.pool.goals is not None:
+            self.pool.goals.seed(seeds[0])
         return seeds
 
     def close(self) -> None:
@@ -552,13 +553,13 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def get_state(self) -> dict[str, Any]:
         """The state between two episodes, ready for JSON: the task, streams and settings."""
         state = {**super().get_state(), "terminate_on_success": self.terminate_on_success}
-        if self._continuous is not None:
-            state["goal_stream"] = self._continuous.goals.get_state()
+        if self.pool.goals is not None:
+            state["goal_stream"] = self.pool.goals.get_state()
         return state
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Restores the state that `get_state` returned, or raises `ValueError`."""
-        goals = None if self._continuous is None else self._continuous.goals
+        goals = self.pool.goals
         if goals is not None and "goal_stream" not in check_mapping(state, "a state"):
             raise ValueError(f"expected a state with 'goal_stream', got {sorted(state)}")
         super().set_state(state)
@@ -571,8 +572,8 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         return {**self.__dict__, "_env": None, "_in_episode": False}
 
     def _turn_to(self, task_state: Any) -> None:
-        if self._continuous is not None:
-            task_state = self._continuous.complete(task_state)
+        if isinstance(self._task_set, ContinuousTasks):
+            task_state = self._task_set.complete(task_state)
         super()._turn_to(task_state)
 
     def _activate(self, task_state: Any) -> None:
@@ -580,7 +581,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     def _task(self, task_state: Any) -> Any:
         """The `metaworld.Task` of a task state."""
-        if self._continuous is None:
+        if self.pool.goals is None:
             return self.pool.tasks[task_state]
         k, vector = task_state
         return with_vector(self.pool.tasks[k], vector)

@@ -7,17 +7,19 @@ which determine the observation space), and ``inner`` (the `metaworld.Task`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-import gymnasium
 from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Discrete
+from numpy.random import Generator
 
 from mtwrappers.common.checks import check_choice, check_flag, check_options, not_negative
-from mtwrappers.common.seeding import check_seed, chosen_seed, task_generator
+from mtwrappers.core.mtenv import TASK_OPTIONS
 from mtwrappers.core.selection import WithoutReplacement
-from mtwrappers.metaworld.class_env import METADATA, action_box
-from mtwrappers.metaworld.env import ClassPool, Layout, Wrapper
+from mtwrappers.core.task_list import TaskSetMTEnv
+from mtwrappers.metaworld.class_env import action_box
+from mtwrappers.metaworld.env import ClassPool, Layout, MetaWorldMTEnv, Wrapper
 from mtwrappers.metaworld.tasks import Goals, Kind, check_task_vector, decode, with_vector
 from mtwrappers.metaworld.upstream import classes_by_name
 from mtwrappers.state.identity import keep_arguments
@@ -25,7 +27,7 @@ from mtwrappers.state.identity import keep_arguments
 SetTaskDict: TypeAlias = dict[str, Any]
 
 
-class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
+class MetaWorldSetTaskEnv(MetaWorldMTEnv):
     """A benchmark as one environment whose task is set from outside.
 
     A task is a small dict (under 4 KB pickled) that any `MetaWorldSetTaskEnv` accepts, even one
@@ -67,7 +69,8 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     ((39,), 'push-v3', 3)
     """
 
-    metadata = METADATA
+    _draws_first = False
+    _sentences = None
 
     def __init__(
         self,
@@ -82,7 +85,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         **options: Any,
     ) -> None:
         keep_arguments(self, {**locals(), "options": None})
-        self._pool = ClassPool(
+        self.pool = ClassPool(
             benchmark,
             kind,
             wrapper,
@@ -92,55 +95,17 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             max_episode_steps=max_episode_steps,
             options=options,
         )
-        keep_arguments(self, self._pool.arguments)
-        self._kind = kind
-        self._task: SetTaskDict | None = None
-        self._env: Any = None  # of the current task
-        self._begun = False  # whether it was reset since the task was set
-        self._order = ClassByClass(self.tasks)
+        keep_arguments(self, self.pool.arguments)
+        tasks: Any = SetTasks(self.pool, kind)
+        TaskSetMTEnv.__init__(self, action_box(), self.pool.observation_space, None, tasks)
+        self.tasks = self.pool.tasks
+        self.render_mode = self.pool.render_mode
+        self._take_spaces()
         self.seed_tasks(seed)
-        self.action_space = action_box()
-        self.observation_space = self._pool.observation_space
-        self.render_mode = self._pool.render_mode
-
-    @property
-    def tasks(self) -> list[Any]:
-        """The benchmark's `metaworld.Task`s in its order; none without a benchmark."""
-        return self._pool.tasks
-
-    @property
-    def layout(self) -> Layout:
-        """The settings that determine the observation space."""
-        return self._pool.layout
-
-    @property
-    def _max_episode_steps(self) -> int | None:
-        """The number of steps until truncation, named as in Gymnasium's ``TimeLimit``."""
-        return self._pool.max_episode_steps
-
-    @property
-    def num_tasks(self) -> int:
-        """The number of tasks (with continuous goals, of classes); 0 without a benchmark."""
-        return len(self.tasks)
-
-    @property
-    def task_names(self) -> tuple[str, ...]:
-        """The classes, in the order of the one-hot."""
-        return tuple(self.layout.classes)
-
-    @property
-    def env_observation_space(self) -> Any:
-        """`observation_space` without the one-hot at its end."""
-        return self._pool.env_observation_space
-
-    @property
-    def envs_built(self) -> int:
-        """The number of classes built so far."""
-        return self._pool.envs_built
 
     def get_task(self) -> SetTaskDict | None:
         """The current task, or ``None`` before one is set."""
-        return None if self._task is None else dict(self._task)
+        return None if self._task_state is None else dict(self._task_state)
 
     def sample_tasks(self, n_tasks: int, with_replacement: bool = False) -> list[SetTaskDict]:
         """Draws tasks in rounds, so that each class has the same share.
@@ -156,14 +121,11 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         if not self.tasks:
             raise ValueError("sample_tasks needs a benchmark; this environment has none")
         n, anew = not_negative(n_tasks, "n_tasks"), check_flag(with_replacement, "with_replacement")
-        return [self._describe(self._order.draw(anew)) for _ in range(n)]
+        return [self._task_set.draw(self.np_random_task, anew) for _ in range(n)]
 
     def seed_tasks(self, seed: int | None = None) -> None:
         """Seeds the draws of `sample_tasks`, from entropy if ``seed`` is ``None``."""
-        seed = chosen_seed(seed)
-        self._order.seed(seed)
-        if self._pool.goals is not None:
-            self._pool.goals.seed(seed)
+        self.seed_task(seed)
 
     def set_task(self, task: SetTaskDict) -> None:
         """Sets a task from `sample_tasks`; the next `reset` begins an episode on it.
@@ -172,96 +134,148 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             ValueError: If it is malformed, of the other kind, or needs another observation space;
                 the current task is then kept.
         """
-        layout = layout_of(task)
-        if self._kind is not None and task["kind"] != self._kind:
-            raise ValueError(
-                f"this environment is for {self._kind} tasks, got a {task['kind']} task"
-            )
-        fixed, name = bool(self.tasks) or self._task is not None, task["inner"].env_name
-        if fixed and not self.layout.takes(name, layout):
-            raise ValueError(
-                f"this environment is for tasks of {self._pool.name} with {self.layout}, got "
-                f"{name!r} of {task['benchmark']} with {layout}: it needs another observation space"
-            )
-        self._env = self._pool.turn_to(task["inner"], None if fixed else layout)
-        self._begun = False
-        self.observation_space = self._pool.observation_space
-        self._task = dict(task)
+        self._turn_to(self._task_set.check(task, "task"))
+
+    def get_task_state(self) -> SetTaskDict | None:
+        """As `get_task`."""
+        return self.get_task()
+
+    def set_task_state(self, task_state: Any) -> None:
+        """As `set_task`; ``None``, the state before a task was set, changes nothing."""
+        if task_state is not None:
+            self.set_task(task_state)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begins an episode of the current task, or of the benchmark's first if none was set.
 
-        ``seed`` also seeds `sample_tasks`; ``options={"task": task}`` sets a task first.
+        ``seed`` also seeds `sample_tasks`; ``options={"task": task}`` sets a task first, as
+        ``task_state``, the name in `MTEnv`, does.
 
         Raises:
             ResetNeeded: If no task was set and there is no benchmark.
             ValueError: If the task cannot be set, or another option is about tasks.
         """
-        check_options(options, ("task",), "MetaWorldSetTaskEnv")
-        if seed is not None:
-            seed = check_seed(seed)
-            self.seed_tasks(seed)
-        super().reset(seed=seed)
-        if options and "task" in options:
-            self.set_task(options["task"])
-        elif self._env is None:
-            if self._task is None and not self.tasks:
+        check_options(options, ("task", *TASK_OPTIONS), "MetaWorldSetTaskEnv")
+        given = (options or {}).items()
+        named = {("task_state" if key == "task" else key): value for key, value in given}
+        self._seed_below = seed
+        return super().reset(seed=seed, options=named or None)
+
+    def observe(self, env_obs: Any) -> Any:
+        """Returns ``env_obs`` itself."""
+        return env_obs
+
+    def _reset_below(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        # A wrapper may be random.
+        result: tuple[Any, dict[str, Any]] = self._env.reset(seed=self._seed_below)
+        return result
+
+    def _activate(self, task_state: Any) -> None:
+        if task_state is None:
+            if not self.tasks:
                 raise ResetNeeded("no task was set: call set_task(task) before reset()")
-            self.set_task(self._task or self._describe(0))  # a copy already has a task
-        obs, info = self._env.reset(seed=seed)
-        self._begun = True
-        return obs, info
+            task_state = self._task_state = self._task_set.of_place(0)
+            self._task_obs, _ = self._task_set.describe(task_state)
+        layout = None if self._task_set.fixed else layout_of(task_state)
+        self._env = self.pool.turn_to(task_state["inner"], layout)
+        if layout is not None:
+            self._task_set.fixed = True
+            self._take_spaces()
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Simulates one control step (12.5 ms); needs a `reset` after `set_task`."""
-        if not self._begun:
-            raise ResetNeeded("call reset() after set_task() and before step()")
-        obs, reward, terminated, truncated, info = self._env.step(action)
-        return obs, float(reward), terminated, truncated, info
+    def _take_spaces(self) -> None:
+        self.observation_space = self.pool.observation_space
+        self.env_observation_space = self.pool.env_observation_space
+        self.task_names = tuple(self.pool.layout.classes)
 
-    def render(self) -> Any:
-        """Draws a frame of the current class; needs a `reset` after `set_task`."""
-        if not self._begun:
-            raise ResetNeeded("call reset() before render()")
-        return self._env.render()
+    def _require_reset(self) -> None:
+        if not self._in_episode:
+            raise ResetNeeded("call reset() after set_task() and before step() and render()")
 
-    def get_state(self) -> dict[str, Any]:
-        """The state between two episodes: the current task, and what `sample_tasks` draws next."""
-        goals = self._pool.goals
-        drawn = {} if goals is None else {"goal_stream": goals.get_state()}
-        return {"task": self.get_task(), "order": self._order.get_state(), **drawn}
+    def _task(self, task_state: Any) -> Any:
+        return task_state["inner"]
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the state that `get_state` returned, or raises `ValueError`."""
-        self._order.set_state(state["order"])
-        if self._pool.goals is not None:
-            self._pool.goals.set_state(state["goal_stream"])
-        if state["task"] is not None:
-            self.set_task(state["task"])
 
-    def close(self) -> None:
-        """Closes and frees every class that was built. A later `reset` builds it again."""
-        self.__dict__.update(self.__getstate__())
-        self._pool.close()
+class SetTasks:
+    """The tasks of a `ClassPool` as dicts, which are also the task states.
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy builds its own simulations, on the same task, at its first reset.
-        return {**self.__dict__, "_env": None, "_begun": False}
+    They are drawn in rounds: one of every class, in a random order.
+    """
 
-    def _describe(self, place: int) -> SetTaskDict:
-        """The dict of a task; a continuous goal is drawn."""
-        goals, inner = self._pool.goals, self.tasks[place]
+    history = None
+
+    def __init__(self, pool: ClassPool, kind: Kind | None) -> None:
+        self._pool, self._kind = pool, kind
+        self.fixed = bool(pool.tasks)  # whether the observation space is
+        self.num_tasks = len(pool.tasks)
+        self.task_names = tuple(pool.layout.classes)
+        self.task_observation_space = Discrete(len(pool.layout.classes))
+        self._by_class: dict[str, list[int]] = {}
+        for place, task in enumerate(pool.tasks):
+            self._by_class.setdefault(task.env_name, []).append(place)
+        self.selector = self
+        self.reset()
+
+    def reset(self) -> None:
+        """Begins the first round."""
+        self._round = WithoutReplacement()  # of the classes
+        self._sweeps = {name: WithoutReplacement() for name in self._by_class}
+
+    def first(self) -> None:
+        """No task: the first reset sets one."""
+
+    def draw(self, rng: Generator, anew: bool = False) -> SetTaskDict:
+        """Draws a task of the next class of the round."""
+        name = list(self._by_class)[self._round(len(self._by_class), None, rng)]
+        places = self._by_class[name]
+        if anew:
+            return self.of_place(places[int(rng.integers(len(places)))])
+        return self.of_place(places[self._sweeps[name](len(places), None, rng)])
+
+    def of_place(self, place: int) -> SetTaskDict:
+        """The dict of a task of the benchmark; a continuous goal is drawn."""
+        goals, inner = self._pool.goals, self._pool.tasks[place]
         if goals is not None:
             inner = with_vector(inner, goals.draw(place))
         return {
             "benchmark": self._pool.name,
             "kind": self._pool.kinds[place],
-            "add_env_onehot": self.layout.onehot,
-            "classes": self.layout.short_classes,
+            "add_env_onehot": self._pool.layout.onehot,
+            "classes": self._pool.layout.short_classes,
             "inner": inner,
         }
+
+    def check(self, task: Any, what: str) -> SetTaskDict:
+        """Returns a copy of a task that can be set, or raises `ValueError`."""
+        layout, here = layout_of(task), self._pool.layout
+        if self._kind is not None and task["kind"] != self._kind:
+            raise ValueError(
+                f"this environment is for {self._kind} tasks, got a {task['kind']} task"
+            )
+        name = task["inner"].env_name
+        if self.fixed and not here.takes(name, layout):
+            raise ValueError(
+                f"this environment is for tasks of {self._pool.name} with {here}, got {name!r} of "
+                f"{task['benchmark']} with {layout}: it needs another observation space"
+            )
+        return dict(task)
+
+    def describe(self, task: SetTaskDict | None) -> tuple[Any, dict[str, Any]]:
+        """The index of a task's class; its infos are those of the class."""
+        known = list(self._pool.layout.classes)
+        return None if task is None else known.index(task["inner"].env_name), {}
+
+    def get_state(self) -> dict[str, Any]:
+        """The state that `draw` continues from."""
+        sweeps = {name: sweep.get_state() for name, sweep in self._sweeps.items()}
+        return {"round": self._round.get_state(), "sweeps": sweeps}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the state that `get_state` returned."""
+        self._round.set_state(state["round"])
+        for name, sweep in self._sweeps.items():
+            sweep.set_state(state["sweeps"][name])
 
 
 def layout_of(task: Any) -> Layout:
@@ -285,41 +299,3 @@ def layout_of(task: Any) -> Layout:
             "expected a task as sample_tasks() returns it, a dict of benchmark, kind, "
             f"add_env_onehot, classes and inner; got {task!r}: {exc!r}"
         ) from exc
-
-
-class ClassByClass:
-    """Draws places in a list of tasks in rounds: one of every class, in a random order."""
-
-    def __init__(self, tasks: Sequence[Any]) -> None:
-        self._by_class: dict[str, list[int]] = {}
-        for place, task in enumerate(tasks):
-            self._by_class.setdefault(task.env_name, []).append(place)
-
-    def seed(self, seed: int | None) -> None:
-        """Seeds the order, from entropy if ``seed`` is ``None``."""
-        self._rng = task_generator(chosen_seed(seed))
-        self._round = WithoutReplacement()  # of the classes
-        self._sweeps = {name: WithoutReplacement() for name in self._by_class}
-
-    def draw(self, with_replacement: bool) -> int:
-        """Draws a place of the next class of the round."""
-        name = list(self._by_class)[self._round(len(self._by_class), None, self._rng)]
-        places = self._by_class[name]
-        if with_replacement:
-            return places[int(self._rng.integers(len(places)))]
-        return places[self._sweeps[name](len(places), None, self._rng)]
-
-    def get_state(self) -> dict[str, Any]:
-        """The state that `draw` continues from."""
-        return {
-            "rng": dict(self._rng.bit_generator.state),
-            "round": self._round.get_state(),
-            "sweeps": {name: sweep.get_state() for name, sweep in self._sweeps.items()},
-        }
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the state that `get_state` returned."""
-        self._rng.bit_generator.state = state["rng"]
-        self._round.set_state(state["round"])
-        for name, sweep in self._sweeps.items():
-            sweep.set_state(state["sweeps"][name])

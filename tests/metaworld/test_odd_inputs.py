@@ -122,7 +122,7 @@ MetaWorldSetTaskEnv("MT1").sample_tasks(-1) -> ValueError: n_tasks must be zero 
 MetaWorldSetTaskEnv("MT1", add_env_onehot="no") -> TypeError: add_env_onehot must be ...got 'no'
 MetaWorldSetTaskEnv("MT1", wrapper="no") -> TypeError: wrapper must be callable, got 'no'
 MetaWorldSetTaskEnv("MT1").sample_tasks(1, "no") -> TypeError: with_replacement must be ...got 'no'
-MetaWorldSetTaskEnv("MT1").reset(options={"Task": 1}) -> ValueError: ...['task'], ...['Task']
+MetaWorldSetTaskEnv("MT1").reset(options={"Task": 1}) -> ValueError: ...got ['Task']
 MetaWorldTaskSampler("MT1", "train").sample(1, "no") -> TypeError: with_replacement must be ...'no'
 MetaWorldSetTaskEnv().reset() -> ResetNeeded: no task was set: call set_task(task) before reset()
 MetaWorldSetTaskEnv("MT10", "test") -> ValueError: MT10 has no test tasks

@@ -169,15 +169,15 @@ def test_a_reset_without_a_task_begins_the_first_and_options_can_name_another():
     assert env.get_task()["inner"] == env.tasks[0]
     options = {"task": task_of_each(env)[1]}
     assert env.reset(options=options)[1]["task_name"] == "push-v3"
-    with pytest.raises(ValueError, match=r"reset options .*got \['task_state'\]"):
-        env.reset(options={"task_state": 3})
+    with pytest.raises(ValueError, match=r"reset options .*got \['task_id'\]"):
+        env.reset(options={"task_id": 3})
 
 
 def test_stepping_and_rendering_need_a_reset():
     env = MetaWorldSetTaskEnv("MT1", num_goals=2, max_episode_steps=1)
     with pytest.raises(ResetNeeded, match=r"call reset\(\) after set_task\(\) and before step"):
         env.step(actions(1)[0])
-    with pytest.raises(ResetNeeded, match=r"call reset\(\) before render\(\)"):
+    with pytest.raises(ResetNeeded, match=r"and before step\(\) and render\(\)"):
         env.render()
     env.reset()
     env.step(actions(1)[0])
@@ -188,7 +188,7 @@ def test_stepping_and_rendering_need_a_reset():
     env.set_task(env.sample_tasks(1)[0])
     with pytest.raises(ResetNeeded, match=r"call reset\(\) after set_task\(\) and before step"):
         env.step(actions(1)[0])
-    with pytest.raises(ResetNeeded, match=r"call reset\(\) before render\(\)"):
+    with pytest.raises(ResetNeeded, match=r"and before step\(\) and render\(\)"):
         env.render()
 
 

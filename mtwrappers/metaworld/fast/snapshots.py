@@ -23,25 +23,12 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-# Editing any other array of Meta-World's models, except for the hulls of meshes, does not change a
-# bit of a reset. They have no tendons, contact pairs, sensors and flexes.
-_OF_RESETS = (
-    *("qpos0", "qpos_spring"),
-    *("body_pos", "body_quat", "body_ipos", "body_iquat", "body_mass", "body_inertia"),
-    *("body_invweight0", "body_gravcomp", "body_margin", "body_contype", "body_conaffinity"),
-    *("jnt_pos", "jnt_axis", "jnt_limited", "jnt_range", "jnt_margin", "jnt_stiffness"),
-    *("jnt_solref", "jnt_solimp", "jnt_actfrclimited", "jnt_actfrcrange", "jnt_actgravcomp"),
-    *("dof_armature", "dof_damping", "dof_frictionloss", "dof_invweight0", "dof_M0"),
-    *("dof_solref", "dof_solimp"),
-    *("geom_type", "geom_pos", "geom_quat", "geom_size", "geom_aabb", "geom_rbound"),
-    *("geom_contype", "geom_conaffinity", "geom_condim", "geom_priority", "geom_friction"),
-    *("geom_margin", "geom_gap", "geom_solmix", "geom_solref", "geom_solimp", "geom_fluid"),
-    *("site_pos", "site_quat"),
-    *("eq_type", "eq_active0", "eq_data", "eq_solref", "eq_solimp"),
-    *("actuator_ctrllimited", "actuator_ctrlrange", "actuator_forcelimited"),
-    *("actuator_forcerange", "actuator_gear", "actuator_gaintype", "actuator_gainprm"),
-    *("actuator_biastype", "actuator_biasprm", "actuator_dyntype", "actuator_dynprm"),
-)
+# Prefixes of the arrays on which a reset depends, and suffixes of those among them that it does not
+# read or that nobody can edit, such as addresses. Editing any other array of Meta-World's models,
+# except for the hulls of meshes, does not change a bit of a reset: they have no tendons, contact
+# pairs, sensors and flexes.
+_OF_RESETS = ("qpos", "body_", "jnt_", "dof_", "geom_", "site_", "eq_", "actuator_")
+_LEFT_OUT = ("_rgba", "_user", "_group", "id", "adr", "num")
 # Prefixes of the arrays on which a frame depends besides the simulation's state. OpenGL does not
 # update meshes and textures.
 _OF_FRAMES = ("qpos0", "body_", "jnt_", "geom_", "site_", "cam_", "light_", "mat_")
@@ -92,7 +79,8 @@ def names(struct: Any) -> list[str]:
 
 def watch_reset(model: Any) -> Watch:
     """Watches what a reset depends on."""
-    arrays = [getattr(model, name) for name in _OF_RESETS]
+    matter = [name for name in names(model) if not name.endswith(_LEFT_OUT)]
+    arrays = [getattr(model, name) for name in matter if name.startswith(_OF_RESETS)]
     # The bounding volumes of bodies, which precede the meshes'.
     arrays.append(model.bvh_aabb[: model.body_bvhnum.sum()])
     # The vertices of meshes that can currently touch something.
