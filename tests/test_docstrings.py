@@ -13,7 +13,7 @@ from gymnasium.error import DependencyNotInstalled
 
 from mtwrappers.metaworld.agent_view import UPSTREAM
 from mtwrappers.metaworld.env import MetaWorldMTEnv
-from mtwrappers.metaworld.make import KEYWORDS, VECTOR_SETTINGS, parameters_of
+from mtwrappers.metaworld.make import EXECUTOR, KEYWORDS, VECTOR_SETTINGS, parameters_of
 from mtwrappers.metaworld.tasks import OPTIONS
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 from tests.fakes import ROOT
@@ -167,7 +167,7 @@ def test_the_arguments_are_described_where_a_reader_looks_for_them(entry, member
         ("envs.multi_env.make_vec_env", EXECUTOR_OPTIONS),
         ("MetaSampler", EXECUTOR_OPTIONS - {"autoreset_mode"}),
         ("metaworld.make.make_env", parameters_of(MetaWorldMTEnv) | KEYWORDS),
-        ("metaworld.make.make_vec_env", {*VECTOR_SETTINGS, *EXECUTOR_OPTIONS, *OPTIONS}),
+        ("metaworld.make.make_vec_env", {*VECTOR_SETTINGS, *EXECUTOR, *OPTIONS}),
     ],
 )
 def test_arguments_that_are_described_elsewhere_are_named(name, arguments):

@@ -53,6 +53,8 @@ Checkpoint: TypeAlias = tuple[str, Layers]
 SETTINGS = [field.name for field in dataclasses.fields(SawyerSettings)]
 # The keywords that both `make` and `make_vec` accept in addition to their own signatures.
 KEYWORDS = {"action_repeat", "select", "descriptions", *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
+# The arguments of executors; all sub-environments have the same spaces, so there is none to unify.
+EXECUTOR = EXECUTOR_OPTIONS - {"timeout", "unify"}
 
 
 def make_env(benchmark: str, **kwargs: Any) -> Env:
@@ -84,7 +86,7 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
     ((49,), 10)
     """
     known = parameters_of(MetaWorldMTEnv) | KEYWORDS
-    only_vector = {"num_envs", *VECTOR_SETTINGS, *EXECUTOR_OPTIONS} - known
+    only_vector = {"num_envs", *VECTOR_SETTINGS, *EXECUTOR} - known
     hint = "it is for make_vec, without vectorization_mode"
     check_keywords(kwargs, known, f"make of {benchmark}", dict.fromkeys(only_vector, hint))
     inputs, kwargs = take_inputs(benchmark, kwargs)
@@ -191,9 +193,9 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
             `make_benchmark`: ``env_name``, ``train_classes``, ``test_classes``; see
             `MetaWorldMTEnv`: ``select``, ``descriptions``. Where the environments run, see
             `mtwrappers.vector.settings.Settings`: ``execution``, ``workers``, ``autoreset_mode``,
-            ``unify``, ``on_worker_failure``, ``journal``, ``timeout``, ``context``,
-            ``ray_options``. And, as in `make_env`, what is observed, how classes are built and
-            drawn, and ``action_repeat``. Meta-World's own names are understood too.
+            ``on_worker_failure``, ``journal``, ``context``, ``ray_options``. And, as in `make_env`,
+            what is observed, how classes are built and drawn, and ``action_repeat``. Meta-World's
+            own names are understood too.
 
     Raises:
         TypeError: If an argument is unknown, with a hint, or has the wrong type.
@@ -208,7 +210,7 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
     ((3, 39), 'push-v3')
     >>> envs.close()
     """
-    known = {"benchmark", "num_envs", *VECTOR_SETTINGS, *EXECUTOR_OPTIONS, *KEYWORDS}
+    known = {"benchmark", "num_envs", *VECTOR_SETTINGS, *EXECUTOR, *KEYWORDS}
     check_keywords(kwargs, known, f"make_vec of {benchmark}")
     view, kwargs = take_inputs(benchmark, kwargs)
     settings = VectorSettings(**_take(kwargs, VECTOR_SETTINGS))

@@ -34,7 +34,9 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
     that was made without arguments in another process. Copies and pickles have the same task and
     need a `reset`. ``info`` contains ``task_name``, and with a one-hot also ``task_id``.
 
-    The interface is garage's (https://github.com/rlworkgroup/garage).
+    The interface is garage's (https://github.com/rlworkgroup/garage). It stands on
+    `MetaWorldMTEnv`, whose task state is then a task, or ``None`` before one is set; observations
+    are plain arrays.
 
     Args:
         benchmark: A `metaworld.Benchmark` or the name of one. With ``None``, the first task that is

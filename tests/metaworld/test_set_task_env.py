@@ -160,6 +160,14 @@ def test_the_first_task_of_an_environment_without_arguments_fixes_its_space():
         assert env.observation_space == outer.observation_space == source.observation_space
 
 
+def test_a_task_of_another_benchmark_leaves_the_space_and_the_classes():
+    env = MetaWorldSetTaskEnv(**PAIR_ENV)
+    space, names = env.observation_space, env.task_names
+    env.set_task(MetaWorldSetTaskEnv("MT1", env_name="push-v3", num_goals=1).sample_tasks(1)[0])
+    assert env.reset()[1]["task_name"] == "push-v3"
+    assert (env.observation_space, env.task_names) == (space, names)
+
+
 # Episodes.
 
 
@@ -168,7 +176,9 @@ def test_a_reset_without_a_task_begins_the_first_and_options_can_name_another():
     env.reset()
     assert env.get_task()["inner"] == env.tasks[0]
     options = {"task": task_of_each(env)[1]}
-    assert env.reset(options=options)[1]["task_name"] == "push-v3"
+    for name in ("task", "task_state"):  # the latter is MTEnv's
+        assert env.reset(options={name: options["task"]})[1]["task_name"] == "push-v3"
+        env.set_task(task_of_each(env)[0])
     with pytest.raises(ValueError, match=r"reset options .*got \['task_id'\]"):
         env.reset(options={"task_id": 3})
 
@@ -235,6 +245,18 @@ def test_the_wrapper_is_given_each_environment_that_is_built_and_its_task():
         assert equal(episode(env), [(2 * obs, *rest) for obs, *rest in episode(plain)])
     assert all(isinstance(env, gymnasium.Env) for env, _ in calls)
     assert sorted(task.env_name for _, task in calls) == sorted(PAIR)
+
+
+class Seeded(gymnasium.Wrapper):
+    """Observes the seed of its reset."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0] * 0 + (seed or 0), {}
+
+
+def test_a_wrapper_is_reset_with_the_seed_of_each_reset():
+    env = MetaWorldSetTaskEnv("MT1", wrapper=lambda env, task: Seeded(env))
+    assert [env.reset(seed=seed)[0][0] for seed in (5, 7, None)] == [5, 7, 0]
 
 
 def fail(env):
