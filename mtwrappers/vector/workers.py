@@ -9,7 +9,6 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
-import enum
 import functools
 import math
 import multiprocessing as mp
@@ -187,15 +186,6 @@ class WorkerLost(Exception):  # noqa: N818 (it says what happened, and is caught
     """A worker has ended."""
 
 
-class State(enum.Enum):
-    """The state of a worker."""
-
-    GONE = enum.auto()  # it has ended, or was never started
-    PREPARING = enum.auto()  # it starts, builds its environments and restores their state
-    IDLE = enum.auto()
-    BUSY = enum.auto()  # with a command of its executor, or its answer was not read
-
-
 class Worker(abc.ABC):
     """A worker with a block, on the executor's side.
 
@@ -208,6 +198,7 @@ class Worker(abc.ABC):
 
     interrupts: HeldInterrupts
     buffers: Buffers | None = None  # of its environments, in this process
+    ready = False  # whether its environments are built and restored
     began = False  # whether it has answered
     hung = False  # whether it was ended because it was silent for too long
     shares_memory = True  # whether its writes are visible at once
@@ -217,7 +208,6 @@ class Worker(abc.ABC):
         self.timeout = math.inf if timeout is None else timeout
         self.command: Command | None = None  # what it has not answered yet
         self.answer: Answer | None = None  # the last, until it is used
-        self.state = State.GONE
         self.names: list[Any] = [None] * (rows.stop - rows.start)  # of tasks, as resets said
 
     @abc.abstractmethod
@@ -270,15 +260,10 @@ class Worker(abc.ABC):
         """The extended deadline (`time.monotonic`) of a worker that gives a sign of life."""
         return -math.inf
 
-    @property
-    def ready(self) -> bool:
-        """Whether its environments are built and restored."""
-        return self.state in (State.IDLE, State.BUSY)
-
     def kill(self) -> None:
         """Ends the worker, and drops its answer."""
         self.end()
-        self.state, self.answer = State.GONE, None
+        self.ready, self.answer = False, None
 
     def give_up(self) -> None:
         """Ends the worker because it was silent for too long."""
@@ -368,11 +353,11 @@ class WorkerPool(Blocks):
 
     def _begin(self, command: Command) -> None:
         for worker in self.workers:
-            if worker.state is not State.IDLE:
+            if not worker.ready or worker.command is not None:
                 self._drain()
                 break
         for worker in self.workers:
-            worker.command, worker.state = command, State.BUSY
+            worker.command = command
             worker.send(command.name, command.arguments(worker.rows))
 
     def _drain(self) -> None:
@@ -389,10 +374,10 @@ class WorkerPool(Blocks):
         with self._interrupts:
             deadline = time.monotonic() + CLOSE_TIMEOUT
             with contextlib.suppress(mp.TimeoutError):
-                self._gather([w for w in self.workers if w.state is State.BUSY], deadline)
-            asked = [worker for worker in self.workers if worker.state is State.IDLE]
+                self._gather([w for w in self.workers if w.ready and w.command], deadline)
+            asked = [worker for worker in self.workers if worker.ready and not worker.command]
             for worker in asked:
-                worker.command, worker.state = None, State.BUSY
+                worker.command = Command("close", lambda rows: ())
                 worker.send("close", ())
             with contextlib.suppress(mp.TimeoutError):
                 self._gather(asked, deadline)
@@ -417,8 +402,13 @@ class WorkerPool(Blocks):
     def _finish(self, timeout: float | None = None) -> list[Answer]:
         """The answers of all workers, or of their replacements."""
         until = math.inf if timeout is None else time.monotonic() + timeout
-        lost = [worker for worker in self.workers if not worker.ready]
-        lost += self._gather([w for w in self.workers if w.state is State.BUSY], until)
+        lost, busy = [], []
+        for worker in self.workers:
+            if not worker.ready:
+                lost.append(worker)
+            elif worker.command is not None:
+                busy.append(worker)
+        lost += self._gather(busy, until)
         if lost:
             self._replace(lost)
         answers = []
@@ -460,7 +450,7 @@ class WorkerPool(Blocks):
         commands = [worker.command for worker in workers]
         for worker in workers:
             worker.kill()
-            worker.command, worker.state = None, State.PREPARING
+            worker.command = None
             worker.began = worker.hung = False
             worker.start()
         lost = self._gather(workers)
@@ -470,11 +460,10 @@ class WorkerPool(Blocks):
             worker.command = command
             if worker in lost:
                 continue
-            worker.state = State.IDLE
+            worker.ready = True
             if command is not None:
                 if command.name == "step":
                     self._buffers.rewards[worker.rows].view(np.uint64)[...] = _NO_REWARD
-                worker.state = State.BUSY
                 worker.send(command.name, command.arguments(worker.rows))
                 asked.append(worker)
         return lost + self._gather(asked)
@@ -539,13 +528,17 @@ class WorkerPool(Blocks):
                     f"workers {[worker.index for worker in waiting]} have not answered in time"
                 )
         for worker in lost:
-            worker.state = State.GONE
+            worker.ready = False
         return sorted(lost, key=lambda worker: worker.index)
 
     def _receive(
         self, arrived: Sequence[Worker], waiting: dict[Worker, float], now: float
     ) -> list[Worker]:
-        """Reads the data that has arrived from workers; returns workers that have ended."""
+        """Takes the answers that have arrived, and records their commands in the journal.
+
+        Returns:
+            The workers that have ended.
+        """
         gone = []
         for worker in arrived:
             try:
@@ -555,9 +548,17 @@ class WorkerPool(Blocks):
                 continue
             if answer is None:
                 waiting[worker] = now + worker.timeout
-            else:
-                del waiting[worker]
-                self._take(worker, answer)
+                continue
+            del waiting[worker]
+            command, worker.command = worker.command, None
+            worker.answer, worker.began = answer, True
+            if answer.objects is not None:
+                self._buffers.obs[0][worker.rows] = answer.objects
+            for i, info in enumerate(answer.infos or ()):
+                if info and "task_name" in info:
+                    worker.names[i] = info["task_name"]
+            if command is not None and self.journal is not None:
+                self.journal.note(command, worker.rows, answer)
         return gone
 
     @staticmethod
@@ -573,20 +574,6 @@ class WorkerPool(Blocks):
                     worker.give_up()
                     silent.append(worker)
         return silent
-
-    def _take(self, worker: Worker, answer: Answer) -> None:
-        """Stores an answer, and records its command in the journal."""
-        worker.answer, worker.began = answer, True
-        if worker.state is State.BUSY:
-            worker.state = State.IDLE
-        if answer.objects is not None:
-            self._buffers.obs[0][worker.rows] = answer.objects
-        for i, info in enumerate(answer.infos or ()):
-            if info and "task_name" in info:
-                worker.names[i] = info["task_name"]
-        command, worker.command = worker.command, None
-        if command is not None and self.journal is not None:
-            self.journal.note(command, worker.rows, answer)
 
     def _raise_lost(self, lost: Sequence[Worker], attempts: int) -> NoReturn:
         said = "; ".join(worker.describe(self._envs_per_task) for worker in lost)
@@ -823,14 +810,6 @@ def encode_answer(answer: Answer) -> bytes:
     return DONE if answer == _DONE else bytes(cloudpickle.dumps(answer))
 
 
-def decode_answer(message: bytes) -> Answer:
-    """Decodes the answer in a message other than a sign of life."""
-    if message == DONE:
-        return _DONE
-    answer: Answer = pickle.loads(message)
-    return answer
-
-
 # The ends of pipes that close when this process ends, which tells workers to end too. A process
 # that is forked from this one must not keep them open.
 _lives: set[int] = set()
@@ -925,9 +904,12 @@ class ProcessWorker(Worker):
         try:
             while (message := channel.feed()) == ALIVE:
                 pass
-            return None if message is None else decode_answer(message)
         except (EOFError, OSError) as exc:
             raise WorkerLost from exc
+        if message is None:
+            return None
+        answer: Answer = _DONE if message == DONE else pickle.loads(message)
+        return answer
 
     @staticmethod
     def wait(workers: Sequence[ProcessWorker], seconds: float) -> list[Worker]:
@@ -971,8 +953,7 @@ class ProcessWorker(Worker):
     @property
     def cannot_start(self) -> bool:
         """Whether it exited before it answered; one that was killed is replaced."""
-        never_began = self.state is State.GONE and not self.began and self.process is not None
-        return never_began and self._exit_code() in range(256)
+        return not self.began and self.process is not None and self._exit_code() in range(256)
 
     def advice(self) -> str:
         """Advice for one that did not even start."""
