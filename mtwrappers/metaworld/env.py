@@ -455,7 +455,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             names = ", ".join(map(repr, DESCRIPTIONS))
             raise AttributeError(
                 "task and task_description would reveal the class, which is hidden here; "
-                f"to enable them, pass descriptions={names} or a table"
+                f"to enable them, pass descriptions={names} or a table to gymnasium.make"
             )
         return self._sentences
 

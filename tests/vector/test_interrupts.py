@@ -133,7 +133,7 @@ def test_an_interrupt_in_the_middle_of_a_message_costs_the_worker_that_has_half_
     with closing(parallel([BulkyEnv] * 4, on_worker_failure="recover", timeout=100)) as envs:
         expected, (pid, other) = envs.reset(seed=0), envs.worker_pids
         os.kill(pid, signal.SIGSTOP)
-        Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
             envs.set_attr("unread", [np.zeros(1_000_000)] * 4)
         with suppress(ProcessLookupError):
