@@ -6,7 +6,7 @@ An environment has tasks if it has the methods of `mtwrappers.MTEnv` or of the s
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from typing import Any
 
@@ -62,14 +62,10 @@ def tasks(subject: Subject) -> None:
         ways = [f"{setter}()", *(["reset(options={'task_state': ...})"] if is_mt else [])]
         env.reset(seed=subject.seed)
         present = copied(env.get_wrapper_attr(name)())
-        if is_mt:
-            draw = env.get_wrapper_attr("sample_task_state")
-            draws = ([draw()] for _ in range(_DRAWS))
-        else:
-            draws = (env.get_wrapper_attr("sample_tasks")(n) for n in (_DRAWS,))
+        draw = env.get_wrapper_attr("sample_task_state" if is_mt else "sample_tasks")
         every = []
-        for some in draws:
-            every += copied(some)
+        for _ in range(_DRAWS if is_mt else 1):
+            every += copied([draw()] if is_mt else draw(_DRAWS))
             actual = env.get_wrapper_attr(name)()
             says = f"a task that is drawn is not set: {name}() must be {present!r}, got {actual!r}"
             require(same(present, actual), says)
@@ -82,15 +78,23 @@ def tasks(subject: Subject) -> None:
                 other.reset()
                 other.reset(seed=subject.seed)
 
-            def give(task: Any) -> Any:
-                if way != ways[0]:
-                    return other.reset(options={"task_state": task})
-                set_task(task)
-                if other is not env:  # each has a task of its own
-                    env.get_wrapper_attr(setter)(copied(drawn[-1]))
-                return other.reset(**({} if is_mt else {"seed": subject.seed}))
+            def begin() -> Any:
+                theirs = copied(task)
+                if way == ways[0]:
+                    set_task(theirs)
+                    if other is not env:  # each has a task of its own
+                        env.get_wrapper_attr(setter)(copied(drawn[-1]))
+                    returned = other.reset(**({} if is_mt else {"seed": subject.seed}))
+                else:
+                    returned = other.reset(options={"task_state": theirs})
+                says = f"{way} must not change the task that it is given, {task!r}, to {theirs!r}"
+                require(same(task, theirs), says)
+                for kept in (theirs, get()):  # the caller's, and what it was returned
+                    _scramble(kept)
+                    says = f"after {way}, {name}() must be {task!r}, got {get()!r}"
+                    require(same(task, get()), f"{says}; tasks are kept and returned as copies")
+                return returned
 
-            begin = _beginning(task, give, way, get)
             return subject.record(other, subject.actions(other, _STEPS), reset=begin)
 
         expected = [on(env, ways[0], task) for task in drawn]
@@ -103,25 +107,6 @@ def tasks(subject: Subject) -> None:
         _require_effect(env.observation_space, expected, ways[0])
         with suppress(Skipped):
             compare_task_ids(env.observation_space, [("", each.calls) for each in expected])
-
-
-def _beginning(
-    task: Any, give: Callable[[Any], Any], way: str, get: Callable[[], Any]
-) -> Callable[[], Any]:
-    """Returns a reset with a task, which the caller then changes."""
-
-    def begin() -> Any:
-        given = copied(task)
-        returned = give(given)
-        says = f"{way} must not change the task that it is given, {task!r}, to {given!r}"
-        require(same(task, given), says)
-        for theirs in (given, get()):  # the caller's, and what it was returned
-            _scramble(theirs)
-            says = f"after {way}, {get.__name__}() must be {task!r}, got {get()!r}"
-            require(same(task, get()), f"{says}; tasks are kept and returned as copies")
-        return returned
-
-    return begin
 
 
 def _different(tasks: list[Any]) -> list[Any]:
