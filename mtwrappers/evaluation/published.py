@@ -13,42 +13,19 @@ from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.evaluation.protocol import Groups, Protocol, publish
 
 # LeRobot's metaworld_config.json, which RLinf has copied.
-DIFFICULTY: Groups = (
-    (
-        "easy",
-        (
-            *("button-press-v3", "button-press-topdown-v3", "button-press-topdown-wall-v3"),
-            *("button-press-wall-v3", "coffee-button-v3", "dial-turn-v3", "door-close-v3"),
-            *("door-lock-v3", "door-open-v3", "door-unlock-v3", "drawer-close-v3"),
-            *("drawer-open-v3", "faucet-close-v3", "faucet-open-v3", "handle-press-v3"),
-            *("handle-press-side-v3", "handle-pull-v3", "handle-pull-side-v3", "lever-pull-v3"),
-            *("plate-slide-v3", "plate-slide-back-v3", "plate-slide-back-side-v3"),
-            *("plate-slide-side-v3", "reach-v3", "reach-wall-v3", "window-close-v3"),
-            *("window-open-v3", "peg-unplug-side-v3"),
-        ),
-    ),
-    (
-        "medium",
-        (
-            *("basketball-v3", "bin-picking-v3", "box-close-v3", "coffee-pull-v3"),
-            *("coffee-push-v3", "hammer-v3", "peg-insert-side-v3", "push-wall-v3", "soccer-v3"),
-            *("sweep-v3", "sweep-into-v3"),
-        ),
-    ),
-    (
-        "hard",
-        (
-            *("assembly-v3", "hand-insert-v3", "pick-out-of-hole-v3", "pick-place-v3", "push-v3"),
-            "push-back-v3",
-        ),
-    ),
-    (
-        "very_hard",
-        (
-            *("shelf-place-v3", "disassemble-v3", "stick-pull-v3", "stick-push-v3"),
-            "pick-place-wall-v3",
-        ),
-    ),
+_DIFFICULTY = {
+    "easy": """button-press button-press-topdown button-press-topdown-wall button-press-wall
+        coffee-button dial-turn door-close door-lock door-open door-unlock drawer-close drawer-open
+        faucet-close faucet-open handle-press handle-press-side handle-pull handle-pull-side
+        lever-pull plate-slide plate-slide-back plate-slide-back-side plate-slide-side reach
+        reach-wall window-close window-open peg-unplug-side""",
+    "medium": """basketball bin-picking box-close coffee-pull coffee-push hammer peg-insert-side
+        push-wall soccer sweep sweep-into""",
+    "hard": "assembly hand-insert pick-out-of-hole pick-place push push-back",
+    "very_hard": "shelf-place disassemble stick-pull stick-push pick-place-wall",
+}
+DIFFICULTY: Groups = tuple(
+    (group, tuple(f"{name}-v3" for name in names.split())) for group, names in _DIFFICULTY.items()
 )
 _METAWORLD = (
     "Farama-Foundation/Metaworld@7ea2b501 (v3.1.1): docs/evaluation/evaluation.md, "
