@@ -75,6 +75,14 @@ def test_a_start_that_only_a_seed_draws_is_no_fault():
     assert check(faults.same(env=faults.KeptStartEnv)).ok
 
 
+@pytest.mark.slow
+def test_a_stream_whose_phases_draw_goals_is_no_fault():
+    pytest.importorskip("metaworld")
+    report = check_vector_env("mtwrappers/CW10-v0", steps=20)
+    assert report.ok, str(report)
+    assert report["tasks"].says == "the phases of a stream draw its tasks"
+
+
 @pytest.mark.parametrize("given", [*faults.RIGHT, "CartPole-v1", "mtwrappers/Ledger-v0"])
 @pytest.mark.slow_but("TaskIdEnv")
 def test_an_environment_without_a_fault_passes_among_others(given):
