@@ -267,7 +267,8 @@ def run_evaluation(
     """
     inner = _check_envs(envs, design, protocol, tasks)
     sizes = inner.meta_batch_size, inner.envs_per_task
-    _check_policy(policy, sizes, design)
+    act = PolicyCaller(policy, *sizes, action_shape=envs.single_action_space.shape)
+    _check_adapting(policy, design)
     remote = check_choice(policy_in, get_args(PolicyIn), "policy_in") == "workers"
     _check_observers(observers, envs, remote)
     if check_flag(resume, "resume") and evidence is None:
@@ -309,7 +310,7 @@ def run_evaluation(
         left = [one for one in (s.without(episodes) for s in stages) if any(one.episodes)]
         run = _Run(policy, sizes, left, design, scale, raw, writer is not None)
         if not remote:
-            run(envs, slice(0, inner.num_envs), keep, observers)
+            run(envs, act, slice(0, inner.num_envs), keep, observers)
         elif left:
             run = dataclasses.replace(run, policy=pickled(policy))
             ended = [one for found in inner.map_blocks(run.in_worker) for one in found]
@@ -372,16 +373,16 @@ class _Run:
     def __call__(
         self,
         envs: Any,
+        act: PolicyCaller,
         rows: slice,
         keep: Callable[[int, Episode, NDArray[Any] | None], object],
         observers: Sequence[Observer] = (),
     ) -> None:
         """Runs the episodes of ``envs``, which are the environments ``rows`` among all.
 
-        Each episode that ends is passed to ``keep``, with its environment's index and its actions.
+        ``act`` calls the policy for them. Each episode that ends is passed to ``keep``, with its
+        environment's index and its actions.
         """
-        shape = envs.single_action_space.shape
-        act = PolicyCaller(self.policy, *self.sizes, rows, action_shape=shape)
         observers = [ActionRecorder(keep, self.records), *observers]
         for stage in self.stages:
             plan = stage.episodes[rows]
@@ -395,7 +396,9 @@ class _Run:
     def in_worker(self, envs: Any, rows: slice) -> list[_Ended]:
         """Runs the episodes of a worker's environments, and returns them."""
         found: list[_Ended] = []
-        self(envs, rows, lambda i, *ended: found.append((rows.start + i, *ended)))
+        shape = envs.single_action_space.shape
+        act = PolicyCaller(self.policy, *self.sizes, rows, action_shape=shape)
+        self(envs, act, rows, lambda i, *ended: found.append((rows.start + i, *ended)))
         return found
 
     def _with_resets(
@@ -525,8 +528,7 @@ def _check_envs(
     return inner
 
 
-def _check_policy(policy: Any, sizes: tuple[int, int], design: Design) -> None:
-    PolicyCaller(policy, *sizes)  # which checks it
+def _check_adapting(policy: Any, design: Design) -> None:
     if not design.trials or design.adapts:
         return
     if not callable(getattr(policy, "begin_trial", None)):
