@@ -36,7 +36,7 @@ def make(folder: Path | None, seed: int, workers: int) -> tuple[Any, PPO, dict[s
         The vector environment, the model, and what a checkpoint needs besides the model.
     """
     torch.set_num_threads(1)  # small networks need no more, and workers need the cores
-    envs = gymnasium.make_vec("mtwrappers/MT10-v0", workers=workers or None, journal=True)
+    envs = gymnasium.make_vec("mtwrappers/MT10-v0", workers=workers, journal=True)
     # Rewards of the same scale in every task: otherwise only large ones are learnt.
     scaled = mtwrappers.VectorNormalizeRewardPerTask(envs)
     venv: Any = mtwrappers.as_sb3_vec_env(scaled)
@@ -177,7 +177,7 @@ def evaluate(folder: Path, seed: int, episodes: int, workers: int) -> None:
         name = f"metaworld-3.1, {episodes} episodes"
         protocol = dataclasses.replace(protocol, name=name, episodes_per_task=episodes)
     result = protocol.evaluate(
-        Policy(folder), workers=workers or None, evidence=folder / "results.npz"
+        Policy(folder), workers=workers, evidence=folder / "results.npz"
     ).described(policy="ppo", training_seed=seed, training_steps=int(folder.name))
     result.save(folder / "results.json")
     print(result, flush=True)

@@ -45,6 +45,7 @@ from mtwrappers.evaluation import (
 )
 from mtwrappers.evaluation.evaluate import run_evaluation
 from mtwrappers.evaluation.report import as_csv
+from mtwrappers.metaworld.agent_view import ObservationName
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.tasks import ONE_CLASS, make_benchmark
@@ -99,6 +100,9 @@ class Options:
             goals.
         action_chunk: For a policy of your own that returns chunks of actions (N, H, 4): the number
             of actions to execute before it is called again.
+        observation: For a policy of your own: observe states (default), frames of 480 x 480 pixels,
+            or frames with a part of the state.
+        instruction: For a policy of your own: also observe a sentence that describes the task.
         workers: Worker processes (default: all cores).
         execution: Where the workers run: local processes (default), or actors of a Ray cluster.
         out: The output folder (default: results). One that has files of an earlier rollout is
@@ -120,6 +124,8 @@ class Options:
     episodes: Count | None = None
     seed: Seed = 0
     action_chunk: Count | None = None
+    observation: ObservationName = "state"
+    instruction: bool = False
     workers: Count | None = None
     execution: Literal["parallel", "ray"] = "parallel"
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("results")
@@ -224,6 +230,13 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
             f"--action-chunk {options.action_chunk} is for a policy that returns chunks of "
             f"actions, and {options.policy} returns single ones; give --policy or leave it out"
         )
+    observed: dict[str, Any] = (
+        {"observation": options.observation} if options.observation != "state" else {}
+    )
+    observed |= {"instruction": True} if options.instruction else {}
+    for name in observed if scripted or protocol is not None else ():
+        what = f"{options.policy} reads states" if scripted else "a protocol says what is observed"
+        raise UsageError(f"--{name} is for a policy of your own without a protocol: {what}")
     full = benchmark if benchmark in BENCHMARKS else f"{benchmark}-train"
     if full not in BENCHMARKS:
         raise unknown(f"benchmark {benchmark!r}", benchmark, BENCHMARKS)
@@ -232,6 +245,7 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
         "seed": options.seed,
         "fast": False if options.no_fast else "auto",
         "max_episode_steps": EPISODE_STEPS,
+        **observed,
     }
     if options.task and full.partition("-")[0] in ONE_CLASS:
         kwargs["env_name"] = options.task[0]
@@ -332,7 +346,11 @@ def _make_envs(rollout: Rollout, films: bool) -> MetaVectorEnv:
         gymnasium.make, f"mtwrappers:{env_id}", disable_env_checker=True, **kwargs
     )
     envs = make_executor(
-        [make] * workers, workers, workers=workers, execution=execution, renders=films
+        [make] * workers,
+        workers,
+        workers=workers,
+        execution=execution,
+        renders=films or "observation" in kwargs,
     )
     # The benchmark's own environments run the same episodes, and its spec is simpler.
     envs.spec = copy.deepcopy(gymnasium.spec(env_id))

@@ -58,7 +58,7 @@ def write_table(
     for rows in filter(None, parts):
         mark = bold if rows is parts[-1] else ""
         cells.append([[f"{mark}{escape(label)}{mark}", *map(cell, of)] for label, of in rows])
-    return write(cells, [*map(escape, caption)], escape(warning))
+    return write(cells, [*map(printable, caption)], printable(warning))
 
 
 def _text(parts: list[Cells], caption: list[str], warning: str) -> str:
@@ -82,6 +82,7 @@ def _text(parts: list[Cells], caption: list[str], warning: str) -> str:
 
 def _in_markdown(parts: list[Cells], caption: list[str], warning: str) -> str:
     """A table as GitHub renders it, with the caption below it."""
+    warning, caption = _for_markdown(warning), [*map(_for_markdown, caption)]
     heads, *rows = itertools.chain(*parts)
     rows = [heads, [":--", *["--:"] * (len(heads) - 1)], *rows]
     above = [f"**{warning}**\n"] if warning else []
@@ -89,12 +90,17 @@ def _in_markdown(parts: list[Cells], caption: list[str], warning: str) -> str:
 
 
 def _in_latex(parts: list[Cells], caption: list[str], warning: str) -> str:
-    r"""A table for a document with ``\usepackage{booktabs}``."""
+    r"""A table for a document with ``\usepackage{booktabs}``.
+
+    The caption has the first sentence (and the warning); the others are comments, for its author.
+    """
+    first, *others = caption
+    notes = "".join(f"  % {one}\n" for one in others)
     rows = ("\n".join(rf"    {' & '.join(row)} \\" for row in part) for part in parts)
     body = "\n    \\midrule\n".join(rows)
     return rf"""\begin{{table}}
   \centering
-  \caption{{{" ".join(filter(None, [warning, *caption]))}}}
+  \caption{{{_for_latex(" ".join(filter(None, [warning, first])))}}}
   \label{{tab:scores}}
   \par\medskip\footnotesize
   \begin{{tabular}}{{@{{}}l{"c" * (len(parts[0][0]) - 1)}@{{}}}}
@@ -102,7 +108,7 @@ def _in_latex(parts: list[Cells], caption: list[str], warning: str) -> str:
 {body}
     \bottomrule
   \end{{tabular}}
-\end{{table}}"""
+{notes}\end{{table}}"""
 
 
 def _for_markdown(text: str) -> str:

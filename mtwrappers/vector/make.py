@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from mtwrappers.common.checks import check_choice, check_keywords, positive
+from mtwrappers.common.checks import check_choice, check_keywords, not_negative, positive
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.ray import ActorPool
@@ -239,7 +239,7 @@ def make_executor(
         meta_batch_size: ``M``, the number of tasks.
         envs_per_task: ``K``, the number of environments per task.
         execution: ``"parallel"``, ``"iterative"`` or ``"ray"``; by default parallel if ``workers``
-            is above 1, else iterative.
+            is above 1, else iterative, with 0 as with 1.
         renders: Whether environments draw with OpenGL, which is not fork-safe.
         **options: ``autoreset_mode``, ``unify``, ``workers``, ``on_worker_failure``, ``journal``,
             ``timeout``, ``context`` and ``ray_options``, which
@@ -265,8 +265,10 @@ def make_executor(
     given = {name: value for name, value in options.items() if value is not None}
     if "timeout" in options:
         given["timeout"] = options["timeout"]
+    if execution in (None, "iterative") and not_negative(given.get("workers", 1), "workers") == 0:
+        del given["workers"]
     if execution is None:
-        execution = "parallel" if positive(given.get("workers", 1), "workers") > 1 else "iterative"
+        execution = "parallel" if given.get("workers", 1) > 1 else "iterative"
     if execution == "parallel" and renders:
         given.setdefault("context", "forkserver")
     return EXECUTORS[execution](makers, meta_batch_size, envs_per_task, **given)

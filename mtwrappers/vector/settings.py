@@ -29,6 +29,7 @@ Maker: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
 OnWorkerFailure: TypeAlias = Literal["raise", "recover"]
 # The settings in which executors may differ that go on with each other's state.
 MAY_DIFFER = ("workers", "on_worker_failure", "journal", "timeout", "context", "ray_options")
+_ONE_SPACE = "; unify='pad' makes one space of them: see the guide \"Your own environments\""
 
 
 class DifferentSpacesError(ValueError, RuntimeError):
@@ -198,7 +199,7 @@ def same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> tuple[Space[
 
 def _refuse(space: Space[Any], expected: Space[Any], i: int, what: str) -> NoReturn:
     shapes = [each.shape for each in (space, expected) if isinstance(each, Box)]
-    hint = "; unify='pad' makes one space of them" if [*map(len, shapes)] == [1, 1] else ""
+    hint = _ONE_SPACE if [*map(len, shapes)] == [1, 1] else ""
     raise DifferentSpacesError(
         f"environment {i} has {what} space {space}, expected {expected} as in environment 0"
         f"{difference(space, expected)}{hint}"

@@ -206,6 +206,29 @@ def test_a_policy_of_ones_own_is_run_from_a_file_or_a_module(own, tmp_path, monk
     assert "--action-chunk 7 is for a policy that returns chunks of actions, and expert" in wrong
 
 
+@pytest.mark.slow
+def test_a_policy_observes_frames_and_sentences(own, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("mtwrappers.cli.rollout.EPISODE_STEPS", 3)
+    own.write_text(
+        "def act(obs):\n"
+        "    assert obs['pixels'].shape[1:] == (480, 480, 3)\n"
+        "    assert set(obs['instruction']) == {'Reach a goal position'}\n"
+        "    return [[0.0] * 4] * len(obs['pixels'])\n"
+    )
+    seen = ["--observation", "pixels", "--instruction"]
+    out = tmp_path / "out"
+    result = results_of(out, "MT1", "--task", "reach-v3", *seen, "--policy", f"{own}:act")
+    assert [one.length for one in result.episodes] == [3] * 5
+    assert main(["verify", str(out / "results.json")]) == 0
+    capsys.readouterr()
+    for more in ((), ("--policy", f"{own}:act", "--protocol", "lerobot-0.6")):
+        with pytest.raises(SystemExit):
+            main(["rollout", "MT1", *seen, *more])
+    scripted, fixed = capsys.readouterr().err.splitlines()
+    assert scripted.endswith("own without a protocol: expert reads states")
+    assert fixed.endswith("own without a protocol: a protocol says what is observed")
+
+
 @pytest.mark.parametrize(
     ("policy", "message"),
     [

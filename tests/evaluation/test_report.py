@@ -100,6 +100,12 @@ def test_latex_is_a_table_of_booktabs():
     assert r"\textbackslash{}input\{/etc/passwd\}" in table("latex", NASTY)
 
 
+def test_the_caption_of_latex_is_one_sentence_and_the_others_are_comments():
+    text = table("latex", caption=["A & B.", "50% of\nthem.", r"\input{x}"])
+    assert r"\caption{A \& B.}" in text
+    assert text.splitlines()[-3:] == [r"  % 50% of\nthem.", r"  % \input{x}", r"\end{table}"]
+
+
 def tex():
     return shutil.which("pdflatex") or shutil.which("tectonic")
 

@@ -12,6 +12,7 @@ from mtwrappers.metaworld.agent_view import AgentView
 from mtwrappers.metaworld.make import make_slot
 from mtwrappers.metaworld.tasks import make_benchmark
 from mtwrappers.testing import check_meta_vector_env
+from mtwrappers.vector.make import make_executor
 from tests.fakes import CountingEnv
 from tests.vector.fakes import KINDS
 
@@ -49,6 +50,14 @@ def test_executors_are_equal_to_gymnasiums_sync_vector_env(executor, kind):
 @pytest.mark.slow_but("counting-how0", "text-how2", "counting-how6")
 def test_how_many_workers_there_are_and_how_they_start_makes_no_difference(kind, how):
     check_meta_vector_env(partial(parallel, **how), KINDS[kind], steps=12)
+
+
+def test_zero_workers_or_one_are_this_process():
+    for workers in (0, 1, None):
+        with closing(make_executor(KINDS["counting"], 4, workers=workers)) as envs:
+            assert type(envs) is MetaIterativeEnvExecutor
+    with pytest.raises(ValueError, match="workers must be zero or a positive integer, got -1"):
+        make_executor(KINDS["counting"], 4, workers=-1)
 
 
 def test_there_are_never_more_workers_than_environments():
