@@ -291,7 +291,8 @@ def test_a_random_vector_with_which_a_reset_never_ends_is_refused(tmp_path):
 
 
 def test_every_task_of_meta_world_comes_through_a_checkpoint(tmp_path):
-    tasks = mtwrappers.metaworld.make_benchmark("MT50", num_goals=2).train_tasks
+    make = mtwrappers.metaworld.make_benchmark
+    tasks = [*make("MT50", num_goals=2).train_tasks, *make("ML10", num_goals=2).test_tasks]
     save_checkpoint(tmp_path / "x", it={"tasks": tasks})
     found = {}
     load_checkpoint(tmp_path / "x", it=found)

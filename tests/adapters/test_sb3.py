@@ -19,7 +19,7 @@ from mtwrappers import (
     load_checkpoint,
     save_checkpoint,
 )
-from tests.fakes import CountingEnv, counting_makers, run_python
+from tests.fakes import CountingEnv, counting_makers
 from tests.vector.fakes import BoxCountingEnv, HalfReward, both_executors
 from tests.vector.test_interrupts import interrupted
 
@@ -85,6 +85,11 @@ def with_statistics(make, **kwargs):
     return RecordEpisodeStatistics(make(**kwargs))
 
 
+def limited(length):
+    """Is terminated, truncated after three steps, or both at once."""
+    return TimeLimit(DictEnv(length), 3)
+
+
 def both_ends(kind=CountingEnv):
     """Constructors of episodes of other lengths; every second one is truncated."""
     return [
@@ -96,7 +101,7 @@ def both_ends(kind=CountingEnv):
 KINDS = {
     "numbers": both_ends(),
     "boxes and any infos": both_ends(ReportingEnv),
-    "dicts": [partial(DictEnv, length) for length in LENGTHS],
+    "dicts": [partial(limited, length) for length in LENGTHS],
     "statistics": [partial(with_statistics, make) for make in both_ends()],
 }
 N = len(LENGTHS)
@@ -233,11 +238,6 @@ def test_without_the_library_it_says_what_to_install(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(DependencyNotInstalled, match=r"pip install '\.\[sb3\]' in a clone"):
         as_sb3_vec_env(MetaIterativeEnvExecutor(counting_makers(1), 1))
-
-
-def test_the_name_alone_imports_no_library():
-    code = "import sys, mtwrappers; mtwrappers.as_sb3_vec_env; "
-    assert run_python(code + "print({'torch', 'stable_baselines3'} & {*sys.modules})") == "set()"
 
 
 # Options, attributes and methods.

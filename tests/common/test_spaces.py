@@ -41,11 +41,6 @@ def test_a_box_goes_beyond_another_where_its_bounds_do():
     assert difference(SMALL, LARGE, within=True) == ""
 
 
-@pytest.mark.parametrize("obs", [[1, 2], (1.5, 2), np.ones(2, np.float64), np.ones(2, np.int8)])
-def test_numbers_of_the_right_shape_are_an_observation(obs):
-    assert as_row(obs, Box(0, 9, (2,), np.float32)).tolist() == list(obs)
-
-
 @pytest.mark.parametrize("obs", [None, 1.0, [1], [1, None], [[1, 2]], "ab", {}, [1j, 0], [[1], 2]])
 def test_all_else_is_none(obs):
     with pytest.raises(ValueError, match=r"an observation of shape \(2,\) and dtype float32, got "):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Discrete
-from gymnasium.wrappers import TransformAction
 
 from mtwrappers import MetaIterativeEnvExecutor, MultiEnvWrapper, PadSpaces
 from tests.fakes import CountingEnv, check_env_warnings, equal, play
@@ -121,17 +120,6 @@ def test_what_cannot_be_padded_is_refused(change, args, error, message):
         setattr(env, name, space)
     with pytest.raises(error, match=message):
         PadSpaces(env, *args)
-
-
-def test_what_the_messages_say_helps():
-    env = TransformAction(gymnasium.make("CartPole-v1"), np.argmax, Box(-1, 1, (2,)))
-    env = PadSpaces(env, 6, 3)
-    env.reset(seed=0)
-    assert env.step(np.float32([0.1, 0.2, 9]))[0][1] > 0  # pushed to the right
-    frames = ArmEnv()
-    frames.observation_space = Box(0, 255, (2, 2, 3), np.uint8)
-    padded = PadSpaces(gymnasium.wrappers.FlattenObservation(frames), 20)
-    assert padded.observation_space.dtype == np.uint8
 
 
 def test_an_action_of_another_shape_is_refused():

@@ -21,7 +21,6 @@ from mtwrappers.samplers.rollout import rollout
 from mtwrappers.vector.make import make_executor
 from tests.evaluation.fakes import ScriptedEnv, drawn, ones
 from tests.fakes import equal
-from tests.mixed_envs import RESCALED_PENDULUM
 from tests.samplers.fakes import WAYS_TO_ASK, ReadEnv, Reader, evaluated, read_envs, reads
 from tests.vector.fakes import all_modes
 
@@ -171,25 +170,6 @@ def test_environments_without_a_sentence_are_named(way):
         with pytest.raises(ValueError, match=message):
             evaluate(reads, envs, 2, policy_in=policy_in)
         evaluate(lambda obs, task_names: ones(obs), envs, 2, policy_in=policy_in)
-
-
-def test_in_a_mixed_set_the_environments_without_sentences_are_named_and_names_are_there():
-    envs = gymnasium.make_vec(
-        "mtwrappers/MultiEnv-v0",
-        env_ids=[RESCALED_PENDULUM, "MountainCarContinuous-v0"],
-        unify="pad",
-    )
-    seen = []
-
-    def notes(observations, task_names):
-        seen.append(task_names.tolist())
-        return np.zeros((2, 1))
-
-    with closing(envs):
-        with pytest.raises(ValueError, match=r"0, 1 have none: they have no attribute"):
-            evaluate(lambda obs, descriptions: np.zeros((2, 1)), envs, 1, max_episode_steps=2)
-        evaluate(notes, envs, 1, max_episode_steps=1)
-    assert seen == [[RESCALED_PENDULUM, "MountainCarContinuous-v0"]]
 
 
 def test_a_sentence_that_is_no_string_is_refused():

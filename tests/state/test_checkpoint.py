@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import stat
 import tracemalloc
 import zipfile
 from contextlib import closing
@@ -22,7 +21,6 @@ from mtwrappers import (
     CheckpointError,
     LinearFeatureBaseline,
     MetaIterativeEnvExecutor,
-    MetaWorldSetTaskEnv,
     VectorNormalizeRewardPerTask,
     load_checkpoint,
     save_checkpoint,
@@ -100,18 +98,6 @@ def test_what_a_wrapper_changes_inside_is_in_the_state(tmp_path):
         assert equal(other.reset(), envs.reset())
 
 
-@pytest.mark.parametrize("name", ["MT10", "ML10"])
-def test_a_meta_world_task_is_rebuilt(name, tmp_path):
-    env = MetaWorldSetTaskEnv(name, "train", seed=2)
-    task = env.sample_tasks(3)[2]
-    env.close()
-    save_checkpoint(tmp_path / "task", it={"task": task})
-    found = {}
-    load_checkpoint(tmp_path / "task", it=found)
-    assert found["task"].pop("inner") == task.pop("inner")
-    assert found["task"] == task
-
-
 @pytest.mark.parametrize(
     "value",
     [
@@ -137,16 +123,6 @@ def test_arrays_are_theirs_who_load_them_in_the_same_order_of_memory(tmp_path):
     found["a"] += 1
     assert found["a"].flags.f_contiguous
     assert equal(found, {"a": value + 1, "b": value})
-
-
-def test_a_file_is_readable_as_any_other_and_takes_the_place_of_a_link(tmp_path):
-    target, link = tmp_path / "target", tmp_path / "link"
-    link.symlink_to(target)
-    before = os.umask(0o022)
-    save_checkpoint(link, it={"a": 1})
-    os.umask(before)
-    assert not target.exists()
-    assert stat.S_IMODE(link.lstat().st_mode) == 0o644
 
 
 # What does not go in.

@@ -386,12 +386,6 @@ def test_a_state_is_a_copy_here_and_there():
     assert equal(kept, {"counts": [0, {"a": np.zeros(2)}]})
 
 
-def test_the_state_of_other_layers_is_refused():
-    cartpole, pendulum = gymnasium.make("CartPole-v1"), gymnasium.make("Pendulum-v1")
-    with pytest.raises(ValueError, match=r"expected .*'PendulumEnv'\], got .*'CartPoleEnv'\]"):
-        set_state(pendulum, get_state(cartpole))
-
-
 def test_set_task_environments_keep_their_task_and_their_order_of_tasks():
     first, other = MetaWorldSetTaskEnv("MT10"), MetaWorldSetTaskEnv("MT10")
     first.set_task(first.sample_tasks(7)[6])

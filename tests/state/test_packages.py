@@ -1,24 +1,9 @@
-"""Objects of other packages in a state: each package of the table has a module that knows them."""
-
-import importlib
-import inspect
+"""Objects of other packages in a state."""
 
 import metaworld
-import pytest
 
 from mtwrappers.state import packages
-from mtwrappers.state.packages import KNOWN_BY, KnowsObjects
 from tests.fakes import run_python
-
-
-@pytest.mark.parametrize("package", KNOWN_BY)
-def test_the_module_has_the_functions_of_the_protocol(package):
-    module = importlib.import_module(KNOWN_BY[package])
-    expected = inspect.getmembers(KnowsObjects, inspect.isfunction)
-    for name, function in expected:
-        if not name.startswith("_"):
-            _, *parameters = inspect.signature(function).parameters
-            assert len(inspect.signature(getattr(module, name)).parameters) == len(parameters)
 
 
 def test_a_task_is_plain_data_and_other_objects_are_not():

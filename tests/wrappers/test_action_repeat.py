@@ -1,11 +1,8 @@
-import pickle
-
-import gymnasium
 import pytest
 from gymnasium.wrappers import TimeLimit
 
 from mtwrappers.wrappers.action_repeat import ActionRepeat
-from tests.fakes import CountingEnv, equal, play
+from tests.fakes import CountingEnv, play
 
 
 @pytest.mark.parametrize("truncate", [False, True])
@@ -28,19 +25,3 @@ def test_a_limit_around_it_counts_the_agents_steps_and_one_within_the_environmen
     assert [step[3] for step in play(within, [0, 0])[1:]] == [False, True]
     assert within.get_wrapper_attr("_max_episode_steps") == 2
     assert not ActionRepeat(CountingEnv(), 2).has_wrapper_attr("_max_episode_steps")
-
-
-def test_one_repeat_changes_nothing_and_it_pickles():
-    expected = play(CountingEnv(), [0, 1], seed=3)
-    assert equal(play(ActionRepeat(CountingEnv(), 1), [0, 1], seed=3), expected)
-    one, other = ActionRepeat(CountingEnv(7), 2), ActionRepeat(CountingEnv(7), 2)
-    copied = pickle.loads(pickle.dumps(one))
-    assert equal(play(copied, [0, 1], seed=3), play(other, [0, 1], seed=3))
-
-
-@pytest.mark.parametrize("n", [0, 1.5, True])
-def test_how_often_must_be_a_positive_integer(n):
-    with pytest.raises(ValueError, match=f"n must be a positive integer, got {n}"):
-        ActionRepeat(CountingEnv(), n)
-    with pytest.raises(ValueError, match=f"action_repeat must be a positive integer, got {n}"):
-        gymnasium.make("mtwrappers/MT1-v0", action_repeat=n)

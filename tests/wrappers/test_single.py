@@ -159,10 +159,3 @@ def test_a_step_whose_observation_is_none_of_the_space_is_refused(wrap, returned
 def test_numbers_of_other_types_are_taken_as_an_observation(wrap, returned):
     env, same = (wrap(Returning(each, np.float64)) for each in (returned, ROW))
     assert equal(*([e.reset(seed=0), e.step(1)] for e in (env, same)))
-
-
-def test_fractions_are_no_observation_of_integers():
-    env = TaskOnehotWrapper(Returning(ROW / 4, np.uint8), 0, 3)
-    env.reset(seed=0)
-    with pytest.raises(ValueError, match=r"dtype uint8, got array\(\[0.25"):
-        env.step(1)

@@ -6,7 +6,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 from gymnasium.error import AlreadyPendingCallError, ResetNeeded
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 
 from mtwrappers import (
     MetaIterativeEnvExecutor,
@@ -53,10 +53,11 @@ def test_after_an_interrupt_between_the_halves_of_a_step_a_reset_is_all_that_is_
 def test_a_step_during_another_is_refused_and_leaves_that_one_under_way(executor):
     with closing(HalfReward(executor(counting_makers(2), 2))) as envs:
         envs.reset(seed=0)
-        envs.step_async([0, 0])
+        envs.step_async([0, 1])
         with pytest.raises(AlreadyPendingCallError, match="call step_wait"):
             envs.step([0, 0])
         assert np.array_equal(envs.step_wait()[1], [0.5, 0.5])
+        assert envs.get_attr("actions") == ([0], [1])
 
 
 # Pauses.
@@ -110,22 +111,3 @@ def test_pauses_change_none_of_the_numbers(executor, mode):
     together, inturns = run([[0, 1, 2]]), run([[1], [0, 2]])
     assert len(together[0][2]) == 12
     assert equal(together, inturns)
-
-
-class Lookalike(VectorEnv):
-    """Has the methods that a wrapper needs, and is none of our vector environments."""
-
-    num_envs, meta_batch_size, envs_per_task = 2, 2, 1
-
-    def step_async(self, actions): ...
-
-    def step_wait(self):
-        return np.zeros(2), np.ones(2), np.zeros(2, bool), np.zeros(2, bool), {}
-
-    def call(self, name): ...
-
-    def set_tasks(self, tasks): ...
-
-
-def test_whatever_has_the_methods_of_an_executor_can_be_wrapped_and_stepped():
-    assert HalfReward(Lookalike()).step([0, 0])[1].tolist() == [0.5, 0.5]
