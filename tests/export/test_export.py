@@ -206,20 +206,23 @@ def test_only_plain_evaluations_on_meta_world_with_success_are_exported(tmp_path
 
 def test_a_killed_or_interrupted_export_leaves_no_dataset_and_is_run_again(result, root):
     command, unfinished = ["export", str(result), f"minari:{NAME}"], "tests/.experts-v0.unfinished"
+    output = root.parent / "output"
     for sent, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
         for pause in (0.0, 0.4, 0.8):
             shutil.rmtree(root / unfinished, ignore_errors=True)
-            process = forks.start(main, command)
-            assert wait_until(lambda: (root / unfinished).exists())
+            process = forks.start(main, command, output=output)
+            assert wait_until(lambda: (root / unfinished).exists()), output.read_text()
             time.sleep(pause)
             with contextlib.suppress(ProcessLookupError):  # it has ended
                 os.killpg(process.pid, sent)
             process.join()
-            assert process.exitcode in (code, 0)
-            if process.exitcode == 0:
+            assert process.exitcode in (code, 0), output.read_text()
+            assert (process.exitcode != 0) or (root / NAME).exists()
+            if (root / NAME).exists():  # it was whole before the signal came
+                assert minari.load_dataset(NAME).total_episodes == 2
                 shutil.rmtree(root / NAME)
-            assert not (root / NAME).exists()
-        assert (root / unfinished).exists() == (sent == signal.SIGKILL and process.exitcode != 0)
+            elif sent == signal.SIGINT:
+                assert not (root / unfinished).exists()
     assert main(command) == 0
     assert minari.load_dataset(NAME).total_episodes == 2
     assert sorted(os.listdir(root / "tests")) == ["experts-v0", "namespace_metadata.json"]
