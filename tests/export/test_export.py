@@ -221,8 +221,8 @@ def test_a_killed_or_interrupted_export_leaves_no_dataset_and_is_run_again(resul
             if (root / NAME).exists():  # it was whole before the signal came
                 assert minari.load_dataset(NAME).total_episodes == 2
                 shutil.rmtree(root / NAME)
-            elif sent == signal.SIGINT:
-                assert not (root / unfinished).exists()
+        # With no pause, the folder may have been made just before the interrupt.
+        assert sent == signal.SIGKILL or not (root / unfinished).exists()
     assert main(command) == 0
     assert minari.load_dataset(NAME).total_episodes == 2
     assert sorted(os.listdir(root / "tests")) == ["experts-v0", "namespace_metadata.json"]
