@@ -68,40 +68,42 @@ def export(
     if not lengths:
         raise ExportError("no episode is a success, so there is nothing to export")
     _check_size(max(lengths.values()), dataset.frames)
-    with _beside(dataset.path) as place, contextlib.ExitStack() as stack:
-        found = verify(result, workers=cores(), progress=True)
-        if not found.ok:
-            raise ExportError(f"{os.fspath(result)} is false: {found.difference}")
-        claim, recorded = found.result, read_evidence(Path(result).with_suffix(".npz"))
-        made, design = claim.environments, claim.design
-        assert made is not None  # it was verified
-        assert design is not None
-        with contextlib.closing(remake(made, design, len(claim.episodes))) as envs:
-            planned = plan_of(envs, design)[1]
-        try:
-            env = gymnasium.make(f"mtwrappers:{made.id}", **kwargs)
-        except (TypeError, ValueError) as exc:
-            raise ExportError(full_message(exc)) from None
-        stack.callback(env.close)
-        advance = stack.enter_context(ProgressBar(True).of("exported episodes", len(lengths)))
+    with _beside(dataset.path) as place:
+        with contextlib.ExitStack() as stack:
+            found = verify(result, workers=cores(), progress=True)
+            if not found.ok:
+                raise ExportError(f"{os.fspath(result)} is false: {found.difference}")
+            claim, recorded = found.result, read_evidence(Path(result).with_suffix(".npz"))
+            made, design = claim.environments, claim.design
+            assert made is not None  # it was verified
+            assert design is not None
+            with contextlib.closing(remake(made, design, len(claim.episodes))) as envs:
+                planned = plan_of(envs, design)[1]
+            try:
+                env = gymnasium.make(f"mtwrappers:{made.id}", **kwargs)
+            except (TypeError, ValueError) as exc:
+                raise ExportError(full_message(exc)) from None
+            stack.callback(env.close)
+            advance = stack.enter_context(ProgressBar(True).of("exported episodes", len(lengths)))
 
-        def episodes() -> Iterator[Replayed]:
-            recorder = _Recorder(env)
-            for one, again in zip(claim.episodes, planned, strict=True):
-                if one.place in lengths:
-                    actions = recorded[name_of(one)][: lengths[one.place]]
-                    yield recorder.replay(again, one, actions, successes)
-                    advance(1)
+            def episodes() -> Iterator[Replayed]:
+                recorder = _Recorder(env)
+                for one, again in zip(claim.episodes, planned, strict=True):
+                    if one.place in lengths:
+                        actions = recorded[name_of(one)][: lengths[one.place]]
+                        yield recorder.replay(again, one, actions, successes)
+                        advance(1)
 
-        about = {
-            "policy": claim.description.policy or "unnamed",
-            "protocol": None if claim.protocol is None else claim.protocol.label,
-            "score": claim.score,
-            "evidence": claim.evidence,
-            "successes": successes,
-            "requirements": [f"{x}=={version(x)}" for x in (*PACKAGES, *dataset.packages)],
-        }
-        dataset.write(place, env, episodes(), about).rename(dataset.path)
+            about = {
+                "policy": claim.description.policy or "unnamed",
+                "protocol": None if claim.protocol is None else claim.protocol.label,
+                "score": claim.score,
+                "evidence": claim.evidence,
+                "successes": successes,
+                "requirements": [f"{x}=={version(x)}" for x in (*PACKAGES, *dataset.packages)],
+            }
+            written = dataset.write(place, env, episodes(), about)
+        written.rename(dataset.path)  # at the end, since Ctrl-C says that nothing was written
     return len(lengths), sum(lengths.values())
 
 
