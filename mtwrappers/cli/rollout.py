@@ -240,6 +240,8 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
     full = benchmark if benchmark in BENCHMARKS else f"{benchmark}-train"
     if full not in BENCHMARKS:
         raise unknown(f"benchmark {benchmark!r}", benchmark, BENCHMARKS)
+    if options.instruction and full.startswith("ML"):
+        raise UsageError(f"--instruction would reveal the class, which {benchmark} hides")
     num_classes = _count_classes(full, options)
     kwargs: dict[str, Any] = {
         "seed": options.seed,

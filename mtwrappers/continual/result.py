@@ -351,6 +351,6 @@ def _in_order(given: Any, name: str) -> tuple[EvaluationResult, ...]:
 
 
 def _cell(value: Any) -> str:
-    return (
-        f"{round(float(value), 2) + 0.0:.2f}" if np.isfinite(value) else "-"
-    )  # no minus before zero
+    if not np.isfinite(value):
+        return "-"
+    return f"{round(float(value), 2) + 0.0:.2f}"  # no minus before zero

@@ -29,7 +29,6 @@ Maker: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
 OnWorkerFailure: TypeAlias = Literal["raise", "recover"]
 # The settings in which executors may differ that go on with each other's state.
 MAY_DIFFER = ("workers", "on_worker_failure", "journal", "timeout", "context", "ray_options")
-_ONE_SPACE = "; unify='pad' makes one space of them: see the guide \"Your own environments\""
 
 
 class DifferentSpacesError(ValueError, RuntimeError):
@@ -199,7 +198,9 @@ def same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> tuple[Space[
 
 def _refuse(space: Space[Any], expected: Space[Any], i: int, what: str) -> NoReturn:
     shapes = [each.shape for each in (space, expected) if isinstance(each, Box)]
-    hint = _ONE_SPACE if [*map(len, shapes)] == [1, 1] else ""
+    hint = ""
+    if [*map(len, shapes)] == [1, 1]:
+        hint = "; unify='pad' makes one space of them: see the guide 'Your own environments'"
     raise DifferentSpacesError(
         f"environment {i} has {what} space {space}, expected {expected} as in environment 0"
         f"{difference(space, expected)}{hint}"

@@ -221,10 +221,12 @@ def test_a_policy_observes_frames_and_sentences(own, tmp_path, monkeypatch, caps
     assert [one.length for one in result.episodes] == [3] * 5
     assert main(["verify", str(out / "results.json")]) == 0
     capsys.readouterr()
-    for more in ((), ("--policy", f"{own}:act", "--protocol", "lerobot-0.6")):
+    mine = ["--policy", f"{own}:act"]
+    for benchmark, *more in (["MT1"], ["MT1", *mine, "--protocol", "lerobot-0.6"], ["ML1", *mine]):
         with pytest.raises(SystemExit):
-            main(["rollout", "MT1", *seen, *more])
-    scripted, fixed = capsys.readouterr().err.splitlines()
+            main(["rollout", benchmark, *seen, *more])
+    scripted, fixed, hidden = capsys.readouterr().err.splitlines()
+    assert hidden.endswith("--instruction would reveal the class, which ML1 hides")
     assert scripted.endswith("own without a protocol: expert reads states")
     assert fixed.endswith("own without a protocol: a protocol says what is observed")
 
