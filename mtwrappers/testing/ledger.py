@@ -27,11 +27,14 @@ Actions: TypeAlias = Literal["continuous", "discrete"]
 
 Entry: TypeAlias = tuple[int, ...]
 Mask: TypeAlias = NDArray[np.bool_]
-# What is wrong, where, and what is said of the transition at an index.
-Fault: TypeAlias = tuple[str, Mask, Callable[[int], str]]
 
 # How many transitions a report names for each fault.
 _NAMED = 3
+_UNKNOWN = "obs is not an observation of a Ledger, or of several at once"
+_PHANTOM = (
+    "phantom, no action is taken at the last observation of an episode (this is how the step that "
+    "resets in autoreset mode NEXT_STEP looks to a library that ignores it)"
+)
 # The largest value of a pixel, and so of an entry.
 SIZE = 256
 # A size that the libraries' convolutions support.
@@ -289,167 +292,132 @@ def check_transitions(
     >>> ends = np.array([False, True])
     >>> print(check_transitions(first, None, rewards, last, ~ends & ends, ends, strict=False))
     2 transitions: 1 real, 0 phantom, 1 wrong
-    - next_obs is not the observation after the action: [1] (0, 1, 1) -> (0, 2, 0), the first \
-observation of another episode
+    - next_obs is not as it was: [1] at (0, 1, 1): expected (0, 1, 2), got (0, 2, 0)
     - 0 of 1 truncations bootstrap from their true last observation
     """
-    stored = _Stored(obs, actions, rewards, next_obs, terminated, truncated)
-    report = stored.report()
+    given = np.asarray(rewards, np.float64)
+    if given.size == 0:
+        raise ValueError(f"expected transitions, got rewards of shape {given.shape}")
+    shape = given.shape[:-1] if given.ndim > 1 and given.shape[-1] == 1 else given.shape
+    earned = given.ravel()
+    before = _entries(obs, shape, "obs")
+    after = None if next_obs is None else _entries(next_obs, shape, "next_obs")
+    acted = earned > 0 if actions is None else _positive(actions, shape, "actions")
+    dead = None if terminated is None else _positive(terminated, shape, "terminated")
+    cut = None if truncated is None else _positive(truncated, shape, "truncated")
+
+    # The transitions that the environments make from there.
+    environment, episode, step = before.T
+    length = episode_length(environment, episode)
+    known = (before >= 0).all(1) & (step <= length)
+    phantom = known & (step == length)
+    made = known & ~phantom
+    reached = before + np.array([0, 0, 1])
+    ends = made & (step + 1 == length)
+    truncations = ends & is_truncated(environment, episode)
+    rewarded = _rewarded(earned)
+    right = (rewarded == reached).all(1)
+
+    wrong = ~known
+    faults = []
+
+    def note(what: str, mask: Mask, text: Callable[[int], str]) -> None:
+        if mask.any():
+            places = np.argwhere(mask.reshape(shape)).tolist()
+            each = zip(places, map(text, np.flatnonzero(mask).tolist()), strict=True)
+            faults.append(f"{what}: {_some(f'{place}{says}' for place, says in each)}")
+
+    note(_UNKNOWN, ~known, lambda i: "")
+    note(_PHANTOM, phantom, lambda i: f" {_text(before[i])}")
+    stored: dict[str, tuple[NDArray[Any], NDArray[Any] | None]] = {
+        "reward": (reached, rewarded),
+        "action": (np.where(right, earned > 0, acted), acted),
+        "next_obs": (reached, after),
+        "terminated": (ends & ~truncations, dead),
+        "truncated": (truncations, cut),
+    }
+    for name, (true, false) in stored.items():
+        if false is not None:
+            differs = made & (true != false).reshape(len(made), -1).any(1)
+            wrong |= differs
+
+            def text(i: int, true: Any = true, false: Any = false) -> str:
+                return f" at {_text(before[i])}: expected {_text(true[i])}, got {_text(false[i])}"
+
+            note(f"{name} is not as it was", differs, text)
+    bootstraps = None
+    if after is not None:
+        bootstraps = truncations & (after == reached).all(1)
+        bootstraps = (bootstraps if dead is None else bootstraps & ~dead).reshape(shape)
+    counts = Counter(map(tuple, before[made].tolist()))
+    report = TransitionReport(
+        real=(made & ~wrong).reshape(shape),
+        phantom=phantom.reshape(shape),
+        wrong=wrong.reshape(shape),
+        truncations=truncations.reshape(shape),
+        bootstraps=bootstraps,
+        faults=tuple(faults),
+        missing=tuple(_missing(counts)),
+        repeated=tuple(sorted(entry for entry, n in counts.items() if n > 1)),
+    )
     if strict and not report.ok:
         raise AssertionError(str(report))
     return report
 
 
-class _Stored:
-    """Transitions as a library has them, beside those that the environments make."""
+def _rewarded(rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The entries that have these rewards, ``(B, 3)``, not whole if none has."""
+    number = np.nan_to_num(np.abs(rewards) * SIZE**3)
+    return np.stack([number // SIZE**2, number // SIZE % SIZE, number % SIZE], axis=1)
 
-    def __init__(
-        self, obs: Any, actions: Any, rewards: Any, next_obs: Any, terminated: Any, truncated: Any
-    ) -> None:
-        given = np.asarray(rewards, np.float64)
-        if given.size == 0:
-            raise ValueError(f"expected transitions, got rewards of shape {given.shape}")
-        self.shape = given.shape
-        if given.ndim > 1 and given.shape[-1] == 1:
-            self.shape = given.shape[:-1]
-        self.rewards = given.ravel()
-        self.obs = self._entries(obs, "obs")
-        self.next_obs = None if next_obs is None else self._entries(next_obs, "next_obs")
-        self.positive = None if actions is None else self._flat(actions, "actions") > 0
-        self.terminated = self._flags(terminated, "terminated")
-        self.truncated = self._flags(truncated, "truncated")
 
-        environment, episode, step = self.obs.T
-        length = episode_length(environment, episode)
-        self.known = (self.obs >= 0).all(1) & (step <= length)
-        self.phantom = self.known & (step == length)
-        self.made = self.known & ~self.phantom
-        self.after = self.obs + np.array([0, 0, 1])
-        self.ends = self.made & (step + 1 == length)
-        self.cut = self.ends & is_truncated(environment, episode)
+def _entries(value: Any, shape: tuple[int, ...], name: str) -> NDArray[np.int64]:
+    """Returns the entry of each observation, ``(B, 3)``; negative if it is no entry."""
+    if isinstance(value, Mapping):
+        if not value:
+            raise ValueError(f"expected observations in {name}, got an empty mapping")
+        parts = [_numbers(part, shape, f"{name}[{key!r}]") for key, part in value.items()]
+    else:
+        parts = [_numbers(value, shape, name)]
+    numbers = np.concatenate(parts, axis=1)
+    entry = numbers[:, 0]
+    whole = (entry == np.floor(entry)) & (entry >= 0) & (entry < SIZE)
+    same = (numbers == entry[:, None]).all((1, 2)) & whole.all(1)
+    return np.where(same[:, None], np.nan_to_num(entry), -1).astype(np.int64)
 
-    def report(self) -> TransitionReport:
-        wrong = np.zeros(self.rewards.size, np.bool_)
-        faults = []
-        for what, mask, detail in self._faults():
-            if mask.any():
-                wrong |= mask
-                texts = (
-                    f"{self._place(i)} {detail(i)}".rstrip() for i in np.flatnonzero(mask).tolist()
-                )
-                faults.append(f"{what}: {_some(texts)}")
-        wrong &= ~self.phantom
-        bootstraps = None if self.next_obs is None else self.cut & self._goes_on(self.next_obs)
-        counts = Counter(map(tuple, self.obs[self.made].tolist()))
-        return TransitionReport(
-            real=(~wrong & ~self.phantom).reshape(self.shape),
-            phantom=self.phantom.reshape(self.shape),
-            wrong=wrong.reshape(self.shape),
-            truncations=self.cut.reshape(self.shape),
-            bootstraps=None if bootstraps is None else bootstraps.reshape(self.shape),
-            faults=tuple(faults),
-            missing=tuple(_missing(counts)),
-            repeated=tuple(sorted(entry for entry, n in counts.items() if n > 1)),
+
+def _numbers(value: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
+    """Observations as ``(B, numbers / 3, 3)``: each three of an observation are the entry."""
+    each = _each(value, shape, name)
+    if each.ndim >= 4 and each.shape[-3] == 3 and each.shape[-1] != 3:
+        each = np.moveaxis(each, -3, -1)
+    if each[0].size == 0 or each[0].size % 3:
+        raise ValueError(
+            f"expected observations of a Ledger, numbers that come by threes, got {name} of "
+            f"shape {each.shape[1:]} each"
         )
+    return each.reshape(len(each), -1, 3)
 
-    def _faults(self) -> Iterator[Fault]:
-        """Returns each kind of fault, its mask, and the report's text for a transition."""
-        obs, made, after = self.obs, self.made, self.after
-        rewarded = np.abs(self.rewards) == entry_reward(*after.T)
-        yield (
-            "obs is not an observation of a Ledger, or of several at once",
-            ~self.known,
-            lambda i: "",
+
+def _positive(value: Any, shape: tuple[int, ...], name: str) -> Mask:
+    """Returns which of some numbers, one for each transition, are positive, ``(B,)``."""
+    each = _each(value, shape, name)
+    if each.size != len(each):
+        raise ValueError(
+            f"expected a number a transition in {name}, got shape {each.shape[1:]} each"
         )
-        yield (
-            "phantom, no action is taken at the last observation of an episode (this is how the "
-            "step that resets in autoreset mode NEXT_STEP looks to a library that ignores it)",
-            self.phantom,
-            lambda i: _entry(obs[i]),
+    return each.ravel() > 0
+
+
+def _each(value: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
+    """Flattens the leading dimensions of an array, which have to be ``shape``."""
+    array = np.asarray(value, np.float64)
+    if array.shape[: len(shape)] != shape:
+        raise ValueError(
+            f"expected {name} with the leading dimensions {shape} of the rewards, got shape "
+            f"{array.shape}"
         )
-        yield (
-            "the reward is not that of the step",
-            made & ~rewarded,
-            lambda i: f"{_entry(obs[i])} -> {_entry(after[i])} has {_reward(self.rewards[i])}",
-        )
-        if self.positive is not None:
-            yield (
-                "the action is not the one that was rewarded",
-                made & rewarded & (self.positive != (self.rewards > 0)),
-                lambda i: f"at {_entry(obs[i])}",
-            )
-        if (following := self.next_obs) is not None:
-            yield (
-                "next_obs is not the observation after the action",
-                made & (following != after).any(1),
-                lambda i: f"{_entry(obs[i])} -> {_next(following[i], obs[i])}",
-            )
-        yield self._flag_fault("terminated", self.terminated, self.ends & ~self.cut)
-        yield self._flag_fault("truncated", self.truncated, self.cut)
-
-    def _flag_fault(self, name: str, flags: Mask | None, true: Mask) -> Fault:
-        false = np.zeros_like(true) if flags is None else self.made & (flags != true)
-        return (
-            f"{name} is not as it was",
-            false,
-            lambda i: f"{_entry(self.obs[i])} -> {_entry(self.after[i])} was {bool(true[i])}",
-        )
-
-    def _goes_on(self, following: NDArray[np.int64]) -> Mask:
-        """Where targets bootstrap from the value of the true next observation."""
-        true: Mask = (following == self.after).all(1)
-        return true if self.terminated is None else true & ~self.terminated
-
-    def _entries(self, value: Any, name: str) -> NDArray[np.int64]:
-        """Returns the entry of each observation, ``(B, 3)``; negative if it is no entry."""
-        if isinstance(value, Mapping):
-            if not value:
-                raise ValueError(f"expected observations in {name}, got an empty mapping")
-            parts = [self._numbers(part, f"{name}[{key!r}]") for key, part in value.items()]
-        else:
-            parts = [self._numbers(value, name)]
-        numbers = np.concatenate(parts, axis=1)
-        entry = numbers[:, 0]
-        whole = (entry == np.floor(entry)) & (entry >= 0) & (entry < SIZE)
-        same = (numbers == entry[:, None]).all((1, 2)) & whole.all(1)
-        return np.where(same[:, None], np.nan_to_num(entry), -1).astype(np.int64)
-
-    def _numbers(self, value: Any, name: str) -> NDArray[np.float64]:
-        """Observations as ``(B, numbers / 3, 3)``: each three of an observation are the entry."""
-        each = self._each(value, name)
-        if each.ndim >= 4 and each.shape[-3] == 3 and each.shape[-1] != 3:
-            each = np.moveaxis(each, -3, -1)
-        if each[0].size == 0 or each[0].size % 3:
-            raise ValueError(
-                f"expected observations of a Ledger, numbers that come by threes, got {name} of "
-                f"shape {each.shape[1:]} each"
-            )
-        return each.reshape(len(each), -1, 3)
-
-    def _flags(self, value: Any, name: str) -> Mask | None:
-        return None if value is None else self._flat(value, name) != 0
-
-    def _flat(self, value: Any, name: str) -> NDArray[np.float64]:
-        """Returns one number per transition, ``(B,)``."""
-        each = self._each(value, name)
-        if each.size != self.rewards.size:
-            raise ValueError(
-                f"expected a number a transition in {name}, got shape {each.shape[1:]} each"
-            )
-        return each.ravel()
-
-    def _each(self, value: Any, name: str) -> NDArray[np.float64]:
-        """Flattens all leading dimensions of an array."""
-        array = np.asarray(value, np.float64)
-        if array.shape[: len(self.shape)] != self.shape:
-            raise ValueError(
-                f"expected {name} with the leading dimensions {self.shape} of the rewards, got "
-                f"shape {array.shape}"
-            )
-        return array.reshape(self.rewards.size, *array.shape[len(self.shape) :])
-
-    def _place(self, i: int) -> str:
-        return str([int(k) for k in np.unravel_index(i, self.shape)])
+    return array.reshape(-1, *array.shape[len(shape) :])
 
 
 def _missing(stored: Mapping[Entry, Any]) -> Iterator[Entry]:
@@ -463,23 +431,8 @@ def _missing(stored: Mapping[Entry, Any]) -> Iterator[Entry]:
                     yield entry
 
 
-def _entry(entry: NDArray[np.int64]) -> str:
-    return str(tuple(entry.tolist()))
-
-
-def _next(entry: NDArray[np.int64], before: NDArray[np.int64]) -> str:
-    if (entry < 0).any():
-        return "no observation of a Ledger"
-    first = entry[2] == 0 and entry[0] == before[0]
-    return _entry(entry) + (", the first observation of another episode" if first else "")
-
-
-def _reward(reward: np.float64) -> str:
-    number = abs(float(reward)) * SIZE**3
-    if number < 1 or number != int(number) or number >= SIZE**3:
-        return f"reward {reward:g}"
-    first, step = divmod(int(number), SIZE)
-    return f"that of {(*divmod(first, SIZE), step)}"
+def _text(value: Any) -> str:
+    return f"({', '.join(f'{x:g}' for x in value)})" if np.ndim(value) else str(value > 0)
 
 
 def _some(texts: Iterator[str]) -> str:

@@ -120,7 +120,7 @@ def check_misread(report: TransitionReport, mode: str) -> None:
     else:
         assert report.phantom.sum() == 0
         assert report.bootstraps.sum() == 0 < report.truncations.sum()
-        assert "the first observation of another episode" in str(report)
+        assert "next_obs is not as it was" in str(report)
 
 
 def check_refused(adapt: Any, library: str, mode: str, needed: str) -> None:
