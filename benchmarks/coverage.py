@@ -4,7 +4,7 @@
 
 Every case draws results of policies whose true rates are known, asks for their intervals, and
 counts. The figures go to ``coverage.json`` beside this file, and are the tables of
-``docs/intervals.md``. Seeded, so that they are the same again; all of it takes a minute or two on a
+``coverage.md`` there. Seeded, so that they are the same again; all of it takes a minute or two on a
 core. ``--quick`` draws a twentieth, and keeps nothing.
 """
 

@@ -175,21 +175,20 @@ def page(figures: dict[str, dict[str, Any]]) -> str:
     parts = [HEAD.format(episodes=EPISODES)]
     benchmarks = {name: make_benchmark(name) for name in ("MT10", "ML10")}
     for name, found in figures.items():
-        in_mt10 = ["MT10"] * (name in benchmarks["MT10"].train_classes)
-        in_ml10 = ["ML10 train"] * (name in benchmarks["ML10"].train_classes)
-        in_ml10 += ["ML10 test"] * (name in benchmarks["ML10"].test_classes)
-        member = ", ".join(["MT50", *in_mt10, *in_ml10])
-        size = f"{{ width={SIZE} height={SIZE} loading=lazy }}"
+        numbers = ", ".join(line.partition(":")[0] for line in found["observation"])
+        facts = [
+            f"numbers {numbers}" if numbers else "no numbers",
+            f"expert {found['success_once']:.0%} / {found['success_final']:.0%}",
+            f"cost {found['cost']:.2f}",
+            *["MT10"] * (name in benchmarks["MT10"].train_classes),
+            *["ML10 train"] * (name in benchmarks["ML10"].train_classes),
+            *["ML10 test"] * (name in benchmarks["ML10"].test_classes),
+        ]
         parts.append(
             f"-   ### {name}\n\n"
-            f"    ![{name}](assets/gallery/{name}.webp){size}\n\n"
+            f"    ![{name}](assets/gallery/{name}.webp){{ loading=lazy }}\n\n"
             f"    {WHAT_TO_DO[name]}\n\n"
-            f"    | | |\n    |---|---|\n"
-            f"    | observation | {'<br>'.join(found['observation'])} |\n"
-            f"    | expert success | {found['success_once']:.0%} at any step, "
-            f"{found['success_final']:.0%} at the last |\n"
-            f"    | step cost | {found['cost']:.2f} |\n"
-            f"    | in | {member} |\n"
+            f"    *{'; '.join(facts)}*\n"
         )
     return "\n".join([*parts, "</div>\n"])
 
@@ -198,9 +197,8 @@ HEAD = """# The 50 classes
 
 <!-- Written by docs/gallery.py; edit that file, not this one. -->
 
-Meta-World has 50 *classes* of tasks. This page describes each of them, with a picture of its
-scripted expert halfway through an episode. All 50 are in MT50; the last row of each table says
-whether a class is also in MT10 or ML10. To make an environment of one class:
+The 50 classes of Meta-World, each with a picture of its scripted expert halfway through an episode.
+All are in MT50. To make an environment of one class:
 
 ```python
 import gymnasium
@@ -212,10 +210,10 @@ obs, info = env.reset(seed=0)
 assert info["task_name"] == "hammer-v3"
 ```
 
-## How to read the tables
+## How to read the cards
 
-**Observation.** Every class has the same 39 numbers; positions are in metres. Of the numbers 4 to
-17, each table lists those that its class uses; the others are zero.
+**Numbers.** Every class has the same 39 numbers; positions are in metres. Of the numbers 4 to 17,
+each card has those that its class uses; the others are zero.
 
 | numbers | meaning |
 |---|---|
@@ -231,15 +229,14 @@ gripper, goal = obs[0:3], obs[36:39]
 assert (obs[0:18] == obs[18:36]).all()  # at a reset there is no earlier step
 ```
 
-**Action.** Every class has the same four numbers in [-1, 1]: the movement of the gripper along x, y
-and z (1 is one centimetre per step), and how strongly to close it.
+**Actions.** Every class has the same four, in [-1, 1]: the movement of the gripper along x, y and z
+(1 is one centimetre per step), and how strongly to close it.
 
-**Expert success.** The share of {episodes} episodes that Meta-World's scripted expert solves. Each
-has 500 steps and a different goal. "At any step" counts episodes in which any step was a success;
-"at the last" counts those that end in success. Experts keep moving after a success, and some of
-them undo it.
+**Expert.** The share of {episodes} episodes, of 500 steps and with different goals, that
+Meta-World's scripted expert solves: at any step / at the last step. Experts keep moving after a
+success, and some of them undo it.
 
-**Step cost.** The time of one step compared with one step of reach-v3 on the same machine.
+**Cost.** The time of one step compared with one step of reach-v3 on the same machine.
 
 ## Gallery
 

@@ -1,6 +1,6 @@
 """MTSAC of metaworld-algorithms (JAX) on our MT10, in worker processes.
 
-metaworld-algorithms needs Python 3.12; see docs/guides/metaworld-algorithms.md.
+metaworld-algorithms needs Python 3.12; see docs/guides/libraries.md.
 
     pip install '.[metaworld]'
     pip install 'metaworld-algorithms[cuda13] @ git+https://github.com/rainx0r/metaworld-algorithms@30c9991'
@@ -96,7 +96,7 @@ def main() -> None:
         checkpoint=True,
         resume=args.resume,
     )
-    # Without it, many saves fail: docs/upstream/index.md.
+    # Without it, many saves fail: docs/upstream/metaworld_algorithms_checkpoint_race.py.
     blocking = ocp.AsyncOptions(create_directories_asynchronously=False)
     ocp.CheckpointManagerOptions = partial(ocp.CheckpointManagerOptions, async_options=blocking)
     if args.cpu:

@@ -69,7 +69,7 @@ def test_the_readme_has_the_table_of_the_files(monkeypatch):
     assert script.readme() == script.README.read_text(), "python -m benchmarks.reference --table"
 
 
-def test_the_guide_and_the_picture_of_ppo_have_the_scores_of_its_results():
+def test_the_page_and_the_picture_of_ppo_have_the_scores_of_its_results():
     found = mtwrappers.evaluation.reference("ppo")
     runs = sorted(found.values(), key=lambda one: one.description.training_seed)
     solved = tuple(sum(e.success_once for e in one.episodes) for one in runs)
@@ -78,8 +78,8 @@ def test_the_guide_and_the_picture_of_ppo_have_the_scores_of_its_results():
     mean = scores({"ppo": found}).methods["ppo"].overall["mean over tasks"]
     cells = [f"{mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f})"]
     cells += [f"{n / 500:.3f}" for n in solved]
-    guide = (ROOT / "docs/guides/mt10-sb3.md").read_text()
-    assert f"| mean over tasks | {' | '.join(cells)} |" in guide
+    page = (ROOT / "docs/learners.md").read_text()
+    assert f"| mean over tasks | {' | '.join(cells)} |" in page
     readme = (ROOT / "README.md").read_text()
     assert f"{mean.value:.2f} (95% interval over runs: {mean.low:.2f} to {mean.high:.2f})" in readme
 

@@ -1,6 +1,13 @@
 """gymnasium 1.4.0: SyncVectorEnv.reset takes reset_mask out of the caller's options.
 
-The wrapper around it then takes a reset of one environment for a reset of both.
+The wrapper around it then takes a reset of one environment for a reset of both, and the statistics
+of an episode that continues are set to 0.
+
+Cause: ``options.pop("reset_mask")`` in gymnasium/vector/sync_vector_env.py, line 221, and in
+async_vector_env.py, line 381. The wrapper looks for the key after ``self.env.reset``
+(gymnasium/wrappers/vector/common.py, line 128).
+
+Suggested change: copy the dict in both, with ``options = dict(options)``.
 """
 
 from importlib.metadata import version

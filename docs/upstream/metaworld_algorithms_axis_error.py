@@ -2,6 +2,15 @@
 
 Two tasks, one episode of four steps each. The baseline fails before that (see the report on the
 baseline's split), so here it returns zeros.
+
+Cause: ``Rollout.from_list`` (types.py, line 53) stacks every field of the timesteps. Fields that
+are None in all of them become arrays of dtype object, which ``swap_rollout_axes``
+(rl/algorithms/utils.py, line 411) no longer leaves out.
+
+Suggested change: keep None in ``from_list``,
+``cls(*(None if xs[0] is None else np.stack(xs) for xs in zip(*items)))``. In addition,
+``MAMLTRPOWrapped.adapt`` (mamltrpo.py, line 249) computes advantages that ``adapt`` (line 215)
+computes again.
 """
 
 from importlib.metadata import version

@@ -1,6 +1,16 @@
 """metaworld-algorithms 30c9991: MAML's and RL2's baselines fail on the rollouts of training.
 
 The buffer is filled as the training loops fill it: two tasks, three episodes of four steps each.
+So maml_trpo_ml1.py and rl2_ml1.py stop with a ValueError at the first update.
+
+Cause: the loops store ``episode_started`` as ``dones`` (rl/algorithms/base.py, lines 222 and 429),
+and ``RL2.compute_advantages`` sets ``new_dones[0] = 1.0`` (rl/algorithms/rl2.py, line 294).
+``compute_gae`` reads them as starts, but ``LinearFeatureBaseline.get_baseline_values_and_returns``
+(rl/algorithms/utils.py, lines 294 to 299) splits after an index with ``done``.
+
+Suggested change: pass the ends to the baseline, ``rollouts._replace(dones=ends)`` with
+``ends = np.concatenate((rollouts.dones[1:], np.ones_like(rollouts.dones[:1])))``, in
+``compute_advantages`` of ``MAMLTRPO`` and ``RL2``.
 """
 
 from importlib.metadata import version

@@ -2,7 +2,14 @@
 
 Ten checkpoints are saved in the form of `metaworld_algorithms/checkpoint.py`: the buffer is a
 `Composite` inside a `Composite`. Then ten more, with folders that are created before anything is
-written.
+written. Seen with orbax-checkpoint 0.11.40: on two busy cores most saves fail, elsewhere few may.
+
+Cause: Orbax creates directories in the background by default
+(``AsyncOptions.create_directories_asynchronously``), and the writers of the inner items do not
+wait for theirs. checkpoint.py nests them in lines 62 and 76 to 82.
+
+Suggested change: pass ``async_options=ocp.AsyncOptions(create_directories_asynchronously=False)``
+to ``CheckpointManagerOptions`` (run.py, lines 82 and 152), or save the buffer as two items.
 """
 
 import tempfile

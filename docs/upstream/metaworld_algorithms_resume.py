@@ -2,6 +2,12 @@
 
 The training loop is called with the metadata of a checkpoint, as `Run.start` calls it. The
 environments count the iterations that begin.
+
+Cause: the checkpoint stores environment steps (rl/algorithms/base.py, lines 196 and 409), but the
+loop counts iterations, ``range(start_step, config.total_steps // steps_per_iter)`` (lines 194 and
+407), which is empty. MTSAC and MTPPO store the loop's own index.
+
+Suggested change: start the range at ``start_step // steps_per_iter + 1``.
 """
 
 from importlib.metadata import version

@@ -1,6 +1,17 @@
 """metaworld 3.1.1: every reset runs reset_model twice, and the first run leaves something behind.
 
-Two environments of a class get the same final random vector and a different first one.
+Two environments of a class get the same final random vector and a different first one. A reset
+also takes twice as long, because the hand settles twice, in 50 control steps each.
+
+Cause: ``SawyerXYZEnv.reset`` (metaworld/sawyer_xyz_env.py, line 677) calls ``self.reset_model()``
+and then ``super().reset()``, which calls it again (gymnasium/envs/mujoco/mujoco_env.py, line 182).
+The first run has edited the model: in sawyer_drawer_open_v3.py, ``reset_model`` sets
+``self.model.body("drawer").pos`` (line 106) and returns ``self._get_obs()``, which reads data where
+the drawer is still at its previous position.
+
+Suggested change: remove line 677, and call ``mujoco.mj_forward(self.model, self.data)`` after
+``reset_model`` has edited the model and before it observes. Both alter first observations, so they
+need a new version of the environments.
 """
 
 from importlib.metadata import version

@@ -3,6 +3,13 @@
 The environment stands for one class of ML10-test in four environments, each with a goal of its
 own. A solved goal ends its episode at the first step, an unsolved one at the 20th. Which goals are
 solved is drawn before anything runs.
+
+Cause: ``evaluation`` (metaworld/evaluation.py, lines 54 and 66 to 81) counts the first
+``num_episodes`` episodes that finish in a class, whichever of its environments they come from, and
+after a success the same goal starts again.
+
+Suggested change: count a fixed number of episodes per environment, not per class. MT benchmarks are
+not affected, because they have one environment per class.
 """
 
 from importlib.metadata import version

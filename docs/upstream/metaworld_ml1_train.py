@@ -1,4 +1,11 @@
-"""metaworld 3.1.1: the id Meta-World/ML1-train makes the test tasks."""
+"""metaworld 3.1.1: the id Meta-World/ML1-train makes the test tasks.
+
+Cause: the loop over splits (metaworld/__init__.py, lines 669 to 686) registers lambdas that read
+the loop's variable ``split`` when they are called. By then it is "test".
+
+Suggested change: bind it, as the lambdas of ML10, ML25 and ML45 do with ``_split=split`` (line
+727).
+"""
 
 from importlib.metadata import version
 

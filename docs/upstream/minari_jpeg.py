@@ -1,4 +1,14 @@
-"""minari 0.5.4: by default, recorded frames are not the frames that the environment returned."""
+"""minari 0.5.4: by default, recorded frames are not the frames that the environment returned.
+
+``DataCollector`` encodes what looks like an image as JPEG, without a message. The frames of noise
+here are the worst case.
+
+Cause: ``jpeg_encoding: bool = True`` in minari/data_collector/data_collector.py, line 75, and in
+minari/dataset/minari_storage.py, line 126. The docstring says that it is lossy.
+
+Suggested change: make False the default for new datasets, use PNG, or warn once. This is a design
+choice rather than a mistake; it is reported because it is silent.
+"""
 
 import os
 import tempfile

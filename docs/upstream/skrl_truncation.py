@@ -1,6 +1,12 @@
 """skrl 2.1.1: by default, PPO's advantages go on from a truncated episode into the next one.
 
 Two steps of an episode that is truncated, then two of another one. All values are 0.
+
+Cause: ``compute_gae`` (skrl/agents/torch/ppo/ppo.py, line 49) counts a truncation as an end only
+with ``time_limit_bootstrap``. The functions of a2c, amp, rpo, trpo and the _rnn variants are alike.
+
+Suggested change: ``not_done = (terminated | truncated).logical_not()`` in both cases. The option
+then decides only whether the value of the last observation is added to the reward (line 277).
 """
 
 from importlib.metadata import version

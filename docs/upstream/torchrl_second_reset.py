@@ -1,6 +1,13 @@
 """torchrl 0.14.1: where all episodes end at once, a vector environment is reset twice.
 
-The environments count their resets. Every episode has two steps.
+The environments count their resets. Every episode has two steps. In the mode SAME_STEP, every
+second episode is lost, and with it every second task.
+
+Cause: ``GymWrapper._reset`` (torchrl/envs/libs/gym.py, line 1810) calls the environment's ``reset``
+if ``reset.all()``. If only some have ended, it relies on the autoreset.
+
+Suggested change: in the mode SAME_STEP, also skip the call if the mask comes from ended episodes. A
+first reset has no ``_reset`` entry.
 """
 
 from importlib.metadata import version

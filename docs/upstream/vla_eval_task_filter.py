@@ -1,4 +1,14 @@
-"""vla-eval 0.8.0: a task in a filter that the benchmark does not have is left out silently."""
+"""vla-eval 0.8.0: a task in a filter that the benchmark does not have is left out silently.
+
+With a misspelt task, the mean is over fewer tasks. If no name matches, no episode is run, the
+success rate is 0.0%, and ``vla-eval run`` exits with status 0.
+
+Cause: ``tasks = [t for t in tasks if t.get("suite") in cfg.tasks or t.get("name") in cfg.tasks]``
+in vla_eval/orchestrator.py, line 344; nothing compares the result with ``cfg.tasks``.
+
+Suggested change: raise a ValueError for such names before the first episode, and if nothing is left
+to run.
+"""
 
 import contextlib
 import io

@@ -14,7 +14,6 @@ from mtwrappers.cli.commands import COMMANDS
 from mtwrappers.evaluation import Episode, EvaluationResult
 from mtwrappers.samplers import bar
 from mtwrappers.testing.check import CheckReport, CheckResult
-from tests.fakes import ROOT
 
 ESCAPE, END = "\x1b", "the end"
 
@@ -173,8 +172,6 @@ def test_without_arguments_it_is_its_help(capsys):
 
 def test_the_order_of_commands_is_the_same_everywhere(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    guide = (ROOT / "docs" / "guides" / "command-line.md").read_text()
-    assert re.findall(r"^##+ `mtwrappers ([\w-]+)`$", guide, re.MULTILINE) == COMMANDS
     assert main([]) == 0
     assert re.findall(r"^│ ([a-z][\w-]*) ", capsys.readouterr().out, re.MULTILINE) == COMMANDS
     script = tmp_path / "completions"

@@ -19,7 +19,7 @@ from mtwrappers.evaluation.statistics import (
     student,
 )
 
-DOCS = Path(__file__).parents[2] / "docs/intervals.md"
+DOCS = Path(__file__).parents[2] / "benchmarks/coverage.md"
 
 
 def of(successes, n):

@@ -388,7 +388,8 @@ def test_what_is_exported_trains_a_policy_that_is_evaluated(tmp_path):
     if "lerobot_env_mtwrappers" not in names_of_distributions():
         pytest.skip("plugins/lerobot_env_mtwrappers is not installed")
     pytest.importorskip("accelerate")
-    page = (ROOT / "docs/guides/lerobot.md").read_text().partition("## Datasets")[2]
+    page = (ROOT / "docs/guides/vision-language-action.md").read_text()
+    page = page.partition("### LeRobot's datasets")[2].partition("\n## ")[0]
     commands = re.findall(r"^(mtwrappers|lerobot-\w+) ((?:.*\\\n)*.*)$", page, re.MULTILINE)
     assert [name for name, _ in commands] == [
         *("mtwrappers", "mtwrappers", "lerobot-train", "lerobot-eval")
