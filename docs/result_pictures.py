@@ -1,4 +1,4 @@
-"""Writes the pictures of results in the guides: goals, a stream of tasks, and meta-RL.
+"""Writes the pictures of results in the guides: a stream of tasks, and meta-RL.
 
     python docs/result_pictures.py docs/assets
 
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from mtwrappers.evaluation import reference
 from mtwrappers.evaluation.plot import Kind, Line, draw_stream, draw_training
 from mtwrappers.evaluation.statistics import Estimate, rate_of_runs, student
 
@@ -43,13 +42,6 @@ BEFORE = {
     },
 }
 EPISODES = {"MAML": 200, "RL²": 20}  # of `BEFORE`, per run
-
-
-def goals(path: Path) -> None:
-    """The goals that a cloned policy fails."""
-    runs = reference("cloning").values()
-    [first] = [one for one in runs if one.description.training_seed == 1]
-    first.plot_goals(path, "Cloning on MT10: the goals that fail")
 
 
 def stream(path: Path) -> None:
@@ -98,7 +90,7 @@ def meta_rl(path: Path) -> None:
 
 def main(folder: Path) -> None:
     """Draws all of them."""
-    for draw, name in ((goals, "goals"), (stream, "continual-world"), (meta_rl, "meta-rl")):
+    for draw, name in ((stream, "continual-world"), (meta_rl, "meta-rl")):
         path = folder / f"{name}.png"
         draw(path)
         print(f"wrote {path}")

@@ -76,8 +76,8 @@ ENTRIES = re.findall(
     r"^::: (\S+)(?:\n    options:\n      members: \[(.*)\])?$", PAGES, re.MULTILINE
 )
 # An error is raised, and of these an example would say no more than that of another name: the
-# classes that others derive from, the fields of batches and of a `Normalization`, what
-# `make_class_env` makes, and what needs a Ray cluster, LeRobot or vla-eval.
+# classes that others derive from, the fields of batches, what `make_class_env`
+# makes, and what needs a Ray cluster, LeRobot or vla-eval.
 WITHOUT = {
     "mtwrappers.EnvUpdate",
     "mtwrappers.TaskSampler",
@@ -85,7 +85,6 @@ WITHOUT = {
     "mtwrappers.adapters.lerobot_envs.LeRobotEnv",
     "mtwrappers.adapters.vla_eval.MetaWorldBenchmark",
     "mtwrappers.core.task_list.TaskSetMTEnv",
-    "mtwrappers.evaluation.normalization.Reference",
     "mtwrappers.processors.baselines.LinearBaseline",
     "mtwrappers.processors.batches.DiceMetaSamplesData",
     "mtwrappers.processors.batches.DiceSamplesData",

@@ -200,12 +200,15 @@ def _pair(found: Compared) -> Comparison:
         names=(name, other_name),
         runs=(len(ones), len(others)),
         training_steps=(ones[0].steps, others[0].steps),
-        action_chunks=(ones[0].said.action_chunk, others[0].said.action_chunk),
+        action_chunks=(
+            ones[0].result.description.action_chunk,
+            others[0].result.description.action_chunk,
+        ),
         tasks={task: difference(alone[task]) for task in found.tasks},
         overall=overall,
         paired=sum(pairs),
         forced=found.forced,
-        unit="runs" if several else ones[0].unit,
+        unit="runs" if several else ones[0].result.unit,
         fewest=(min(map(len, one)), min(map(len, other))),
         notes=found.notes,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -394,6 +394,24 @@ class Episode:
         """Returns one of `METRICS` as a number, or ``None``."""
         value = getattr(self, "episode_return" if name == "return" else name)
         return None if value is None else float(value)
+
+
+def units(episodes: Iterable[Episode]) -> list[list[Episode]]:
+    """The independent units of a task's episodes: each by itself, or those of each trial.
+
+    Episodes of one trial share a goal and an adapted policy, so they count as one value.
+    """
+    found: dict[Any, list[Episode]] = {}
+    for i, one in enumerate(episodes):
+        found.setdefault(("episode", i) if one.trial is None else one.trial, []).append(one)
+    return [*found.values()]
+
+
+def goal_of(one: Episode, drawn: bool) -> int:
+    """The goal of an episode: its task state, or if it is new, the number of episode or trial."""
+    if one.task_state is not None and not drawn:
+        return one.task_state
+    return one.number if one.trial is None else one.trial
 
 
 class Observer:

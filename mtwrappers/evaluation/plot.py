@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -16,13 +15,6 @@ from mtwrappers.evaluation.statistics import Estimate, Estimates
 from mtwrappers.state.files import write_atomically
 
 DARK, LIGHT, INK = "#2a6fb0", "#9cc3e6", "#333333"
-# The name, color and marker of goals that succeeded, succeeded in some episodes, and failed. The
-# colors can be distinguished by color-blind readers, and in gray.
-_GOALS = (
-    ("succeeded", LIGHT, "o"),
-    ("succeeded in some episodes", "#e69f00", "s"),
-    ("failed", "#b3321c", "X"),
-)
 # The colors of Okabe & Ito (2008), which color-blind readers can distinguish; black is last.
 _METHODS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"
 _MARKS = "osD^vP"  # 6 marks and 7 colors, so that 42 methods differ
@@ -45,17 +37,6 @@ class Line(NamedTuple):
     label: str
     points: Mapping[float, Estimate]
     kind: Kind
-
-
-class GoalMark(NamedTuple):
-    """A goal in a plot: the start and goal positions of the object from above, in metres.
-
-    ``success`` is the share of its episodes that succeeded.
-    """
-
-    start: tuple[float, float] | None
-    end: tuple[float, float]
-    success: float
 
 
 class _Picture:
@@ -159,55 +140,6 @@ def _name_rows(axes: Any, y: Any, names: Sequence[str], tasks: int) -> None:
         axes.axhline(tasks - 0.25, color=INK, linewidth=0.8)
     axes.set_yticks(y, names)
     axes.invert_yaxis()
-
-
-def draw_goals(path: Path, tasks: Mapping[str, Sequence[GoalMark]], title: str) -> None:
-    """Draws a panel per task: a mark at each goal, and a line to it from the object's start.
-
-    Failures are on top. Each panel has its own scale, the same for x and y.
-    """
-    lines = import_extra("matplotlib.lines", "cli")
-    columns = min(len(tasks), 3)
-    rows = -(-len(tasks) // columns)
-    picture = _Picture(1.15 * _WIDTH / columns * rows + 1.3)
-    panels = picture.figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes in panels[len(tasks) :]:
-        axes.set_axis_off()
-    kinds = {task: [_kind(one) for one in marks] for task, marks in tasks.items()}
-    for axes, (task, marks) in zip(panels, tasks.items(), strict=False):
-        for i, (_, color, marker) in enumerate(_GOALS):
-            own = [one for one, kind in zip(marks, kinds[task], strict=True) if kind == i]
-            for one in own:
-                if one.start is not None:
-                    x, y = zip(one.start, one.end, strict=True)
-                    axes.plot(x, y, color=color, linewidth=0.6, alpha=0.7, zorder=2 + i)
-                    axes.plot(*one.start, ".", color=INK, markersize=2, zorder=5)
-            ends = [one.end[0] for one in own], [one.end[1] for one in own]
-            edge = {"markeredgecolor": "white" if i else DARK, "markeredgewidth": 0.4}
-            axes.plot(*ends, marker, color=color, markersize=3.5 + 0.4 * i, zorder=6 + i, **edge)
-        axes.set_aspect("equal", adjustable="datalim")
-        axes.margins(0.12)
-        axes.locator_params(nbins=3)
-        axes.tick_params(labelsize=_LABEL, length=2, pad=1.5)
-        name = task.removesuffix("-v3").replace("-", "- ")
-        name = textwrap.fill(name, 15).replace("- ", "-")
-        axes.set_title(f"{name}\n{kinds[task].count(0)} of {len(marks)}", fontsize=_LABEL)
-    counts = Counter(kind for own in kinds.values() for kind in own)
-    handles = [
-        lines.Line2D([], [], linestyle="", marker=marker, color=color, label=f"{name}: {counts[i]}")
-        for i, (name, color, marker) in enumerate(_GOALS)
-        if counts[i]
-    ]
-    dot = {"marker": ".", "color": INK, "linewidth": 0.6}
-    handles.append(lines.Line2D([], [], **dot, label="where the object starts"))
-    where = "goals from above, x and y in metres; the robot is at y = 0"
-    picture.legend(handles=handles, ncols=2, title=where)
-    picture.save(path, title)
-
-
-def _kind(mark: GoalMark) -> int:
-    """Which of `_GOALS` a goal is."""
-    return 0 if mark.success == 1 else 2 if mark.success == 0 else 1
 
 
 def draw_curves(

@@ -14,7 +14,7 @@ from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from gymnasium.vector import VectorObservationWrapper, VectorWrapper
@@ -22,9 +22,7 @@ from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 from mtwrappers.common.checks import check_name, check_string, not_negative, positive
 from mtwrappers.common.errors import is_printable, printable
 from mtwrappers.evaluation import plot
-from mtwrappers.evaluation.episodes import METRICS, Design, Episode
-from mtwrappers.evaluation.goals import find_goals
-from mtwrappers.evaluation.normalization import Normalization, Reference
+from mtwrappers.evaluation.episodes import METRICS, Design, Episode, goal_of, units
 from mtwrappers.evaluation.protocol import Protocol, episodes_needed, succeeded, weights
 from mtwrappers.evaluation.remake import Environments, goals_of
 from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, mean_rate, student
@@ -124,7 +122,8 @@ class EvaluationResult:
         versions: The versions of Python and of all packages involved, by name.
         evidence: The SHA-256 of all actions, if they were recorded.
         description: What was said about the result; see `described`.
-        normalization: The normalization of returns, if any; see `normalized`.
+        normalization: For normalised scores, the returns of each task that count as 0 and as 1; see
+            `normalized`.
 
     Raises:
         TypeError: If the episodes are not a sequence of `Episode`.
@@ -147,7 +146,7 @@ class EvaluationResult:
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
     evidence: str | None = dataclasses.field(default=None, compare=False)
     description: Description = Description()
-    normalization: Normalization | None = None
+    normalization: Mapping[str, tuple[float, float]] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "episodes", tuple(self.episodes))
@@ -157,10 +156,8 @@ class EvaluationResult:
         if not self.scored:
             raise ValueError("an evaluation needs at least one episode after adaptation, got none")
         if self.normalization is not None:
-            normalization = self.normalization.of_tasks(self.tasks)
-            object.__setattr__(self, "normalization", normalization)
-            for task in self.tasks:
-                normalization(task, np.array([one.episode_return for one in self.of_task(task)]))
+            for own in self._by_task.values():
+                self._samples(own, "normalized")
 
     def __hash__(self) -> int:
         return hash((self.episodes, self.design))
@@ -228,8 +225,7 @@ class EvaluationResult:
         for name, one in (("low", low), ("high", high)):
             _check_reference(self, one, name)
         found = {task: (_mean_return(low, task), _mean_return(high, task)) for task in self.tasks}
-        ends = [Reference(one.description.policy, one.evidence) for one in (low, high)]
-        return replace(self, normalization=Normalization(found, *ends))
+        return replace(self, normalization=found)
 
     @property
     def seed(self) -> int:
@@ -292,13 +288,15 @@ class EvaluationResult:
 
     def _by_goal(self, task: str) -> dict[int, list[Episode]]:
         """The episodes of each goal of a task; see `per_goal`."""
-        drawn = self.environments is not None and draws_goals(self.environments.spec)
         found: dict[int, list[Episode]] = {}
         for one in self.of_task(task):
-            alone = one.number if one.trial is None else one.trial
-            goal = alone if drawn or one.task_state is None else one.task_state
-            found.setdefault(goal, []).append(one)
+            found.setdefault(goal_of(one, self.draws_goals), []).append(one)
         return found
+
+    @property
+    def draws_goals(self) -> bool:
+        """Whether goals are continuous, so that each episode or trial has its own."""
+        return self.environments is not None and draws_goals(self.environments.spec)
 
     def _estimates(self, groups: Sequence[Sequence[Episode]]) -> Estimates:
         """An estimate of each metric over the episodes of some tasks or of a goal."""
@@ -316,13 +314,22 @@ class EvaluationResult:
         An episode that does not record success counts as a failure if others of its task do.
         """
         name = "return" if metric == "normalized" else metric
-        values = [episode.metric(name) for episode in episodes]
-        if all(value is None for value in values):
+        if all(one.metric(name) is None for one in episodes):
             return None
-        found = by_unit(episodes, [value or 0.0 for value in values])
+        of_units = [[one.metric(name) or 0.0 for one in unit] for unit in units(episodes)]
+        found: Values = np.array([np.mean(values) for values in of_units], dtype=np.float64)
         if name == metric or self.normalization is None:
             return found
-        return self.normalization(episodes[0].task, found)
+        task = episodes[0].task
+        low, high = ends = self.normalization.get(task, (np.nan, np.nan))
+        with np.errstate(all="ignore"):
+            found = (found - low) / (high - low)
+        if not (low < high and np.isfinite(found).all()):
+            raise ValueError(
+                f"{task!r} needs two finite returns low < high, not too close to each other, to "
+                f"normalise by, got {ends}"
+            )
+        return found
 
     @cached_property
     def headline(self) -> dict[str, Estimate] | None:
@@ -337,8 +344,8 @@ class EvaluationResult:
         if min(episode.number for episode in self.scored) < protocol.adaptation_episodes:
             return None  # some are of adaptation
         samples = [
-            by_unit(episodes, [float(succeeded(e, protocol)) for e in episodes])
-            for episodes in map(self.of_task, self.tasks)
+            np.array([np.mean([succeeded(e, protocol) for e in unit]) for unit in units(episodes)])
+            for episodes in self._by_task.values()
         ]
         return {
             name: mean_rate(samples, weights(self.tasks, name, protocol.groups))
@@ -346,7 +353,7 @@ class EvaluationResult:
         }
 
     @property
-    def unit(self) -> str:
+    def unit(self) -> Literal["episodes", "trials"]:
         """The unit that intervals are over: ``"episodes"``, or ``"trials"`` of them."""
         return "episodes" if self.scored[0].trial is None else "trials"
 
@@ -420,7 +427,6 @@ class EvaluationResult:
             kinds = "Wilson for rates, Student's t"
         if self.normalization is not None:
             lines.append("normalized: (return - low) / (high - low), not clipped")
-            lines += textwrap.wrap(self.normalization.source, 78, initial_indent="  ")
         lines.append(f"{CONFIDENCE:.0%}: intervals over {self.unit} ({kinds})")
         if self.description.action_chunk is not None:
             lines.append(f"{self.description.action_chunk} of each chunk's actions executed")
@@ -480,41 +486,6 @@ class EvaluationResult:
         intervals = f"lines: {CONFIDENCE:.0%} intervals over {self.unit}"
         footer = f"{note}\n{intervals}" if note else intervals
         plot.draw_bars(Path(path), self.per_task, self.overall, title, footer)
-
-    def plot_goals(self, path: str | Path, title: str = "") -> None:
-        """Draws which goals succeed and which fail, in a panel per task, seen from above.
-
-        Each goal has a line from the start position of the object; see
-        `MetaWorldMTEnv.object_position` for the object of each class. In reach, the hand itself has
-        to reach the goal, and there is no line. Success is defined by the protocol; without one, it
-        is success at any step. Positions are read from environments that are made again and reset
-        to each goal, which takes about 10 ms each.
-
-        Args:
-            path: The image file; its suffix sets the format.
-            title: The title.
-
-        Raises:
-            DependencyNotInstalled: If Meta-World or matplotlib is not installed.
-            ValueError: If the episodes are not Meta-World's or do not record success; or (a
-                `VerificationError`) if the environments cannot be made again or have other goals,
-                or the goals of few-shot trials are continuous.
-        """
-        if self.environments is None or self.design is None or not self.has_success:
-            what = "does not record success" if self.environments else "names no environments"
-            raise ValueError(f"a plot of goals needs environments and successes; this one {what}")
-        where = find_goals(self.scored, self.design, self.environments, self.protocol)
-        at = dict(zip(self.scored, where, strict=True))
-        tasks = {}
-        for task in self.tasks:
-            marks = []
-            for own in self._by_goal(task).values():
-                start, end = at[own[0]].start, at[own[0]].end
-                first = None if start is None else (float(start[0]), float(start[1]))
-                share = sum(self.succeeded(one) for one in own) / len(own)
-                marks.append(plot.GoalMark(first, (float(end[0]), float(end[1])), share))
-            tasks[task] = marks
-        plot.draw_goals(Path(path), tasks, title)
 
     def succeeded(self, episode: Episode) -> bool:
         """Whether an episode is a success, by its protocol or else at any step."""
@@ -701,18 +672,6 @@ def _mean_return(result: EvaluationResult, task: str) -> float:
     found = result.per_task[task]["return"]
     assert found is not None  # every episode has one
     return found.value
-
-
-def by_unit(episodes: Sequence[Episode], values: Sequence[float]) -> Values:
-    """The mean of each trial, or the values unchanged if there are no trials.
-
-    Episodes of one trial share a goal and an adapted policy, so they count as one value.
-    """
-    units: dict[Any, list[float]] = {}
-    for i, (episode, value) in enumerate(zip(episodes, values, strict=True)):
-        unit = ("episode", i) if episode.trial is None else ("trial", episode.trial)
-        units.setdefault(unit, []).append(value)
-    return np.array([np.mean(unit) for unit in units.values()], dtype=np.float64)
 
 
 # Text.

@@ -19,12 +19,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mtwrappers.common.checks import check_flag, check_list, check_mapping
-from mtwrappers.evaluation.episodes import Episode
-from mtwrappers.evaluation.protocol import Protocol, episodes_needed, succeeded
-from mtwrappers.evaluation.result import Description, EvaluationResult
+from mtwrappers.evaluation.episodes import goal_of, units
+from mtwrappers.evaluation.protocol import Protocol, episodes_needed
+from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.statistics import Values
 from mtwrappers.metaworld.agent_view import by_our_names
-from mtwrappers.metaworld.make import SIMULATION, determining, draws_goals, with_defaults
+from mtwrappers.metaworld.make import SIMULATION, determining, with_defaults
 
 # The results of each policy, by its name: in a list, or by their names in errors.
 Policies: TypeAlias = Mapping[str, Sequence[EvaluationResult] | Mapping[str, EvaluationResult]]
@@ -49,56 +49,59 @@ class Run:
 
     Args:
         label: The name of the result in errors, such as its file.
-        said: What was said about the policy and its training.
-        episodes: The episodes that count: in few-shot evaluation, those after adaptation.
-        before: The episodes before any adaptation, likewise.
-        protocol: The protocol that was followed, if any.
-        terms: Everything that determines what is scored, by name; ``None`` if it is unknown.
-        budget: The numbers of adaptation and of evaluation episodes per trial.
-        goals: A key that is equal for episodes that have the same goals; ``None`` if unknown.
-        numbered: Whether a goal is known by the number of its episode, not by its task state.
-        evidence: The digest of the recorded actions, if there is one.
-        parts: The results that it is put together from, if there are several.
+        result: The result, with the episodes of all parts.
+        parts: The runs of the results that it is put together from, if there are several.
     """
 
     label: str
-    said: Description
-    episodes: tuple[Episode, ...]
-    before: tuple[Episode, ...]
-    protocol: Protocol | None
-    terms: Mapping[str, Any] | None
-    budget: tuple[int, int] | None
-    goals: Any
-    numbered: bool
-    evidence: tuple[str, ...] | None
+    result: EvaluationResult
     parts: tuple[Run, ...] = ()
 
     @property
     def seed(self) -> int | None:
         """The seed of the training, if it is known."""
-        return self.said.training_seed
+        return self.result.description.training_seed
 
     @property
     def steps(self) -> int | None:
         """The agent steps of training until then, if they are known."""
-        return self.said.training_steps
-
-    @cached_property
-    def by_task(self) -> dict[str, list[Episode]]:
-        """The episodes of each task, in order."""
-        found: dict[str, list[Episode]] = {one.task: [] for one in self.episodes}
-        for one in sorted(self.episodes, key=lambda one: (one.trial or 0, one.number)):
-            found[one.task].append(one)
-        return found
+        return self.result.description.training_steps
 
     @property
-    def unit(self) -> str:
-        """The unit of a single run's intervals: ``"episodes"``, or ``"trials"`` of them."""
-        return "episodes" if self.episodes[0].trial is None else "trials"
+    def budget(self) -> tuple[int, int] | None:
+        """The numbers of adaptation and of evaluation episodes per trial."""
+        design = self.result.design
+        if design is None or not design.trials:
+            return None
+        return design.adaptation_length, design.episodes_per_task
+
+    @cached_property
+    def evidence(self) -> tuple[str, ...] | None:
+        """The digests of the recorded actions, if all parts have them."""
+        found = sorted(one.result.evidence or "" for one in self.parts or (self,))
+        return tuple(found) if all(found) else None
+
+    @cached_property
+    def goals(self) -> Any:
+        """A key that is equal for episodes that have the same goals; ``None`` if unknown."""
+        keys = [_goals(one.result) for one in self.parts or (self,)]
+        return keys[0] if all(key == keys[0] for key in keys) else None
+
+    @cached_property
+    def terms(self) -> dict[str, Any] | None:
+        """Everything that determines what is scored, by name; ``None`` if it is unknown."""
+        result, made, design = self.result, self.result.environments, self.result.design
+        if made is None and not result.versions:
+            return None
+        return {
+            **_arguments(None if made is None else made.spec, result.few_shot),
+            "max_episode_steps of the evaluation": design and design.max_episode_steps,
+            **{name: result.versions.get(name) for name in SIMULATION},
+        }
 
     def unadapted(self) -> Run:
         """The same run before any adaptation."""
-        return dataclasses.replace(self, episodes=self.before, before=())
+        return Run(self.label, self.result.unadapted)
 
     def rates(self, task: str) -> Values:
         """The success of each episode of a task, or the rate of each trial, ``(n,)``."""
@@ -106,17 +109,18 @@ class Run:
 
     def by_goal(self, task: str) -> dict[Any, float]:
         """The same values by their goals, each with a count of how often it came before."""
-        units: dict[Any, list[Episode]] = {}
-        for one in self.by_task[task]:
-            key = ("number", one.number) if one.trial is None else ("trial", one.trial)
-            units.setdefault(key, []).append(one)
-        met: Counter[Any] = Counter()
+        met: Counter[int] = Counter()
         found = {}
-        for key, own in units.items():
-            goal = key if self.numbered or own[0].task_state is None else own[0].task_state
-            found[goal, met[goal]] = float(np.mean([succeeded(one, self.protocol) for one in own]))
+        for unit in units(self.result.of_task(task)):
+            goal = goal_of(unit[0], self.result.draws_goals)
+            found[goal, met[goal]] = float(np.mean([*map(self.result.succeeded, unit)]))
             met[goal] += 1
         return found
+
+
+def _goals(result: EvaluationResult) -> Any:
+    made = result.environments
+    return made and made.goals and (made.goals, result.seed if result.draws_goals else None)
 
 
 def by_policy(
@@ -141,30 +145,12 @@ def _measured(label: str, result: Any) -> Run:
     """The run of a result."""
     if not isinstance(result, EvaluationResult):
         raise TypeError(f"expected an EvaluationResult as {label}, got {type(result).__name__}")
-    if all(one.success_once is None for one in result.scored):
+    if not result.has_success:
         raise ValueError(f"{label} does not record success")
-    if twice := _shared([result.scored]):
+    run = Run(label, result)
+    if twice := _shared([run]):
         raise ValueError(f"{label} has {twice} twice")
-    design, made, few, terms = result.design, result.environments, result.few_shot, None
-    if made is not None or result.versions:
-        terms = {
-            **_arguments(None if made is None else made.spec, few),
-            "max_episode_steps of the evaluation": design and design.max_episode_steps,
-            **{name: result.versions.get(name) for name in SIMULATION},
-        }
-    drawn = made is not None and draws_goals(made.spec)
-    return Run(
-        label=label,
-        said=result.description,
-        episodes=result.scored,
-        before=result.unadapted.episodes if few else (),
-        protocol=result.protocol,
-        terms=terms,
-        budget=(design.adaptation_length, design.episodes_per_task) if design and few else None,
-        goals=made and made.goals and (made.goals, result.seed if drawn else None),
-        numbered=drawn,
-        evidence=(result.evidence,) if result.evidence else None,
-    )
+    return run
 
 
 def _arguments(spec: Mapping[str, Any] | None, in_trials: bool) -> dict[str, Any]:
@@ -182,10 +168,10 @@ def _arguments(spec: Mapping[str, Any] | None, in_trials: bool) -> dict[str, Any
     return {"id": env_id, **{name: made.get(name) for name in names}}
 
 
-def _shared(parts: Iterable[Sequence[Episode]]) -> str:
-    """The first episode that parts have twice, or ``""``."""
+def _shared(runs: Iterable[Run]) -> str:
+    """The first episode that runs have twice, or ``""``."""
     met = set()
-    for one in itertools.chain(*parts):
+    for one in itertools.chain(*(run.result.scored for run in runs)):
         if one.place in met:
             of_trial = "" if one.trial is None else f"trial {one.trial}, "
             return f"{one.task!r}, {of_trial}episode {one.number}"
@@ -198,17 +184,10 @@ def _whole(parts: Sequence[Run]) -> Run:
     first, *others = parts
     if not others:
         return first
-    known = [one.evidence for one in parts if one.evidence is not None]
     more = others[0].label if len(parts) == 2 else f"{len(others)} others"
-    return dataclasses.replace(
-        first,
-        label=f"{first.label} and {more}",
-        episodes=tuple(itertools.chain(*(part.episodes for part in parts))),
-        before=tuple(itertools.chain(*(part.before for part in parts))),
-        goals=first.goals if all(one.goals == first.goals for one in others) else None,
-        evidence=tuple(sorted(sum(known, ()))) if len(known) == len(parts) else None,
-        parts=tuple(parts),
-    )
+    episodes = tuple(itertools.chain(*(part.result.episodes for part in parts)))
+    result = dataclasses.replace(first.result, episodes=episodes, normalization=None)
+    return Run(f"{first.label} and {more}", result, tuple(parts))
 
 
 @dataclass(frozen=True)
@@ -259,7 +238,7 @@ def _method(name: str, given: Any) -> Method:
         groups.setdefault((one.seed, one.steps), []).append(one)
     runs, reasons = [], []
     for (seed, steps), parts in groups.items():
-        if not (twice := _shared(one.episodes for one in parts)):
+        if not (twice := _shared(parts)):
             runs.append(_whole(parts))
             continue
         runs += parts
@@ -269,7 +248,7 @@ def _method(name: str, given: Any) -> Method:
             reasons.append(f"{both} are both of training seed {seed}{at}, and both have {twice}")
         elif same := _alike(parts):
             reasons.append(f"{same[0]}, and do not name their training_seed")
-    chunks = [{"action_chunk": one.said.action_chunk} for one in results]
+    chunks = [{"action_chunk": one.result.description.action_chunk} for one in results]
     return Method(name, tuple(runs), [*reasons, _first_difference(chunks, results)][0])
 
 
@@ -278,7 +257,7 @@ def _alike(runs: Iterable[Run]) -> list[str]:
     met: dict[Any, Run] = {}
     found = []
     for one in runs:
-        other = met.setdefault(frozenset(one.episodes), one)
+        other = met.setdefault(frozenset(one.result.scored), one)
         # Recorded actions tell policies apart that never get any reward.
         told_apart = one.evidence and other.evidence and one.evidence != other.evidence
         if other is not one and not told_apart:
@@ -345,10 +324,11 @@ def together(
         *names, name = runs
         who = f"{', '.join(names)} and {name}" if names else f"the results of {name}"
         raise IncomparableError(f"{who} are not comparable: {reason}")
-    tasks = [task for task in every[0].by_task if all(task in one.by_task for one in every)]
+    first, *others = (one.result.tasks for one in every)
+    tasks = [task for task in first if all(task in own for own in others)]
     if not tasks:
         raise IncomparableError("the results have no task in common")
-    protocols = dict.fromkeys(one.protocol for one in every if one.protocol is not None)
+    protocols = dict.fromkeys(one.result.protocol for one in every if one.result.protocol)
     return Compared(runs, tuple(tasks), tuple(protocols), reason, tuple(_alike(every)))
 
 
@@ -374,8 +354,8 @@ def _unlike(runs: Sequence[Run]) -> str:
     adapted = next((one.budget for one in parts if one.budget is not None), None)
     if reason := _first_difference([_rules(one, adapted) for one in parts], parts):
         return reason
-    for task in sorted({task for one in runs for task in one.by_task}):
-        if not all(task in one.by_task for one in runs):
+    for task in sorted({task for one in runs for task in one.result.tasks}):
+        if not all(task in one.result.tasks for one in runs):
             return f"only some of them have the task {task}"
     silent = [one.label for one in parts if one.terms is None]
     if silent and len(silent) < len(parts):  # else all were made by hand
@@ -385,12 +365,13 @@ def _unlike(runs: Sequence[Run]) -> str:
 
 def _rules(one: Run, adapted: tuple[int, int] | None) -> dict[str, Any]:
     """The protocol and what is counted, by name; every field of the protocol is compared."""
-    rules: dict[str, Any] = {"protocols": "none" if one.protocol is None else one.protocol.label}
-    for each in () if one.protocol is None else dataclasses.fields(one.protocol):
-        rules[f"{each.name} of the protocols"] = getattr(one.protocol, each.name)
+    protocol = one.result.protocol
+    rules: dict[str, Any] = {"protocols": "none" if protocol is None else protocol.label}
+    for each in () if protocol is None else dataclasses.fields(protocol):
+        rules[f"{each.name} of the protocols"] = getattr(protocol, each.name)
     # Results without a budget are of episodes before any adaptation.
     budget = one.budget or adapted
-    return {**rules, "scores over": one.unit, "episodes to adapt on, and after,": budget}
+    return {**rules, "scores over": one.result.unit, "episodes to adapt on, and after,": budget}
 
 
 def _first_difference(terms: Sequence[Mapping[str, Any]], runs: Sequence[Run]) -> str:
@@ -404,9 +385,9 @@ def _first_difference(terms: Sequence[Mapping[str, Any]], runs: Sequence[Run]) -
 def _incomplete(runs: Sequence[Run], unadapted: bool) -> str:
     """The reason if a run lacks episodes of its protocol, or ``""``."""
     for one in runs:
-        if (protocol := one.protocol) is None:
+        if (protocol := one.result.protocol) is None:
             continue
-        needed, numbers = episodes_needed(protocol), [own.number for own in one.episodes]
+        needed, numbers = episodes_needed(protocol), [own.number for own in one.result.scored]
         n = sum(number >= protocol.adaptation_episodes for number in numbers)
         complete = n == len(numbers) == needed
         if unadapted and n == 0:  # each of these numbers in every trial

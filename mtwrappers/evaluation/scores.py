@@ -204,15 +204,15 @@ def _score(runs: Sequence[Run], tasks: Sequence[str], protocol: Protocol | None)
     counts = dict(zip(names, map(len, samples), strict=True))
     return Score(
         runs=n,
-        episodes=sum(len(one.by_task[task]) for one in runs for task in names),
+        episodes=sum(len(one.result.of_task(task)) for one in runs for task in names),
         training_seeds=tuple(sorted(one.seed for one in runs if one.seed is not None)),
         training_steps=steps.pop() if len(steps) == 1 else None,
-        unit="runs" if n > 1 else "episodes" if runs[0].unit == "episodes" else "trials",
+        unit="runs" if n > 1 else runs[0].result.unit,
         tasks={task: mean(alone[task]) for task in tasks},
         groups={name: mean(weights(names, name, groups)) for name, _ in groups},
         overall=overall,
         counts={task: counts[task] for task in tasks},
-        action_chunk=runs[0].said.action_chunk,
+        action_chunk=runs[0].result.description.action_chunk,
     )
 
 
@@ -495,7 +495,7 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
     before = {
         name: {n: [run.unadapted() for run in runs] for n, runs in own.items()}
         for name, own in points.items()
-        if all(run.before for run in every[name])
+        if all(run.result.few_shot for run in every[name])
     }
     return Curves(
         points={name: {n: score(of) for n, of in own.items()} for name, own in points.items()},

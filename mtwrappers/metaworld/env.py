@@ -276,12 +276,6 @@ def _return_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-# The classes in which the hand itself has to reach the goal, and the classes in which the first
-# object is a tool for the second.
-_HAND_ALONE = ("reach-v3", "reach-wall-v3")
-_WITH_A_TOOL = ("hammer-v3", "stick-push-v3", "stick-pull-v3")
-
-
 class MetaWorldMTEnv(TaskSetMTEnv):
     """An `MTEnv` over the tasks (class and goal) of a Meta-World benchmark.
 
@@ -480,24 +474,6 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         self._require_reset()
         goal: NDArray[np.float64] = np.array(self._env.sawyer._target_pos, dtype=np.float64)
         return goal
-
-    @property
-    def object_position(self) -> NDArray[np.float64] | None:
-        """The current position of the object that has to reach `goal`, ``(3,)``, in metres.
-
-        It is the first object of the observation, such as the puck or the handle, or the second if
-        the first is a tool (hammer, stick). It is ``None`` in reach and reach-wall, where the hand
-        has to reach the goal. It is the point that the class observes, which need not be the one
-        that meets the goal: in assembly, disassemble and peg-insert-side it is the handle, which
-        stays 0.1 to 0.2 m from the goal.
-        """
-        self._require_reset()
-        name = list(self.pool.layout.classes)[self.get_task_obs()]
-        if name in _HAND_ALONE:
-            return None
-        first = 3 * (name in _WITH_A_TOOL)
-        positions = np.ravel(self._env.sawyer._get_pos_objects())
-        return np.array(positions[first : first + 3], dtype=np.float64)
 
     @property
     def terminate_on_success(self) -> bool:

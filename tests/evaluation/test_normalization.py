@@ -61,21 +61,15 @@ def test_the_table_has_a_column_and_says_what_it_is(tmp_path):
     assert np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1).sum() > 1000
 
 
-def test_two_results_are_the_ends_and_are_named(tmp_path):
+def test_two_results_are_the_ends(tmp_path):
     low = named(of(hop=[1, 3], run=[0, 0], more=[1, 1]), "random", evidence="ab")
     high = named(of(run=[10, 10], hop=[6, 6]), "expert")
     result = named(of(hop=[4], run=[-5]), "mine")
     found = result.normalized(low=low, high=high)
-    assert found.normalization.ranges == {"hop": (2.0, 6.0), "run": (0.0, 10.0)}
+    assert found.normalization == {"hop": (2.0, 6.0), "run": (0.0, 10.0)}
     assert [own["normalized"].value for own in found.per_task.values()] == [0.5, -0.5]
-    assert "  low: random, high: expert" in str(found).splitlines()
     found.save(tmp_path / "r.json")
     assert EvaluationResult.load(tmp_path / "r.json") == found
-    assert json.loads((tmp_path / "r.json").read_text())["normalization"] == {
-        "ranges": {"hop": [2.0, 6.0], "run": [0.0, 10.0]},
-        "low": {"policy": "random", "evidence": "ab"},
-        "high": {"policy": "expert", "evidence": None},
-    }
 
 
 def test_references_that_were_measured_in_another_way_are_refused():
@@ -93,7 +87,9 @@ def test_references_that_were_measured_in_another_way_are_refused():
             result.normalized(low=low, high=good)
     with pytest.raises(ValueError, match="the high reference has no episodes of 'hop'"):
         result.normalized(low=good, high=of(run=[1]))
-    with pytest.raises(ValueError, match=r"'hop' must be finite with low < high, got \(4.0, 4.0\)"):
+    with pytest.raises(
+        ValueError, match=r"'hop' needs two finite returns low < high, .* got \(4.0, 4.0\)"
+    ):
         result.normalized(low=good, high=good)
     with pytest.raises(TypeError, match="the high reference must be an EvaluationResult, got 3"):
         result.normalized(low=good, high=3)
@@ -102,22 +98,18 @@ def test_references_that_were_measured_in_another_way_are_refused():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (5, "normalization must be of the type Normalization, got 5"),
-        ({"more": 1}, "normalization cannot have 'more'"),
-        ({"ranges": []}, "normalization, ranges must be of the type"),
-        ({"ranges": {"hop": [0, 1, 2], "run": [0, 1]}}, "normalization, ranges, hop must be"),
-        ({"ranges": {"hop": [0, None], "run": [0, 1]}}, "ranges, hop, 1 must be of the type float"),
-        ({"ranges": {"hop": [1, 0], "run": [0, 1]}}, "low < high"),
-        ({"ranges": {"hop": [-1e308, 1e308], "run": [0, 1]}}, "must be finite with low < high"),
-        ({"ranges": {"hop": [0, 5e-324], "run": [0, 1]}}, "'hop' are too far from its range"),
-        ({"ranges": {"hop": [0, 1]}}, "'run' has none"),
-        ({"high": {"policy": "expert"}}, "normalization, high has no 'evidence'"),
+        (5, "normalization must be of the type"),
+        ([], "normalization must be of the type"),
+        ({"hop": [0, 1, 2]}, "normalization, hop must be"),
+        ({"hop": [0, None]}, "normalization, hop, 1 must be of the type float"),
+        ({"hop": [1, 0]}, "low < high"),
+        ({"hop": [0, 5e-324]}, "'hop' needs two finite returns"),
+        ({"run": [0, 1]}, "'hop' needs two finite returns"),
     ],
 )
 def test_a_normalization_of_a_file_is_checked(change, message):
     data = json.loads(json.dumps(of(hop=[1, 2], run=[1, 2]).normalized(**ENDS).to_dict()))
-    before = data["normalization"]
-    data["normalization"] = {**before, **change} if isinstance(change, dict) else change
+    data["normalization"] = change
     with pytest.raises(ValueError, match=message):
         EvaluationResult.from_dict(data)
 
@@ -134,4 +126,4 @@ def test_verify_says_what_the_file_says_of_the_ends(tmp_path):
     found = verify(tmp_path / "r.json")
     assert found.ok
     assert found.result == result
-    assert "normalization_ranges=" in str(found)
+    assert "normalization_task 0=" in " ".join(str(found).split())
