@@ -22,7 +22,6 @@ from mtwrappers.evaluation import (
     scores,
 )
 from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.evaluation.runs import by_policy
 from mtwrappers.evaluation.scores import Format
 from mtwrappers.evaluation.statistics import wilson
 from mtwrappers.evaluation.verify import read_claim
@@ -58,7 +57,9 @@ def run(
         curve: Also draw success against --training-steps, and write a CSV file beside the image.
         force: Compare results even if their protocols, settings or goals differ.
     """
-    policies = by_policy(read_all(results))
+    policies: dict[str, dict[str, EvaluationResult]] = {}
+    for label, result in read_all(results).items():
+        policies.setdefault(result.description.policy or label, {})[label] = result
     differences = len(policies) > 1 and (format == "table" or plot is not None)
     if plot is not None and not differences:
         raise UsageError(

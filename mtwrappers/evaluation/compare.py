@@ -12,7 +12,6 @@ from mtwrappers.evaluation import plot, statistics
 from mtwrappers.evaluation.runs import Compared, Policies, Run, compared, methods_of
 from mtwrappers.evaluation.scores import (
     INTERQUARTILE,
-    chunk_text,
     means,
     means_of,
     of_runs,
@@ -56,7 +55,6 @@ class Comparison:
         names: The names of the first and the second.
         runs: The number of training runs of each.
         training_steps: The agent steps of training of each, if they are known.
-        action_chunks: The executed actions per chunk of each; ``None`` for single actions.
         tasks: The difference at each task.
         overall: The differences over all tasks: the ``"mean over tasks"`` (or the means of their
             protocol) and, if both have five runs or more, the ``"interquartile mean"``.
@@ -83,7 +81,6 @@ class Comparison:
     names: tuple[str, str]
     runs: tuple[int, int]
     training_steps: tuple[int | None, int | None]
-    action_chunks: tuple[int | None, int | None]
     tasks: Mapping[str, ScoreDifference]
     overall: Mapping[str, ScoreDifference]
     paired: int
@@ -200,10 +197,6 @@ def _pair(found: Compared) -> Comparison:
         names=(name, other_name),
         runs=(len(ones), len(others)),
         training_steps=(ones[0].steps, others[0].steps),
-        action_chunks=(
-            ones[0].result.description.action_chunk,
-            others[0].result.description.action_chunk,
-        ),
         tasks={task: difference(alone[task]) for task in found.tasks},
         overall=overall,
         paired=sum(pairs),
@@ -233,10 +226,9 @@ def _lines(found: Comparison) -> Iterator[str]:
     """A table in 80 columns."""
     if found.forced:
         yield said_forced(found.forced)
-    both = found.names, found.runs, found.training_steps, found.action_chunks
-    for label, name, runs, steps, chunk in zip("AB", *both, strict=True):
+    both = found.names, found.runs, found.training_steps
+    for label, name, runs, steps in zip("AB", *both, strict=True):
         after = "" if steps is None else f" after {steps} training steps"
-        after += chunk_text(chunk)
         yield f"{label}: {name} ({runs} run{'s' * (runs > 1)}{after})"
     width = max(len(label) for label in (*found.tasks, *found.overall))
     yield from ("", f"{'task':<{width}}  {'A':>5}  {'B':>5}  {'B - A':>6}  (95%)")

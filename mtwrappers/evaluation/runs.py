@@ -123,24 +123,6 @@ def _goals(result: EvaluationResult) -> Any:
     return made and made.goals and (made.goals, result.seed if result.draws_goals else None)
 
 
-def by_policy(
-    results: Mapping[str, EvaluationResult],
-) -> dict[str, dict[str, EvaluationResult]]:
-    """Groups results by the names of their policies; a result without one by its own name.
-
-    Results of a policy that executed other numbers of actions per chunk are policies of their own.
-    """
-    named: dict[str, dict[int | None, dict[str, EvaluationResult]]] = {}
-    for label, result in results.items():
-        own = named.setdefault(result.description.policy or label, {})
-        own.setdefault(result.description.action_chunk, {})[label] = result
-    return {
-        f"{name}, action_chunk={chunk}" if len(chunks) > 1 else name: own
-        for name, chunks in named.items()
-        for chunk, own in chunks.items()
-    }
-
-
 def _measured(label: str, result: Any) -> Run:
     """The run of a result."""
     if not isinstance(result, EvaluationResult):
@@ -236,7 +218,8 @@ def _method(name: str, given: Any) -> Method:
     groups: dict[Any, list[Run]] = {}
     for one in results:
         groups.setdefault((one.seed, one.steps), []).append(one)
-    runs, reasons = [], []
+    chunks = [{"action_chunk": one.result.description.action_chunk} for one in results]
+    runs, unlike = [], _first_difference(chunks, results)
     for (seed, steps), parts in groups.items():
         if not (twice := _shared(parts)):
             runs.append(_whole(parts))
@@ -245,11 +228,12 @@ def _method(name: str, given: Any) -> Method:
         if seed is not None:
             at = "" if steps is None else f" after {steps} steps"
             both = f"{parts[0].label} and {parts[1].label}"
-            reasons.append(f"{both} are both of training seed {seed}{at}, and both have {twice}")
+            unlike = unlike or (
+                f"{both} are both of training seed {seed}{at}, and both have {twice}"
+            )
         elif same := _alike(parts):
-            reasons.append(f"{same[0]}, and do not name their training_seed")
-    chunks = [{"action_chunk": one.result.description.action_chunk} for one in results]
-    return Method(name, tuple(runs), [*reasons, _first_difference(chunks, results)][0])
+            unlike = unlike or f"{same[0]}, and do not name their training_seed"
+    return Method(name, tuple(runs), unlike)
 
 
 def _alike(runs: Iterable[Run]) -> list[str]:

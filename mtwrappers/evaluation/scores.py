@@ -46,7 +46,6 @@ class Score:
         overall: The ``"mean over tasks"`` (or the means of the protocol) and, of five runs or more
             on several tasks, the ``"interquartile mean"``.
         counts: The number of units of each task.
-        action_chunk: The number of executed actions per chunk; ``None`` for single actions.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, scores
     >>> def result(*successes):
@@ -66,7 +65,6 @@ class Score:
     groups: Mapping[str, Estimate]
     overall: Mapping[str, Estimate]
     counts: Mapping[str, int]
-    action_chunk: int | None
 
 
 @dataclass(frozen=True)
@@ -212,7 +210,6 @@ def _score(runs: Sequence[Run], tasks: Sequence[str], protocol: Protocol | None)
         groups={name: mean(weights(names, name, groups)) for name, _ in groups},
         overall=overall,
         counts={task: counts[task] for task in tasks},
-        action_chunk=runs[0].result.description.action_chunk,
     )
 
 
@@ -287,12 +284,7 @@ def _runs(one: Score) -> str:
         text += f" (training seed{'s' * (len(one.training_seeds) > 1)} {seeds})"
     elif one.runs > 1:
         text += " (training seeds not recorded)"
-    return f"{text}{chunk_text(one.action_chunk)}"
-
-
-def chunk_text(action_chunk: int | None) -> str:
-    """The number of executed actions per chunk, in the middle of a sentence."""
-    return "" if action_chunk is None else f", {action_chunk} of each chunk's actions executed"
+    return text
 
 
 def _records(found: Scores, with_tasks: bool, **more: str) -> Iterator[Record]:
@@ -301,7 +293,7 @@ def _records(found: Scores, with_tasks: bool, **more: str) -> Iterator[Record]:
         parts = {"task": one.tasks if with_tasks else {}, "group": one.groups, "all": one.overall}
         said: Record = {"runs": one.runs, "episodes": one.episodes}
         said |= {"training_seeds": " ".join(map(str, one.training_seeds))}
-        said |= {"training_steps": one.training_steps, "action_chunk": one.action_chunk}
+        said |= {"training_steps": one.training_steps}
         said |= {"protocol": "; ".join(of.name for of in found.protocols)}
         said |= {"digest": "; ".join(of.digest for of in found.protocols)}
         said |= {"interval": _OVER_RUNS if one.unit == "runs" else _OVER_EPISODES}

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from mtwrappers import protocols
-from mtwrappers.evaluation import EvaluationResult, compare, scores
+from mtwrappers.evaluation import EvaluationResult, compare
 from mtwrappers.evaluation.statistics import rate_difference
 from tests.evaluation.measured import PLAIN, result, trials
 
@@ -120,19 +120,6 @@ def test_the_table_says_how_many_stars_are_chance():
     ten, again = (result(**{f"t{i}": [1, k, 0] for i in range(10)}) for k in (0, 1))
     said = "without any difference, about 0.5 of 10 tasks get a star by chance"
     assert said in str(only(ten, again))
-
-
-def test_policies_with_other_chunks_are_compared_and_the_table_names_them():
-    chunked, plain = result(made=dataclasses.replace(PLAIN, action_chunk=8), a=1), result(a=2)
-    found = only(chunked, plain)
-    assert found.action_chunks == (8, None)
-    assert str(found).splitlines()[:2] == [
-        "A: one (1 run, 8 of each chunk's actions executed)",
-        "B: other (1 run)",
-    ]
-    scored = scores({"x": [chunked], "y": [plain]})
-    assert scored.caption[1] == "x: 1 run, 8 of each chunk's actions executed, 4 episodes."
-    assert ",8," in scored.format("csv", tasks=False).splitlines()[1]
 
 
 def test_the_rule_of_the_protocol_says_what_a_success_is():

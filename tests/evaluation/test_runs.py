@@ -8,7 +8,7 @@ import pytest
 from mtwrappers import protocols
 from mtwrappers.evaluation import EvaluationResult, IncomparableError, compare, scores
 from mtwrappers.evaluation.protocol import fixed_by
-from mtwrappers.evaluation.runs import SCORED, by_policy
+from mtwrappers.evaluation.runs import SCORED
 from tests.evaluation.measured import PLAIN, SPEC, result, trials
 
 
@@ -27,18 +27,6 @@ def protocol(**changes):
 
 
 # Runs.
-
-
-def test_results_are_grouped_by_the_name_of_their_policy():
-    files = {f"{i}.json": result(made=changed(policy=name), a=1) for i, name in enumerate("xyx")}
-    files["3.json"] = result(a=1)
-    assert {name: [*own] for name, own in by_policy(files).items()} == {
-        "x": ["0.json", "2.json"],
-        "y": ["1.json"],
-        "3.json": ["3.json"],
-    }
-    chunked = {str(n): result(made=changed(policy="x", action_chunk=n), a=1) for n in (8, 4)}
-    assert [*by_policy(chunked)] == ["x, action_chunk=8", "x, action_chunk=4"]
 
 
 def test_the_last_result_of_each_run_counts():
