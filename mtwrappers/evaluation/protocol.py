@@ -173,9 +173,11 @@ class Protocol:
         check_choice(self.benchmark, tuple(NUM_CLASSES), f"the benchmark of {self.name}")
         for found in (*self._in_numbers(), *self._in_benchmark(), *self._in_observation()):
             raise ValueError(f"protocol {self.name}: {found}")
-        for name, expected in (_kept_for(self.name) or {}).items():
-            got = getattr(self, name)
-            if name not in ("benchmark", "env_name") and got != expected:
+        fields, benchmarks = _kept_for(self.name) or ({}, (self.benchmark,))
+        if self.benchmark in benchmarks:
+            fields = {**fields, "benchmark": self.benchmark, "env_name": self.env_name}
+        for name, expected in fields.items():
+            if (got := getattr(self, name)) != expected:
                 raise ValueError(
                     f"{self.name} has {name}={expected!r}, got {got!r}: give a variant another name"
                 )
@@ -492,9 +494,11 @@ class Protocol:
 
     def _settle(self, options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arguments of `make_vec` that the protocol fixes, and the others that were given."""
-        given = by_our_names(options)
-        check_given(self, given)
+        # None stands for the default, but of the limit for none.
+        limit = "max_episode_steps"
+        given = {k: v for k, v in by_our_names(options).items() if v is not None or k == limit}
         fixed = fixed_by(self)
+        check_made(self, self.env_id, {k: v for k, v in fixed.items() if v is not None} | given)
         return self.settings, {name: value for name, value in given.items() if name not in fixed}
 
 
@@ -545,22 +549,19 @@ def _on(fields: Mapping[str, Any], benchmark: str, env_name: str | None = None) 
     moved = {**fields, "benchmark": benchmark, "env_name": env_name}
     name, before = fields["name"], fields["benchmark"]
     known = [one for one in NUM_CLASSES if (one in META_LEARNING) is (before in META_LEARNING)]
-    published = _published_as(name)
-    if published is not None:
-        own, elsewhere = published
-        if elsewhere is not None:
-            known = [elsewhere]
-        if benchmark in own or benchmark == elsewhere:
-            return moved
+    kept = _kept_for(name)
+    own = (before,) if kept is None else kept[1]
+    if " on " in name and kept is not None:
+        known = [before]
+    if benchmark in own:
+        return moved
     if benchmark not in known:
         split = "-test" if fields["kind"] == "test" else ""
         raise ValueError(
             f"{name} is for {', '.join(one + split for one in known)}, got {benchmark!r}"
         )
-    if published is not None:
+    if kept is not None:
         moved["name"] = f"{name} on {benchmark}"
-    elif benchmark == before:
-        return moved
     present = class_names(benchmark, fields["kind"], env_name)
     groups = [(of, tuple(one for one in tasks if one in present)) for of, tasks in fields["groups"]]
     groups = [group for group in groups if group[1]]
@@ -573,26 +574,18 @@ def _on(fields: Mapping[str, Any], benchmark: str, env_name: str | None = None) 
     return {**moved, "groups": tuple(groups)}
 
 
-def _published_as(name: str) -> tuple[tuple[str, ...], str | None] | None:
-    """The benchmarks of the protocol that a name is, or is derived from, and that of its suffix."""
-    for base, (_, benchmarks) in _published.items():
-        if name.startswith(base) and (parts := _DERIVED.fullmatch(name, len(base))):
-            return benchmarks if parts[2] is None else (), parts[2]
-    return None
-
-
 def _fields_of(protocol: Protocol) -> dict[str, Any]:
     """All fields of a protocol by name."""
     return {field.name: getattr(protocol, field.name) for field in dataclasses.fields(protocol)}
 
 
-def _kept_for(name: str) -> dict[str, Any] | None:
-    """The fields that a name is reserved for, if it is published or derived from a published one.
+def _kept_for(name: str) -> tuple[dict[str, Any], tuple[str, ...]] | None:
+    """The fields and benchmarks that a published or derived name is reserved for.
 
     Raises:
         ValueError: If the name looks like a derived one, but is not.
     """
-    for base, (published, _) in _published.items():
+    for base, (published, benchmarks) in _published.items():
         if not name.startswith(base) or not (parts := _DERIVED.fullmatch(name, len(base))):
             continue
         states, benchmark = parts.groups()
@@ -600,13 +593,13 @@ def _kept_for(name: str) -> dict[str, Any] | None:
         if states:
             fields = _with_states(fields)
         if benchmark:
-            fields = _on(fields, benchmark)
+            fields, benchmarks = _on(fields, benchmark), (benchmark,)
         if fields["name"] != name:
             raise ValueError(
                 f"{name!r} is reserved for a protocol derived from {base}: give a variant another "
                 "name"
             )
-        return fields
+        return fields, benchmarks
     return None
 
 
@@ -621,11 +614,6 @@ def _is_printable(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_printable, value))
     return not isinstance(value, str) or (value.isascii() and value.isprintable())
-
-
-def _tuples(value: Any) -> Any:
-    """Replaces lists by tuples."""
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
 
 def fixed_by(protocol: Protocol) -> dict[str, Any]:
@@ -663,24 +651,6 @@ def fixed_by(protocol: Protocol) -> dict[str, Any]:
     return found
 
 
-def check_given(protocol: Protocol, given: Mapping[str, Any]) -> None:
-    """Checks that arguments of `gymnasium.make_vec` do not contradict a protocol.
-
-    Raises:
-        ValueError: If one does; the message names it, the expected and the actual value.
-    """
-    fixed = fixed_by(protocol)
-    for name, value in given.items():
-        if value is None and name != "max_episode_steps":  # whose None stands for no limit
-            continue
-        if name in REFUSED:
-            got = reprlib.repr(value)
-            raise ValueError(f"{protocol.name} takes no {name} in make_vec, got {got}")
-        if name in fixed and _tuples(value) != fixed[name]:
-            got = reprlib.repr(value)
-            raise ValueError(f"{protocol.name} fixes {name}={_short(fixed[name])}, got {got}")
-
-
 def check_envs(protocol: Protocol, envs: Any) -> None:
     """Checks that environments follow a protocol, and were not changed since they were made.
 
@@ -689,7 +659,8 @@ def check_envs(protocol: Protocol, envs: Any) -> None:
     """
     inner = getattr(envs, "unwrapped", envs)
     spec = getattr(inner, "spec", None)
-    check_made(protocol, spec and spec.id, {} if spec is None else spec.kwargs, f" in {envs}")
+    where = f" in {envs}: evaluate on environments of its make_vec"
+    check_made(protocol, spec and spec.id, {} if spec is None else spec.kwargs, where)
     ends = inner.get_attr("terminate_on_success")
     if any(end is not protocol.terminate_on_success for end in ends):
         raise ValueError(
@@ -706,10 +677,8 @@ def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where
     """
 
     def refuse(name: str, expected: Any, got: Any) -> None:
-        raise ValueError(
-            f"{protocol.name} needs environments of its make_vec: it fixes "
-            f"{name}={_short(expected)}, got {reprlib.repr(got)}{where}"
-        )
+        expected = reprlib.repr(expected) if isinstance(expected, dict) else repr(expected)
+        raise ValueError(f"{protocol.name} fixes {name}={expected}, got {reprlib.repr(got)}{where}")
 
     if env_id != protocol.env_id:
         refuse("id", protocol.env_id, env_id)
@@ -723,11 +692,6 @@ def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where
             raise ValueError(
                 f"{protocol.name} takes no {name} in make_vec, got {reprlib.repr(value)}{where}"
             )
-
-
-def _short(value: Any) -> str:
-    """A value for a message; tables are abbreviated."""
-    return reprlib.repr(value) if isinstance(value, dict) else repr(value)
 
 
 def succeeded(episode: Episode, protocol: Protocol | None) -> bool:
