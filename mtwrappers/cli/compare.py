@@ -53,7 +53,7 @@ def run(
         format: table (default) also prints the differences from the first method; latex needs the
             package booktabs; csv has full precision.
         no_tasks: Print and draw only the means over all tasks and over groups of tasks.
-        plot: Also draw the differences.
+        plot: Also draw the scores, and the differences beside them.
         curve: Also draw success against --training-steps, and write a CSV file beside the image.
         force: Compare results even if their protocols, settings or goals differ.
     """

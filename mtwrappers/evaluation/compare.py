@@ -12,11 +12,13 @@ from mtwrappers.evaluation import plot, statistics
 from mtwrappers.evaluation.runs import Compared, Policies, Run, compared, methods_of
 from mtwrappers.evaluation.scores import (
     INTERQUARTILE,
+    Score,
     means,
     means_of,
     of_runs,
     present,
     said_forced,
+    score_of,
 )
 from mtwrappers.evaluation.statistics import LEAST_RUNS, LEAST_VALUES, Estimate, Values
 
@@ -53,8 +55,7 @@ class Comparison:
 
     Args:
         names: The names of the first and the second.
-        runs: The number of training runs of each.
-        training_steps: The agent steps of training of each, if they are known.
+        scores: The scores of both: rates with intervals, numbers of runs and episodes.
         tasks: The difference at each task.
         overall: The differences over all tasks: the ``"mean over tasks"`` (or the means of their
             protocol) and, if both have five runs or more, the ``"interquartile mean"``.
@@ -62,7 +63,6 @@ class Comparison:
             compared goal by goal.
         forced: The reason why the two are not comparable; empty if they are.
         unit: The unit that intervals are over: ``"episodes"``, ``"trials"`` or ``"runs"``.
-        fewest: The smallest number of units of a task, for each policy.
         notes: Warnings about results that did the same.
 
     >>> from mtwrappers import EvaluationResult, compare
@@ -72,39 +72,43 @@ class Comparison:
     ...     return EvaluationResult([Episode("reach", i, 0.0, 5, once, once) for i, once in all_of])
     >>> worse, better = result(*[False] * 9, True), result(*[True] * 8, False, False)
     >>> [found] = compare({"A": [worse], "B": [better]})
-    >>> found.names, found.runs, found.unit
-    (('A', 'B'), (1, 1), 'episodes')
+    >>> found.names, found.scores[1].tasks["reach"].value, found.unit
+    (('A', 'B'), 0.8, 'episodes')
     >>> str(found).splitlines()[4]
     'reach             0.10   0.80   +0.70  +0.27 to +0.87 *'
     """
 
     names: tuple[str, str]
-    runs: tuple[int, int]
-    training_steps: tuple[int | None, int | None]
+    scores: tuple[Score, Score]
     tasks: Mapping[str, ScoreDifference]
     overall: Mapping[str, ScoreDifference]
     paired: int
     forced: str
     unit: str
-    fewest: tuple[int, int]
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
 
     def plot(self, path: str | Path, title: str = "") -> None:
-        """Draws the differences at each task and overall, with intervals.
+        """Draws both scores, and beside them the differences, with intervals.
 
         Args:
             path: The image file; its suffix sets the format.
             title: The title; by default the names.
         """
         first, second = self.names
-        tasks, over = (
-            {name: row.difference for name, row in of.items()} for of in (self.tasks, self.overall)
-        )
+        rows = {**self.tasks, **self.overall}
+        found = [row.difference for row in rows.values()]
+        clear = [plot.DARK if _excludes_zero(one) else plot.LIGHT for one in found]
+        scored = [
+            plot.Series(name, color, [{**one.tasks, **one.overall}[row] for row in rows])
+            for name, color, one in zip(self.names, plot.METHODS, self.scores, strict=False)
+        ]
+        panels = {plot.RATE: scored, plot.DIFFERENCE: [plot.Series("", clear, found)]}
         lines = filter(None, [said_forced(self.forced), title or f"{second} minus {first}"])
-        plot.draw_differences(Path(path), tasks, over, "\n".join(lines), f"lines: {_unit(self)}")
+        footer = f"lines: {_unit(self)}; dark: the difference excludes zero"
+        plot.draw_rows(Path(path), [*rows], len(self.tasks), panels, "\n".join(lines), footer)
 
 
 def compare(policies: Policies, *, force: bool = False) -> list[Comparison]:
@@ -168,6 +172,7 @@ def compare(policies: Policies, *, force: bool = False) -> list[Comparison]:
 def _pair(found: Compared) -> Comparison:
     """The comparison of two methods."""
     (name, ones), (other_name, others) = found.runs.items()
+    first, second = (score_of(runs, found.tasks, found.ruling) for runs in (ones, others))
     names, several = sorted(found.tasks), len(ones) > 1 or len(others) > 1
     if several:
         samples = [(means_of(ones, task), means_of(others, task), False) for task in names]
@@ -175,34 +180,31 @@ def _pair(found: Compared) -> Comparison:
         samples = [_of_one_each(ones[0], others[0], task) for task in names]
     one, other, pairs = ([*column] for column in zip(*samples, strict=True))
 
-    def difference(shares: Values) -> ScoreDifference:
+    def difference(shares: Values) -> Estimate:
         (p1, parts), (p2, _) = present(one, shares), present(other, shares)
         if several:
-            estimate = statistics.difference_of_runs(of_runs(p1, parts), of_runs(p2, parts))
-        else:
-            estimate = statistics.rate_difference(
-                p1, p2, [pairs[i] for i in np.flatnonzero(shares)], parts
-            )
-        first, second = (float((parts * [own.mean() for own in of]).sum()) for of in (p1, p2))
-        return ScoreDifference(first, second, estimate)
+            return statistics.difference_of_runs(of_runs(p1, parts), of_runs(p2, parts))
+        paired = [pairs[i] for i in np.flatnonzero(shares)]
+        return statistics.rate_difference(p1, p2, paired, parts)
+
+    def rows(apart: Mapping[str, Estimate]) -> dict[str, ScoreDifference]:
+        both = ({**of.tasks, **of.overall} for of in (first, second))
+        p1, p2 = ({name: each.value for name, each in of.items()} for of in both)
+        return {name: ScoreDifference(p1[name], p2[name], each) for name, each in apart.items()}
 
     overall = {name: difference(of) for name, of in means(names, found.ruling).items()}
-    if min(len(ones), len(others)) >= LEAST_RUNS and len(names) > 1:
+    if INTERQUARTILE in first.overall and INTERQUARTILE in second.overall:
         both = np.array(one), np.array(other)
-        p1, p2 = (float(statistics.interquartile(own)[0]) for own in both)
-        apart = statistics.interquartile_difference(*both)
-        overall[INTERQUARTILE] = ScoreDifference(p1, p2, apart)
+        overall[INTERQUARTILE] = statistics.interquartile_difference(*both)
     alone = dict(zip(names, np.eye(len(names)), strict=True))
     return Comparison(
         names=(name, other_name),
-        runs=(len(ones), len(others)),
-        training_steps=(ones[0].steps, others[0].steps),
-        tasks={task: difference(alone[task]) for task in found.tasks},
-        overall=overall,
+        scores=(first, second),
+        tasks=rows({task: difference(alone[task]) for task in found.tasks}),
+        overall=rows(overall),
         paired=sum(pairs),
         forced=found.forced,
         unit="runs" if several else ones[0].result.unit,
-        fewest=(min(map(len, one)), min(map(len, other))),
         notes=found.notes,
     )
 
@@ -226,10 +228,10 @@ def _lines(found: Comparison) -> Iterator[str]:
     """A table in 80 columns."""
     if found.forced:
         yield said_forced(found.forced)
-    both = found.names, found.runs, found.training_steps
-    for label, name, runs, steps in zip("AB", *both, strict=True):
+    for label, name, one in zip("AB", found.names, found.scores, strict=True):
+        steps = one.training_steps
         after = "" if steps is None else f" after {steps} training steps"
-        yield f"{label}: {name} ({runs} run{'s' * (runs > 1)}{after})"
+        yield f"{label}: {name} ({one.runs} run{'s' * (one.runs > 1)}{after})"
     width = max(len(label) for label in (*found.tasks, *found.overall))
     yield from ("", f"{'task':<{width}}  {'A':>5}  {'B':>5}  {'B - A':>6}  (95%)")
     yield from (_row(label, row, width) for label, row in found.tasks.items())
@@ -249,7 +251,8 @@ def _lines(found: Comparison) -> Iterator[str]:
 
 def _warnings(found: Comparison) -> Iterator[str]:
     """Warnings about the reliability of the stars."""
-    fewest = min(found.fewest)
+    counts = (min(one.counts.values()) for one in found.scores)
+    fewest = min(one.runs for one in found.scores) if found.unit == "runs" else min(counts)
     if found.unit != "runs" and fewest < LEAST_VALUES:
         least = f"fewer than {LEAST_VALUES} {found.unit}"
         yield f"tasks with {least} (here {fewest}) have no interval, and so no star"
@@ -262,9 +265,13 @@ def _warnings(found: Comparison) -> Iterator[str]:
         yield f"without any difference, about {0.05 * n:.1f} of {n} tasks get a star by chance"
 
 
+def _excludes_zero(found: Estimate) -> bool:
+    return found.low is not None and found.low * (found.high or 0.0) > 0
+
+
 def _row(label: str, row: ScoreDifference, width: int) -> str:
     found, ends = row.difference, ""
     if found.low is not None and found.high is not None:
-        star = " *" if found.low * found.high > 0 else ""
+        star = " *" * _excludes_zero(found)
         ends = f"  {found.low:+.2f} to {found.high:+.2f}{star}"
     return f"{label:<{width}}  {row.first:>5.2f}  {row.second:>5.2f}  {found.value:>+6.2f}{ends}"

@@ -11,12 +11,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from mtwrappers.common.extras import import_extra
-from mtwrappers.evaluation.statistics import Estimate, Estimates
+from mtwrappers.evaluation.statistics import Estimate
 from mtwrappers.state.files import write_atomically
 
 DARK, LIGHT, INK = "#2a6fb0", "#9cc3e6", "#333333"
+# The labels of axes with a fixed range.
+RATE, DIFFERENCE = "success rate", "difference"
 # The colors of Okabe & Ito (2008), which color-blind readers can distinguish; black is last.
-_METHODS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"
+METHODS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"
 _MARKS = "osD^vP"  # 6 marks and 7 colors, so that 42 methods differ
 _ACROSS = 2  # panels of tasks per row
 # Inches, pixels per inch and points: at the width of a phone, labels have nine pixels or more.
@@ -37,6 +39,14 @@ class Line(NamedTuple):
     label: str
     points: Mapping[float, Estimate]
     kind: Kind
+
+
+class Series(NamedTuple):
+    """Estimates to draw, one in each row, in one color or each in its own."""
+
+    label: str
+    color: str | Sequence[str]
+    found: Sequence[Estimate | None]
 
 
 class _Picture:
@@ -71,75 +81,51 @@ class _Picture:
         write_atomically(path, data.getvalue())
 
 
-def draw_bars(
+def draw_rows(
     path: Path,
-    per_task: Mapping[str, Estimates],
-    overall: Mapping[str, Estimates],
+    names: Sequence[str],
+    tasks: int,
+    panels: Mapping[str, Sequence[Series]],
     title: str,
     footer: str,
 ) -> None:
-    """Draws a bar per task and metric with its interval, and the aggregates below a line."""
-    if has_success := overall["mean"]["success_once"] is not None:
-        head = "success rate"
-        series = {
-            "success_once": (DARK, "at any step (success_once)"),
-            "success_final": (LIGHT, "at the last step (success_final)"),
-        }
-    else:
-        metric = "normalized" if "normalized" in overall["mean"] else "return"
-        head = "normalised return" if metric == "normalized" else "return"
-        series = {metric: (DARK, head)}
-    over = [(name.replace("_", " "), found) for name, found in overall.items()]
-    rows = [*per_task.items(), *(over if len(per_task) > 1 else [])]
-    picture = _Picture(1.8 + 0.36 * len(rows))
-    axes, y = picture.panels(), _in_rows(len(per_task), len(rows))
-    height = 0.72 / len(series)
-    for i, (metric, (color, label)) in enumerate(series.items()):
-        at = y + (i - (len(series) - 1) / 2) * height
-        found = [estimates[metric] for _, estimates in rows]
-        axes.barh(at, np.nan_to_num(_values(found)), 0.95 * height, label=label, color=color)
-        axes.hlines(at, _values(found, "low"), _values(found, "high"), color=INK, linewidth=1.2)
-    _name_rows(axes, y, [name for name, _ in rows], len(per_task))
-    if has_success:
-        axes.set_xlim(0, 1.02)
-    axes.set_xlabel(head)
-    picture.legend(title=_wrapped(footer))
-    picture.save(path, title)
+    """Draws estimates as points with their intervals, in panels side by side.
 
-
-def draw_differences(
-    path: Path,
-    tasks: Mapping[str, Estimate],
-    overall: Mapping[str, Estimate],
-    title: str,
-    footer: str,
-) -> None:
-    """Draws a point per task with its interval, and the aggregates below a line."""
-    n, found = len(tasks), [*tasks.values(), *overall.values()]
-    picture = _Picture(1.8 + 0.28 * len(found))
-    axes, y = picture.panels(), _in_rows(n, len(found))
-    for where, one in zip(y, found, strict=True):
-        clear = one.low is not None and one.low * (one.high or 0.0) > 0
-        color = DARK if clear else LIGHT
-        axes.hlines(where, _values([one], "low"), _values([one], "high"), color=color, linewidth=2)
-        axes.plot([one.value], [where], "o" if where < n else "D", color=color, markersize=6)
-    axes.axvline(0, color=INK, linewidth=0.8)
-    _name_rows(axes, y, [*tasks, *overall], n)
-    axes.set_xlim(-1.05, 1.05)
-    axes.set_xlabel("difference of success rates", fontsize=_LABEL)
-    picture.save(path, title, f"{footer}; dark: excludes zero")
-
-
-def _in_rows(tasks: int, rows: int) -> Any:
-    """The heights of rows, with a gap between tasks and aggregates."""
-    return np.arange(rows) + 0.5 * (np.arange(rows) >= tasks)
-
-
-def _name_rows(axes: Any, y: Any, names: Sequence[str], tasks: int) -> None:
-    if len(names) > tasks:
-        axes.axhline(tasks - 0.25, color=INK, linewidth=0.8)
-    axes.set_yticks(y, names)
-    axes.invert_yaxis()
+    Args:
+        path: The image file.
+        names: The name of each row: of tasks, and of means, which are below a line.
+        tasks: The number of tasks.
+        panels: The series of each panel, by the label of its axis.
+        title: A title above the panels.
+        footer: A text below them.
+    """
+    y = np.arange(len(names)) + 0.5 * (np.arange(len(names)) >= tasks)
+    most = max(map(len, panels.values()))
+    picture = _Picture(1.8 + (0.16 + 0.06 * most) * len(names))
+    row = picture.panels(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (head, series) in zip(row, panels.items(), strict=True):
+        for i, one in enumerate(series):
+            at = y + 0.6 * ((i + 0.5) / len(series) - 0.5)
+            colors = [one.color] * len(names) if isinstance(one.color, str) else one.color
+            low, high, values = (_values(one.found, end) for end in ("low", "high", "value"))
+            axes.hlines(at, low, high, color=colors, linewidth=2, clip_on=False)
+            axes.scatter(values, at, color=colors, s=24, clip_on=False)
+            if one.label:
+                axes.plot([], [], "o-", color=colors[0], label=one.label)
+        if len(names) > tasks:
+            axes.axhline(tasks - 0.25, color=INK, linewidth=0.8)
+        axes.set_xlabel(head, fontsize=_LABEL)
+        if head == DIFFERENCE:
+            axes.axvline(0, color=INK, linewidth=0.8)
+            axes.set_xlim(-1, 1)
+        elif head == RATE:
+            axes.set_xlim(0, 1)
+    row[0].set_yticks(y, names)
+    row[0].invert_yaxis()
+    if any(one.label for own in panels.values() for one in own):
+        picture.legend(ncols=2, title=_wrapped(footer))
+        footer = ""
+    picture.save(path, title, footer)
 
 
 def draw_curves(
@@ -209,7 +195,7 @@ def draw_training(
 
 def _draw_line(axes: Any, line: Line, place: int, end: float, width: float) -> None:
     """Draws a line of a panel; ``end`` is the right end of a level."""
-    color = _METHODS[place % len(_METHODS)]
+    color = METHODS[place % len(METHODS)]
     style = {"marker": _MARKS[place % len(_MARKS)], "markersize": 2.5 * width, "label": line.label}
     steps, found = [*line.points], [*line.points.values()]
     if line.kind == "level":

@@ -483,9 +483,17 @@ class EvaluationResult:
             length = len(self.by_episode) - len({one.number for one in self.scored})
             plot.draw_curves(Path(path), metric, curves, means, length, title)
             return
-        intervals = f"lines: {CONFIDENCE:.0%} intervals over {self.unit}"
-        footer = f"{note}\n{intervals}" if note else intervals
-        plot.draw_bars(Path(path), self.per_task, self.overall, title, footer)
+        head, labels = plot.RATE, {"success_once": "any step", "success_final": "last step"}
+        if not self.has_success:
+            head = "return" if self.normalization is None else "normalized"
+            labels = {head: ""}
+        rows = {**self.per_task, **(self.overall if len(self.tasks) > 1 else {})}
+        series = [
+            plot.Series(label, color, [one[metric] for one in rows.values()])
+            for (metric, label), color in zip(labels.items(), (plot.DARK, plot.LIGHT), strict=False)
+        ]
+        footer = f"{note}\n" * bool(note) + f"lines: {CONFIDENCE:.0%} intervals over {self.unit}"
+        plot.draw_rows(Path(path), [*rows], len(self.tasks), {head: series}, title, footer)
 
     def succeeded(self, episode: Episode) -> bool:
         """Whether an episode is a success, by its protocol or else at any step."""

@@ -173,11 +173,11 @@ def scores(policies: Policies, *, force: bool = False) -> Scores:
     if not methods:
         raise ValueError("there must be results of one policy or more, got none")
     found = compared(methods, force)
-    scored = {name: _score(of, found.tasks, found.ruling) for name, of in found.runs.items()}
+    scored = {name: score_of(of, found.tasks, found.ruling) for name, of in found.runs.items()}
     return Scores(scored, found.protocols, found.budget, found.forced, found.notes)
 
 
-def _score(runs: Sequence[Run], tasks: Sequence[str], protocol: Protocol | None) -> Score:
+def score_of(runs: Sequence[Run], tasks: Sequence[str], protocol: Protocol | None) -> Score:
     """The score of a method, from its runs at one point."""
     names, n = sorted(tasks), len(runs)  # no sum depends on the order of files
     samples = [runs[0].rates(task) if n == 1 else means_of(runs, task) for task in names]
@@ -483,7 +483,7 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
     every = {name: list(one.runs) for name, one in level.items()}
     every |= {name: [run for runs in own.values() for run in runs] for name, own in points.items()}
     found = together(every, force, next((one.unlike for one in methods if one.unlike), ""))
-    score = functools.partial(_score, tasks=found.tasks, protocol=found.ruling)
+    score = functools.partial(score_of, tasks=found.tasks, protocol=found.ruling)
     before = {
         name: {n: [run.unadapted() for run in runs] for n, runs in own.items()}
         for name, own in points.items()

@@ -250,13 +250,11 @@ def test_a_plot_shows_success_or_the_return_and_that_the_evaluation_was_interrup
         made.plot(tmp_path / "plot.png", *texts)
         pixels = imageio.imread(tmp_path / "plot.png")
         assert pixels.shape[1] == 960
-        bars = np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1).sum()
-        return bars, (pixels[-150:, :, 0] < 128).sum()
+        points = np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1).sum()
+        return points, (pixels[-150:, :, 0] < 128).sum()
 
-    # Half of the axes for a return of 2 out of about 2.1.
-    assert drawn(EvaluationResult(episodes("a", [1, 2, 3])))[0] > 10_000
-    # A note has a line of its own, which leaves less room for the axes.
+    assert drawn(EvaluationResult(episodes("a", [1, 2, 3])))[0] > 1000
     plain, ink = drawn(result(), "Title")
     noted, more = drawn(result(), "Title", "interrupted: 7 of 50 episodes")
-    assert 0 < noted < plain
+    assert min(plain, noted) > 1000
     assert more > ink
