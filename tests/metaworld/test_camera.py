@@ -1,8 +1,7 @@
-"""The frames of a camera: the present state, upright, in metres."""
+"""The frames of a camera: the present state, upright, in metres; observed: ``test_pixels.py``."""
 
 import contextlib
 import copy
-import gc
 import pickle
 
 import gymnasium
@@ -12,23 +11,15 @@ import pytest
 
 from mtwrappers import MetaWorldSetTaskEnv
 from mtwrappers.metaworld.class_env import CAMERAS, SawyerSettings, find_cameras
-from mtwrappers.metaworld.fast.equality import integration_state
-from mtwrappers.metaworld.frames import Camera, Drawing, choose_gl, drawing_thread
-from tests.metaworld.fakes import PAIR, actions
+from mtwrappers.metaworld.frames import Camera
+from tests.metaworld.fakes import PAIR
 
 ID = "mtwrappers/CustomMT-v0"
 LOOK = {"render_mode": "rgb_array", "camera_name": "corner2", "width": 64, "height": 48}
 MADE = {"train_classes": PAIR, "num_goals": 1, "camera_name": "corner2"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _gl():
-    name = choose_gl()
-    if name is None:
-        pytest.skip("neither EGL nor OSMesa can render here")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MUJOCO_GL", name)
-        yield
+pytestmark = pytest.mark.usefixtures("opengl")
 
 
 @pytest.fixture
@@ -58,20 +49,6 @@ def test_a_frame_is_of_where_everything_is_from_the_first_on(drawn, name):
     assert np.array_equal(first, env.render())
     env.sawyer.data.qpos[9] += 0.1
     assert not np.array_equal(first, env.render())
-
-
-def test_rendering_keeps_the_bits_of_the_trajectory(drawn):
-    both = []
-    for mode in (None, "rgbd_tuple"):
-        env = drawn("dial-turn-v3", render_mode=mode, camera_name=None)
-        own = [env.reset()[0].tobytes()]
-        for action in actions(5):
-            if mode is not None:
-                env.render()
-            obs, reward, *_, info = env.step(action)
-            own.append((obs.tobytes(), reward, info, integration_state(env.sawyer)))
-        both.append(own)
-    assert both[0] == both[1]
 
 
 @pytest.mark.parametrize("camera", [*CAMERAS, None])
@@ -105,19 +82,6 @@ def test_depth_is_in_metres_as_rays_measure_it(drawn):
     assert 0.8 < depth.min() < depth.max() < 5.0
 
 
-@pytest.mark.slow
-def test_frames_have_the_kind_and_the_size_that_was_asked_for_beside_others(drawn):
-    modes = ("rgb_array", "depth_array", "rgbd_tuple")
-    rgb, depth, (colours, metres) = (drawn(render_mode=mode).render() for mode in modes)
-    assert (rgb.shape, rgb.dtype) == ((48, 64, 3), np.uint8)
-    assert np.array_equal(colours, rgb)
-    assert np.array_equal(metres, depth)
-    envs = [drawn(width=w, height=h) for w, h in ((64, 48), (700, 500), (30, 90))]
-    first = [env.render() for env in envs]
-    assert [frame.shape for frame in first] == [(48, 64, 3), (500, 700, 3), (90, 30, 3)]
-    assert all(np.array_equal(env.render(), frame) for env, frame in zip(envs, first, strict=True))
-
-
 def test_a_model_of_ones_own_has_its_own_cameras():
     model = mujoco.MjModel.from_xml_string(
         "<mujoco><worldbody><camera name='front' pos='0 0 3'/><geom size='1'/></worldbody></mujoco>"
@@ -128,42 +92,6 @@ def test_a_model_of_ones_own_has_its_own_cameras():
     camera = Camera(model, find_cameras(settings, ["front"]), settings)
     depth = camera.frame(mujoco.MjData(model), "depth_array")
     assert abs(depth[32, 32] - 2.0) < 1e-3
-
-
-def test_without_a_render_mode_there_is_nothing_to_see(drawn):
-    env = drawn(render_mode=None)
-    with pytest.warns(UserWarning, match="nothing to render without a render_mode"):
-        assert env.render() is None
-
-
-@pytest.fixture
-def drawings(monkeypatch):
-    """A list that grows by one whenever colours are drawn."""
-    found = []
-    colours = Drawing.colours
-    monkeypatch.setattr(Drawing, "colours", lambda *args: found.append(1) or colours(*args))
-    return found
-
-
-@pytest.mark.slow
-def test_a_state_is_drawn_once_whoever_asks_and_whatever_becomes_of_the_frame(drawn, drawings):
-    env = drawn("door-lock-v3")
-    first = env.render()
-    kept = first.copy()
-    first[:] = 0
-    assert np.array_equal(env.render(), kept)
-    assert len(drawings) == 1
-    env.step(actions(1)[0])
-    assert not np.array_equal(env.render(), kept)
-    env.reset()
-    assert np.array_equal(env.render(), kept)
-    assert len(drawings) == 3
-    data = env.sawyer.data
-    before = data.qpos[9]
-    data.qpos[9] += 0.1  # as whoever restores a state does
-    assert not np.array_equal(env.render(), kept)
-    data.qpos[9] = before
-    assert np.array_equal(env.render(), kept)
 
 
 @pytest.mark.parametrize(
@@ -178,44 +106,13 @@ def test_a_state_is_drawn_once_whoever_asks_and_whatever_becomes_of_the_frame(dr
     ids=["colours", "goal", "camera", "light", "clipping"],
 )
 @pytest.mark.slow_but("light", "goal")
-def test_an_edited_model_is_seen_though_its_state_is_the_same(drawn, drawings, change):
+def test_an_edited_model_is_seen_though_its_state_is_the_same(drawn, change):
     env = drawn(shadows=False)
     frame = env.render()
     change(env.sawyer.model)
     edited = env.render()
     assert not np.array_equal(edited, frame)
     assert np.array_equal(env.render(), edited)
-    assert len(drawings) == 2
-
-
-@pytest.mark.slow
-def test_a_frame_is_of_its_mode_of_its_episode_and_of_what_opengl_holds(drawn):
-    env = drawn(camera_name=None)
-    camera, data, model = env._camera, env.sawyer.data, env.sawyer.model
-    frame = camera.frame(data, "rgb_array")
-    assert camera.frame(data, "depth_array").shape == frame.shape[:2]
-    data.qpos[:3] += 0.3  # from where the free camera would look elsewhere
-    moved = camera.frame(data, "rgb_array")
-    camera.begin(data)
-    assert not np.array_equal(camera.frame(data, "rgb_array"), moved)
-    model.tex_data[:] = 255 - model.tex_data
-    before = camera.frame(data, "rgb_array")
-    env.close()
-    assert not np.array_equal(camera.frame(data, "rgb_array"), before)
-
-
-@pytest.mark.slow
-def test_the_last_camera_that_closes_frees_what_all_share_and_a_next_one_draws(drawn):
-    gc.collect()  # cameras that other tests have forgotten
-    first, last = drawn(), drawn()
-    frame = first.render()
-    last.render()
-    thread = drawing_thread()
-    first.close()
-    assert len(thread._buffers) == 1
-    last.close()
-    assert (thread._drawings, thread._buffers) == (set(), {})
-    assert np.array_equal(first.render(), frame)
 
 
 def test_a_goal_that_a_reset_moves_is_seen_though_nothing_else_moves():

@@ -87,14 +87,6 @@ def history(env):
     return groups, [list(found.returns(i)) for i in range(sum(map(len, groups)))]
 
 
-def test_an_unknown_option_is_refused_and_the_present_task_stays():
-    env = MetaWorldMTEnv("MT1", num_goals=3)
-    env.reset(options={"task_state": 1})
-    with pytest.raises(ValueError, match=r"reset options .*got \['task'\]"):
-        env.reset(options={"task_state": 2, "task": 0})
-    assert env.get_task_state() == 1
-
-
 def test_a_curriculum_sees_classes_as_groups_of_goals_and_one_class_as_goals():
     env = MetaWorldMTEnv(**PAIR_ENV, select="least_success", max_episode_steps=2)
     rewards = [step[1] for step in episode(env, 2, seed=0, options={"task_state": 4})[1:]]

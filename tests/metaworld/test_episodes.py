@@ -1,12 +1,10 @@
 """How episodes begin and what a step is: ``idle_steps``, ``action_repeat``; and what is left."""
 
-import json
 import weakref
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.registration import EnvSpec
 
 from mtwrappers import MetaWorldSetTaskEnv, evaluate
 from tests.fakes import equal
@@ -71,19 +69,6 @@ def test_rewards_of_repeated_actions_are_the_sum_and_infos_those_of_the_last():
         found = twice.step(action)
         assert found[1] == first[1] + second[1]
         assert equal((found[0], found[4]), (second[0], second[4]))
-
-
-def test_the_arguments_go_through_specs_and_are_checked():
-    kwargs = {"goals": "continuous", "idle_steps": 1, "action_repeat": 2}
-    env = make("MT10", **kwargs)
-    spec = EnvSpec.from_json(env.spec.to_json())
-    assert json.loads(env.spec.to_json())["kwargs"]["goals"] == "continuous"
-    expected = episode(env, seed=3)
-    assert equal(episode(gymnasium.make(spec), seed=3), expected)
-    with pytest.raises(ValueError, match="idle_steps must be zero or a positive integer, got -1"):
-        make("MT1", idle_steps=-1)
-    with pytest.raises(ValueError, match="action_repeat must be a positive integer, got 0"):
-        make_vec("MT10", action_repeat=0)
 
 
 def test_closed_environments_hold_no_simulation_and_a_reset_builds_it_anew():

@@ -80,18 +80,3 @@ def test_the_experts_of_hidden_goals_succeed():
     with pytest.raises(ValueError, match=r"hidden in observation 0 \(reach-v3\): pass goals, such"):
         expert_actions(names, obs)
     envs.close()
-
-
-@pytest.mark.parametrize(
-    ("names", "shape", "goals", "message"),
-    [
-        (["xyz"], (1, 39), None, r"no expert for 'xyz'; expected one of \['assembly"),
-        (["reach-v3"], (39,), None, r"observations of 1 tasks must be \(1, 39 or more\), got \(39"),
-        (["reach-v3"], (2, 39), None, r"must be \(1, 39 or more\), got \(2, 39\)"),
-        (["reach-v3"], (1, 38), None, r"must be \(1, 39 or more\), got \(1, 38\)"),
-        (["reach-v3"], (1, 39), (3,), r"goals of 1 tasks must be \(1, 3\), got \(3,\)"),
-    ],
-)
-def test_what_does_not_fit_is_refused(names, shape, goals, message):
-    with pytest.raises(ValueError, match=message):
-        expert_actions(names, np.ones(shape), goals and np.ones(goals))

@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from gymnasium.wrappers import TransformObservation
 
-from mtwrappers import MetaWorldSetTaskEnv, NormalizeObservationPerTask, TaskOnehotWrapper
+from mtwrappers import MetaWorldSetTaskEnv, TaskOnehotWrapper
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.class_env import observation_box
 from mtwrappers.testing import check_set_task_env
@@ -33,9 +33,8 @@ copies = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize("kwargs", [ONEHOT, {"benchmark": "ML45", "num_goals": 1}])
-def test_it_keeps_the_set_task_contract(kwargs):
-    check_set_task_env(MetaWorldSetTaskEnv(**kwargs), steps=3)
+def test_it_keeps_the_set_task_contract():
+    check_set_task_env(MetaWorldSetTaskEnv(**ONEHOT), steps=3)
 
 
 # Which tasks there are, and in which order they are drawn.
@@ -72,15 +71,6 @@ def test_tasks_are_drawn_in_rounds_without_replacement_and_a_seed_begins_anew():
     assert all(order[:6] != order[6:] for order in orders.values())
     env.reset(seed=1)
     assert equal(env.sample_tasks(120), drawn)
-
-
-def test_the_seed_decides_which_classes_come_first():
-    env, firsts = MetaWorldSetTaskEnv("ML10", "train", num_goals=1), []
-    for seed in range(40):
-        env.reset(seed=seed)
-        firsts.append(tuple(task["inner"].env_name for task in env.sample_tasks(2)))
-    assert {name for name, _ in firsts} == set(env.task_names)
-    assert len(set(firsts)) > 25  # of 90 pairs
 
 
 def test_the_order_of_tasks_comes_from_entropy_until_it_is_seeded_and_the_goals_do_not():
@@ -187,8 +177,6 @@ def test_stepping_and_rendering_need_a_reset():
     env = MetaWorldSetTaskEnv("MT1", num_goals=2, max_episode_steps=1)
     with pytest.raises(ResetNeeded, match=r"call reset\(\) after set_task\(\) and before step"):
         env.step(actions(1)[0])
-    with pytest.raises(ResetNeeded, match=r"and before step\(\) and render\(\)"):
-        env.render()
     env.reset()
     env.step(actions(1)[0])
     with pytest.warns(UserWarning, match="nothing to render"):  # though the episode is over
@@ -196,8 +184,6 @@ def test_stepping_and_rendering_need_a_reset():
     with pytest.raises(ResetNeeded, match=r"reach-v3: call reset\(\) before step\(\)"):
         env.step(actions(1)[0])
     env.set_task(env.sample_tasks(1)[0])
-    with pytest.raises(ResetNeeded, match=r"call reset\(\) after set_task\(\) and before step"):
-        env.step(actions(1)[0])
     with pytest.raises(ResetNeeded, match=r"and before step\(\) and render\(\)"):
         env.render()
 
@@ -290,11 +276,3 @@ def test_a_wrapper_that_fails_leaves_the_task_and_the_space(benchmark, wrap_push
     # The wrapper decides the space.
     assert (env.observation_space, obs.shape, info["task_name"]) == (space, (40,), "reach-v3")
     assert env.step(actions(1)[0])[0] in space
-
-
-def test_normalized_observations_keep_the_one_hot():
-    env = MetaWorldSetTaskEnv(**ONEHOT)
-    env.set_task(task_of_each(env)[1])
-    obs, _ = NormalizeObservationPerTask(env).reset(seed=0)
-    assert obs[39:].tolist() == [0, 1]
-    assert abs(obs[:39]).max() < 0.01  # the first of its task, so near its own mean

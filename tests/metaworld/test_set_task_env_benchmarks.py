@@ -108,20 +108,14 @@ def test_a_malformed_task_is_refused_and_the_present_one_stays(benchmark):
     assert equal(episode(env), expected)
 
 
+MT1 = {"benchmark": "MT1"}
+
+
 @pytest.mark.parametrize(
     ("env", "source", "message"),
     [
-        (
-            {"benchmark": "MT1", "env_name": "push-v3"},
-            {"benchmark": "MT1"},
-            "got 'reach-v3' of MT1",
-        ),
-        (
-            ONEHOT,
-            {"benchmark": "MT1"},
-            "for tasks of CustomMT with add_env_onehot=True and goals_visible=True, got 'reach-v3' "
-            "of MT1 with add_env_onehot=False",
-        ),
+        ({**MT1, "env_name": "push-v3"}, MT1, "got 'reach-v3' of MT1"),
+        (ONEHOT, MT1, "goals_visible=True, got 'reach-v3' of MT1 with add_env_onehot=False"),
         (PAIR_ENV, HIDDEN, "goals_visible=True, got 'reach-v3' of CustomML with add_env_onehot=F"),
         ({**ML, "kind": "test"}, {**ML, "kind": "train"}, "for test tasks, got a train task"),
         (ONEHOT, PAIR_ENV, "of CustomMT with add_env_onehot=False"),

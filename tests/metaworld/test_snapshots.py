@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from mtwrappers.metaworld import fast_class, make_benchmark
-from mtwrappers.metaworld.fast import classes
 from mtwrappers.metaworld.fast.equality import integration_state
 from mtwrappers.metaworld.upstream import all_classes
 from tests.metaworld.fakes import actions
@@ -57,26 +56,23 @@ def episode_bits(env, task=None):
     return bits
 
 
-@pytest.fixture
-def settlings(monkeypatch):
-    """One entry for every time that a hand was settled."""
-    counts = []
-    original = classes.SawyerXYZEnv._reset_hand
-
-    def count(self, steps=50):
-        counts.append(steps)
-        original(self, steps)
-
-    monkeypatch.setattr(classes.SawyerXYZEnv, "_reset_hand", count)
-    return counts
+LARGE = ("_", "mesh_", "tex_", "bvh_")
 
 
-@pytest.mark.parametrize("name", NAMES)
+def all_of(model):
+    """The bits of every array of a model, but for the large ones of meshes and textures."""
+    arrays = {key: getattr(model, key) for key in dir(model) if not key.startswith(LARGE)}
+    return {key: a.tobytes() for key, a in arrays.items() if isinstance(a, np.ndarray)}
+
+
+@pytest.mark.parametrize("name", all_classes())
+@pytest.mark.slow_but(*NAMES)
 def test_all_that_a_reset_leaves_is_that_of_stock_from_the_second_on(name):
     first, second = tasks_of(name, 2)
     fast, stock = pair(name)
     for task in (first, second, first, first, second, first):
         assert episode_bits(fast, task) == episode_bits(stock, task)
+        assert all_of(fast.model) == all_of(stock.model)
 
 
 # Other objects: a lid, two that touch, a reward that keeps a list, a start far away.
@@ -85,12 +81,11 @@ EDITED = (*NAMES, "box-close-v3", "stick-pull-v3", "pick-place-wall-v3", "coffee
 
 @pytest.mark.parametrize("name", EDITED)
 @pytest.mark.slow_but("push-v3", "box-close-v3")
-def test_a_known_task_needs_no_settling_and_every_edited_attribute_is_noticed(name, settlings):
+def test_every_edited_attribute_is_noticed(name):
     fast, stock = envs = pair(name)
     first, second = tasks_of(name, 2)
     for task in (first, second, first, second):
         episode_bits(fast, task)
-    assert len(settlings) == 2
     for env in envs:
         reset(env, second)
     names = [
@@ -117,19 +112,8 @@ def edit(env, key):
             array += 0.003
 
 
-def scale(array):
-    """All of it, by about a tenth."""
-    array *= np.linspace(1, 1.2, array.size).reshape(array.shape).astype(array.dtype)
-
-
-def shift(array):
-    """All of it, zeros included."""
-    array += array.dtype.type(0.003)
-
-
-@pytest.mark.parametrize("edit", [scale, shift])
 @pytest.mark.slow
-def test_every_edited_number_of_a_model_is_noticed(edit):
+def test_every_edited_number_of_a_model_is_noticed():
     (task,) = tasks_of("box-close-v3", 1)
     fast, stock = envs = pair("box-close-v3")
     for env in envs:
@@ -141,7 +125,7 @@ def test_every_edited_number_of_a_model_is_noticed(edit):
             continue
         old = array.copy()
         for env in envs:
-            edit(getattr(env.model, key))
+            getattr(env.model, key)[:] += array.dtype.type(0.003)
         expected = reset(stock)[:2]
         assert reset(fast)[:2] == expected, key
         if expected != plain:
@@ -153,45 +137,10 @@ def test_every_edited_number_of_a_model_is_noticed(edit):
     assert reset(fast)[:2] == plain
 
 
-@pytest.mark.slow_but("push-v3", "dial-turn-v3", "box-close-v3")
-@pytest.mark.parametrize("name", all_classes())
-def test_every_class_comes_back_with_the_bits_and_the_model_of_stock(name, settlings):
-    first, second = tasks_of(name, 2)
-    fast, stock = pair(name)
-    for task in (first, second, first, second):
-        assert episode_bits(fast, task) == episode_bits(stock, task)
-        assert all_of(fast.model) == all_of(stock.model)
-    assert len(settlings) == 2 + 4 * 2  # once a task, and by stock twice a reset
-
-
-def all_of(model):
-    """The bits of every array of a model, but for the large ones of meshes and textures."""
-    arrays = {key: getattr(model, key) for key in dir(model) if not key.startswith(LARGE)}
-    return {key: a.tobytes() for key, a in arrays.items() if isinstance(a, np.ndarray)}
-
-
-LARGE = ("_", "mesh_", "tex_", "bvh_")
-
-
 def move_a_vertex(env):
     mesh = env.model.mesh("boxtop")
     lid = env.model.mesh_vert[mesh.vertadr[0] :][: mesh.vertnum[0]]
     lid[lid[:, 2].argmin(), 2] -= 0.05
-
-
-def test_a_mesh_counts_from_when_it_touches_something():
-    (task,) = tasks_of("box-close-v3", 1)
-    fast, stock = envs = pair("box-close-v3")
-    for env in envs:
-        model = env.model
-        touching = model.geom_contype.copy()
-        model.geom_contype[model.geom_dataid == model.mesh("boxtop").id] = 0
-        model.geom_conaffinity[:] = model.geom_contype
-        plain = reset(env, task)[:2]
-        move_a_vertex(env)
-        assert reset(env)[:2] == plain
-        model.geom_contype[:] = model.geom_conaffinity[:] = touching
-    assert reset(fast)[:2] == reset(stock)[:2] != plain
 
 
 NO_CONTACT = int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
@@ -244,35 +193,6 @@ def test_edits_between_steps_and_before_every_reset_hold_until_they_are_undone(t
         assert episode_bits(fast, tasks[k]) == episode_bits(stock, tasks[k])
     fast.model.body_mass[:], fast.model.opt.gravity[:] = mass, gravity
     assert episode_bits(fast, tasks[0]) == plain
-
-
-def test_changed_colours_and_cameras_keep_their_values_and_the_snapshots(settlings, tasks, plain):
-    one, two = fast_class("push-v3")(), fast_class("push-v3")()
-    for env in (one, two):
-        assert episode_bits(env, tasks[0]) == plain
-    one.model.tex_data[:] = 9
-    assert [episode_bits(env) for env in (one, two)] == [plain] * 2
-    assert len(settlings) == 2
-    one.model.geom_rgba[:] = 0.25
-    assert [episode_bits(one, tasks[k]) for k in (1, 0)][1] == plain
-    assert ((one.model.geom_rgba == 0.25).all(), (one.model.tex_data == 9).all()) == (True, True)
-    one.model.cam_pos[2] = [0.75, 0.075, 0.7]  # where corner4 is
-    settlings.clear()
-    assert reset(one)[:2] == plain[0][:2]
-    assert (settlings, one.data.cam_xpos[2].tolist()) == ([], [0.75, 0.075, 0.7])
-
-
-def test_they_are_as_many_as_their_limit_at_most(settlings, tasks):
-    stock = all_classes()["push-v3"]()
-    expected = [episode_bits(stock, task) for task in tasks]
-    env, found = fast_class("push-v3")(), []
-    assert env.max_snapshots == 1024
-    env.max_snapshots = 2
-    for k in (0, 1, 0, 2, 0, 2):
-        settlings.clear()
-        assert episode_bits(env, tasks[k]) == expected[k]
-        found.append(len(settlings))
-    assert found == [1, 1, 0, 1, 1, 0]
 
 
 def test_what_a_user_writes_into_lists_and_observations_is_not_kept():

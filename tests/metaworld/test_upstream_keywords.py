@@ -3,7 +3,6 @@
 import metaworld
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from mtwrappers.metaworld import make_benchmark
@@ -70,27 +69,6 @@ CONFIGURATION = {
     "reward_function_version": "v2",
     "num_goals": 2,
 }
-
-
-@pytest.mark.parametrize(
-    ("method", "use_one_hot"), [("exponential", True), ("gymnasium", False), (None, True)]
-)
-@pytest.mark.slow
-def test_the_configuration_of_multi_task_training(method, use_one_hot):
-    with make_vec(
-        "CustomMT",
-        **CONFIGURATION,
-        use_one_hot=use_one_hot,
-        reward_normalization_method=method,
-        normalize_observations=True,
-    ) as envs:
-        obs, _ = envs.reset()
-        assert obs.shape == (2, 39 + 2 * use_one_hot)
-        assert obs[:, 39:].tolist() == np.eye(2)[:, : 2 * use_one_hot].tolist()  # not normalized
-        _, rewards, *_, infos = envs.step(envs.action_space.sample())
-        assert np.isfinite(rewards).all()
-        assert np.array_equal(rewards, infos["unscaled_reward"]) is (method is None)
-        assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
 
 
 @pytest.mark.parametrize(("split", "terminate"), [("train", False), ("test", True)])
