@@ -1,6 +1,5 @@
 """The arguments of executors: constructors, tasks, seeds, options, attributes."""
 
-import math
 import multiprocessing
 from contextlib import closing
 from functools import partial
@@ -12,7 +11,6 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
-from mtwrappers.vector.make import make_executor
 from tests.fakes import (
     Constructors,
     CountingEnv,
@@ -99,13 +97,6 @@ def test_the_path_length_truncates_episodes(executor):
         assert flags == [[False, False], [False, True]] * 2
 
 
-@both_executors
-@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
-def test_a_wrong_keyword_is_one_error_and_nothing_else(executor):
-    with pytest.raises(TypeError, match=r"'wrokers'.*did you mean 'workers'"):
-        executor(CountingEnv, 2, wrokers=3)
-
-
 def test_a_daemonic_process_is_told_what_to_use_instead():
     message = "^a daemonic process may not have children, .* or execution='iterative' in make_vec$"
     with (
@@ -121,12 +112,6 @@ def test_the_autoreset_mode_may_be_a_member_its_name_or_its_value():
             with closing(MetaIterativeEnvExecutor(CountingEnv, 2, autoreset_mode=given)) as envs:
                 assert envs.autoreset_mode is mode
     assert "autoreset_mode" not in CountingEnv.metadata
-
-
-@pytest.mark.parametrize(("kwargs", "seconds"), [({}, 300.0), ({"timeout": None}, math.inf)])
-def test_a_timeout_of_none_is_for_ever(kwargs, seconds):
-    with closing(make_executor([CountingEnv] * 2, 2, 1, workers=2, **kwargs)) as envs:
-        assert envs._pool.workers[0].timeout == seconds
 
 
 # Tasks.
@@ -178,32 +163,18 @@ def test_seeds_reach_their_environments_and_no_others(executor):
 @both_executors
 def test_options_reach_every_environment_and_stay_as_they_were(executor):
     with closing(executor(counting_makers(3), 3)) as envs:
-        mask = np.array([True, False, True])
-        given = {"reset_mask": mask, "goal": 4}
+        each, mask = [{"goal": 1}, None, {"goal": 2, "start": 5}], np.array([False, True, True])
+        given = {"reset_mask": mask, "goal": 0, "env_options": tuple(each)}
         envs.reset(options={"goal": 3})
-        envs.reset(options=given)
-        both = [{"goal": 3}, {"goal": 4}]
-        assert envs.get_attr("options") == (both, [{"goal": 3}], both)
-        assert given == {"reset_mask": mask, "goal": 4}
-        assert mask.tolist() == [True, False, True]
-
-
-@both_executors
-def test_env_options_are_added_to_those_of_all(executor):
-    with closing(executor(counting_makers(3), 3, journal=True)) as envs:
-        each = [{"goal": 1}, None, {"goal": 2, "start": 5}]
         envs.reset(seed=0, options={"env_options": each})
-        mask = np.array([False, True, True])
-        envs.reset(options={"reset_mask": mask, "goal": 0, "env_options": tuple(each)})
-        expected = [{"goal": 1}], [{}, {"goal": 0}], [{"goal": 2, "start": 5}] * 2
-        assert envs.get_attr("options") == expected
-        each[0]["goal"] = 7
-        logs = envs.get_state()["logs"]
-        assert [log["reset"] for log in logs] == [
-            [0, {"goal": 1}],
-            [None, {"goal": 0}],
-            [None, {"goal": 2, "start": 5}],
-        ]
+        envs.reset(options=given)
+        assert envs.get_attr("options") == (
+            [{"goal": 3}, {"goal": 1}],
+            [{"goal": 3}, {}, {"goal": 0}],
+            [{"goal": 3}, *[{"goal": 2, "start": 5}] * 2],
+        )
+        assert given == {"reset_mask": mask, "goal": 0, "env_options": tuple(each)}
+        assert mask.tolist() == [False, True, True]
 
 
 # Attributes and methods, through the environments' wrappers.
@@ -301,12 +272,10 @@ def test_closing_closes_the_environments(executor, tmp_path):
 
 def test_one_script_fits_one_process_too():
     """Of what is said about workers, nothing is refused that changes no result there."""
-    about_workers = {"workers": 1, "timeout": 9.0, "context": "spawn"}
+    about_workers = {"workers": 1, "timeout": None, "context": "spawn"}
     for executor in (MetaIterativeEnvExecutor, MetaParallelEnvExecutor):
         with closing(
             executor(CountingEnv, 2, on_worker_failure="recover", **about_workers)
         ) as envs:
             envs.reset(seed=0)
             envs.get_state()  # of its journal
-    with pytest.raises(ValueError, match=r"iterative execution has no workers; got {'workers': 2}"):
-        MetaIterativeEnvExecutor(CountingEnv, 2, workers=2)

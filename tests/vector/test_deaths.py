@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-from contextlib import ExitStack
 from functools import partial
 
 import numpy as np
@@ -14,13 +13,10 @@ from mtwrappers import WorkerDiedError
 from tests.vector.faults import (
     DEATHS,
     USES,
-    BulkyEnv,
     FragileEnv,
-    faulty_uses,
     fragile_makers,
     hang,
     kill,
-    kill_itself,
     parallel,
 )
 from tests.vector.processes import PATIENCE, is_alive, needs_proc, wait_until
@@ -91,21 +87,6 @@ def test_a_worker_that_was_killed_is_found_by_any_use(use):
     check_died(envs, KILLED, *use)
 
 
-@faulty_uses
-def test_a_worker_that_dies_in_any_use_is_named(use, given):
-    makers = fragile_makers()
-    makers[3] = partial(makers[3], fault=kill_itself)
-    check_died(begun(makers), KILLED, use, **given)
-
-
-@pytest.mark.slow
-def test_a_stopped_worker_is_given_up_however_much_it_is_sent():
-    envs = begun([BulkyEnv] * 4, timeout=0.5)
-    os.kill(envs.worker_pids[0], signal.SIGSTOP)
-    message = r"^worker 0 hung: it did not answer within 0\.5 s, with environments 0 to 1 of"
-    check_died(envs, message, "set_attr", "first", [np.zeros(1_000_000)] * 4)
-
-
 def test_a_worker_that_hangs_is_named_after_the_timeout_and_not_before():
     makers = fragile_makers(fault=hang)
     makers[0] = partial(makers[0], fault=partial(time.sleep, 0.5))
@@ -150,20 +131,3 @@ def test_no_worker_keeps_the_executor_from_closing(maker, number, monkeypatch):
     envs.close()
     assert time.monotonic() - begin < PATIENCE
     assert not any(map(is_alive, pids))
-
-
-@pytest.mark.filterwarnings("ignore:.*starting a replacement")
-def test_a_worker_that_cannot_be_replaced_leaves_the_files_of_others_alone(tmp_path, monkeypatch):
-    def start(worker):
-        raise BlockingIOError("no more processes")
-
-    envs = begun(on_worker_failure="recover")
-    kill(envs, 1)
-    with monkeypatch.context() as patch, ExitStack() as files:
-        patch.setattr("mtwrappers.vector.workers.ProcessWorker.start", start)
-        with pytest.raises(WorkerDiedError, match="cannot be recovered: no more processes"):
-            envs.step([0] * 4)
-        for i in range(9):  # the first ones get the numbers of what is closed by now
-            files.enter_context((tmp_path / str(i)).open("wb"))
-        envs.close()
-    assert [path.stat().st_size for path in tmp_path.iterdir()] == [0] * 9

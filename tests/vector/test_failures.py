@@ -123,21 +123,6 @@ def odd_makers(fault, length=2):
     return [partial(OddInfoEnv, 100 * i, length, fault=fault) for i in range(4)]
 
 
-@both_executors
-def test_an_int_beyond_64_bits_is_refused_as_gymnasium_does_and_the_executor_goes_on(executor):
-    makers = odd_makers(partial(pow, 2, 70))
-    with (
-        closing(executor(makers, 2, 2)) as envs,
-        closing(SyncVectorEnv(makers, autoreset_mode="SameStep")) as oracle,
-    ):
-        for actions in (FAULT, np.ones(4, int)):
-            for one in (envs, oracle):
-                one.reset(seed=0)
-                with pytest.raises(OverflowError, match="int too large to convert to C long"):
-                    one.step(actions)
-            play_along(envs, oracle)
-
-
 @pytest.mark.parametrize(
     ("use", "given", "length", "what"),
     [

@@ -7,12 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers import (
-    MetaIterativeEnvExecutor,
-    MetaParallelEnvExecutor,
-    MetaSampler,
-    evaluate,
-)
+import mtwrappers as mt
 from tests.fakes import CountingSetTaskEnv, equal
 from tests.vector import faults
 from tests.vector.fakes import KINDS, kinds_and_modes
@@ -47,11 +42,11 @@ def run_steps(envs, t, steps=40):
 def test_kills_at_random_moments_change_nothing(kind, mode):
     makers = KINDS[kind]
     with nothing_left_behind():
-        envs = MetaParallelEnvExecutor(makers, len(makers), autoreset_mode=mode, **RECOVER)
+        envs = mt.MetaParallelEnvExecutor(makers, len(makers), autoreset_mode=mode, **RECOVER)
         results = run_until_killed(envs, 8 * MANY, partial(run_steps, envs))
         envs.close()
         del envs
-    with closing(MetaIterativeEnvExecutor(makers, len(makers), autoreset_mode=mode)) as oracle:
+    with closing(mt.MetaIterativeEnvExecutor(makers, len(makers), autoreset_mode=mode)) as oracle:
         for t, result in enumerate(results):
             assert equal(result, run_steps(oracle, t)), t
 
@@ -103,7 +98,7 @@ def test_a_meta_sampler_collects_the_same_paths_through_kills(where):
     def sample(sampler, _):
         return sampler.update_tasks(), sampler.obtain_samples()
 
-    make = partial(MetaSampler, ChanceEnv, Coins(), rollouts_per_meta_task=3, meta_batch_size=4)
+    make = partial(mt.MetaSampler, ChanceEnv, Coins(), rollouts_per_meta_task=3, meta_batch_size=4)
     make = partial(make, max_path_length=20, envs_per_task=2, seed=1)
     with closing(make(parallel=True, policy_in=where, **RECOVER)) as sampler:
         results = run_until_killed(sampler.envs, 3 * MANY, partial(sample, sampler))
@@ -121,7 +116,7 @@ def test_an_evaluation_finds_the_same_through_kills(where, mode):
 
     def assess(envs, t, **kwargs):
         policy = partial(np.multiply, -0.1)
-        found = evaluate(policy, envs, 2, seed=t, **kwargs).to_dict()
+        found = mt.evaluate(policy, envs, 2, seed=t, **kwargs).to_dict()
         del found["environments"]  # which has the arguments of these executors
         return found
 

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from contextlib import closing
 from functools import partial
@@ -143,33 +141,3 @@ def test_a_forked_process_cannot_use_the_executor_and_its_close_ends_nothing():
         os.close(here)
         os.close(there)
         assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
-
-
-ENDS_NORMALLY = """
-import os, sys
-import numpy as np
-from mtwrappers import MetaParallelEnvExecutor
-from tests.fakes import CountingEnv
-
-if __name__ == "__main__":
-    envs = MetaParallelEnvExecutor(CountingEnv, 2, workers=2, context={context!r})
-    envs.reset(seed=0)
-    pids = envs.worker_pids
-    if (pid := os.fork()) == 0:
-        sys.exit(7)  # its own handlers at exit are called
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
-    assert envs.step(np.zeros(2, int))[1].tolist() == [1.0, 1.0]
-    assert envs.worker_pids == pids
-    envs.close()
-"""
-
-
-@pytest.mark.parametrize("context", ["fork", "forkserver"])
-@pytest.mark.slow_but("fork")
-def test_a_forked_process_that_ends_normally_ends_no_workers(context, tmp_path):
-    file = tmp_path / "ends_normally.py"
-    file.write_text(ENDS_NORMALLY.format(context=context))
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    command = [sys.executable, "-W", "ignore", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100)
-    assert (done.returncode, done.stderr) == (0, "")

@@ -1,6 +1,5 @@
 """Environments on the actors of a Ray cluster do what they do elsewhere."""
 
-import json
 import os
 from contextlib import closing
 from functools import partial
@@ -9,15 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers import (
-    MetaParallelEnvExecutor,
-    MetaSampler,
-    MetaWorldSetTaskEnv,
-    evaluate,
-    load_checkpoint,
-    save_checkpoint,
-)
-from mtwrappers.cli import main
+import mtwrappers as mt
 from mtwrappers.testing import check_meta_vector_env
 from mtwrappers.vector.make import MetaRayEnvExecutor
 from tests.fakes import equal
@@ -90,8 +81,8 @@ class Noise:
 
 def test_paths_are_the_same_wherever_environments_and_policy_are():
     def sampled(**way):
-        make = partial(MetaWorldSetTaskEnv, "MT10", num_goals=1, seed=0)
-        with closing(MetaSampler(make, Noise(), 2, 5, 25, 1, seed=3, **way)) as sampler:
+        make = partial(mt.MetaWorldSetTaskEnv, "MT10", num_goals=1, seed=0)
+        with closing(mt.MetaSampler(make, Noise(), 2, 5, 25, 1, seed=3, **way)) as sampler:
             return [(sampler.update_tasks(), sampler.obtain_samples())[1] for _ in range(2)]
 
     expected = sampled()
@@ -109,26 +100,11 @@ def test_an_evaluation_finds_the_same():
         return np.stack([own.uniform(-1, 1, 2) for own in rng])
 
     with closing(make()) as envs:
-        expected = evaluate(noise, envs, 3, max_episode_steps=20)
+        expected = mt.evaluate(noise, envs, 3, max_episode_steps=20)
     with closing(make(workers=2, execution="ray")) as envs:
         for where in "parent", "workers":
-            found = evaluate(noise, envs, 3, policy_in=where, max_episode_steps=20)
+            found = mt.evaluate(noise, envs, 3, policy_in=where, max_episode_steps=20)
             assert found == expected
-
-
-@pytest.mark.parametrize("classes", [[], ["--task", "reach-v3", "--task", "push-v3"]])
-def test_a_rollout_of_the_command_line_finds_the_same(classes, tmp_path, monkeypatch):
-    monkeypatch.setattr("mtwrappers.cli.rollout.EPISODE_STEPS", 60)
-    for name in ("PYTHONWARNINGS", "MUJOCO_GL"):  # which the command sets
-        monkeypatch.setenv(name, "")
-    options = ["MT10", *classes, "--episodes", "1", "--policy", "random", "--workers", "2"]
-    results = []
-    for execution in "parallel", "ray":
-        out = tmp_path / execution
-        assert main(["rollout", *options, "--execution", execution, "--out", str(out)]) == 0
-        results.append(json.loads((out / "results.json").read_text()))
-    assert results[0]["episodes"] == results[1]["episodes"]
-    assert len(results[1]["episodes"]) == (len(classes) // 2 or 10)
 
 
 # State.
@@ -140,7 +116,7 @@ def test_a_checkpoint_goes_to_local_workers_and_back(kind, mode, tmp_path):
         partial(make, KINDS[kind], 2, 2, workers=workers, journal=True, autoreset_mode=mode)
         for make, workers in (
             (MetaRayEnvExecutor, 2),
-            (MetaParallelEnvExecutor, 3),
+            (mt.MetaParallelEnvExecutor, 3),
             (MetaRayEnvExecutor, 1),
         )
     ]
@@ -149,18 +125,18 @@ def test_a_checkpoint_goes_to_local_workers_and_back(kind, mode, tmp_path):
         actions = [envs.action_space.sample() for _ in range(30)]
         envs.reset()
         run_steps(envs, actions[:13])
-        save_checkpoint(tmp_path / "state", envs=envs)
+        mt.save_checkpoint(tmp_path / "state", envs=envs)
         expected = run_steps(envs, actions[13:])
     for make in makes[1:]:
         with closing(make()) as envs:
-            load_checkpoint(tmp_path / "state", envs=envs)
-            save_checkpoint(tmp_path / "state", envs=envs)
+            mt.load_checkpoint(tmp_path / "state", envs=envs)
+            mt.save_checkpoint(tmp_path / "state", envs=envs)
             assert equal(run_steps(envs, actions[13:]), expected)
 
 
 def test_local_workers_are_not_forked_beside_ray():
     beside = MetaRayEnvExecutor(KINDS["counting"], 2, 2, workers=1)
-    local = MetaParallelEnvExecutor(KINDS["counting"], 2, 2, workers=2)
+    local = mt.MetaParallelEnvExecutor(KINDS["counting"], 2, 2, workers=2)
     with closing(beside), closing(local) as envs:
         envs.reset()
         parents = envs.map_blocks(lambda envs, rows: os.getppid())

@@ -16,11 +16,9 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
-from mtwrappers.vector.make import MetaRayEnvExecutor
 from tests.fakes import equal, run_with_python
-from tests.mixed_envs import ARMS
 from tests.vector.clusters import local_cluster, on_ray, pids_of, recovering
-from tests.vector.fakes import KINDS, TallyEnv, kinds_and_modes
+from tests.vector.fakes import KINDS, kinds_and_modes
 from tests.vector.faults import (
     FragileEnv,
     beside,
@@ -61,31 +59,6 @@ def test_a_kill_between_steps_changes_nothing(kind, mode):
         pids = pids_of(envs)
         found = run_steps(envs, actions, lambda t: t == 17 and os.kill(pids[3], signal.SIGKILL))
         assert equal(found, run_steps(oracle, actions))
-
-
-def test_a_kill_in_environments_of_other_spaces_changes_nothing():
-    given = {"unify": "pad"}
-    actions = np.random.default_rng(0).uniform(-1, 1, (9, 3, 4)).astype(np.float32)
-    make = partial(MetaRayEnvExecutor, workers=2, on_worker_failure="recover")
-    with (
-        closing(make(ARMS, 3, **given)) as envs,
-        closing(MetaIterativeEnvExecutor(ARMS, 3, **given)) as oracle,
-    ):
-        both(envs, oracle, "reset", seed=3)
-        pids = pids_of(envs)
-        found = run_steps(envs, actions, lambda t: t == 5 and os.kill(pids[2], signal.SIGKILL))
-        assert equal(found, run_steps(oracle, actions))
-        assert envs.recoveries == 1
-
-
-def test_a_kill_after_a_function_of_blocks_changes_nothing():
-    """What an environment is brought back with it may change."""
-    with beside(recovering, TallyEnv) as (envs, oracle):
-        both(envs, oracle, "reset", seed=3)
-        for one in envs, oracle:
-            one.map_blocks(lambda envs, rows: envs.step(np.zeros(envs.num_envs, int)))
-        os.kill(pids_of(envs)[3], signal.SIGKILL)
-        both(envs, oracle, "step", NO_ACTIONS)
 
 
 @faulty_uses
@@ -157,18 +130,6 @@ def test_a_function_that_goes_on_is_not_taken_for_one_that_hangs():
         assert [of.sum() for of in envs.map_blocks(step_slowly)] == [300_000, 300_000]
 
 
-def test_an_environment_that_always_ends_its_actor_is_given_up(tmp_path):
-    message = r"worker 1 on .*; workers were lost 4 times in the same call; all workers were closed"
-    envs = recovering(fragile_makers(fault=sys.exit))
-    envs.reset(seed=0)
-    with (
-        pytest.warns(UserWarning, match="replacement"),
-        pytest.raises(WorkerDiedError, match=message),
-    ):
-        envs.step(FAULT)
-    assert (envs.closed, envs.recoveries) == (True, 3)
-
-
 class LockingEnv(FragileEnv):
     """Has a lock in its info when it is stepped with action 1."""
 
@@ -230,10 +191,6 @@ def test_no_room_for_a_replacement_is_an_error(monkeypatch):
             {"workers": 3, "ray_options": {"resources": {"special": 1}}},
             "3 workers .* needs 1 CPU, 1 special, but .* has 4 CPU .*, 2 special .*, room for 2",
         ),
-        (
-            {"workers": None, "ray_options": {"num_gpus": 1}},
-            "1 workers .* needs 1 CPU, 1 GPU, but .* has 4 CPU .*, 0 GPU .*, room for 0",
-        ),
     ],
 )
 def test_too_many_workers_are_refused_at_once(arguments, message):
@@ -248,13 +205,6 @@ def test_actors_take_what_the_options_say():
         free = ray.available_resources
         assert wait_until(lambda: "special" not in free() and free()["CPU"] == 3, 5)
     assert wait_until(lambda: free().get("special") == 2 and free()["CPU"] == 4, 5)
-
-
-def test_options_that_ray_does_not_know_are_its_error():
-    with pytest.raises(ValueError, match="no_such"):
-        on_ray(ray_options={"no_such": 1})
-    with pytest.raises(TypeError, match="ray_options"):
-        on_ray(ray_options=3)
 
 
 def test_what_a_node_cannot_import_is_an_error(monkeypatch):
@@ -335,11 +285,8 @@ def joined():
     return make()
 """
 WAYS = {
-    "at its end": "envs = make()",
     "in a step": "envs = make(); envs.step_async([0] * 4)",
-    "after an exception": "envs = make(on_worker_failure='recover'); sys.exit()",
     "on a cluster of its own": "envs = joined()",
-    "in a circle": "envs = make(); envs.itself = envs; del envs",
     "in a module": "mtwrappers.envs = make(); mtwrappers.envs.itself = mtwrappers",
 }
 

@@ -76,11 +76,6 @@ def test_beside_threads_no_worker_is_forked_from_here(thread):
 
 
 @pytest.mark.slow
-def test_beside_jax_no_worker_is_forked_from_here():
-    assert run("sys.modules['jax'] = types.ModuleType('jax')\nstarted()") == ["served"]
-
-
-@pytest.mark.slow
 def test_a_worker_that_is_replaced_beside_a_thread_is_not_forked_from_here():
     code = """
 gymnasium.logger.min_level = gymnasium.logger.ERROR  # a replacement warns
@@ -93,16 +88,3 @@ envs.close()
 started(on_worker_failure="recover")
 """
     assert run(code) == ["True", "True 1", "served"]
-
-
-@pytest.mark.slow
-def test_a_start_method_that_is_asked_for_is_taken():
-    warns = "ignore:This process:DeprecationWarning"  # since Python 3.12
-    code = """
-thread.start()
-started(context="fork")
-multiprocessing.set_start_method("spawn")
-from mtwrappers.vector.workers import start_method
-print(start_method(replaces=False), start_method(replaces=True))
-"""
-    assert run(code, "-W", warns) == ["forked", "spawn spawn"]

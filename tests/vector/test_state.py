@@ -6,7 +6,6 @@ from contextlib import closing
 from functools import partial
 
 import cloudpickle
-import gymnasium
 import numpy as np
 import pytest
 
@@ -68,17 +67,6 @@ def test_a_state_is_not_what_environments_or_callers_go_on_to_change(executor):
         for _ in range(2):
             envs.set_state(between)
             assert envs.reset()[1]["tally"].tolist() == [5.0, 5.0]
-
-
-def test_a_state_is_small_and_holds_its_actions_as_one_array():
-    with closing(iterative(partial(gymnasium.make, "Pendulum-v1"))) as envs:
-        envs.reset(seed=0)
-        run_steps(envs, np.zeros((100, 4, 1), np.float32))
-        state = envs.get_state()
-    [actions] = state["logs"][2]["actions"]
-    assert state["logs"][2]["reset"] == [2, None]
-    assert (actions.shape, actions.dtype) == ((100, 1), np.float32)
-    assert len(pickle.dumps(state)) < 5000
 
 
 def test_the_state_of_other_environments_is_refused_and_changes_nothing():
