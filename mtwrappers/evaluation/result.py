@@ -27,7 +27,8 @@ from mtwrappers.evaluation.protocol import Protocol, episodes_needed, succeeded,
 from mtwrappers.evaluation.remake import Environments, goals_of
 from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, mean_rate, student
 from mtwrappers.evaluation.typed import from_plain, to_plain
-from mtwrappers.metaworld.make import determining, draws_goals
+from mtwrappers.metaworld.agent_view import by_our_names
+from mtwrappers.metaworld.make import SIMULATION, determining, draws_goals, with_defaults
 from mtwrappers.state.files import load_json, write_atomically
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
@@ -55,6 +56,16 @@ _HEADS = {
     "length": "steps",
 }
 _MAX_NOTE = 1000
+# The arguments of Meta-World's ids that determine what is scored. All others determine what a
+# policy observes, which is its own affair unless a protocol fixes it, or how environments run.
+SCORED = (
+    *("benchmark", "kind", "env_name", "train_classes", "test_classes"),
+    *("goals", "seed", "num_goals", "meta_batch_size", "max_episode_steps", "action_repeat"),
+    *("idle_steps", "terminate_on_success", "reward_function_version"),
+)
+# Arguments of other ids for what is observed, for drawing tasks in training, and for sizes.
+_NOT_SCORED = {"task_encoding", "task_embedding", "select", "record_episode_statistics"}
+_NOT_SCORED |= {"num_envs", "envs_per_task"}
 
 
 @dataclass(frozen=True)
@@ -292,6 +303,18 @@ class EvaluationResult:
         for one in self.of_task(task):
             found.setdefault(goal_of(one, self.draws_goals), []).append(one)
         return found
+
+    @cached_property
+    def terms(self) -> dict[str, Any] | None:
+        """Everything that determines what is scored, by name; ``None`` if it is unknown."""
+        made = self.environments
+        if made is None and not self.versions:
+            return None
+        return {
+            **_arguments(None if made is None else made.spec, self.few_shot),
+            "max_episode_steps of the evaluation": self.design and self.design.max_episode_steps,
+            **{name: self.versions.get(name) for name in SIMULATION},
+        }
 
     @property
     def draws_goals(self) -> bool:
@@ -653,10 +676,8 @@ def _check_reference(result: EvaluationResult, one: EvaluationResult, name: str)
         raise TypeError(f"the {name} reference must be an EvaluationResult, got {one!r}")
     if missing := [task for task in result.tasks if task not in one.tasks]:
         raise ValueError(f"the {name} reference has no episodes of {missing[0]!r}")
-    if result.environments is None or one.environments is None:
-        return
-    ours, theirs = _terms(result), _terms(one)
-    for what in (*ours, *theirs):
+    ours, theirs = result.terms or {}, one.terms or {}
+    for what in (*ours, *theirs) if ours and theirs else ():
         if ours.get(what) != theirs.get(what):
             raise ValueError(
                 f"the {name} reference was measured in another way: its {what} is "
@@ -664,16 +685,20 @@ def _check_reference(result: EvaluationResult, one: EvaluationResult, name: str)
             )
 
 
-def _terms(of: EvaluationResult) -> dict[str, Any]:
-    """The settings that must be equal for returns to be compared."""
-    env_id, kwargs = determining(of.environments.spec) if of.environments else (None, {})
-    counts = ("num_envs", "envs_per_task")  # they do not affect returns
-    return {
-        "protocol": of.protocol,
-        "max_episode_steps of the evaluation": of.design and of.design.max_episode_steps,
-        "id": env_id,
-        **{name: value for name, value in kwargs.items() if name not in counts},
-    }
+def _arguments(spec: Mapping[str, Any] | None, in_trials: bool) -> dict[str, Any]:
+    """The id of environments, and their arguments that determine what is scored."""
+    if spec is None:
+        return {"id": "none"}
+    env_id, kwargs = determining(spec, in_trials)
+    of_trials = ("envs_per_task",) if in_trials else ()
+    if "benchmark" not in kwargs:
+        left_out = _NOT_SCORED - {*of_trials}
+        return {"id": env_id, **{k: v for k, v in kwargs.items() if k not in left_out}}
+    try:
+        made = with_defaults(by_our_names(spec["kwargs"]))
+    except (TypeError, ValueError):  # in a file, they may be anything
+        made = dict(kwargs)
+    return {"id": env_id, **{name: made.get(name) for name in (*SCORED, *of_trials)}}
 
 
 def _mean_return(result: EvaluationResult, task: str) -> float:

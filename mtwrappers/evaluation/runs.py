@@ -23,20 +23,9 @@ from mtwrappers.evaluation.episodes import goal_of, units
 from mtwrappers.evaluation.protocol import Protocol, episodes_needed
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.statistics import Values
-from mtwrappers.metaworld.agent_view import by_our_names
-from mtwrappers.metaworld.make import SIMULATION, determining, with_defaults
 
 # The results of each policy, by its name: in a list, or by their names in errors.
 Policies: TypeAlias = Mapping[str, Sequence[EvaluationResult] | Mapping[str, EvaluationResult]]
-# The arguments of Meta-World's ids that determine what is scored. All others determine what a
-# policy observes, which is its own affair unless a protocol fixes it, or how environments run.
-SCORED = (
-    *("benchmark", "kind", "env_name", "train_classes", "test_classes"),
-    *("goals", "seed", "num_goals", "meta_batch_size", "max_episode_steps", "action_repeat"),
-    *("idle_steps", "terminate_on_success", "reward_function_version"),
-)
-# Arguments of `mtwrappers/MultiEnv-v0` for what is observed, and for drawing tasks in training.
-_NOT_SCORED = {"task_encoding", "task_embedding", "select", "record_episode_statistics"}
 
 
 class IncomparableError(ValueError):
@@ -87,18 +76,6 @@ class Run:
         keys = [_goals(one.result) for one in self.parts or (self,)]
         return keys[0] if all(key == keys[0] for key in keys) else None
 
-    @cached_property
-    def terms(self) -> dict[str, Any] | None:
-        """Everything that determines what is scored, by name; ``None`` if it is unknown."""
-        result, made, design = self.result, self.result.environments, self.result.design
-        if made is None and not result.versions:
-            return None
-        return {
-            **_arguments(None if made is None else made.spec, result.few_shot),
-            "max_episode_steps of the evaluation": design and design.max_episode_steps,
-            **{name: result.versions.get(name) for name in SIMULATION},
-        }
-
     def unadapted(self) -> Run:
         """The same run before any adaptation."""
         return Run(self.label, self.result.unadapted)
@@ -133,21 +110,6 @@ def _measured(label: str, result: Any) -> Run:
     if twice := _shared([run]):
         raise ValueError(f"{label} has {twice} twice")
     return run
-
-
-def _arguments(spec: Mapping[str, Any] | None, in_trials: bool) -> dict[str, Any]:
-    """The id of environments, and their arguments that determine what is scored."""
-    if spec is None:
-        return {"id": "none"}
-    env_id, kwargs = determining(spec, in_trials)
-    if "benchmark" not in kwargs:
-        return {"id": env_id, **{k: v for k, v in kwargs.items() if k not in _NOT_SCORED}}
-    try:
-        made = with_defaults(by_our_names(spec["kwargs"]))
-    except (TypeError, ValueError):  # in a file, they may be anything
-        made = dict(kwargs)
-    names = (*SCORED, "envs_per_task") if in_trials else SCORED
-    return {"id": env_id, **{name: made.get(name) for name in names}}
 
 
 def _shared(runs: Iterable[Run]) -> str:
@@ -341,10 +303,10 @@ def _unlike(runs: Sequence[Run]) -> str:
     for task in sorted({task for one in runs for task in one.result.tasks}):
         if not all(task in one.result.tasks for one in runs):
             return f"only some of them have the task {task}"
-    silent = [one.label for one in parts if one.terms is None]
+    silent = [one.label for one in parts if one.result.terms is None]
     if silent and len(silent) < len(parts):  # else all were made by hand
         return f"{silent[0]} does not say where it was measured, as others do"
-    return _first_difference([one.terms or {} for one in parts], parts)
+    return _first_difference([one.result.terms or {} for one in parts], parts)
 
 
 def _rules(one: Run, adapted: tuple[int, int] | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from mtwrappers import protocols
 from mtwrappers.evaluation import EvaluationResult, IncomparableError, compare, scores
 from mtwrappers.evaluation.protocol import fixed_by
-from mtwrappers.evaluation.runs import SCORED
+from mtwrappers.evaluation.result import SCORED
 from tests.evaluation.measured import PLAIN, SPEC, result, trials
 
 
