@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from mtwrappers.evaluation import curves, reference
-from mtwrappers.evaluation.plot import Line, draw_training
+from mtwrappers.evaluation.plot import Line, draw_lines
 from mtwrappers.evaluation.statistics import rate_of_runs
 
 # How many of the 500 episodes of `metaworld-3.1` on MT10 succeeded after so many environment steps
@@ -42,7 +42,7 @@ def main(path: Path) -> None:
         if steps <= max(PPO)
     }
     lines = [Line("PPO", ppo, "curve"), Line("multi-task SAC", sac, "curve")]
-    draw_training(path, {"mean over tasks": lines}, "", CAPTION)
+    draw_lines(path, {"mean over tasks": lines}, "", CAPTION)
     print(f"wrote {path}")
 
 

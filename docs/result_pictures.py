@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mtwrappers.evaluation.plot import Kind, Line, draw_stream, draw_training
+from mtwrappers.evaluation.plot import Kind, Line, draw_lines, draw_stream
 from mtwrappers.evaluation.statistics import Estimate, rate_of_runs, student
 
 # ML1-reach: how many of the 20 goals of ML1-test each of the three training runs reached after so
@@ -85,7 +85,7 @@ def meta_rl(path: Path) -> None:
         "3 training seeds. Bands: 95% intervals over these, each for its point alone; none where "
         "they do not differ.",
     )
-    draw_training(path, {"mean over goals": lines}, "MAML and RL² on ML1-reach", caption)
+    draw_lines(path, {"mean over goals": lines}, "MAML and RL² on ML1-reach", caption)
 
 
 def main(folder: Path) -> None:

@@ -6,14 +6,13 @@ import json
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import cloudpickle
 import gymnasium
 from cyclopts import Parameter
 
-from mtwrappers.cli.commands import Count, Seed, described
+from mtwrappers.cli.commands import Count, described
 from mtwrappers.cli.console import UsageError, say
 from mtwrappers.cli.own import OWN_FILE, own_object
 from mtwrappers.common.did_you_mean import did_you_mean
@@ -31,11 +30,8 @@ def run(
     *,
     kwargs: Annotated[str | None, Parameter(metavar="JSON")] = None,
     vector: bool = False,
-    seed: Seed = 0,
     steps: Count = 1200,
-    num_envs: Count | None = None,
     ignore: Annotated[list[str] | None, Parameter(metavar="INFO")] = None,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> int:
     """Check whether an environment can be trusted, step by step.
 
@@ -44,29 +40,21 @@ def run(
             an environment or a vector environment; or a registered id.
         kwargs: Arguments of the function or id, as JSON.
         vector: Given an id, check make_vec(id) instead of make(id).
-        seed: The seed of all resets (default: 0).
         steps: Take at most this many steps (default: 1200).
-        num_envs: The number of sub-environments (default: 3).
         ignore: An info that is not compared, such as info.time; can be repeated.
-        as_json: Print the report as JSON.
     """
     try:
         report = check_vector_env(
             _subject(environment),
             kwargs=_kwargs(kwargs),
             vector=True if vector else None,
-            seed=seed,
             steps=steps,
-            num_envs=num_envs,
             ignore=ignore or (),
         )
     except (TypeError, ValueError, ImportError, gymnasium.error.Error) as exc:
         missing = _ID.fullmatch(environment) and environment not in gymnasium.registry
         hint = _hint(environment) if missing else ""
         raise UsageError(f"{environment}: {f'no such id; {hint}' if hint else exc}") from None
-    if as_json:
-        print(json.dumps({"ok": report.ok, **asdict(report)}, indent=2))
-        return 0 if report.ok else 1
     head, *rows = str(report).split("\n")
     say(head, "bold green" if report.ok else "bold red")
     style = ""

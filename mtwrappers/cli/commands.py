@@ -115,7 +115,7 @@ _COMMANDS = {
         "Check whether an environment can be trusted, step by step.",
         "mtwrappers check my_package.envs:make_env",
         "mtwrappers check CartPole-v1",
-        "mtwrappers check mtwrappers/MT10-v0 --vector --json",
+        "mtwrappers check mtwrappers/MT10-v0 --vector",
     ),
     "verify-fast": (
         "Compare the fast classes with Meta-World's own, bit for bit.",

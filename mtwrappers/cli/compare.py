@@ -105,11 +105,11 @@ def _few(scored: Scores) -> str:
     enough = math.ceil(1.96**2 * (0.25 / _WIDE**2 - 1))  # by Wilson's half-width at 0.5
     parts = []
     for name, score in scored.methods.items():
-        unit = "trials" if score.unit == "trials" else "episodes"
-        n = sum(score.counts.values()) if unit == "trials" else score.episodes
-        if n < enough:
+        n = sum(score.counts.values())
+        if score.unit != "runs" and n < enough:
             low, high = wilson(np.array(0.5), np.array(n))
-            parts.append(f"{name} has {n} {unit}, about \N{PLUS-MINUS SIGN}{(high - low) / 2:.2f}")
+            about = f"about \N{PLUS-MINUS SIGN}{(high - low) / 2:.2f}"
+            parts.append(f"{name} has {n} {score.unit}, {about}")
     if not parts:
         return ""
     return (

@@ -35,7 +35,6 @@ def run(
     camera: Annotated[list[str] | None, Parameter(metavar="CAMERA")] = None,
     size: Count | None = None,
     no_shadows: bool = False,
-    descriptions: Annotated[str | None, Parameter(metavar="NAME")] = None,
     video: bool = False,
 ) -> int:
     """Replay a result into a Minari or LeRobot dataset.
@@ -50,7 +49,6 @@ def run(
         camera: The camera of the frames (default: corner4); can be repeated.
         size: The height and width of frames in pixels (default: 480).
         no_shadows: Draw frames without shadows and reflections, which is faster.
-        descriptions: The table of task sentences (default: the result's; for LeRobot its own).
         video: Store LeRobot's frames as video, which is smaller and lossy (default: PNG, lossless).
     """
     library, _, name = dataset.partition(":")
@@ -62,7 +60,7 @@ def run(
         tuple(camera or [CAMERA]),
         size or SIZE,
         not no_shadows,
-        descriptions or sentences,
+        sentences,
         video,
     )
     if frames.observation == "state" and (camera or size or no_shadows):

@@ -94,7 +94,6 @@ class Options:
         protocol: Follow the rules of a published score; see mtwrappers protocols.
         training_seed: The seed of the policy's training run, kept in the result.
         training_steps: The agent steps of this run over all environments, kept in the result.
-        note: A line of text to keep in the result.
         episodes: Episodes per class (default: 5, or as many as the protocol has).
         seed: Determines goals, their order and random actions (default: 0); a protocol has its own
             goals.
@@ -108,7 +107,6 @@ class Options:
         out: The output folder (default: results). One that has files of an earlier rollout is
             refused without --overwrite or --resume.
         video: Also write an mp4 of the first episode of each class; not with --resume.
-        no_fast: Run Meta-World's own classes, which are slower and give the same numbers.
         overwrite: Replace the files of an earlier rollout in the output folder.
         resume: Continue an interrupted or killed rollout: the same command, of which only --workers
             and --execution may differ. The results are the same as without the interruption.
@@ -120,7 +118,6 @@ class Options:
     protocol: Annotated[str | None, Parameter(metavar="NAME")] = None
     training_seed: Annotated[Steps | None, Parameter(metavar="SEED")] = None
     training_steps: Steps | None = None
-    note: Annotated[str, Parameter(metavar="TEXT")] = ""
     episodes: Count | None = None
     seed: Seed = 0
     action_chunk: Count | None = None
@@ -130,7 +127,6 @@ class Options:
     execution: Literal["parallel", "ray"] = "parallel"
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("results")
     video: bool = False
-    no_fast: bool = False
     overwrite: bool = False
     resume: bool = False
 
@@ -245,7 +241,6 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
     num_classes = _count_classes(full, options)
     kwargs: dict[str, Any] = {
         "seed": options.seed,
-        "fast": False if options.no_fast else "auto",
         "max_episode_steps": EPISODE_STEPS,
         **observed,
     }
@@ -258,7 +253,7 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
             options.training_seed,
             options.training_steps,
             options.action_chunk,
-            options.note or "the policy reads hidden goals" * privileged,
+            "the policy reads hidden goals" * privileged,
         )
     except ValueError as exc:
         raise UsageError(str(exc)) from None

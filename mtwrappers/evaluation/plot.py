@@ -128,38 +128,24 @@ def draw_rows(
     picture.save(path, title, footer)
 
 
-def draw_curves(
+def draw_lines(
     path: Path,
-    metric: str,
-    curves: Mapping[str, Sequence[Estimate | None]],
-    means: Sequence[Estimate | None],
-    adaptation_length: int,
+    panels: Mapping[str, Sequence[Line]],
     title: str,
+    caption: Sequence[str],
+    against: str = "environment steps of training",
+    of: str = RATE,
 ) -> None:
-    """Draws a metric against the episode of the trial: each task, and their mean."""
-    picture = _Picture(3.6 + 0.1 * len(curves))
-    axes, x = picture.panels(), np.arange(1, len(means) + 1)
-    for task, curve in curves.items():
-        axes.plot(x, _values(curve), linewidth=1, marker=".", label=task)
-    # Below the tasks, so that it does not hide them.
-    mean = {"color": INK, "linewidth": 4, "alpha": 0.5, "marker": "o", "zorder": 1}
-    axes.plot(x, _values(means), label="mean", **mean)
-    _band(axes, x, means, INK, 0.15)
-    begins = {"color": DARK, "linestyle": "--", "linewidth": 1.2, "label": "evaluation begins"}
-    axes.axvline(adaptation_length + 0.5, **begins)
-    axes.set_xticks(x if len(x) <= 20 else x[:: len(x) // 10])
-    axes.set_xlabel("episode of the trial")
-    axes.set_ylabel("return" if metric == "return" else f"success rate ({metric})")
-    if metric != "return":
-        axes.set_ylim(-0.02, 1.02)
-    picture.legend(ncols=2)
-    picture.save(path, title)
+    """Draws estimates against steps or episodes: a wide panel, and small panels below it.
 
-
-def draw_training(
-    path: Path, panels: Mapping[str, Sequence[Line]], title: str, caption: Sequence[str]
-) -> None:
-    """Draws success rates against training steps: a wide panel, and small panels below it."""
+    Args:
+        path: The image file.
+        panels: The lines of each panel, by its name; the first one is wide.
+        title: A title above the panels.
+        caption: Sentences below them.
+        against: The label of x.
+        of: The label of y; all panels have the same range.
+    """
     ticker = import_extra("matplotlib.ticker", "cli")
     (name, lines), *others = panels.items()
     rows = -(-len(others) // _ACROSS)
@@ -175,21 +161,23 @@ def draw_training(
         axes.tick_params(labelsize=_LABEL)
         for line in drawn:
             _draw_line(axes, line, colors[line.label], end, 1.0 if i else 1.6)
-        axes.set_ylim(-0.02, 1.02)
+        if of == RATE:
+            axes.set_ylim(-0.02, 1.02)
         if end > 0:
             axes.set_xlim(-0.02 * end, 1.02 * end)
         axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
         axes.xaxis.set_major_locator(ticker.MaxNLocator(3 if i else 5, steps=[1, 2, 5, 10]))
         if i:
             axes.set_title(task, fontsize=_LABEL, pad=3)
-            axes.set_yticks([0, 0.5, 1])
+            axes.locator_params(axis="y", nbins=2)
             labels = {"labelleft": i % _ACROSS == 1, "labelbottom": i + _ACROSS > len(small)}
             axes.tick_params(**labels)
-    wide.set_xlabel("environment steps of training", fontsize=_LABEL)
-    wide.set_ylabel(f"success rate, {name}", fontsize=_LABEL)
+    wide.set_xlabel(against, fontsize=_LABEL)
+    wide.set_ylabel(f"{of}, {name}", fontsize=_LABEL)
     wide.set_title(_wrapped(title, _LINE - 16), fontsize=_LABEL + 1, loc="left")
     handles, names = wide.get_legend_handles_labels()
-    picture.legend(handles, [_wrapped(one, _LINE - 12) for one in names], place="upper left")
+    if any(names):
+        picture.legend(handles, [_wrapped(one, _LINE - 12) for one in names], place="upper left")
     picture.save(path, "", "\n".join(notes))
 
 

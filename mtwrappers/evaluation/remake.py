@@ -82,7 +82,6 @@ def remake(
     design: Design,
     episodes: int,
     workers: int = 1,
-    fast: Any = "auto",
 ) -> Any:
     """Makes the environments of a result, at least as many as ``workers`` can step at once.
 
@@ -98,7 +97,6 @@ def remake(
         design: The design, from the result.
         episodes: The number of episodes of the result.
         workers: The number of worker processes; 1 for none.
-        fast: The argument ``fast`` of the environments.
 
     Raises:
         VerificationError: If the environments cannot be made.
@@ -126,11 +124,11 @@ def remake(
     as_many = in_trials or shares_goals(given)  # if not, more environments give the same episodes
     try:
         if design.phases is not None:
-            return _make_phases(env_id, kwargs, design, workers, fast)
+            return _make_phases(env_id, kwargs, design, workers)
         make = functools.partial(gymnasium.make_vec, f"mtwrappers:{env_id}", **kwargs)
         if "benchmark" not in of_id:
             return make(workers=workers)
-        envs: Any = make(fast=fast)
+        envs: Any = make()
         groups, n = envs.unwrapped.meta_batch_size, envs.num_envs
         if as_many:
             _check_number(n, episodes)
@@ -138,20 +136,18 @@ def remake(
             return envs
         envs.close()
         if as_many:
-            return make(fast=fast, workers=min(workers, n))
+            return make(workers=min(workers, n))
         each = -(-workers // groups)
-        return make(fast=fast, workers=min(workers, groups * each), envs_per_task=each)
+        return make(workers=min(workers, groups * each), envs_per_task=each)
     except VerificationError:
         raise
     except Exception as exc:  # untrusted arguments may raise anything
         raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
 
 
-def _make_phases(
-    env_id: str, kwargs: Mapping[str, Any], design: Design, workers: int, fast: Any
-) -> Any:
+def _make_phases(env_id: str, kwargs: Mapping[str, Any], design: Design, workers: int) -> Any:
     """Makes an environment for each evaluated phase of a stream, which stays in this phase."""
-    make = functools.partial(gymnasium.make, f"mtwrappers:{env_id}", **{**kwargs, "fast": fast})
+    make = functools.partial(gymnasium.make, f"mtwrappers:{env_id}", **kwargs)
     with contextlib.closing(make()) as env:
         stream: Any = env.unwrapped
         steps = [phase.steps for phase in stream.phases]

@@ -497,14 +497,7 @@ class EvaluationResult:
             note: A line below the plot, such as ``"interrupted: 7 of 50 episodes"``.
         """
         if self.few_shot:
-            metric = "success_once" if self.has_success else "return"
-            means = [step.overall["mean"][metric] for step in self.by_episode]
-            curves = {
-                task: [step.per_task.get(task, {}).get(metric) for step in self.by_episode]
-                for task in self.tasks
-            }
-            length = len(self.by_episode) - len({one.number for one in self.scored})
-            plot.draw_curves(Path(path), metric, curves, means, length, title)
+            self._plot_trials(Path(path), title)
             return
         head, labels = plot.RATE, {"success_once": "any step", "success_final": "last step"}
         if not self.has_success:
@@ -517,6 +510,21 @@ class EvaluationResult:
         ]
         footer = f"{note}\n" * bool(note) + f"lines: {CONFIDENCE:.0%} intervals over {self.unit}"
         plot.draw_rows(Path(path), [*rows], len(self.tasks), {head: series}, title, footer)
+
+    def _plot_trials(self, path: Path, title: str) -> None:
+        """Draws each episode of the trials: the mean over all tasks, and each task."""
+        metric, mean = "success_once" if self.has_success else "return", "mean over tasks"
+        names = [mean, *(self.tasks if len(self.tasks) > 1 else ())]
+        points: dict[str, dict[float, Estimate]] = {name: {} for name in names}
+        for i, step in enumerate(self.by_episode, 1):
+            for name, found in {mean: step.overall["mean"], **step.per_task}.items():
+                if (one := found[metric]) is not None and name in points:
+                    points[name][i] = one
+        panels = {name: [plot.Line("", own, "curve")] for name, own in points.items()}
+        length = len(self.by_episode) - len({one.number for one in self.scored})
+        caption = [f"Episodes 1 to {length} are of adaptation. Bands: 95% intervals over trials."]
+        head = plot.RATE if self.has_success else metric
+        plot.draw_lines(path, panels, title, caption, "episode of the trial", head)
 
     def succeeded(self, episode: Episode) -> bool:
         """Whether an episode is a success, by its protocol or else at any step."""

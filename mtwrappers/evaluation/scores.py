@@ -12,7 +12,7 @@ import numpy as np
 
 from mtwrappers.common import checks
 from mtwrappers.evaluation import statistics
-from mtwrappers.evaluation.plot import Kind, Line, draw_training
+from mtwrappers.evaluation.plot import Kind, Line, draw_lines
 from mtwrappers.evaluation.protocol import Protocol, weights
 from mtwrappers.evaluation.report import Row, as_csv, write_table
 from mtwrappers.evaluation.result import conditions
@@ -392,7 +392,7 @@ class Curves:
             panels[mean].append(Line(str(label), found, "beside"))
         if checks.check_flag(tasks, "tasks") and len(one.tasks) > 1:
             panels |= {task: self._lines(task) for task in one.tasks}
-        draw_training(Path(path), panels, title, self.caption)
+        draw_lines(Path(path), panels, title, self.caption)
 
     def to_csv(self, path: str | Path | None = None, *, tasks: bool = True) -> str:
         """Formats every point in full precision, with a row per method, steps and task or mean.

@@ -73,8 +73,6 @@ def test_what_contradicts_the_rollout_that_is_resumed_is_refused(tmp_path, capsy
         (["--name", "b"], "command name 'a', got 'b'"),
         (["--training-seed", "1"], "command training_seed None, got 1"),
         (["--training-steps", "1"], "command training_steps None, got 1"),
-        (["--note", "b"], "command note '', got 'b'"),
-        (["--no-fast"], "command no_fast False, got True"),
         (["--protocol", "metaworld-3.1", "--episodes", "50"], "design episodes_per_task 2, got 50"),
     ):
         with pytest.raises(SystemExit, match=r"^2$"):

@@ -116,7 +116,7 @@ def test_a_shell_completes_commands_and_options(tmp_path, monkeypatch, capsys):
     script = tmp_path / "completions"
     assert main(["--install-completion", "--shell", "bash", "--output", str(script)]) == 0
     words = set(re.findall(r"[\w-]+", script.read_text()))
-    assert words >= {"rollout", "verify-fast", "--overwrite", "--num-envs", "markdown"}
+    assert words >= {"rollout", "verify-fast", "--overwrite", "--kwargs", "markdown"}
     assert str(script) in capsys.readouterr().out
 
 

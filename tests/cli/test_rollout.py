@@ -25,9 +25,9 @@ from tests.cli.fakes import FILES, results_of
 
 def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
     out = tmp_path / "new" / "out"
-    run = ["--training-seed", "0", "--training-steps", "2000000", "--note", "as shipped"]
+    run = ["--training-seed", "0", "--training-steps", "2000000"]
     result = results_of(out, "MT1", "--task", "push-v3", "--episodes", "2", *run)
-    assert result.description == Description("expert", 0, 2_000_000, None, "as shipped")
+    assert result.description == Description("expert", 0, 2_000_000)
     assert (result.seed, [one.length for one in result.episodes]) == (0, [500, 500])
     assert result.versions["metaworld"] == version("metaworld")
     assert len({one.task_state for one in result.episodes}) == 2
@@ -42,7 +42,6 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
     assert re.search(rf"push-v3 +2 +{rate} +{rate} +{mean:.0f} +500\.0\n", said)
     assert said.startswith(f"Running MT1 on 1 worker: 2 episodes per class into {out}\n")
     assert "1,000 steps in" in said
-    assert "note: as shipped\n" in said
     assert "privileged" not in said
 
 
@@ -52,10 +51,9 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
         ("--training-seed", "-1", 'Invalid value "-1" for --training-seed. Must be >= 0.'),
         ("--training-steps", "2e6", "expected a whole number"),
         ("--training-steps", str(2**63), "Must be <= 9223372036854775807"),
-        ("--note", "x" * 1001, "the note must have at most 1000 printable characters, got 'xxx"),
     ],
 )
-def test_a_training_run_or_a_note_that_cannot_be_is_one_line(option, value, message, capsys):
+def test_a_training_run_that_cannot_be_is_one_line(option, value, message, capsys):
     with pytest.raises(SystemExit, match=r"^2$"):
         main(["rollout", "MT1", option, value])
     said = capsys.readouterr().err

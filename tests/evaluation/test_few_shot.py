@@ -220,7 +220,7 @@ def test_the_result_prints_saves_and_plots(tmp_path):
     result.save(tmp_path / "few.json")
     assert EvaluationResult.load(tmp_path / "few.json") == result
     result.plot(tmp_path / "few.png", "Title")
-    assert imageio.imread(tmp_path / "few.png").shape[:2] == (760, 960)
+    assert imageio.imread(tmp_path / "few.png").shape[1] == 960
 
 
 @pytest.mark.slow

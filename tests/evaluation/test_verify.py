@@ -129,7 +129,7 @@ def forged(where, to, change):
 # What is true.
 
 
-@pytest.mark.parametrize("settings", [{}, {"workers": 2, "fast": False}, {"sample": 0.1}])
+@pytest.mark.parametrize("settings", [{}, {"workers": 2}, {"sample": 0.1}])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.slow_but("settings0", "plain-settings1", "few_shot-settings2")
 def test_what_is_true_is_confirmed(settings, kind, played):
