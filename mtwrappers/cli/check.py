@@ -47,7 +47,7 @@ def run(
         report = check_vector_env(
             _subject(environment),
             kwargs=_kwargs(kwargs),
-            vector=True if vector else None,
+            vector=vector,
             steps=steps,
             ignore=ignore or (),
         )

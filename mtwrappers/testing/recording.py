@@ -8,8 +8,7 @@ import math
 import re
 import time
 import traceback
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,15 +25,12 @@ from mtwrappers.state.plain_data import copied, copied_if_possible
 STEP = ("observation", "reward", "terminated", "truncated", "info")
 RESET = ("observation", "info")
 FLAGS = ("terminated", "truncated")
-NO_KEY = "no such key"
 # The errors that an environment may raise; `sys.exit` must not end a check.
 RAISED = (Exception, SystemExit)
 
 _ARRAYS = (np.ndarray, np.generic)
 # The wall-clock time of episode statistics.
 _TIME = "info.episode.t"
-# For how many calls the values that a call returned are watched.
-_WATCHED = 3
 # The seconds after which the first recording stops, whatever its number of steps.
 _SECONDS = 2.0
 
@@ -87,6 +83,15 @@ def said(exc: BaseException) -> str:
 # Differences.
 
 
+class _NoKey:
+    def __repr__(self) -> str:
+        return "no such key"
+
+
+# Stands for a value that is not there.
+NO_KEY: Any = _NoKey()
+
+
 def find(expected: Any, actual: Any, place: str = "", *, loose: bool = False) -> str | None:
     """Describes where two values first differ; None if their types and bits are equal.
 
@@ -101,7 +106,7 @@ def find(expected: Any, actual: Any, place: str = "", *, loose: bool = False) ->
     >>> import numpy as np
     >>> from mtwrappers.testing.recording import find
     >>> find({"reward": 1.0, "info": {}}, {"reward": 1.0, "info": {"a": [2]}})
-    "info['a']: expected no such key, got [2]"
+    "info['a']: expected no such key, got list [2]"
     >>> find(np.zeros(2), np.array([0.0, -0.0]), "observation")
     'observation[1]: expected 0.0, got -0.0'
     """
@@ -109,61 +114,49 @@ def find(expected: Any, actual: Any, place: str = "", *, loose: bool = False) ->
     def both(kinds: Any) -> bool:
         return isinstance(expected, kinds) and isinstance(actual, kinds)
 
-    inner: Iterator[str | None]
     alike = type(expected) is type(actual)
+    parts: Iterable[tuple[Any, Any, str]]
     if both(dict):
         keys = [*expected, *(key for key in actual if key not in expected)]
-        inner = (_find_at(key, expected, actual, place, loose) for key in keys)
-        return next(filter(None, inner), None)
-    if both((list, tuple)) and (alike or loose):
+        places = [f"{place}[{key!r}]" if place else str(key) for key in keys]
+        values = [[each.get(key, NO_KEY) for key in keys] for each in (expected, actual)]
+        parts = zip(*values, places, strict=True)
+    elif both((list, tuple)) and (alike or loose):
         if len(expected) != len(actual):
-            return _differs(place, f"{len(expected)} items", f"{len(actual)} items")
-        pairs = enumerate(zip(expected, actual, strict=True))
-        inner = (find(a, b, f"{place}[{i}]", loose=loose) for i, (a, b) in pairs)
-        return next(filter(None, inner), None)
-    if not (alike or (loose and both((*_ARRAYS, int, float)))):
-        one, other = (f"{type(value).__name__} {text_of(value)}" for value in (expected, actual))
-        return _differs(place, one, other)
-    if isinstance(expected, _ARRAYS) or isinstance(actual, _ARRAYS):
+            return differs(place, f"{len(expected)} items", f"{len(actual)} items")
+        places = [f"{place}[{i}]" for i in range(len(actual))]
+        parts = zip(expected, actual, places, strict=True)
+    elif not (alike or (loose and both((*_ARRAYS, int, float)))):
+        return differs(place, _with_type(expected), _with_type(actual))
+    elif isinstance(expected, _ARRAYS) or isinstance(actual, _ARRAYS):
         return _find_in_arrays(np.asarray(expected), np.asarray(actual), place, loose)
-    return None if _equal(expected, actual) else _differs(place, text_of(expected), text_of(actual))
-
-
-def _find_at(
-    key: Any, expected: dict[Any, Any], actual: dict[Any, Any], place: str, loose: bool
-) -> str | None:
-    place = f"{place}[{key!r}]" if place else str(key)
-    if key in expected and key in actual:
-        return find(expected[key], actual[key], place, loose=loose)
-    one, other = (text_of(each[key]) if key in each else NO_KEY for each in (expected, actual))
-    return _differs(place, one, other)
+    else:
+        found = differs(place, text_of(expected), text_of(actual))
+        return None if _equal(expected, actual) else found
+    inner = (find(one, other, at, loose=loose) for one, other, at in parts)
+    return next(filter(None, inner), None)
 
 
 def _find_in_arrays(
     expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any], place: str, loose: bool
 ) -> str | None:
     if expected.shape != actual.shape:
-        return _differs(place, f"shape {expected.shape}", f"shape {actual.shape}")
+        return differs(place, f"shape {expected.shape}", f"shape {actual.shape}")
     if loose and not expected.dtype.hasobject:
         expected = expected.astype(actual.dtype, casting="unsafe")
     if expected.dtype != actual.dtype:
-        return _differs(place, f"dtype {expected.dtype}", f"dtype {actual.dtype}")
+        return differs(place, f"dtype {expected.dtype}", f"dtype {actual.dtype}")
     if expected.dtype.hasobject:
         at = np.ndindex(actual.shape)
         inner = (find(expected[i], actual[i], f"{place}{[*i]}", loose=loose) for i in at)
         return next(filter(None, inner), None)
-    differ = (expected != actual) & ((expected == expected) | (actual == actual))
+    unequal = (expected != actual) & ((expected == expected) | (actual == actual))
     if expected.dtype.kind == "f":  # 0.0 and -0.0 are equal and have other bits
-        differ |= (expected == actual) & (np.signbit(expected) != np.signbit(actual))
-    if not np.any(differ):
+        unequal |= (expected == actual) & (np.signbit(expected) != np.signbit(actual))
+    if not np.any(unequal):
         return None
-    i = first_index(differ)
-    return _differs(f"{place}{[*i] if i else ''}", text_of(expected[i]), text_of(actual[i]))
-
-
-def first_index(mask: Any) -> tuple[int, ...]:
-    """The index of the first place at which an array is not zero."""
-    return tuple(int(k[0]) for k in np.nonzero(np.atleast_1d(mask)))[: np.ndim(mask)]
+    i = tuple(np.argwhere(unequal)[0].tolist())
+    return differs(f"{place}{[*i] if i else ''}", text_of(expected[i]), text_of(actual[i]))
 
 
 def _equal(a: Any, b: Any) -> bool:
@@ -182,8 +175,19 @@ def same(expected: Any, actual: Any) -> bool:
     return find(expected, actual) is None
 
 
-def _differs(place: str, expected: Any, actual: Any) -> str:
+def require_same(expected: Any, actual: Any, what: str) -> None:
+    """Raises `Failed` unless two values are equal, including types and bits."""
+    if found := find(expected, actual, what):
+        raise Failed(found)
+
+
+def differs(place: str, expected: Any, actual: Any) -> str:
+    """Says what was expected at a place and what came."""
     return f"{place}: expected {expected}, got {actual}"
+
+
+def _with_type(value: Any) -> str:
+    return f"{'' if value is NO_KEY else type(value).__name__} {text_of(value)}".lstrip()
 
 
 def text_of(value: Any) -> str:
@@ -223,26 +227,7 @@ class Call(NamedTuple):
 
     def fault(self, says: str, place: str, expected: Any, actual: Any) -> Failed:
         """A fault in what the call returned."""
-        return Failed(f"{says}: {self.at(_differs(place, expected, actual))}")
-
-
-class Recording(NamedTuple):
-    """The calls of an environment and copies of what they returned.
-
-    Attributes:
-        calls: Every call, beginning with the reset.
-        changed: The first value that changed after it was returned, in words.
-        shared: The first value whose memory is that of a value that the call before returned.
-    """
-
-    calls: list[Call]
-    changed: str | None = None
-    shared: str | None = None
-
-    @property
-    def steps(self) -> list[Call]:
-        """The calls that are steps."""
-        return [call for call in self.calls if call.is_step]
+        return Failed(f"{says}: {self.at(differs(place, expected, actual))}")
 
 
 def record(
@@ -254,7 +239,8 @@ def record(
     ignore: Collection[str] = (),
     reset: Callable[[], Any] | None = None,
     step: Callable[[Any], Any] | None = None,
-) -> Recording:
+    returned: list[dict[str, Any]] | None = None,
+) -> list[Call]:
     """Records an environment or a vector environment from ``reset(seed=seed)`` on.
 
     A single environment is reset when its episode has ended; so are the sub-environments whose
@@ -268,32 +254,19 @@ def record(
         ignore: The infos that are left out, such as ``"info.time"``.
         reset: What is called instead of the first reset.
         step: What is called with a copy of each action, by default the environment's own ``step``.
+        returned: A list that is given the values that each call returned, not copied.
     """
     calls: list[Call] = []
     vector = isinstance(env, VectorEnv)
     masked = vector and mode_of(env) is AutoresetMode.DISABLED
-    changed: str | None = None
-    shared: str | None = None
-    watched: deque[tuple[Call, dict[str, Any]]] = deque()
-
-    def watch(most: int) -> None:
-        nonlocal changed
-        while len(watched) > most:
-            call, returned = watched.popleft()
-            if not changed and (found := find(call.values, _recorded(returned, ignore))):
-                changed = call.at(found)
 
     def note(what: str, names: tuple[str, ...], now: Any) -> None:
-        nonlocal shared
         if not isinstance(now, tuple) or len(now) != len(names):
             raise Failed(f"{what} must return ({', '.join(names)}), got {text_of(now)}")
-        returned = dict(zip(names, now, strict=True))
-        if not shared and watched and (place := _shared(watched[-1][1], returned)):
-            before = calls[-1].what
-            shared = f"{what}, {place}: expected a new array or dict, got the one of {before}"
-        calls.append(Call(what, _recorded(returned, ignore), vector))
-        watched.append((calls[-1], returned))
-        watch(_WATCHED)
+        values = dict(zip(names, now, strict=True))
+        calls.append(Call(what, recorded(values, ignore), vector))
+        if returned is not None:
+            returned.append(values)
 
     note(f"reset(seed={seed})", RESET, env.reset(seed=seed) if reset is None else reset())
     start = time.perf_counter()
@@ -307,11 +280,11 @@ def record(
             note(f"the reset after step {t}", RESET, env.reset(options=options))
         if time.perf_counter() - start > seconds:
             break
-    watch(0)
-    return Recording(calls, changed, shared)
+    return calls
 
 
-def _recorded(returned: dict[str, Any], ignore: Collection[str]) -> dict[str, Any]:
+def recorded(returned: dict[str, Any], ignore: Collection[str]) -> dict[str, Any]:
+    """A copy of what a call returned, without the infos that need not repeat."""
     values: dict[str, Any] = copied(returned, copied_if_possible)
     _drop(values["info"], {*ignore, _TIME}, "info")
     return values
@@ -330,25 +303,14 @@ def _drop(info: Any, names: Collection[str], place: str) -> None:
             _drop(value, names, place if key == "final_info" else name)
 
 
-def _shared(one: Any, other: Any, place: str = "") -> str | None:
-    """Returns the first place at which two values share a dict or an array's memory."""
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return place if np.shares_memory(one, other) else None
-    if isinstance(one, dict) and isinstance(other, dict):
-        if one is other:
-            return place
-        parts = [(one[key], other[key], key) for key in one if key in other]
-    elif isinstance(one, tuple) and isinstance(other, tuple):
-        parts = [(a, b, i) for i, (a, b) in enumerate(zip(one, other, strict=False))]
-    else:
-        return None
-    places = (_shared(a, b, f"{place}[{key!r}]" if place else str(key)) for a, b, key in parts)
-    return next(filter(None, places), None)
+def steps_of(calls: list[Call]) -> list[Call]:
+    """The calls that are steps."""
+    return [call for call in calls if call.is_step]
 
 
-def compare(expected: Recording, actual: Recording, *, loose: bool = False) -> str | None:
+def compare(expected: list[Call], actual: list[Call], *, loose: bool = False) -> str | None:
     """Describes the first difference between two recordings, whose first seeds may differ."""
-    for i, (one, other) in enumerate(zip(expected.calls, actual.calls, strict=False)):
+    for i, (one, other) in enumerate(zip(expected, actual, strict=False)):
         if i and one.what != other.what:
             return f"expected {one.what}, got {other.what}"
         if found := find(one.values, other.values, loose=loose):
@@ -377,7 +339,7 @@ def info_of(infos: dict[Any, Any], i: int, n: int) -> dict[Any, Any]:
     return found
 
 
-def calls_of(recording: Recording, i: int, n: int, space: Any, mode: Any) -> list[Call]:
+def calls_of(recording: list[Call], i: int, n: int, space: Any, mode: Any) -> list[Call]:
     """The calls of environment ``i`` of ``n``, as it would record them by itself.
 
     A reset within a step of the batch is a call of its own. The infos of an episode's last step
@@ -385,7 +347,7 @@ def calls_of(recording: Recording, i: int, n: int, space: Any, mode: Any) -> lis
     """
     calls: list[Call] = []
     ended = True
-    for call in recording.calls:
+    for call in recording:
         info = info_of(call.values["info"], i, n)
         begins = {"observation": [*iterate(space, call.values["observation"])][i], "info": info}
         if not call.is_step or (ended and mode is AutoresetMode.NEXT_STEP):
@@ -462,7 +424,7 @@ class Subject:
         space.seed(self.seed)
         return [space.sample() for _ in range(steps)]
 
-    def record(self, env: Any, given: list[Any] | None = None, **kwargs: Any) -> Recording:
+    def record(self, env: Any, given: list[Any] | None = None, **kwargs: Any) -> list[Call]:
         """Records an environment, from the same seed with the same actions unless others are given.
 
         Args:
@@ -474,7 +436,7 @@ class Subject:
         return record(env, given, **{"seed": self.seed, "ignore": self.ignore, **kwargs})
 
     @functools.cached_property
-    def first(self) -> Recording:
+    def first(self) -> list[Call]:
         """The first recording, to which others are compared."""
         seconds = _SECONDS if self.given is None else math.inf
         with self.open() as env:
@@ -483,7 +445,7 @@ class Subject:
     @property
     def length(self) -> int:
         """The number of steps of the first recording."""
-        return len(self.first.steps)
+        return len(steps_of(self.first))
 
     @functools.cached_property
     def spaces(self) -> dict[str, Any]:
@@ -494,7 +456,7 @@ class Subject:
             return {name: copy.deepcopy(getattr(env, name)) for name in names}
 
     @functools.cached_property
-    def modes(self) -> list[tuple[Any, Recording]]:
+    def modes(self) -> list[tuple[Any, list[Call]]]:
         """A recording in each autoreset mode that the vector environment has."""
         with self.open() as envs:
             found = [(mode_of(envs), self.first)]
@@ -533,7 +495,7 @@ class Subject:
 
     def require_types(self) -> None:
         """Raises `Skipped` if a step's reward is several numbers, or infos are no dict."""
-        for call in self.first.calls:
+        for call in self.first:
             several = np.ndim(call.values.get("reward", 0.0)) > self.is_vector
             if several or not isinstance(call.values["info"], dict):
                 raise Skipped("see 'types'")
@@ -556,7 +518,7 @@ class Subject:
         """The calls of the environment; or of each in a batch, with its name."""
         self.require_types()
         if not self.is_vector:
-            yield "", self.first.calls
+            yield "", self.first
             return
         n, space = self.num_envs, self.spaces["observation_space"]
         for mode, recording in self.modes:

@@ -5,42 +5,47 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
+import multiprocessing
 import os
 import pickle
 import random
 import re
+import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import cloudpickle
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, Tuple
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from mtwrappers.testing.processes import all_gone, children, guarded, still_there
+from mtwrappers.common.errors import picklable
 from mtwrappers.testing.recording import (
     FLAGS,
     NO_KEY,
     RAISED,
     Call,
     Failed,
-    Recording,
     Skipped,
     Subject,
     chain,
     compare,
     find,
-    first_index,
     learns,
     mode_of,
-    require,
+    recorded,
     said,
     same,
+    steps_of,
     text_of,
 )
+
+T = TypeVar("T")
 
 # Keys that a batch of infos uses for itself.
 _RESERVED = ("final_obs", "final_info")
@@ -63,18 +68,17 @@ _COPIED = 50
 
 def runs(subject: Subject) -> None:
     """It can be reset and stepped."""
-    if not subject.first.steps:
-        raise Failed("it took no step")
+    _ = subject.first
 
 
 def spaces(subject: Subject) -> None:
     """Every observation is in the observation space, and spaces stay what they are."""
     space = subject.spaces["observation_space"]
-    for call in subject.first.calls:
+    for call in subject.first:
         if found := _outside(call.values["observation"], space, "observation"):
             raise call.fault("an observation is not in its space", *found)
     with subject.open() as env:
-        last = subject.record(env, subject.actions(env, 1)).calls[-1]
+        last = subject.record(env, subject.actions(env, 1))[-1]
         for name, before in subject.spaces.items():
             if before != (now := getattr(env, name)):
                 says = "a reset or step replaces a space, which a vector environment reads once"
@@ -92,10 +96,10 @@ def _outside(value: Any, space: Any, place: str) -> tuple[str, str, str] | None:
     if found := next(filter(None, inner), None):
         return found
     if isinstance(space, Box) and _described(value) == _described(space):
-        bad = ~((value >= space.low) & (value <= space.high))
-        if not np.any(bad):
+        bad = np.argwhere(~((value >= space.low) & (value <= space.high)))
+        if not len(bad):
             return None
-        i = first_index(bad)
+        i = tuple(bad[0].tolist())
         bounds = f"a number in [{text_of(space.low[i])}, {text_of(space.high[i])}]"
         return f"{place}{[*i]}", bounds, text_of(np.asarray(value)[i])
     # A box has arrays of dtypes that can be cast as its members.
@@ -115,7 +119,7 @@ def types(subject: Subject) -> None:
 
     Of a batch, rewards and flags are arrays; those of one environment are Python's own.
     """
-    for call in subject.first.calls:
+    for call in subject.first:
         for name, value in call.values.items():
             if expected := _wrong_type(subject, name, value):
                 actual = f"{type(value).__module__}.{type(value).__name__} {text_of(value)}"
@@ -151,7 +155,7 @@ def infos(subject: Subject) -> None:
     """Infos can be batched: string keys, none of a batch's own, none that comes and goes."""
     last: set[str] = set()
     every: set[str] = set()
-    for call in subject.first.calls:
+    for call in subject.first:
         info = call.values["info"]
         for key in info:
             if not isinstance(key, str):
@@ -174,7 +178,7 @@ def _hint(info: str) -> str:
 
 def info_keys(subject: Subject) -> None:
     """Infos have the same keys on reset and on step."""
-    first, *others = subject.first.calls
+    first, *others = subject.first
     keys = sorted(first.values["info"])
     for call in others:
         if (now := sorted(call.values["info"])) != keys:
@@ -188,7 +192,7 @@ def task_observation(subject: Subject) -> None:
         with subject.open() as env:  # many change their task at resets
             given = subject.actions(env, 2)
             seeds = [*range(5), *[None] * 10]
-            every += [("", subject.record(env, given, seed=seed).calls) for seed in seeds]
+            every += [("", subject.record(env, given, seed=seed)) for seed in seeds]
     name = "single_observation_space" if subject.is_vector else "observation_space"
     compare_task_ids(subject.spaces[name], every)
 
@@ -269,11 +273,11 @@ def _running(subject: Subject) -> bool:
         if found is None:
             return False
         before = float(found.count)
-        recording = subject.record(envs)
+        calls = steps_of(subject.record(envs))
         counted = round(float(found.count) - before)
-        steps = subject.num_envs * len(recording.steps)
+        steps = subject.num_envs * len(calls)
         if mode_of(envs) is AutoresetMode.NEXT_STEP:
-            steps -= sum(int(call.ends.sum()) for call in recording.steps[:-1])
+            steps -= sum(int(call.ends.sum()) for call in calls[:-1])
     if counted != steps:
         says = "the running statistics of rewards (return_rms) do not count every step once"
         raise Failed(f"{says}: expected {steps} in {subject.length} calls of step, got {counted}")
@@ -282,11 +286,34 @@ def _running(subject: Subject) -> bool:
 
 def new_arrays(subject: Subject) -> None:
     """Returned values do not change later; of the environments here, they are always new."""
-    if found := subject.first.changed:
-        says = "what an earlier call returned has changed: an array or dict is reused, so a buffer"
-        raise Failed(f"{says} that keeps it holds the next one: {found}")
-    if subject.given is not None and (found := subject.first.shared):
-        raise Failed(f"a call returns an array or dict that the call before has returned: {found}")
+    returned: list[dict[str, Any]] = []
+    with subject.open() as env:
+        calls = subject.record(env, returned=returned)
+        for call, now in zip(calls, returned, strict=True):
+            if found := find(call.values, recorded(now, subject.ignore)):
+                says = "what an earlier call returned has changed: an array or dict is reused, so"
+                raise Failed(f"{says} a buffer that keeps it holds the next one: {call.at(found)}")
+    pairs = zip(calls, calls[1:], returned, returned[1:], strict=False)
+    for before, call, one, other in pairs if subject.given is not None else ():
+        if place := _shared(one, other):
+            says = "a call returns an array or dict that the call before has returned"
+            raise call.fault(says, place, "a new array or dict", f"the one of {before.what}")
+
+
+def _shared(one: Any, other: Any, place: str = "") -> str | None:
+    """Returns the first place at which two values share a dict or an array's memory."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return place if np.shares_memory(one, other) else None
+    if isinstance(one, dict) and isinstance(other, dict):
+        if one is other:
+            return place
+        parts = [(one[key], other[key], key) for key in one if key in other]
+    elif isinstance(one, tuple) and isinstance(other, tuple):
+        parts = [(a, b, i) for i, (a, b) in enumerate(zip(one, other, strict=False))]
+    else:
+        return None
+    places = (_shared(a, b, f"{place}[{key!r}]" if place else str(key)) for a, b, key in parts)
+    return next(filter(None, places), None)
 
 
 # Seeds.
@@ -306,25 +333,22 @@ def other_seeds(subject: Subject) -> None:
     with subject.open() as env:
         first, states = _episodes(subject, env, seed), _states_after(env, seed)
         for other in (seed + k for k in OTHER_SEEDS):
-            reaches = bool(states) and not same(states, _states_after(env, other))
-            if reaches and other > seed + 2:
+            if states and not same(states, _states_after(env, other)):
                 continue
             if _differ(first, _episodes(subject, env, other)):
                 continue
-            if reaches or not _draws(subject, env):
-                return  # so early no random number shows, or none is drawn
+            if not _draws(subject, env):
+                return
             raise Failed(
                 f"reset(seed={seed}) and reset(seed={other}) lead to the same {_EPISODES} "
                 "episodes, although the environment draws random numbers: it ignores the seed, or "
                 "makes the same of both"
             )
-        repeats = not _differ(first[1:-1], first[2:])
-        repeats &= same(_states_after(env, None), _states_after(env, None))
+        before = _states_after(env, None)
+        # A reset that only goes on with what a seed has drawn leaves the generators alone.
         for generator, _ in generator_states(env):
             generator.random()
-        moved = [state for _, state in generator_states(env)]
-        # A reset that only goes on with what a seed has drawn leaves the generators alone.
-        repeats &= not moved or not same(moved, _states_after(env, None))
+        repeats = not _differ(first[1:-1], first[2:]) and same(before, _states_after(env, None))
     if repeats:
         raise Failed(
             f"{_EPISODES - 1} resets without a seed lead to the same results: without a seed, "
@@ -332,13 +356,13 @@ def other_seeds(subject: Subject) -> None:
         )
 
 
-def _episodes(subject: Subject, env: Any, seed: int | None) -> list[Recording]:
+def _episodes(subject: Subject, env: Any, seed: int | None) -> list[list[Call]]:
     """Records the episodes after ``reset(seed=seed)``."""
     given = subject.actions(env, min(subject.length, _STEPS))
     return [subject.record(env, given, seed=None if i else seed) for i in range(_EPISODES)]
 
 
-def _differ(some: list[Recording], others: list[Recording]) -> bool:
+def _differ(some: list[list[Call]], others: list[list[Call]]) -> bool:
     return any(compare(one, other) for one, other in zip(some, others, strict=True))
 
 
@@ -453,14 +477,15 @@ def actions(subject: Subject) -> None:
     """Actions belong to the caller, who may reuse the array for the next step."""
     subject.require_repeatable()
     with subject.open() as env:
-        buffer: Any = None
         steps = iter(range(subject.length))
+        given: Any = None
 
         def step(action: Any) -> Any:
-            nonlocal buffer
-            buffer, t = _filled(buffer, action), next(steps)
-            returned = env.step(buffer)
-            if found := find(action, buffer, "action"):
+            nonlocal given
+            scramble(given)
+            given, t = copy.deepcopy(action), next(steps)
+            returned = env.step(given)
+            if found := find(action, given, "action"):
                 says = "step() changes the action that it is given in place"
                 raise Failed(f"{says}: {Call(f'step {t}', {}, subject.is_vector).at(found)}")
             return returned
@@ -473,21 +498,15 @@ def actions(subject: Subject) -> None:
         )
 
 
-def _filled(buffer: Any, action: Any) -> Any:
-    """Returns a buffer filled with an action's values; a new one if they do not fit."""
-    if isinstance(action, np.ndarray):
-        fits = isinstance(buffer, np.ndarray) and buffer.shape == action.shape
-        if not fits or buffer.dtype != action.dtype:
-            return action.copy()
-        np.copyto(buffer, action)
-        return buffer
-    if isinstance(action, dict):
-        buffer = buffer if isinstance(buffer, dict) else {}
-        buffer.update({key: _filled(buffer.get(key), value) for key, value in action.items()})
-        return buffer
-    if type(action) is tuple:
-        return tuple(map(_filled, buffer or (None,) * len(action), action))
-    return action
+def scramble(value: Any) -> None:
+    """Changes the arrays and containers in a value in place."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.flags.writeable:
+        value[...] = value == 0
+    elif isinstance(value, (dict, list, tuple)):
+        for item in value.values() if isinstance(value, dict) else value:
+            scramble(item)
+    if isinstance(value, (dict, list)):
+        value.clear()
 
 
 def _refusing(name: str) -> Callable[..., Any]:
@@ -505,17 +524,8 @@ class _Options(dict[str, Any]):
         return True  # so that code which looks into some options looks into these
 
 
-_CHANGES = (
-    "__setitem__",
-    "__delitem__",
-    "__ior__",
-    "clear",
-    "pop",
-    "popitem",
-    "setdefault",
-    "update",
-)
-for _name in _CHANGES:
+_CHANGES = ("__setitem__", "__delitem__", "clear", "pop", "popitem", "setdefault", "update")
+for _name in (*_CHANGES, "__ior__"):
     setattr(_Options, _name, _refusing(_name))
 
 
@@ -543,7 +553,7 @@ def render(subject: Subject) -> None:
     if chosen == "human":
         raise Skipped("its render_mode is 'human'")
 
-    def recorded(look: bool) -> Recording:
+    def recording(look: bool) -> list[Call]:
         with subject.open(**kwargs) as env:
 
             def step(action: Any) -> Any:
@@ -556,7 +566,7 @@ def render(subject: Subject) -> None:
 
     def compared() -> str | None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), _STDERR)
-        return compare(recorded(False), recorded(True))
+        return compare(recording(False), recording(True))
 
     try:
         found = guarded(compared, _HANGS)
@@ -585,26 +595,23 @@ def _render(env: Any) -> None:
 
 def resets_itself(subject: Subject) -> None:
     """``step`` calls no ``reset``, and not all episodes end with what a reset would return."""
-    stepping = False
     with subject.open() as env:
         base, reset = env.unwrapped, env.unwrapped.reset
 
-        def noted(**kwargs: Any) -> Any:
-            says = "a step calls reset() itself: the last observation of the episode is lost, and"
-            require(not stepping, f"{says} a vector environment resets once more")
-            return reset(**kwargs)
+        def refused(**kwargs: Any) -> Any:
+            raise Failed(
+                "a step calls reset() itself: the last observation of the episode is lost, and a "
+                "vector environment resets once more"
+            )
 
         def step(action: Any) -> Any:
-            nonlocal stepping
-            stepping = True
+            base.reset = refused
             returned = env.step(action)
-            stepping = False
+            base.reset = reset
             return returned
 
-        with contextlib.suppress(AttributeError):  # an environment with slots
-            base.reset = noted
-        subject.record(env, step=step)
-    calls = subject.first.calls
+        subject.record(env, step=step if hasattr(base, "__dict__") else None)
+    calls = subject.first
     ends = [i for i, call in enumerate(calls) if call.ends][:3]
     if not ends:
         raise Skipped(f"no episode ended within {subject.length} steps")
@@ -634,25 +641,30 @@ def pickling(subject: Subject) -> None:
         says = f"its constructor does not pickle ({type(exc).__name__}: {exc})"
         raise Failed(f"{says}, so it cannot be sent to a worker") from exc
     with closing(make()) as env:
-        for how, copied in ({} if subject.is_vector else copies_of(env)).items():
-            if not isinstance(copied, Exception):  # its constructor is enough for a worker
-                with closing(copied):
-                    require_same_copy(subject, env, copied, f"a copy made by {how}")
+        for what, copied in () if subject.is_vector else copies_of(env):
+            require_same_copy(subject, env, copied, what)
 
 
-def copies_of(env: Any) -> dict[str, Any]:
-    """Copies of an environment by how they were made, or the error that this raised."""
-    made: dict[str, Any] = {}
+def copies_of(env: Any, *, required: bool = False) -> Iterator[tuple[str, Any]]:
+    """Copies of an environment, each open until the next, and how they were made.
+
+    Args:
+        env: The environment.
+        required: Whether to raise what making a copy raises, not to leave it out.
+    """
     ways: dict[str, Callable[[Any], Any]] = {
         "pickle": lambda env: pickle.loads(pickle.dumps(env)),
         "copy.deepcopy": copy.deepcopy,
     }
     for how, copied in ways.items():
         try:
-            made[how] = copied(env)
-        except Exception as exc:
-            made[how] = exc
-    return made
+            made = copied(env)
+        except Exception:
+            if required:
+                raise
+            continue  # its constructor is enough for a worker
+        with closing(made):
+            yield f"a copy made by {how}", made
 
 
 def require_same_copy(subject: Subject, env: Any, copied: Any, what: str) -> None:
@@ -684,11 +696,10 @@ def close(subject: Subject) -> None:
     """``close()`` leaves no process and no thread, can be called twice, and so can ``del``."""
     with closing(subject.make()) as envs:  # what a library starts once is no part of it
         envs.reset(seed=subject.seed)
-    processes, threads = children(every=True), set(threading.enumerate())
+    processes, threads = _children(), set(threading.enumerate())
     with ignored_errors() as ignored:
         with closing(subject.make()) as envs:
             envs.reset(seed=subject.seed)
-            started = children(every=True) - processes
         try:
             envs.close()
         except RAISED as exc:
@@ -696,9 +707,9 @@ def close(subject: Subject) -> None:
         del envs
     if ignored:
         raise Failed(f"an environment that is deleted raises {ignored[0]}")
-    if not all_gone(started):
-        raise Failed(f"{len(started)} processes are left after close()")
-    if left := still_there(lambda: [t for t in threading.enumerate() if t not in threads]):
+    if pids := still_there(lambda: _children() - processes):
+        raise Failed(f"{len(pids)} processes are left after close()")
+    if left := still_there(lambda: {*threading.enumerate()} - threads):
         names = ", ".join(thread.name for thread in left)
         raise Failed(f"{len(left)} threads are left after close(): {names}")
 
@@ -714,3 +725,68 @@ def ignored_errors() -> Iterator[list[str]]:
     finally:
         gc.collect()
         sys.unraisablehook = before
+
+
+# Processes.
+
+
+def _children() -> set[Any]:
+    """The live processes that were started here, as far as `multiprocessing` or Linux knows."""
+    found: set[Any] = {child.pid for child in multiprocessing.active_children()}
+    for path in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            found.update(map(int, path.read_text().split()))
+    return {pid for pid in found if not _has_ended(pid)}
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a process has ended, in Linux, whose exit code nobody has asked for yet."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].startswith(" Z")
+    return False
+
+
+def still_there(found: Callable[[], Collection[T]], seconds: float = 2.0) -> Collection[T]:
+    """Returns what is found again and again, for some seconds."""
+    deadline = time.monotonic() + seconds
+    while (left := found()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return left
+
+
+def guarded(function: Callable[[], Any], seconds: float) -> Any:
+    """Returns a function's result from a fork of this process, killed with all its children.
+
+    Raises:
+        TimeoutError: If it takes longer.
+        Exception: Whatever it raises.
+    """
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    process: Any = context.Process(target=_answer, args=(function, there))
+    process.start()
+    there.close()
+    try:
+        if not here.poll(seconds):
+            raise TimeoutError(f"no answer within {seconds:.0f} s")
+        raised, value = pickle.loads(here.recv_bytes())
+    except EOFError:
+        raise RuntimeError("the process ended without an answer") from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+        process.join()
+        here.close()
+    if raised:
+        raise value
+    return value
+
+
+def _answer(function: Callable[[], Any], there: Any) -> None:
+    os.setsid()
+    try:
+        answer: tuple[bool, Any] = False, function()
+    except BaseException as exc:
+        answer = True, picklable(exc)
+    there.send_bytes(cloudpickle.dumps(answer))

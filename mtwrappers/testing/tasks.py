@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import suppress
 from typing import Any
 
-import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Dict, Discrete
 
@@ -18,14 +17,16 @@ from mtwrappers.common.errors import SeedNotSetError
 from mtwrappers.core.mtenv import MTEnv
 from mtwrappers.state.plain_data import copied
 from mtwrappers.testing.recording import (
+    Call,
     Failed,
-    Recording,
     Skipped,
     Subject,
     compare,
     must_raise,
     require,
+    require_same,
     same,
+    steps_of,
     text_of,
 )
 from mtwrappers.testing.rules import (
@@ -33,11 +34,13 @@ from mtwrappers.testing.rules import (
     compare_task_ids,
     copies_of,
     require_same_copy,
+    scramble,
     untouched_random,
 )
 
-_MT_METHODS = ("sample_task_state", "set_task_state", "get_task_state")
-_SET_TASK_METHODS = ("sample_tasks", "set_task", "get_task")
+# The methods that read, set and draw tasks.
+_MT_METHODS = ("get_task_state", "set_task_state", "sample_task_state")
+_SET_TASK_METHODS = ("get_task", "set_task", "sample_tasks")
 MAX_TASK_BYTES = 4096
 # How many tasks are checked one by one, and how many are drawn to find different ones.
 _TASKS, _DRAWS = 3, 20
@@ -53,28 +56,26 @@ _METHODS = "a method of seeds or tasks, or reset with options,"
 def tasks(subject: Subject) -> None:
     """Each task determines what is returned, whatever instance is given it, and in what way."""
     subject.require_repeatable()
-    with ExitStack() as stack, untouched_random(_METHODS):
-        env = stack.enter_context(subject.open())
+    with subject.open() as env, untouched_random(_METHODS):
         is_mt = all(env.has_wrapper_attr(name) for name in _MT_METHODS)
         if not is_mt and not all(env.has_wrapper_attr(name) for name in _SET_TASK_METHODS):
             raise Skipped("it has no tasks")
-        name, setter = ("get_task_state", "set_task_state") if is_mt else ("get_task", "set_task")
+        getter, setter, sampler = _MT_METHODS if is_mt else _SET_TASK_METHODS
         ways = [f"{setter}()", *(["reset(options={'task_state': ...})"] if is_mt else [])]
         _, info = env.reset(seed=subject.seed)
         if subject.given is None and "phase" in info:
             raise Skipped("the phases of a stream draw its tasks")
-        present = copied(env.get_wrapper_attr(name)())
-        draw = env.get_wrapper_attr("sample_task_state" if is_mt else "sample_tasks")
+        present = copied(env.get_wrapper_attr(getter)())
+        draw = env.get_wrapper_attr(sampler)
         every = []
         for _ in range(_DRAWS if is_mt else 1):
             every += copied([draw()] if is_mt else draw(_DRAWS))
-            actual = env.get_wrapper_attr(name)()
-            says = f"a task that is drawn is not set: {name}() must be {present!r}, got {actual!r}"
-            require(same(present, actual), says)
+            actual = env.get_wrapper_attr(getter)()
+            require_same(present, actual, f"a task that is drawn is not set: {getter}()")
         drawn = _different(every)
 
-        def on(other: Any, way: str, task: Any) -> Recording:
-            set_task, get = other.get_wrapper_attr(setter), other.get_wrapper_attr(name)
+        def on(other: Any, way: str, task: Any) -> list[Call]:
+            set_task, get = other.get_wrapper_attr(setter), other.get_wrapper_attr(getter)
             if is_mt:  # seeded on a task, before it is given another
                 set_task(copied(drawn[-1]))
                 other.reset()
@@ -89,18 +90,17 @@ def tasks(subject: Subject) -> None:
                     returned = other.reset(**({} if is_mt else {"seed": subject.seed}))
                 else:
                     returned = other.reset(options={"task_state": theirs})
-                says = f"{way} must not change the task that it is given, {task!r}, to {theirs!r}"
-                require(same(task, theirs), says)
+                require_same(task, theirs, f"{way} must not change the task that it is given")
                 for kept in (theirs, get()):  # the caller's, and what it was returned
-                    _scramble(kept)
-                    says = f"after {way}, {name}() must be {task!r}, got {get()!r}"
-                    require(same(task, get()), f"{says}; tasks are kept and returned as copies")
+                    scramble(kept)
+                    says = f"tasks are kept and returned as copies: after {way}, {getter}()"
+                    require_same(task, get(), says)
                 return returned
 
             return subject.record(other, subject.actions(other, _STEPS), reset=begin)
 
         expected = [on(env, ways[0], task) for task in drawn]
-        for what, other in _instances(subject, env, stack):
+        for what, other in _instances(subject, env):
             for way in ways:
                 for task, before in list(zip(drawn, expected, strict=True))[_TASKS - 1 :: -1]:
                     if found := compare(before, on(other, way, task)):
@@ -108,7 +108,7 @@ def tasks(subject: Subject) -> None:
                         raise Failed(f"{says}: {found}")
         _require_effect(env.observation_space, expected, ways[0])
         with suppress(Skipped):
-            compare_task_ids(env.observation_space, [("", each.calls) for each in expected])
+            compare_task_ids(env.observation_space, [("", calls) for calls in expected])
 
 
 def _different(tasks: list[Any]) -> list[Any]:
@@ -119,34 +119,22 @@ def _different(tasks: list[Any]) -> list[Any]:
     return found
 
 
-def _instances(subject: Subject, env: Any, stack: ExitStack) -> Iterator[tuple[str, Any]]:
-    """The environment itself, and others: new ones, or copies of a given one."""
+def _instances(subject: Subject, env: Any) -> Iterator[tuple[str, Any]]:
+    """The environment itself, and others: a new one, or copies of a given one."""
     yield "it", env
-    if subject.given is None:
-        yield "a new environment", stack.enter_context(subject.open())
+    if subject.given is not None:
+        yield from copies_of(env)
         return
-    for how, made in copies_of(env).items():
-        if not isinstance(made, Exception):
-            yield f"a copy made by {how}", stack.enter_context(closing(made))
+    with subject.open() as other:
+        yield "a new environment", other
 
 
-def _scramble(value: Any) -> None:
-    """Changes a task in place."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.flags.writeable:
-        value[...] = value == 0
-    elif isinstance(value, (dict, list, tuple)):
-        for item in value.values() if isinstance(value, dict) else value:
-            _scramble(item)
-    if isinstance(value, (dict, list)):
-        value.clear()
-
-
-def _require_effect(space: Any, found: list[Recording], way: str) -> None:
+def _require_effect(space: Any, found: list[list[Call]], way: str) -> None:
     """Raises `Failed` if all tasks lead to the same observations and rewards."""
     if len(found) == 1:
         return
-    inner = [_unnamed(each) for each in found]
-    varies = len({str(call.values["reward"]) for call in found[0].steps}) > 1
+    inner = [[_unnamed(call) for call in calls] for calls in found]
+    varies = len({str(call.values["reward"]) for call in steps_of(found[0])}) > 1
     # Rewards that are all the same may still come later.
     if varies and not any(compare(inner[0], each) for each in inner[1:]):
         says = f"{len(found)} different tasks lead to the same observations and rewards"
@@ -154,20 +142,17 @@ def _require_effect(space: Any, found: list[Recording], way: str) -> None:
     task_obs = space.spaces.get("task_obs") if isinstance(space, Dict) else None
     if task_obs is None or (isinstance(task_obs, Discrete) and task_obs.n == 1):
         return
-    seen = [each.calls[0].values["observation"]["task_obs"] for each in found]
+    seen = [calls[0].values["observation"]["task_obs"] for calls in found]
     if all(same(seen[0], other) for other in seen):
         says = f"{len(found)} different tasks are observed as the same task_obs"
         raise Failed(f"{says}, {text_of(seen[0])}, although its space has several values")
 
 
-def _unnamed(recording: Recording) -> Recording:
-    """The recording without what names a task: infos and ``task_obs``."""
-    calls = []
-    for call in recording.calls:
-        obs = call.values["observation"]
-        obs = obs["env_obs"] if isinstance(obs, dict) and "env_obs" in obs else obs
-        calls.append(call._replace(values={**call.values, "observation": obs, "info": {}}))
-    return Recording(calls)
+def _unnamed(call: Call) -> Call:
+    """The call without what names a task: infos and ``task_obs``."""
+    obs = call.values["observation"]
+    obs = obs["env_obs"] if isinstance(obs, dict) and "env_obs" in obs else obs
+    return call._replace(values={**call.values, "observation": obs, "info": {}})
 
 
 # The contract of `mtwrappers.MTEnv`.
@@ -197,17 +182,18 @@ def seed_methods(subject: Subject) -> None:
     """``seed`` and ``seed_task`` return and keep their seed, and it determines the tasks."""
     env, seed = subject.given, subject.seed
     for name in ("seed", "seed_task"):
-        returned = getattr(env, name)(seed)
-        require(returned == [seed], f"{name}({seed}) must return [{seed}], got {returned!r}")
+        require_same([seed], getattr(env, name)(seed), f"{name}({seed}) must return its seed")
     env.assert_env_seed_is_set()
     env.assert_task_seed_is_set()
-    draws = []
-    for _ in range(2):
+
+    def draws() -> list[Any]:
         env.seed_task(seed)
-        draws.append([copied(env.sample_task_state()) for _ in range(_DRAWS)])
-    require(same(*draws), f"seed_task({seed}) must determine the tasks, got {draws}")
+        return [copied(env.sample_task_state()) for _ in range(_DRAWS)]
+
+    drawn = draws()
+    require_same(drawn, draws(), f"seed_task({seed}) must determine the tasks")
     streams: dict[bytes, int] = {}
-    for given in (seed, *(seed + k for k in OTHER_SEEDS)) if len(_different(draws[0])) > 1 else ():
+    for given in (seed, *(seed + k for k in OTHER_SEEDS)) if len(_different(drawn)) > 1 else ():
         env.seed_task(given)
         before = streams.setdefault(pickle.dumps(env.np_random_task), given)
         says = "lead to the same task stream: the seed is ignored, or a part of it"
@@ -215,31 +201,31 @@ def seed_methods(subject: Subject) -> None:
 
 
 def task_options(subject: Subject) -> None:
-    """``reset`` reads ``task_state`` or ``resample_task`` from unchanged options."""
+    """``reset`` reads ``task_state`` or ``resample_task``, and steps observe the task."""
     env, seed = subject.given, subject.seed
     env.reset(seed=seed)
     state = copied(env.sample_task_state())
-    obs, _ = env.reset(options={"task_state": copied(state)})
-    for what, action in enumerate([None, *subject.actions(env, subject.steps)]):
-        if action is not None:
-            obs, _, terminated, truncated, _ = env.step(action)
-        expected, actual = env.get_task_obs(), obs["task_obs"]
-        says = f"step {what - 1}, task_obs" if what else "task_obs"
-        says = f"{says} must be get_task_obs() = {expected!r}, got {actual!r}"
-        require(same(expected, actual), says)
-        if what and (terminated or truncated):
+    for t, action in enumerate([None, *subject.actions(env, subject.steps)]):
+        ends = False
+        if action is None:
+            obs, _ = env.reset(options={"task_state": copied(state)})
+        else:
+            obs, _, *flags, _ = env.step(action)
+            ends = any(flags)
+        what = f"step {t - 1}, task_obs" if t else "task_obs"
+        require_same(env.get_task_obs(), obs["task_obs"], f"{what} must be get_task_obs()")
+        if ends:
             break
 
     def resampled(**kwargs: Any) -> Any:
         env.reset(options={"resample_task": True}, **kwargs)
         return copied(env.get_task_state())
 
-    found = [resampled(seed=seed), resampled(seed=seed)]
-    says = f"reset(seed={seed}, options={{'resample_task': True}}) must determine the task, got"
-    require(same(*found), f"{says} {found}")
+    says = f"reset(seed={seed}, options={{'resample_task': True}}) must determine the task"
+    require_same(resampled(seed=seed), resampled(seed=seed), says)
     several = len(_different([copied(env.sample_task_state()) for _ in range(_DRAWS)])) > 1
-    says = f"{_DRAWS} resets with options={{'resample_task': True}} must draw tasks, got only"
     drawn = _different([resampled() for _ in range(_DRAWS)])
+    says = f"{_DRAWS} resets with options={{'resample_task': True}} must draw tasks, got only"
     require(len(drawn) > 1 or not several, f"{says} {drawn}")
     with must_raise(ValueError, "reset with both task_state and resample_task"):
         env.reset(options={"task_state": state, "resample_task": True})
@@ -265,8 +251,7 @@ def sample_tasks(subject: Subject) -> None:
     tasks: list[Any] = copied(draw(_TASKS))
     says = f"sample_tasks({_TASKS}) must return a list of {_TASKS} tasks, got {tasks!r}"
     require(isinstance(tasks, list) and len(tasks) == _TASKS, says)
-    says = f"reset(seed={seed}) must determine the tasks drawn next"
-    require(same(tasks, draw(_TASKS)), says)
+    require_same(tasks, draw(_TASKS), f"reset(seed={seed}) must determine the tasks drawn next")
     if num_tasks := getattr(env, "num_tasks", None):
         different = len({pickle.dumps(task) for task in draw(num_tasks)})
         says = f"a sweep of {num_tasks} tasks must not repeat any, got {different} different"
@@ -282,14 +267,10 @@ def sample_tasks(subject: Subject) -> None:
 def copies(subject: Subject) -> None:
     """Copies and pickles are on the same task and run the same, and share no state."""
     env = subject.given
-    task, made = copied(env.get_task()), copies_of(env)
-    for how, other in made.items():
-        if isinstance(other, Exception):
-            raise other
-        with closing(other):
-            actual = other.get_task()
-            require(same(task, actual), f"{how} must keep the task, {task}, got {actual}")
-            require_same_copy(subject, env, other, f"a copy made by {how}")
+    task = copied(env.get_task())
+    for what, other in copies_of(env, required=True):
+        require_same(task, other.get_task(), f"{what} must keep the task")
+        require_same_copy(subject, env, other, what)
 
 
 def no_task(subject: Subject) -> None:
@@ -298,6 +279,4 @@ def no_task(subject: Subject) -> None:
     present = copied(env.get_task())
     with must_raise(ValueError, "set_task of something that is not a task"):
         env.set_task(object())
-    actual = env.get_task()
-    says = f"a task that is refused must leave the current one, {present}, got {actual}"
-    require(same(present, actual), says)
+    require_same(present, env.get_task(), "a task that is refused must leave the current one")

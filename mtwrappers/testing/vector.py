@@ -11,9 +11,11 @@ import contextlib
 import copy
 import functools
 import itertools
+import multiprocessing
 import os
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection
 from contextlib import closing
 from typing import Any
 
@@ -23,27 +25,28 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from mtwrappers.common.errors import full_message
-from mtwrappers.testing.processes import all_gone, can_start, children, guarded, start_method
 from mtwrappers.testing.recording import (
     FLAGS,
     NO_KEY,
     RAISED,
     Call,
     Failed,
-    Recording,
     Skipped,
     Subject,
     calls_of,
     compare,
     find,
-    first_index,
     learns,
     mode_of,
     require,
+    require_same,
     said,
     same,
+    steps_of,
     text_of,
 )
+from mtwrappers.testing.rules import guarded, still_there
+from mtwrappers.vector import workers as processes
 from mtwrappers.vector.make import MetaParallelEnvExecutor
 
 _SAME, _NEXT, _DISABLED = (
@@ -59,6 +62,8 @@ _STEPS = 40
 _EPISODES = 20
 # The seconds after which a silent worker, or a step with a killed one, counts as hung.
 _TIMEOUT, _HANGS = 60.0, 20.0
+# After how many seconds a process that does not start has failed to.
+_STARTS = 60.0
 # Before which steps a worker is killed that is replaced.
 _KILLED_AT = (11, 25)
 
@@ -78,16 +83,16 @@ def _limited(make: Callable[[], Any], steps: int) -> Any:
     return gymnasium.wrappers.TimeLimit(make(), steps)
 
 
-def of_sync(subject: Subject, mode: AutoresetMode) -> Recording:
+def of_sync(subject: Subject, mode: AutoresetMode) -> list[Call]:
     """The recording of Gymnasium's `SyncVectorEnv` in a mode."""
     if mode not in subject.kept:
         steps = max(_STEPS, subject.length) if mode is _SAME else _STEPS
         subject.kept[mode] = _record_sync(subject, mode, steps)
-    found: Recording = subject.kept[mode]
+    found: list[Call] = subject.kept[mode]
     return found
 
 
-def _record_sync(subject: Subject, mode: AutoresetMode, steps: int, **seed: Any) -> Recording:
+def _record_sync(subject: Subject, mode: AutoresetMode, steps: int, **seed: Any) -> list[Call]:
     with closing(SyncVectorEnv(makers(subject), autoreset_mode=mode)) as envs:
         return subject.record(envs, subject.actions(envs, steps), **seed)
 
@@ -98,7 +103,7 @@ def autoreset(subject: Subject) -> None:
     for mode in AutoresetMode:
         batch = of_sync(subject, mode)
         with closing(SyncVectorEnv(makers(subject))) as envs:
-            given = subject.actions(envs, len(batch.steps))
+            given = subject.actions(envs, len(steps_of(batch)))
             space, n = envs.observation_space, envs.num_envs
             each = [list(iterate(envs.action_space, action)) for action in given]
         for i, make in enumerate(makers(subject)):
@@ -106,7 +111,7 @@ def autoreset(subject: Subject) -> None:
             at = {call.what for call in calls if call.is_step}
             taken = [actions[i] for t, actions in enumerate(each) if f"step {t}" in at]
             with closing(make()) as env:
-                found = subject.record(env, taken, seed=subject.seed + i).calls
+                found = subject.record(env, taken, seed=subject.seed + i)
             for call, expected in zip(calls, found, strict=False):
                 info = expected.values["info"]  # of which batches keep what is a number
                 numbers = [key for key, x in info.items() if type(x) in (bool, int, float)]
@@ -121,38 +126,74 @@ def _only(call: Call, keys: list[str]) -> dict[str, Any]:
     return {**call.values, "info": {key: info[key] for key in keys if key in info}}
 
 
-def _require_equal(
-    subject: Subject, expected: Recording, got: Recording, what: str, mode: AutoresetMode
+def start_method() -> str:
+    """Returns the start method of workers: ours, but no fork if OpenGL is loaded."""
+    return "forkserver" if "OpenGL" in sys.modules else processes.start_method(replaces=False)
+
+
+@functools.cache
+def can_start(method: str) -> bool:
+    """Whether a worker can start; unless forked, it imports the main module first."""
+    if method == "fork":
+        return True
+    context: Any = multiprocessing.get_context(method)
+    try:
+        process = context.Process(target=os.getpid, daemon=True)
+        process.start()
+        process.join(_STARTS)
+        process.kill()
+        process.join()
+        return bool(process.exitcode == 0)
+    except (OSError, EOFError):  # the server that forks has ended
+        return False
+
+
+def _require_same_in_workers(
+    subject: Subject, mode: AutoresetMode, kills: Collection[int] = (), **kwargs: Any
 ) -> None:
-    if found := compare(expected, got):
-        raise Failed(f"{what} and SyncVectorEnv differ in mode {mode.value}: {found}")
+    """Compares our executor with two workers with `SyncVectorEnv`.
 
-
-def _in_workers(subject: Subject, mode: AutoresetMode, **kwargs: Any) -> Any:
-    """Our executor with two workers; raises `Skipped` if none can start, which is no fault."""
+    Args:
+        subject: What is checked.
+        mode: The autoreset mode.
+        kills: Before which steps a worker is killed.
+        **kwargs: Other arguments of our executor.
+    """
     if not can_start(start_method()):
         raise Skipped(
             "no worker process can start: each imports the main module again, so run the check "
             "below `if __name__ == '__main__':`, in a file"
         )
-    made = makers(subject)
-    how: dict[str, Any] = {"timeout": _TIMEOUT, "context": start_method(), "autoreset_mode": mode}
-    return MetaParallelEnvExecutor(made, len(made), workers=min(2, len(made)), **how, **kwargs)
+    expected, made = of_sync(subject, mode), makers(subject)
+    kwargs |= {"timeout": _TIMEOUT, "context": start_method(), "autoreset_mode": mode}
+    with closing(MetaParallelEnvExecutor(made, len(made), workers=2, **kwargs)) as envs:
+        steps = itertools.count()
+
+        def step(actions: Any) -> Any:
+            if next(steps) in kills:
+                os.kill(envs.worker_pids[0], signal.SIGKILL)
+            return envs.step(actions)
+
+        given = subject.actions(envs, len(steps_of(expected)))
+        got = subject.record(envs, given, step=step)
+    _require_equal(expected, got, "2 workers", mode)
+
+
+def _require_equal(expected: list[Call], got: list[Call], what: str, mode: AutoresetMode) -> None:
+    if found := compare(expected, got):
+        raise Failed(f"{what} and SyncVectorEnv differ in mode {mode.value}: {found}")
 
 
 def workers(subject: Subject) -> None:
     """Our executor with two workers returns exactly what `SyncVectorEnv` returns."""
     subject.require_repeatable()
     for mode in AutoresetMode:
-        expected = of_sync(subject, mode)
         try:
-            with closing(_in_workers(subject, mode)) as envs:
-                got = subject.record(envs, subject.actions(envs, len(expected.steps)))
-        except Skipped:
+            _require_same_in_workers(subject, mode)
+        except (Failed, Skipped):
             raise
         except RAISED as exc:
             raise Failed(f"in workers it fails in mode {mode.value}: {said(exc)}") from exc
-        _require_equal(subject, expected, got, "2 workers", mode)
 
 
 def killed_worker(subject: Subject) -> None:
@@ -160,24 +201,18 @@ def killed_worker(subject: Subject) -> None:
     subject.require_repeatable()
     if subject.ignore:
         raise Skipped("a lost worker is replaced only where all infos repeat; some are ignored")
-    with closing(_in_workers(subject, _NEXT, on_worker_failure="recover")) as envs:
-        steps = iter(range(_STEPS))
-
-        def step(actions: Any) -> Any:
-            if next(steps) in _KILLED_AT:
-                os.kill(envs.worker_pids[0], signal.SIGKILL)
-            return envs.step(actions)
-
-        try:
-            got = subject.record(envs, subject.actions(envs, _STEPS), step=step)
-        except Exception as exc:
-            raise Failed(
-                "a lost worker cannot be replaced: what an environment keeps between episodes is "
-                "neither in its np_random nor in get_state() and set_state() "
-                f"({type(exc).__name__}: {full_message(exc)})"
-            ) from exc
-    if found := compare(of_sync(subject, _NEXT), got):
-        raise Failed(f"after a worker was killed and replaced, the environments differ: {found}")
+    try:
+        _require_same_in_workers(subject, _NEXT, _KILLED_AT, on_worker_failure="recover")
+    except Failed as exc:
+        raise Failed(f"after a worker was killed and replaced, {exc}") from exc
+    except Skipped:
+        raise
+    except Exception as exc:
+        raise Failed(
+            "a lost worker cannot be replaced: what an environment keeps between episodes is "
+            "neither in its np_random nor in get_state() and set_state() "
+            f"({type(exc).__name__}: {full_message(exc)})"
+        ) from exc
 
 
 # A vector environment: a comparison with the same constructors.
@@ -247,7 +282,7 @@ def masks(subject: Subject) -> None:
     """Each key of the infos has a mask of the environments that reported it."""
     subject.require_types()
     for _, recording in subject.modes:
-        for call in recording.calls:
+        for call in recording:
             _masked(call, call.values["info"], "info", subject.num_envs)
 
 
@@ -274,27 +309,22 @@ def mode(subject: Subject) -> None:
             says = "metadata['autoreset_mode'] must say when an environment is reset"
             raise Failed(f"{says}, expected an AutoresetMode, got {text_of(declared)}")
         last: Any = np.zeros(n, bool)
-        for call in recording.steps:
+        for call in steps_of(recording):
             info, ends = call.values["info"], call.ends
             ended |= bool(ends.any())
             for key in ("final_obs", "final_info"):
                 value, there = info.get(key), info.get(f"_{key}", np.zeros(n, bool))
                 if isinstance(value, np.ndarray) and value.dtype.hasobject:
                     there = there | [each is not None for each in value]
-                if (bad := there & ~ends).any():
-                    says = f"the infos have a {key} where no episode ended"
-                    raise call.fault(says, f"info[{key!r}]{[*first_index(bad)]}", "none", "a value")
-                if key == "final_obs" and declared is _SAME and (bad := ends & ~there).any():
-                    says = "in mode SameStep the last observation must be in the infos"
-                    raise call.fault(says, f"info[{key!r}]{[*first_index(bad)]}", "a value", "none")
+                needed = ends if key == "final_obs" and declared is _SAME else there & ends
+                if found := find(needed, there, f"info['_{key}']"):
+                    says = "the infos have a value if and only if an episode ended"
+                    raise Failed(f"{says}: {call.at(found)}")
             for name in ("reward", *FLAGS) if declared is _NEXT else ():
-                if (bad := last & (call.values[name] != 0)).any():
+                if np.any(got := call.values[name][last]):
                     says = "in mode NextStep the step after an episode's end is its reset, without"
-                    i = first_index(bad)
-                    value = text_of(call.values[name][i])
-                    raise call.fault(
-                        f"{says} a reward or a flag", f"{name}{[*i]}", "0 or False", value
-                    )
+                    says += " a reward or a flag"
+                    raise call.fault(says, name, "0 or False there", text_of(got))
             last = ends
     if not ended:
         raise Skipped(f"no episode ended within {subject.length} steps")
@@ -335,7 +365,7 @@ def batch_size(subject: Subject) -> None:
         raise Skipped("its constructor takes no num_envs")
     subject.require_repeatable()
     least = max(subject.num_envs, 2)
-    made: list[Recording] = []
+    made: list[list[Call]] = []
     for size in (least, 2 * least):
         try:
             envs = subject.make(num_envs=size)
@@ -350,7 +380,7 @@ def batch_size(subject: Subject) -> None:
             single.seed(0)
             batch = subject.record(envs, [batched(single, [single.sample()] * size)] * _STEPS)
             calls = calls_of(batch, 0, size, envs.observation_space, mode_of(envs))
-            made.append(Recording([c._replace(values=_only(c, [])) for c in calls]))
+            made.append([call._replace(values=_only(call, [])) for call in calls])
     if found := compare(*made):
         says = f"environment 0 returns something else if there are {2 * least} and not {least}"
         raise Failed(f"{says}: {found}")
@@ -381,29 +411,20 @@ def independence(subject: Subject) -> None:
             others = []
             for action in given:
                 each = enumerate(iterate(space, action))
-                parts = [_other(single, a) if i in chosen else a for i, a in each]
+                parts = [single.sample() if i in chosen else a for i, a in each]
                 others.append(batched(single, parts))
-            pair = subject.first.calls, subject.record(envs, others).calls
+            pair = subject.first, subject.record(envs, others)
             # From there on, a generator that all share has drawn for others.
             both = enumerate(zip(*pair, strict=False))
             ended = next((c for c, (a, b) in both if np.any(a.ends | b.ends)), None)
             for i in {*range(n)} - chosen:
-                one, other = (
-                    Recording(calls_of(Recording(calls[:ended]), i, n, obs_space, mode))
-                    for calls in pair
-                )
+                one, other = (calls_of(calls[:ended], i, n, obs_space, mode) for calls in pair)
                 if found := compare(one, other, loose=True):
                     raise Failed(
                         f"environment {i} returns something else if only other environments are "
                         "given other actions: actions, or what follows from them, reach the wrong "
                         f"environment: {found}"
                     )
-
-
-def _other(space: Any, action: Any) -> Any:
-    """Returns a different action, if the space has one."""
-    samples = (space.sample() for _ in range(10))
-    return next((each for each in samples if find(action, each, loose=True)), action)
 
 
 def partial_reset(subject: Subject) -> None:
@@ -432,23 +453,22 @@ def partial_reset(subject: Subject) -> None:
 def killed(subject: Subject) -> None:
     """A killed worker is detected; nothing hangs or is left behind."""
     with closing(subject.make()):
-        if not children():
+        if not multiprocessing.active_children():
             raise Skipped("it has no worker processes")
     if start_method() == "forkserver":
         raise Skipped("this process cannot fork, since it has threads or OpenGL is loaded")
 
     def kill() -> bool:
-        before = children()
         envs = subject.make()
         envs.reset(seed=subject.seed)
-        pids = children() - before
-        os.kill(min(pids), signal.SIGKILL)
+        first = min(child.pid or 0 for child in multiprocessing.active_children())
+        os.kill(first, signal.SIGKILL)
         with contextlib.suppress(Exception):
             for action in subject.actions(envs, 3):
                 envs.step(action)
         with contextlib.suppress(Exception):
             envs.close()
-        return all_gone(pids)
+        return not still_there(multiprocessing.active_children)
 
     try:
         require(guarded(kill, _HANGS), "after a worker was killed, close() leaves processes")
@@ -462,16 +482,13 @@ def killed(subject: Subject) -> None:
 
 def attributes(subject: Subject) -> None:
     """Its mode, spaces and sizes equal `SyncVectorEnv`'s, with tasks of equal size."""
-    ours, mode = subject.given, subject.mode
-    require(
-        mode_of(ours) is mode, f"autoreset_mode must be {mode} in metadata, got {mode_of(ours)}"
-    )
-    names = ["autoreset_mode", "num_envs", "observation_space", "action_space"]
+    ours = subject.given
+    names = ["num_envs", "observation_space", "action_space"]
     names += ["single_observation_space", "single_action_space"]
-    with closing(SyncVectorEnv(makers(subject), autoreset_mode=mode)) as sync:
-        for name in names:
-            expected, actual = getattr(sync, name), getattr(ours, name)
-            require(actual == expected, f"{name} must be {expected}, got {actual}")
+    require_same(subject.mode, mode_of(ours), "metadata['autoreset_mode']")
+    with closing(SyncVectorEnv(makers(subject), autoreset_mode=subject.mode)) as sync:
+        for name in ("autoreset_mode", *names):
+            require_same(getattr(sync, name), getattr(ours, name), name)
     m, k = ours.meta_batch_size, ours.envs_per_task
     require(m * k == ours.num_envs, f"{m} tasks times {k} environments must be {ours.num_envs}")
 
@@ -482,4 +499,4 @@ def as_its_makers(subject: Subject) -> None:
     each = [seed * 7 + 3 * i for i in range(subject.num_envs)]
     for given, got in ((each, subject.record(ours, seed=each)), (seed, subject.first)):
         expected = _record_sync(subject, mode, subject.steps, seed=given)
-        _require_equal(subject, expected, got, type(ours).__name__, mode)
+        _require_equal(expected, got, type(ours).__name__, mode)

@@ -39,8 +39,8 @@ def test_objects_are_compared_as_far_as_they_can_be():
 @pytest.mark.parametrize(
     ("expected", "actual", "found"),
     [
-        ({"a": 1}, {"a": 1, "b": 2}, "x['b']: expected no such key, got 2"),
-        ({"a": {"b": 1}}, {"a": {}}, "x['a']['b']: expected 1, got no such key"),
+        ({"a": 1}, {"a": 1, "b": 2}, "x['b']: expected no such key, got int 2"),
+        ({"a": {"b": 1}}, {"a": {}}, "x['a']['b']: expected int 1, got no such key"),
         ([1, 2], [1], "x: expected 2 items, got 1 items"),
         ([1, 2], (1, 2), "x: expected list [1, 2], got tuple (1, 2)"),
         ([1, "a"], [1, "b"], "x[1]: expected 'a', got 'b'"),
