@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mtwrappers.evaluation.plot import Kind, Line, draw_lines, draw_stream
-from mtwrappers.evaluation.statistics import Estimate, rate_of_runs, student
+from mtwrappers.evaluation.statistics import Estimate, rate_of_runs, student, within
 
 # ML1-reach: how many of the 20 goals of ML1-test each of the three training runs reached after so
 # many environment steps of training, in the episode after ten episodes of adaptation; episodes of
@@ -50,13 +50,7 @@ def stream(path: Path) -> None:
     scores = np.array(data["scores"])  # (runs, points, phases)
 
     def curve(values: Any) -> list[Estimate]:
-        found = [student([values[:, k]]) for k in range(values.shape[1])]
-        return [
-            one
-            if one.low is None or one.high is None
-            else Estimate(one.value, max(0.0, one.low), min(1.0, one.high))
-            for one in found
-        ]
+        return [within(student([values[:, k]]), 0.0) for k in range(values.shape[1])]
 
     draw_stream(
         path,

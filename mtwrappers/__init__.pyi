@@ -10,7 +10,7 @@ from mtwrappers.common.errors import SeedNotSetError as SeedNotSetError
 from mtwrappers.common.errors import WorkerDiedError as WorkerDiedError
 from mtwrappers.continual.evaluate import continual_evaluate as continual_evaluate
 from mtwrappers.continual.stream import TaskStream as TaskStream
-from mtwrappers.continual.vector_stream import VectorTaskStream as VectorTaskStream
+from mtwrappers.continual.stream import VectorTaskStream as VectorTaskStream
 from mtwrappers.core.mtenv import MTEnv as MTEnv
 from mtwrappers.core.pad_spaces import PadSpaces as PadSpaces
 from mtwrappers.envs.point_goal import PointGoalEnv as PointGoalEnv

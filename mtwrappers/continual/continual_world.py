@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike
 
 from mtwrappers.common.checks import check_flag, check_keywords, positive
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.continual.stream import AtEnd, Boundary, TaskObs, TaskStream, of_env
-from mtwrappers.continual.vector_stream import VectorTaskStream
-from mtwrappers.metaworld.agent_view import INPUTS, AgentView, take_inputs
+from mtwrappers.continual.stream import AtEnd, Boundary, TaskObs, TaskStream, VectorTaskStream
+from mtwrappers.metaworld.agent_view import INPUTS, take_inputs
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.make import SETTINGS, Env, make_mt_env, parameters_of
 from mtwrappers.metaworld.tasks import Goals
@@ -36,17 +35,37 @@ CW10 = (
     "peg-unplug-side-v3",
 )
 SEQUENCES = {"CW10": CW10, "CW20": CW10 * 2}
-# Arguments of both functions beside those of `make_stream`.
-_PASSED = {"action_repeat", "descriptions", "num_goals", "terminate_on_success", *SETTINGS, *INPUTS}
+# Arguments of both functions that are not in their signatures.
+_PASSED = {"action_repeat", "descriptions", "max_episode_steps", "num_goals"}
+_PASSED |= {"terminate_on_success", *SETTINGS, *INPUTS}
 
 
-def make_env(sequence: Literal["CW10", "CW20"], **kwargs: Any) -> Env:
+def make_env(
+    sequence: Literal["CW10", "CW20"],
+    *,
+    steps_per_task: int = 1_000_000,
+    boundary: Boundary = "truncate",
+    task_obs: TaskObs = "phase",
+    task_embedding: ArrayLike | None = None,
+    at_end: AtEnd = "stay",
+    goals: Goals = "continuous",
+    seed: int | None = None,
+    **settings: Any,
+) -> Env:
     """One environment on a sequence of tasks, each for a budget of steps.
 
     Args:
         sequence: The sequence's name.
-        **kwargs: ``seed``, the arguments of `make_stream`, and the settings of classes and
-            observations that the other Meta-World ids have.
+        steps_per_task: The budget of each phase.
+        boundary: What happens to the episode at a phase's end, see `TaskStream`.
+        task_obs: What the one-hot (or ``task_obs``) stands for: the ``"phase"``, as in Continual
+            World, or the ``"task"``; it is the same for CW10.
+        task_embedding: Numbers to observe in each phase, ``(num_phases, E)``, before a one-hot.
+        at_end: What follows after the last step, see `TaskStream`.
+        goals: ``"continuous"``, as in Continual World, or ``"list"``: one of the class's 50.
+        seed: Determines the goals, the action space's samples, and the first reset without a seed;
+            ``None`` takes entropy.
+        **settings: The settings of classes and observations that the other Meta-World ids have.
 
     Raises:
         TypeError: If there is no such argument; the message names what comes close.
@@ -58,15 +77,23 @@ def make_env(sequence: Literal["CW10", "CW20"], **kwargs: Any) -> Env:
     >>> obs.shape, info["task_name"], info["phase"], env.unwrapped.total_steps
     ((49,), 'hammer-v3', 0, 10000)
     """
-    known = {"seed", *parameters_of(make_stream), *_PASSED}
+    known = {*_PASSED, *parameters_of(make_env)}
     only_vector = {*parameters_of(make_vec_env), *EXECUTOR_OPTIONS} - known
     hint = "it is for make_vec, without vectorization_mode"
-    check_keywords(kwargs, known, f"make of {sequence}", dict.fromkeys(only_vector, hint))
-    inputs, kwargs = take_inputs("CustomMT", kwargs)
-    env = make_stream(sequence, inputs, **kwargs)
-    if kwargs.get("seed") is not None:
-        env.action_space.seed(check_seed(kwargs["seed"]))
-    return env
+    check_keywords(settings, known, f"make of {sequence}", dict.fromkeys(only_vector, hint))
+    inputs, settings = take_inputs("CustomMT", settings)
+    env = make_mt_env("CustomMT", train_classes=CW10, goals=goals, seed=seed, **settings)
+    stream = TaskStream(
+        env,
+        [(name, steps_per_task) for name in SEQUENCES[sequence]],
+        boundary=boundary,
+        task_obs=task_obs,
+        task_embedding=task_embedding,
+        at_end=at_end,
+    )
+    if seed is not None:
+        stream.action_space.seed(check_seed(seed))
+    return inputs.apply(stream)
 
 
 # `gymnasium.make` reads this attribute of the entry point.
@@ -104,18 +131,17 @@ def make_vec_env(
     ((2, 49), 'hammer-v3', 10000)
     >>> envs.close()
     """
-    known = {*parameters_of(make_vec_env), *parameters_of(make_stream), *_PASSED, *EXECUTOR_OPTIONS}
+    own = {*parameters_of(make_env), *parameters_of(make_vec_env)}
+    known = {*_PASSED, *EXECUTOR_OPTIONS, *own}
     check_keywords(settings, known, f"make_vec of {sequence}")
     seed = None if seed is None else check_seed(seed)
     num_envs = positive(num_envs, "num_envs")
-    inputs, settings = take_inputs("CustomMT", settings)
     check_flag(record_episode_statistics, "record_episode_statistics")
     executor = {name: settings.pop(name) for name in EXECUTOR_OPTIONS if name in settings}
     makers = [
         functools.partial(
             _make_slot,
             sequence,
-            inputs,
             record_episode_statistics,
             seed=None if seed is None else seed + i,
             max_episode_steps=max_episode_steps,
@@ -123,61 +149,13 @@ def make_vec_env(
         )
         for i in range(num_envs)
     ]
-    renders = settings.get("render_mode") is not None
+    renders = take_inputs("CustomMT", settings)[1].get("render_mode") is not None
     envs = VectorTaskStream(make_executor(makers, 1, num_envs, renders=renders, **executor))
     if seed is not None:
         envs.action_space.seed(seed)
     return envs
 
 
-def make_stream(
-    sequence: Literal["CW10", "CW20"],
-    inputs: AgentView,
-    *,
-    steps_per_task: int = 1_000_000,
-    boundary: Boundary = "truncate",
-    task_obs: TaskObs = "phase",
-    task_embedding: ArrayLike | None = None,
-    at_end: AtEnd = "stay",
-    goals: Goals = "continuous",
-    **settings: Any,
-) -> Env:
-    """Returns the stream of a sequence, with the wrappers of the agent.
-
-    Args:
-        sequence: The sequence's name.
-        inputs: How observations and rewards reach the learner.
-        steps_per_task: The budget of each phase.
-        boundary: What happens to the episode at a phase's end, see `TaskStream`.
-        task_obs: What the one-hot (or ``task_obs``) stands for: the ``"phase"``, as in Continual
-            World, or the ``"task"``; it is the same for CW10.
-        task_embedding: Numbers to observe in each phase, ``(num_phases, E)``, before a one-hot.
-        at_end: What follows after the last step, see `TaskStream`.
-        goals: ``"continuous"``, as in Continual World, or ``"list"``: one of the class's 50.
-        **settings: The arguments of `MetaWorldMTEnv`; and ``action_repeat``, how often each action
-            is taken.
-    """
-    env = make_mt_env("CustomMT", train_classes=CW10, goals=goals, **settings)
-    phases = [(name, steps_per_task) for name in SEQUENCES[sequence]]
-    stream = MetaWorldStream(
-        env,
-        phases,
-        boundary=boundary,
-        task_obs=task_obs,
-        task_embedding=task_embedding,
-        at_end=at_end,
-    )
-    return inputs.apply(stream)
-
-
-class MetaWorldStream(TaskStream):
-    """A `TaskStream` with the task descriptions of `MetaWorldMTEnv`."""
-
-    task = of_env("task", 'The name of the current class, such as ``"hammer-v3"``.')
-    task_description = of_env("task_description", "The aim of the current class, as a sentence.")
-    description_space = of_env("description_space", "The space of `task_description`.")
-
-
-def _make_slot(sequence: Any, inputs: AgentView, record: bool, **settings: Any) -> Env:
-    env = make_stream(sequence, inputs, **settings)
+def _make_slot(sequence: Any, record: bool, **settings: Any) -> Env:
+    env = make_env(sequence, **settings)
     return RecordEpisodeStatistics(env) if record else env

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +15,11 @@ from typing import Any, TypeAlias
 import gymnasium
 from gymnasium.vector import VectorWrapper
 
-from mtwrappers.common.checks import check_callable, check_mapping, not_negative, positive
+from mtwrappers.common.checks import check_callable, not_negative, positive
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.continual.stream import PhasedStream, TaskStream
-from mtwrappers.continual.vector_stream import VectorTaskStream
+from mtwrappers.continual.stream import PhasedStream, TaskStream, VectorTaskStream
 from mtwrappers.evaluation.evaluate import evaluate
-from mtwrappers.evaluation.remake import Environments, held, phase_label
+from mtwrappers.evaluation.remake import held, phase_label
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.vector.make import make_executor
 
@@ -42,16 +40,13 @@ class PhaseEvaluator:
             ``functools.partial(gymnasium.make, "mtwrappers/CW10-v0")``, like the one that is
             trained in: the policy receives its observations in each phase.
         episodes_per_phase: The number of episodes per score.
-        envs_per_phase: The number of environments that share them.
         phases: The numbers of the phases to evaluate; by default all.
         seed: Determines the episodes.
         max_episode_steps: Cut episodes after this many steps, for environments that never end.
         evidence: An ``.npz`` file of actions for each call, with the number of the call in its
             name: ``"cw10.npz"`` stands for ``cw10-0.npz`` and so on. `verify` reads them beside
             ``cw10.json`` from `save_results`.
-        **executor: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
-            `mtwrappers.vector.settings.Settings` does, such as ``workers``, ``context`` and
-            ``timeout``.
+        **executor: Arguments of `mtwrappers.vector.make.make_executor`, such as ``workers``.
 
     Attributes:
         phases: The name and the steps of each phase of the stream.
@@ -84,7 +79,6 @@ class PhaseEvaluator:
         make: MakeEnv,
         episodes_per_phase: int = 10,
         *,
-        envs_per_phase: int = 1,
         phases: Sequence[int] | None = None,
         seed: int = 0,
         max_episode_steps: int | None = None,
@@ -92,10 +86,8 @@ class PhaseEvaluator:
         **executor: Any,
     ) -> None:
         with closing(check_callable(make, "make")()) as env:
-            stream = _stream(env, TaskStream)
-            self.described, self._environments = _described(stream), _environments(env)
-            steps = [phase.steps for phase in stream.phases]
-            self.phases = tuple(zip(stream.phase_names, steps, strict=True))
+            self._phases, spec = _phases_of(_stream(env, TaskStream)), env.spec
+        self.phases = tuple((name, phase.steps) for name, phase in self._phases)
         self._settings: dict[str, Any] = {
             "episodes_per_task": positive(episodes_per_phase, "episodes_per_phase"),
             "seed": check_seed(seed),
@@ -103,22 +95,22 @@ class PhaseEvaluator:
         }
         self._evidence = None if evidence is None else Path(evidence)
         self._first = 0  # the number of the first call
-        each = positive(envs_per_phase, "envs_per_phase")
         chosen = range(len(self.phases)) if phases is None else phases
         makers = [
-            functools.partial(held, make, i, phase_label(i, self.phases[i][0]))
-            for i in chosen
-            for _ in range(each)
+            functools.partial(held, make, i, phase_label(i, self.phases[i][0])) for i in chosen
         ]
-        self._envs = make_executor(makers, len(chosen), each, **executor)
+        self._envs = make_executor(makers, len(makers), **executor)
+        if spec is not None:  # results name the environment by it
+            limit = {} if (n := spec.max_episode_steps) is None else {"max_episode_steps": n}
+            self._envs.spec = replace(spec, kwargs={**spec.kwargs, **limit})
         self.results: list[EvaluationResult] = []
 
     def __call__(self, policy: Any, step: int) -> EvaluationResult:
         """Evaluates a policy that was trained for ``step`` agent steps.
 
         Args:
-            policy: A callable from observations ``(N * envs_per_phase, O)`` to actions
-                ``(N * envs_per_phase, A)``, or an object with ``get_actions``; see `evaluate`.
+            policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, a row for each
+                phase, or an object with ``get_actions``; see `evaluate`.
             step: Greater than in the previous call.
 
         Returns:
@@ -130,7 +122,12 @@ class PhaseEvaluator:
         step = not_negative(step, "step")
         last = self.results[-1].description.training_steps if self.results else None
         if last is not None and step <= last:
-            raise ValueError(f"expected a step after {last}, got {step}")
+            raise ValueError(
+                f"expected a step after {last}, got {step}: between two evaluations, a learner "
+                "must step the environment that it was given, and must not reset it with a seed, "
+                "which restarts the stream; if it collects whole rollouts, let it collect one more "
+                "than fits"
+            )
         path = self._evidence
         if path is not None:
             number = self._first + len(self.results)
@@ -138,22 +135,12 @@ class PhaseEvaluator:
         found = evaluate(policy, self._envs, evidence=path, **self._settings)
         assert found.design is not None
         design = replace(found.design, phases=self.phases, tasks=found.tasks)
-        result = replace(found, design=design, environments=self._environments)
-        self.results.append(result.described(training_steps=step))
+        self.results.append(replace(found, design=design).described(training_steps=step))
         return self.results[-1]
 
     def close(self) -> None:
         """Closes the environments."""
         self._envs.close()
-
-    def get_state(self) -> dict[str, Any]:
-        """Returns the results so far, for `save_checkpoint`."""
-        return {"results": [result.to_dict() for result in self.results]}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the state that `get_state` returned."""
-        found = check_mapping(state, "a state")["results"]
-        self.results = [EvaluationResult.from_dict(one) for one in found]
 
 
 def continual_evaluate(
@@ -182,8 +169,8 @@ def continual_evaluate(
         train_in: Makes the environment to train in, such as a `VectorTaskStream`, of the same
             phases; by default it is ``make``.
         **settings: How phases are evaluated, as `PhaseEvaluator` describes it:
-            ``episodes_per_phase``, ``envs_per_phase``, ``seed``, ``max_episode_steps``,
-            ``evidence``, and for the executor ``workers``, ``execution`` and others.
+            ``episodes_per_phase``, ``seed``, ``max_episode_steps``, ``evidence``, and those of the
+            executor, such as ``workers``.
 
     Returns:
         A result for each point, with the learner's step as ``training_steps``. `ContinualResult`
@@ -218,7 +205,7 @@ def continual_evaluate(
     >>> [result.description.training_steps for result in results]
     [0, 40, 80]
     """
-    return _train(make_learner, make, evaluations_per_phase, train_in, settings, [None])
+    return _train(make_learner, make, evaluations_per_phase, train_in, settings)
 
 
 def single_task_baselines(
@@ -271,8 +258,11 @@ def single_task_baselines(
     """
     with closing(check_callable(make, "make")()) as env:
         names = _stream(env, TaskStream).phase_names
-    firsts = [names.index(name) for name in dict.fromkeys(names)]
-    return _train(make_learner, make, evaluations_per_phase, train_in, settings, firsts)
+    found: list[EvaluationResult] = []
+    for name in dict.fromkeys(names):
+        alone = names.index(name), len(found)
+        found += _train(make_learner, make, evaluations_per_phase, train_in, settings, *alone)
+    return found
 
 
 def _train(
@@ -281,48 +271,30 @@ def _train(
     evaluations_per_phase: int,
     train_in: MakeEnv | None,
     settings: dict[str, Any],
-    runs: Sequence[int | None],
+    alone: int | None = None,
+    first: int = 0,
 ) -> list[EvaluationResult]:
-    """Trains in phases, each by itself, or with ``None`` along the stream; a result per point."""
+    """Trains along the stream, or in the phase ``alone``; ``first`` is the number of a result."""
     per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
-    found: list[EvaluationResult] = []
-    for alone in runs:
-        chosen: dict[str, Any] = {} if alone is None else {"phases": [alone]}
-        with ExitStack() as stack:
-            evaluator = stack.enter_context(closing(PhaseEvaluator(make, **chosen, **settings)))
-            evaluator._first = len(found)
-            env = stack.enter_context(closing((train_in or make)()))
-            stream: Any = _stream(env, PhasedStream)
-            _require_phases(stream, evaluator.described)
-            budgets = [steps for _, steps in evaluator.phases]
-            if alone is not None:
-                budgets = [budgets[alone]]
-                if isinstance(stream, TaskStream):
-                    stream.held_phase = alone
-                    env = stream = _StepCounter(env)
-                else:
-                    env.unwrapped.set_attr("held_phase", alone)
-            learn = check_callable(make_learner, "make_learner")(env)
-            _along(learn, stream, [0, *itertools.accumulate(budgets)], per_phase, evaluator)
-            found += evaluator.results
-    return found
-
-
-def _along(
-    learn: Learn, stream: Any, ends: Sequence[int], per_phase: int, evaluator: PhaseEvaluator
-) -> None:
-    """Trains through phases, from one of ``ends`` to the next, and evaluates on the way."""
-    place = functools.partial(_place, stream, ends[1:])
-    policy, points = learn(0), [place()]
-    evaluator(policy, points[-1])
-    for phase, (begin, end) in enumerate(itertools.pairwise(ends)):
-        for k in range(1, per_phase + 1):
-            asked = begin + round((end - begin) * k / per_phase) - stream.stream_steps
-            if asked > 0:
-                policy = learn(asked)
-                points.append(_require_progress(points[-1], place(), asked))
-                evaluator(policy, points[-1])
-        _require_point(phase, begin, end, points)
+    if alone is not None:
+        settings = {**settings, "phases": [alone]}
+    with ExitStack() as stack:
+        evaluator = stack.enter_context(closing(PhaseEvaluator(make, **settings)))
+        evaluator._first = first
+        env = stack.enter_context(closing((train_in or make)()))
+        stream: Any = _stream(env, PhasedStream)
+        _require_phases(stream, evaluator)
+        budgets = [steps for _, steps in evaluator.phases]
+        if alone is not None:
+            budgets = [budgets[alone]]
+            if isinstance(stream, TaskStream):
+                stream.held_phase = alone
+                env = stream = _StepCounter(env)
+            else:
+                env.unwrapped.set_attr("held_phase", alone)
+        learn = check_callable(make_learner, "make_learner")(env)
+        _along(learn, stream, [*itertools.accumulate(budgets)], per_phase, evaluator)
+        return evaluator.results
 
 
 class _StepCounter(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -335,50 +307,44 @@ class _StepCounter(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.env.step(action)
 
 
-def _place(stream: Any, ends: Sequence[int]) -> int:
-    """Returns the current step of a stream."""
-    # The number of environments need not divide the budget that their common step uses up: then no
-    # step of the next phase was taken.
-    steps, at_once = stream.stream_steps, getattr(stream, "num_envs", 1)
-    return next((end for end in ends if 0 <= steps - end < at_once), int(steps))
+def _along(
+    learn: Learn, stream: Any, ends: Sequence[int], per_phase: int, evaluator: PhaseEvaluator
+) -> None:
+    """Trains through phases, from one of ``ends`` to the next, and evaluates on the way."""
+    at_once = getattr(stream, "num_envs", 1)
+
+    def score(policy: Any) -> None:
+        # The number of environments need not divide the budget that their common step uses up:
+        # then no step of the next phase was taken.
+        steps = stream.stream_steps
+        evaluator(policy, next((end for end in ends if 0 <= steps - end < at_once), steps))
+
+    score(learn(0))
+    for phase, (begin, end) in enumerate(itertools.pairwise((0, *ends))):
+        for k in range(1, per_phase + 1):
+            asked = begin + round((end - begin) * k / per_phase) - stream.stream_steps
+            if asked > 0:
+                score(learn(asked))
+        points = [one.description.training_steps or 0 for one in evaluator.results]
+        if not any(begin < step <= end for step in points):
+            raise ValueError(
+                f"phase {phase}, from step {begin} to {end}, has no score, because the learner was "
+                f"at the steps {points[-3:]} when it returned its policies: let the length of its "
+                f"rollouts, over all environments, divide the {end - begin} steps of the phase, or "
+                "ask for so many evaluations_per_phase that one of them is inside; a training loop "
+                "of your own can call a PhaseEvaluator in each phase"
+            )
 
 
-def _require_progress(before: int, after: int, asked: int) -> int:
-    """Requires that a learner took a step, and returns the current step."""
-    if after <= before:
-        raise ValueError(
-            f"learn({asked}) was called at step {before} of the stream, which is at step {after} "
-            "now: learn(steps) must step the environment that make_learner was given, at least "
-            "once, and must not reset it with a seed, which restarts the stream; if it collects "
-            "whole rollouts, let it collect one more than fits"
-        )
-    return after
+def _phases_of(stream: Any) -> list[Any]:
+    """The name of each phase, and the phase."""
+    return [*zip(stream.phase_names, stream.phases, strict=True)]
 
 
-def _require_point(phase: int, begin: int, end: int, points: Sequence[int]) -> None:
-    """Requires that a phase was scored."""
-    if not any(begin < step <= end for step in points):
-        raise ValueError(
-            f"phase {phase}, from step {begin} to {end}, has no score, because the learner was at "
-            f"the steps {points[-3:]} when it returned its policies: let the length of its "
-            f"rollouts, over all environments, divide the {end - begin} steps of the phase, or ask "
-            "for so many evaluations_per_phase that one of them is inside; a training loop of your "
-            "own can call a PhaseEvaluator in each phase"
-        )
-
-
-def _described(stream: Any) -> list[str]:
-    """Returns the budget, the name and the tasks of each phase."""
-    return [
-        f"{phase.steps} steps of {name} (task states {list(phase.tasks)})"
-        for name, phase in zip(stream.phase_names, stream.phases, strict=True)
-    ]
-
-
-def _require_phases(stream: Any, expected: Sequence[str]) -> None:
+def _require_phases(stream: Any, evaluator: PhaseEvaluator) -> None:
     """Requires that the training stream has the same phases as the evaluated one."""
-    both = itertools.zip_longest(expected, _described(stream), fillvalue="none")
-    for i, (wanted, found) in enumerate(both):
+    both = itertools.zip_longest(evaluator._phases, _phases_of(stream))
+    for i, (wanted, found) in enumerate(map(repr, pair) for pair in both):
         if found != wanted:
             raise ValueError(
                 f"train_in must make a stream with the phases of make: phase {i} must be "
@@ -394,15 +360,3 @@ def _stream(env: Any, kind: type[PhasedStream]) -> Any:
     if not isinstance(stream, kind):
         raise TypeError(f"expected an environment with a TaskStream inside, got {env}")
     return stream
-
-
-def _environments(env: Any) -> Environments | None:
-    """The environment as a file names it, if its id is one of this package's streams."""
-    try:
-        described = json.loads(env.spec.to_json())
-    except Exception:  # there is no spec, or its arguments are not JSON
-        return None
-    kwargs = described["kwargs"]
-    if (limit := described["max_episode_steps"]) is not None:
-        kwargs["max_episode_steps"] = limit
-    return Environments(described["id"], kwargs)

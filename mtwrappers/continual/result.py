@@ -18,7 +18,7 @@ from mtwrappers.evaluation.episodes import METRICS
 from mtwrappers.evaluation.remake import phase_label
 from mtwrappers.evaluation.report import aligned, as_csv
 from mtwrappers.evaluation.result import CONFIDENCE, EvaluationResult
-from mtwrappers.evaluation.statistics import Estimate, student
+from mtwrappers.evaluation.statistics import Estimate, student, within
 
 Scores = NDArray[np.float64]
 _MEANS = ("average_performance", "forgetting", "backward_transfer", "forward_transfer")
@@ -92,8 +92,7 @@ class ContinualResult:
             object.__setattr__(self, name, _in_order(getattr(self, name), name))
         if not self.results:
             raise ValueError("expected at least one result, got none")
-        streams = {one.design and one.design.phases for one in (*self.results, *self.baselines)}
-        if len(streams) > 1:
+        if len(streams := {*map(_phases_of, (*self.results, *self.baselines))}) > 1:
             raise ValueError(f"results must be of one stream, got {streams}")
         points = {seed: _points(run) for seed, run in self._runs.items()}
         if len({*points.values()}) > 1 or len({*self.points}) < len(self.points):
@@ -123,6 +122,11 @@ class ContinualResult:
         return tuple(itertools.accumulate(steps for _, steps in _phases_of(self.results[0])))
 
     @property
+    def _labels(self) -> list[str]:
+        """The phases' names as tasks of results."""
+        return [phase_label(i, name) for i, name in enumerate(self.phases)]
+
+    @property
     def points(self) -> tuple[int, ...]:
         """The agent steps after which the policy was evaluated, ascending."""
         return _points(next(iter(self._runs.values())))
@@ -130,18 +134,17 @@ class ContinualResult:
     @cached_property
     def scores(self) -> Scores:
         """The score of each run, at each point, in each phase, ``(S, P, N)``."""
-        labels = [phase_label(i, name) for i, name in enumerate(self.phases)]
         runs = self._runs.values()
-        return np.array([[[self._score(one, x) for x in labels] for one in run] for run in runs])
+        return np.array([[[self._score(one, x) for x in self._labels] for one in r] for r in runs])
 
     def _score(self, result: EvaluationResult, label: str) -> float:
-        found = [episode.metric(self.metric) for episode in result.of_task(label)]
-        if None in found:
+        found = result.per_task.get(label, {}).get(self.metric)
+        if found is None:
             raise ValueError(
-                f"episodes have no {self.metric}, because infos do not say whether they succeed: "
-                "pass metric='return'"
+                f"episodes of {label!r} have no {self.metric}; if infos do not say whether they "
+                "succeed, pass metric='return'"
             )
-        return float(np.mean(np.array(found, dtype=np.float64)))
+        return found.value
 
     @property
     def R(self) -> Scores:  # noqa: N802 (as the literature calls it)
@@ -166,16 +169,12 @@ class ContinualResult:
         evaluations after ``b_i`` and until ``e_i``, as Continual World's code takes it. With
         baselines there is ``forward_transfer``, ``FT_i = (AUC_i - AUC_i^b) / (1 - AUC_i^b)``.
         """
-
-        def means(last: int) -> Scores:
-            """The mean of the last points of each phase; 0 for all of them."""
-            found = np.full((len(self.scores), len(self.phases)), np.nan)
-            for i, own in enumerate(self._inside):
-                if own:
-                    found[:, i] = self.scores[:, own[-last:], i].mean(axis=1)
-            return found
-
-        after, at_end, area = means(self.last), self.scores[:, -self.last :].mean(axis=1), means(0)
+        after, area = np.full((2, len(self.scores), len(self.phases)), np.nan)
+        for i, own in enumerate(self._inside):
+            if own:
+                after[:, i] = self.scores[:, own[-self.last :], i].mean(axis=1)
+                area[:, i] = self.scores[:, own, i].mean(axis=1)
+        at_end = self.scores[:, -self.last :].mean(axis=1)
         found = {"score_after_phase": after, "score_at_end": at_end, "forgetting": after - at_end}
         found["area"] = area
         if self.baselines:
@@ -232,24 +231,19 @@ class ContinualResult:
         if not np.isfinite(values).all():
             return None
         found = student([values])
-        if found.low is None or found.high is None or not self.metric.startswith("success"):
-            return found
-        return Estimate(found.value, max(least, found.low), min(1.0, found.high))
+        return within(found, least) if self.metric.startswith("success") else found
 
     # Table, file and picture.
 
     def __str__(self) -> str:
-        columns = {x: head for x, head in _COLUMNS.items() if x in self.per_phase}
-        rows = [["phase", "ends at", *columns.values()]]
-        for i, (name, end) in enumerate(zip(self.phases, self.ends, strict=True)):
-            cells = (_cell(self.per_phase[x][:, i].mean()) for x in columns)
-            rows.append([phase_label(i, name), f"{end:,}", *cells])
-        scored = [self.points[inside[-1]] if inside else None for inside in self._inside]
+        columns = {"phase": self._labels, "ends at": [f"{end:,}" for end in self.ends]}
+        scored = [self.points[own[-1]] if own else None for own in self._inside]
         if any(step not in (end, None) for step, end in zip(scored, self.ends, strict=True)):
-            steps = ("-" if step is None else f"{step:,}" for step in scored)
-            for row, cell in zip(rows, ("scored at", *steps), strict=True):
-                row.insert(2, cell)
-        lines = aligned(rows)
+            columns["scored at"] = ["-" if step is None else f"{step:,}" for step in scored]
+        for name, head in _COLUMNS.items():
+            if name in self.per_phase:
+                columns[head] = [*map(_cell, self.per_phase[name].mean(axis=0))]
+        lines = aligned([[*columns], *zip(*columns.values(), strict=True)])
         lines.append("-" * len(lines[0]))
         known = {name: one for name in _MEANS if (one := getattr(self, name)) is not None}
         width = max(map(len, known))
@@ -285,8 +279,8 @@ class ContinualResult:
         if len(self.scores) > 1:
             footer += f"; bands: {CONFIDENCE:.0%} intervals over runs"
         footer = f"{note}\n{footer}" if note else footer
-        *each, (*_, mean) = self._curves()
-        curves = {phase_label(i, name): curve for i, name, curve in each if i is not None}
+        *each, mean = (curve for _, _, curve in self._curves())
+        curves = dict(zip(self._labels, each, strict=True))
         plot.draw_stream(Path(path), self.points, self.ends, mean, curves, title, footer)
 
     def to_csv(self, path: str | Path | None = None) -> str:

@@ -1,4 +1,4 @@
-"""A stream of tasks as an environment: its tasks come in phases, each with a budget of steps."""
+"""Streams of tasks as environments: the tasks come in phases, each with a budget of steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Dict, Discrete
+from gymnasium.spaces import Dict, Discrete, Space
+from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 
 from mtwrappers.common import seeding
@@ -24,10 +25,11 @@ from mtwrappers.common.checks import (
     positive,
 )
 from mtwrappers.core.mtenv import MTEnv, Observation
-from mtwrappers.core.task_list import TaskList
 from mtwrappers.state.env_state import get_state, set_state
 from mtwrappers.state.identity import keep_arguments
+from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 Boundary: TypeAlias = Literal["truncate", "finish"]
 TaskObs: TypeAlias = Literal["task", "phase"]
@@ -60,8 +62,10 @@ class Phase(NamedTuple):
 class PhasedStream:
     """The phases of a stream and its position in them: base of its single and vector forms."""
 
-    def _begin_stream(self, phases: Iterable[Phase], at_end: AtEnd) -> None:
-        self.phases, self.at_end = tuple(phases), at_end
+    held_phase: int | None = None
+
+    def _begin_stream(self, phases: Iterable[Phase], names: Iterable[str], at_end: AtEnd) -> None:
+        self.phases, self.phase_names, self.at_end = tuple(phases), tuple(names), at_end
         # The (exclusive) end step of each phase.
         self._ends = list(itertools.accumulate(phase.steps for phase in self.phases))
         self.total_steps = self._ends[-1]
@@ -70,6 +74,8 @@ class PhasedStream:
     @property
     def phase(self) -> int:
         """The phase of the next step; the last one when the stream is finished."""
+        if self.held_phase is not None:
+            return self.held_phase
         return min(bisect.bisect_right(self._ends, self.stream_steps), len(self._ends) - 1)
 
     def phase_of(self, step: int) -> int:
@@ -82,8 +88,8 @@ class PhasedStream:
 
     @property
     def stream_finished(self) -> bool:
-        """Whether all ``total_steps`` steps were taken."""
-        return self.stream_steps >= self.total_steps
+        """Whether all ``total_steps`` steps were taken, and no phase is held."""
+        return self.held_phase is None and self.stream_steps >= self.total_steps
 
     def _require_more(self) -> None:
         if self.stream_finished and self.at_end == "raise":
@@ -94,10 +100,10 @@ class PhasedStream:
             )
 
 
-def of_env(name: str, doc: str) -> Any:
-    """An attribute of the `MTEnv` in a stream."""
+def _of_env(name: str, doc: str) -> Any:
+    """An attribute or a method of the environment in a stream."""
     return property(
-        lambda stream: getattr(stream._mt_env, name),
+        lambda stream: stream.env.get_wrapper_attr(name),
         lambda stream, value: setattr(stream._mt_env, name, value),
         doc=doc,
     )
@@ -140,6 +146,8 @@ class TaskStream(PhasedStream, MTEnv):
 
     Attributes:
         phases: The `Phase`s, each with its list of task states.
+        phase_names: The names of each phase's tasks, such as ``"push-v3"`` or
+            ``"push-v3, reach-v3"``.
         total_steps: The sum of all budgets.
         stream_steps: The number of steps taken, until the stream is finished.
         held_phase: While this is set, from a `reset` on, episodes are of this phase, nothing is
@@ -182,60 +190,52 @@ class TaskStream(PhasedStream, MTEnv):
         keep_arguments(self, locals())
         self.env = check_env(env, "env")
         self._mt_env: Any = env.unwrapped
-        space = _space_of_observations(env)
+        spaces = _spaces_of(env)
         listed = check_list(phases, "phases", "pair (tasks, steps)")
         at_end = check_choice(at_end, ("stay", "raise"), "at_end")
-        self._begin_stream((self._phase(one, i) for i, one in enumerate(listed)), at_end)
+        found = [self._phase(one, i) for i, one in enumerate(listed)]
+        names = [dict.fromkeys(map(self._name, phase.tasks)) for phase in found]
+        self._begin_stream(found, [*map(", ".join, names)], at_end)
         keep_arguments(self, {"phases": self.phases})  # names and task states of the same tasks
         self._truncates = check_choice(boundary, ("truncate", "finish"), "boundary") == "truncate"
         self._observes_phase = check_choice(task_obs, ("task", "phase"), "task_obs") == "phase"
-        self.held_phase: int | None = None
-        # The current episode's infos, the count of each of its steps, and its truncation step.
-        self._episode_info: dict[str, Any] = {}
-        self._counted, self._last_step = 1, -1
-        self._task_is_set = False
-        self._phase_obs = np.int64(0)
         self._embeddings = check_embeddings(task_embedding, len(self.phases), "phase")
-        task_space = Discrete(len(self.phases)) if self._observes_phase else space["task_obs"]
-        super().__init__(env.action_space, space["env_obs"], task_space)
+        if self._observes_phase:
+            spaces["task_obs"] = Discrete(len(self.phases))
+        if self._embeddings is not None:
+            if "task_embedding" in spaces:
+                raise ValueError(
+                    f"task_embedding must be None, because {env} has an embedding of each task "
+                    f"already, got one of shape {self._embeddings.shape}"
+                )
+            spaces["task_embedding"] = embedding_box(self._embeddings)
+        super().__init__(env.action_space, spaces["env_obs"], spaces["task_obs"])
+        self.observation_space = Dict(spaces)
         self.metadata, self.render_mode = env.metadata, env.render_mode
-        if self._embeddings is None:
-            embedded = space.get("task_embedding")
-        elif "task_embedding" in set(space):
-            raise ValueError(
-                f"task_embedding must be None, because {env} has an embedding of each task "
-                f"already, got one of shape {self._embeddings.shape}"
-            )
-        else:
-            embedded = embedding_box(self._embeddings)
-        if embedded is not None:
-            parts: Any = self.observation_space
-            self.observation_space = Dict({**parts, "task_embedding": embedded})
+        self._task_is_set = False
+        # The current episode: its phase and infos, the count of each step, and where it ends.
+        self._phase_obs, self._episode_info = np.int64(0), dict[str, Any]()
+        self._counted, self._last_step = 1, -1
 
-    @property
-    def phase_names(self) -> tuple[str, ...]:
-        """The names of each phase's tasks, such as ``"push-v3"`` or ``"push-v3, reach-v3"``."""
-        each = ([self._name(state) for state in phase.tasks] for phase in self.phases)
-        return tuple(", ".join(dict.fromkeys(names)) for names in each)
+    # The task, and whatever else belongs to `env`.
 
-    # The task.
-
-    num_tasks = of_env("num_tasks", "The number of task states, if ``env`` reports it.")
-    task_ids = of_env("task_ids", "The task id of each task state, if ``env`` reports it.")
-    task_names = of_env("task_names", "The name of each task id, if ``env`` reports it.")
+    num_tasks = _of_env("num_tasks", "The number of task states, if ``env`` reports it.")
+    task_ids = _of_env("task_ids", "The task id of each task state, if ``env`` reports it.")
+    task_names = _of_env("task_names", "The name of each task id, if ``env`` reports it.")
+    task = _of_env("task", "The name of the current class, on Meta-World.")
+    task_description = _of_env("task_description", "The aim of that class, as a sentence.")
+    description_space = _of_env("description_space", "The space of `task_description`.")
+    get_task_state = _of_env("get_task_state", "Returns the current task's state.")
+    assert_env_seed_is_set = _of_env("assert_env_seed_is_set", "See `MTEnv`.")
+    seed = _of_env("seed", "Seeds the environment stream of ``env``.")
+    _max_episode_steps = _of_env("_max_episode_steps", "Its time limit.")
     # Gymnasium's attributes of the environment stream.
-    _np_random = of_env("_np_random", "The generator of the environment stream.")
-    _np_random_seed = of_env("_np_random_seed", "Its seed.")
+    _np_random = _of_env("_np_random", "The generator of the environment stream.")
+    _np_random_seed = _of_env("_np_random_seed", "Its seed.")
 
     def get_task_obs(self) -> Any:
         """The observation of the current task, or the phase of the current episode."""
-        if self._observes_phase:
-            return self._phase_obs
-        return self._mt_env.get_task_obs()
-
-    def get_task_state(self) -> Any:
-        """The current task's state."""
-        return self._mt_env.get_task_state()
+        return self._phase_obs if self._observes_phase else self._mt_env.get_task_obs()
 
     def observe(self, env_obs: Any) -> Observation:
         """The observation of the protocol, with ``task_embedding`` if there is one."""
@@ -257,22 +257,14 @@ class TaskStream(PhasedStream, MTEnv):
 
     def sample_task_state(self) -> Any:
         """Draws a task state of the current phase, without setting it."""
-        rng, states = self.np_random_task, self.phases[self._next_phase()].tasks
+        rng, states = self.np_random_task, self.phases[self.phase].tasks
         return states[0] if len(states) == 1 else states[int(rng.integers(len(states)))]
-
-    def seed(self, seed: int | None = None) -> list[int]:
-        """Seeds the environment stream of ``env``."""
-        seeds: list[int] = self._mt_env.seed(seed)
-        return seeds
 
     def seed_task(self, seed: int | None = None) -> list[int]:
         """Seeds the stream that draws within phases, and the task stream of ``env``."""
         seeds = self._seed_draws(seed)
         self._mt_env.seed_task(*seeds)
         return seeds
-
-    def assert_env_seed_is_set(self) -> None:
-        self._mt_env.assert_env_seed_is_set()
 
     def _seed_draws(self, seed: int | None) -> list[int]:
         seeds = super().seed_task(seed)
@@ -287,8 +279,7 @@ class TaskStream(PhasedStream, MTEnv):
         """Begins an episode on a task of the current phase; a seed restarts the stream."""
         asked, others = self._split_options(options)
         if seed is not None:
-            self.seed(seed)
-            self.seed_task(seed)
+            self._seed_draws(seed)
             self.stream_steps = 0
         elif self._task_seed is None:
             self._seed_draws(getattr(self._mt_env, "_first_seed", None))
@@ -296,14 +287,14 @@ class TaskStream(PhasedStream, MTEnv):
             asked = {"task_state": self.sample_task_state()}
         obs, info = self.env.reset(seed=seed, options={**others, **asked} or None)
         self._task_is_set = False
-        phase, finished = self._next_phase(), self.held_phase is None and self.stream_finished
+        phase, finished = self.phase, self.stream_finished
         self._phase_obs = np.int64(phase)
         self._episode_info = {"phase": phase, "stream_finished": finished}
-        self._counted, self._last_step = 1, self.total_steps
         if self.held_phase is not None or (finished and self.at_end == "stay"):
             self._counted, self._last_step = 0, sys.maxsize
-        elif self._truncates:
-            self._last_step = self._ends[phase]
+        else:
+            end = self._ends[phase] if self._truncates else self.total_steps
+            self._counted, self._last_step = 1, end
         return self._of_phase(obs), {**info, **self._episode_info}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -314,7 +305,11 @@ class TaskStream(PhasedStream, MTEnv):
             ResetNeeded: If the episode was truncated at a phase's end, or a task was set.
         """
         if self.stream_steps >= self._last_step:
-            self._refuse_step()
+            self._require_more()
+            raise ResetNeeded(
+                "call reset() before step(): the episode has ended, or a task was set, at step "
+                f"{self.stream_steps} of the stream, in phase {self.phase}"
+            )
         obs, reward, terminated, truncated, info = self.env.step(action)
         self.stream_steps += self._counted
         if self.stream_steps == self._last_step:
@@ -329,24 +324,6 @@ class TaskStream(PhasedStream, MTEnv):
     def close(self) -> None:
         """Closes the environment."""
         self.env.close()
-
-    @property
-    def _max_episode_steps(self) -> Any:
-        """Forwards to ``env``; raises ``AttributeError`` if it lacks the method."""
-        return self.env.get_wrapper_attr("_max_episode_steps")
-
-    def _next_phase(self) -> int:
-        return self.phase if self.held_phase is None else self.held_phase
-
-    def _refuse_step(self) -> None:
-        self._require_more()
-        goes_on = f"continues with step {self.stream_steps} of the stream"
-        if self.stream_finished:
-            goes_on = "goes on after the end of the stream"
-        raise ResetNeeded(
-            f"call reset() before step(): the episode has ended, or a task was set, and phase "
-            f"{self.phase} {goes_on}"
-        )
 
     # The state between two episodes.
 
@@ -374,13 +351,7 @@ class TaskStream(PhasedStream, MTEnv):
         self._task_is_set = state["task_is_set"]
         self._last_step = -1
 
-    def _name(self, task_state: Any) -> str:
-        known = getattr(self._mt_env, "_task_set", None)
-        if not isinstance(known, TaskList):
-            return str(task_state)
-        place = task_state[0] if isinstance(task_state, tuple) else task_state
-        task_id = known.task_ids[place]
-        return f"task {task_id}" if known.task_names is None else known.task_names[task_id]
+    # The tasks of phases.
 
     def _phase(self, given: Any, i: int) -> Phase:
         """Returns a phase with the list of its task states."""
@@ -395,28 +366,140 @@ class TaskStream(PhasedStream, MTEnv):
     def _states(self, task: Any, i: int) -> Sequence[Any]:
         """Returns the task states that ``task`` stands for."""
         known = getattr(self._mt_env, "_task_set", None)
-        if isinstance(task, str) and isinstance(known, TaskList):
-            names = known.task_names or ()
-            if task not in names:
-                raise ValueError(f"phase {i}: a task must be one of {list(names)}, got {task!r}")
-            return [state for state in known.states if names[known.task_ids[state]] == task]
-        return [task if known is None else known.check(task, f"phase {i}: a task state")]
+        if known is None:
+            return [task]
+        if not isinstance(task, str) or known.task_names is None:
+            return [known.check(task, f"phase {i}: a task state")]
+        if task not in known.task_names:
+            names = list(known.task_names)
+            raise ValueError(f"phase {i}: a task must be one of {names}, got {task!r}")
+        return [state for state in known.states if self._name(state) == task]
+
+    def _name(self, task_state: Any) -> str:
+        ids, names = (getattr(self._mt_env, name, None) for name in ("task_ids", "task_names"))
+        if ids is None:
+            return str(task_state)
+        task_id = ids[task_state[0] if isinstance(task_state, tuple) else task_state]
+        return f"task {task_id}" if names is None else names[task_id]
 
 
-def _space_of_observations(env: gymnasium.Env[Any, Any]) -> Dict:
-    """Returns the observation space of an `MTEnv`, or raises `TypeError`."""
-    space, protocol = env.observation_space, "{env_obs, task_obs}"
-    hint = f"expected an MTEnv with observations {protocol}, such as a MultiEnvWrapper, got {env}"
-    if not isinstance(env.unwrapped, MTEnv):
-        raise TypeError(f"{hint}, which is not an MTEnv")
-    if not isinstance(space, Dict):
+def _spaces_of(env: gymnasium.Env[Any, Any]) -> dict[str, Space[Any]]:
+    """Returns the spaces of the observations of an `MTEnv` by name, or raises `TypeError`."""
+    space = env.observation_space
+    spaces = dict(space.spaces) if isinstance(space, Dict) else {}
+    known = spaces.keys() - {"task_embedding"} == {"env_obs", "task_obs"}
+    if not known or not isinstance(env.unwrapped, MTEnv):
         raise TypeError(
-            f"{hint} with {space}; wrappers that flatten observations (FlattenMTEnv, or "
-            "task_encoding of gymnasium.make) go around a TaskStream"
+            "expected an MTEnv with observations {env_obs, task_obs}, such as a MultiEnvWrapper, "
+            f"got {env} with {space}; wrappers that change observations, such as FlattenMTEnv (or "
+            "task_encoding of gymnasium.make), go around a TaskStream"
         )
-    if set(space.keys()) - {"task_embedding"} != {"env_obs", "task_obs"}:
-        raise TypeError(
-            f"{hint} with the keys {list(space.keys())}; only task_embedding may come beside them, "
-            "and wrappers that add other keys go around a TaskStream"
-        )
-    return space
+    return spaces
+
+
+class VectorTaskStream(PhasedStream, MetaVectorWrapper):
+    """A stream of tasks that the environments of a vector environment share.
+
+    Each of them is a `TaskStream`, or has one inside its wrappers, with the same phases. By itself,
+    each would go through the whole stream. Here the budget of a phase counts the steps of all of
+    them, and they go to the next phase together: in the step with which the budget is used up,
+    every environment is at the end of the phase, as `TaskStream` describes it. Where the budgets
+    are no multiples of ``num_envs``, that step goes beyond the end of the phase, and the next phase
+    is that many steps shorter. Steps in which NEXT_STEP resets an environment do not count, nor do
+    those of environments that are paused.
+
+    After ``total_steps`` steps the stream is finished for all of them, and ``at_end`` of the
+    `TaskStream`s says what follows. A reset with seeds restarts the stream.
+
+    Args:
+        env: One of our vector environments, or a `MetaVectorWrapper` of one.
+
+    Attributes:
+        phases: The `Phase`s, with the list of task states of each.
+        phase_names: The name of each phase.
+        total_steps: The budgets of all phases.
+        at_end: What follows when the stream is finished, ``"stay"`` or ``"raise"``.
+        stream_steps: How many steps all environments have taken together, until the stream is
+            finished.
+
+    Raises:
+        TypeError: If an environment has no `TaskStream`, or ``env`` is none of ours.
+        ValueError: If the environments have different streams, or a budget is below ``num_envs``.
+
+    >>> import gymnasium
+    >>> import mtwrappers as mt
+    >>> from functools import partial
+    >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (2.0, 10.0)]
+    >>> def make():
+    ...     return mt.TaskStream(mt.MultiEnvWrapper(makers), [(0, 4), (1, 4)])
+    >>> envs = mt.VectorTaskStream(mt.MetaIterativeEnvExecutor(make, 2))
+    >>> obs, infos = envs.reset(seed=0)
+    >>> for _ in range(2):
+    ...     obs, rewards, terminated, truncated, infos = envs.step([[0.0], [0.0]])
+    ...     print(truncated, infos["phase"])
+    [False False] [0 0]
+    [ True  True] [1 1]
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        super().__init__(env)
+        if not self._envs_have("stream_steps"):
+            raise TypeError(
+                "expected a vector environment in which every environment is a TaskStream, or has "
+                f"one inside, got {env}"
+            )
+        names = "phases", "phase_names", "at_end"
+        first, *others = zip(*map(self._inner.call, names), strict=True)
+        for i, other in enumerate(others, 1):
+            if repr(other) != repr(first):
+                raise ValueError(
+                    f"the environments must have the same {', '.join(names)}, got {first} in "
+                    f"environment 0 and {other} in environment {i}"
+                )
+        self._begin_stream(*first)
+        if (least := min(phase.steps for phase in self.phases)) < self.num_envs:
+            raise ValueError(
+                f"a phase must have at least {self.num_envs} steps, one per environment, got "
+                f"{least}"
+            )
+        self._counted = self.num_envs  # the count of the step under way
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        every = bool(self._reset_rows(options).all())
+        seeded = [one is not None for one in np.ravel(seed)]
+        if any(seeded) and not (every and all(seeded)):
+            raise ValueError(
+                "a seed restarts the stream: reset all environments, with a seed for each"
+            )
+        if every and not any(seeded):  # a step that raised was counted by some of them
+            self._inner.set_attr("stream_steps", self.stream_steps)
+        result = self._inner.reset(seed=seed, options=options)
+        if any(seeded):
+            self.stream_steps = 0
+        return result
+
+    def step_async(self, actions: Any) -> None:
+        """Begins a step; a `RuntimeError` if the stream is finished and ``at_end="raise"``."""
+        self._require_more()
+        idle = ~self._executor.next_rows()[0]
+        counted = 0 if self.stream_finished else self.num_envs - int(np.count_nonzero(idle))
+        self._counted, end = counted, self._ends[self.phase]
+        if counted and self.stream_steps + counted >= end:
+            # Their next step is the last of the phase; environments reset instead begin the next.
+            self._inner.set_attr("stream_steps", (end - 1 + idle).tolist())
+        self._inner.step_async(actions)
+
+    def step_wait(self) -> StepResult:
+        result = self._inner.step_wait()
+        self.stream_steps += self._counted
+        return result
+
+    def get_state(self) -> dict[str, Any]:
+        """Returns the position in the stream as JSON types."""
+        return {"stream_steps": self.stream_steps}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the state that `get_state` returned."""
+        self.stream_steps = state["stream_steps"]

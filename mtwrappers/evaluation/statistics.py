@@ -201,7 +201,7 @@ def _reach(samples: Sequence[Values], weights: Values) -> float | None:
 
 def difference_of_runs(first: Values, second: Values) -> Estimate:
     """How much higher the second's rate is, from the rate of each run, ``(n,)`` and ``(m,)``."""
-    return _in_range(student([second, first], np.array([1.0, -1.0])))
+    return within(student([second, first], np.array([1.0, -1.0])), -1.0)
 
 
 def interquartile_difference(first: Values, second: Values) -> Estimate:
@@ -211,15 +211,15 @@ def interquartile_difference(first: Values, second: Values) -> Estimate:
     return (
         Estimate(value)
         if reach is None
-        else _in_range(Estimate(value, value - reach, value + reach))
+        else within(Estimate(value, value - reach, value + reach), -1.0)
     )
 
 
-def _in_range(found: Estimate) -> Estimate:
-    """A difference of rates, in [-1, 1]."""
+def within(found: Estimate, least: float) -> Estimate:
+    """An estimate whose interval is cut off where no value can be: below ``least``, above 1."""
     if found.low is None or found.high is None:
         return found
-    return Estimate(found.value, max(-1.0, found.low), min(1.0, found.high))
+    return Estimate(found.value, max(least, found.low), min(1.0, found.high))
 
 
 def rate_difference(

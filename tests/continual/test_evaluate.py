@@ -2,12 +2,10 @@
 
 import csv
 import itertools
-import math
 from functools import partial
 
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
 
 from mtwrappers import (
     FlattenMTEnv,
@@ -16,8 +14,6 @@ from mtwrappers import (
     TaskStream,
     VectorTaskStream,
     continual_evaluate,
-    load_checkpoint,
-    save_checkpoint,
 )
 from mtwrappers.continual.evaluate import PhaseEvaluator, single_task_baselines
 from mtwrappers.continual.result import ContinualResult
@@ -55,11 +51,14 @@ ALONE = [[0.0, 0.4, 0.6], [0.9, 0.0, 0.5], [0.0, 0.4, 0.8]]
 
 
 def at(steps, scores, budget=10, names="abc", seed=0):
-    """A result of ten episodes of each phase, of which this share succeeds and pays as much."""
+    """A result of ten episodes of each phase, of which this share succeeds and pays as much.
+
+    Without a share, episodes do not say whether they succeed.
+    """
     labels = [f"{i} {name}" for i, name in enumerate(names)]
     design = Design(tasks=tuple(labels), phases=tuple((name, budget) for name in names))
     episodes = [
-        Episode(labels[i], n, float(score), 5, n < round(10 * score), False)
+        Episode(labels[i], n, score or 0.0, 5, None if score is None else n < round(10 * score))
         for i, score in scores.items()
         for n in range(10)
     ]
@@ -91,10 +90,15 @@ def test_the_metrics_of_a_run_are_those_computed_by_hand():
     one = result(RUNS[:1], baselines=baselines())
     assert one.R.shape == (7, 3)
     assert (one.phases, one.ends, one.points) == (("a", "b", "c"), (10, 20, 30), tuple(POINTS))
-    each = one.per_phase
-    assert each["score_after_phase"].tolist() == [[0.8, 1.0, 0.9]]
-    assert each["score_at_end"].tolist() == [[0.2, 0.4, 0.9]]
-    assert np.allclose(each["area"], [[0.6, 0.75, 0.75]])
+    each = {
+        "score_after_phase": [[0.8, 1.0, 0.9]],
+        "score_at_end": [[0.2, 0.4, 0.9]],
+        "forgetting": [[0.6, 0.6, 0.0]],
+        "area": [[0.6, 0.75, 0.75]],
+        "forward_transfer": [[0.2, 2 / 3, 0.375]],
+    }
+    assert one.per_phase.keys() == each.keys()
+    assert all(np.allclose(one.per_phase[name], values) for name, values in each.items())
     expected = {
         "average_performance": (0.2 + 0.4 + 0.9) / 3,
         "forgetting": (0.6 + 0.6 + 0.0) / 3,
@@ -105,18 +109,20 @@ def test_the_metrics_of_a_run_are_those_computed_by_hand():
         found = getattr(one, name)
         assert found.value == pytest.approx(value, abs=1e-12), name
         assert (found.low, found.high) == (None, None)
-    assert np.allclose(each["forgetting"], [[0.6, 0.6, 0.0]])
-    assert np.allclose(each["forward_transfer"], [[0.2, 2 / 3, 0.375]])
+    two = result(RUNS[:1], last=2).per_phase
+    assert np.allclose(two["score_after_phase"], [[0.6, 0.75, 0.75]])
+    assert np.allclose(two["score_at_end"], [[0.2, 0.5, 0.75]])
 
 
-def test_the_metrics_of_runs_are_their_means_with_intervals_between_them():
+def test_the_metrics_of_runs_are_their_means_with_students_intervals():
+    """t of one degree of freedom is 12.7062; no rate is below 0 or above 1."""
     both = result(baselines=baselines())
-    values = {"average_performance": (0.5, 0.3), "forgetting": (0.4, (0.2 - 0.2 + 0.0) / 3)}
+    values = {"average_performance": (0.5, 0.3), "forgetting": (0.4, 0.0)}
     values["backward_transfer"] = (-0.6, 0.0)
     for name, (first, second) in values.items():
         found = getattr(both, name)
         assert found.value == pytest.approx((first + second) / 2)
-        reach = 12.7062 * abs(first - second) / 2  # t of one degree of freedom
+        reach = 12.7062 * abs(first - second) / 2
         least = 0.0 if name == "average_performance" else -1.0
         ends = max(least, found.value - reach), min(1.0, found.value + reach)
         assert (found.low, found.high) == pytest.approx(ends, rel=1e-5)
@@ -135,25 +141,6 @@ def test_results_in_any_order_and_from_a_file_are_the_same(tmp_path):
     save_results(tmp_path / "r.json", every)
     assert ContinualResult(load_results(tmp_path / "r.json"), alone) == one
     assert ContinualResult(every) != one
-
-
-def test_intervals_of_runs_are_students():
-    """The mean of 0.2, 0.4 and 0.9, and t = 4.3027 of two degrees of freedom."""
-    found = result()._estimate(np.array([0.2, 0.4, 0.9]), -1.0)
-    reach = 4.302653 * math.sqrt(0.13) / math.sqrt(3)
-    assert (found.value, found.low) == pytest.approx((0.5, 0.5 - reach))
-    assert found.high == 1.0  # no rate is higher
-    same = result()._estimate(np.full(3, 0.1 + 0.2), 0.0)
-    assert (same.low, same.high) == (None, None)
-
-
-def test_scores_at_an_end_may_be_means_of_several_evaluations():
-    """The code of Continual World takes five."""
-    one = result(RUNS[:1], last=2)
-    assert np.allclose(one.per_phase["score_after_phase"], [[0.6, 0.75, 0.75]])
-    assert np.allclose(one.per_phase["score_at_end"], [[0.2, 0.5, 0.75]])
-    every = result(RUNS[:1], last=9).per_phase
-    assert equal(every["score_after_phase"], every["area"])
 
 
 def test_the_metrics_are_those_of_continual_worlds_code():
@@ -247,6 +234,7 @@ NO_STREAM = EvaluationResult([Episode("a", 0, 0.0, 5)])
         ({"results": along() + along()}, "runs must have the same points, each once"),
         ({"metric": "reward"}, "metric must be 'success_once', 'success_final', 'return' or"),
         ({"last": 0}, "last must be a positive integer, got 0"),
+        ({"results": [at(0, {0: None, 1: 0.5, 2: 0.5})]}, "episodes of '0 a' have no success_once"),
     ],
 )
 def test_what_is_no_result_is_refused(given, message):
@@ -276,124 +264,60 @@ class ChoiceEnv(CountingEnv):
         return {"success": self.success}
 
 
-PHASES = [("left", 20), ("right", 30), ("left", 20)]
+def make(*budgets, tasks=(0, 1, 2), **kwargs):
+    """A stream of tasks 0, 1, ..., or of others."""
+    env = MultiEnvWrapper([partial(ChoiceEnv, i) for i in range(3)])
+    phases = [*zip(tasks, budgets, strict=False)]
+    return FlattenMTEnv(TaskStream(env, phases, **kwargs))
 
 
-def make(phases=PHASES, **kwargs):
-    tasks = MultiEnvWrapper([partial(ChoiceEnv, i) for i in (0, 1)], task_names=["left", "right"])
-    return FlattenMTEnv(TaskStream(tasks, phases, **kwargs))
+def side_by_side(*budgets, n=2, **kwargs):
+    return VectorTaskStream(MetaIterativeEnvExecutor([partial(make, *budgets, **kwargs)] * n, n))
 
 
-def make_several():
-    return VectorTaskStream(MetaIterativeEnvExecutor([make] * 2, 2))
+class Learner:
+    """Takes whole rollouts, and does what was right in the last step; at first that is 0."""
 
-
-class Habit:
-    """Does what was right in most of the last ten steps; at first that is 1."""
-
-    def __init__(self, env, asked):
-        self.env, self.asked, self.right = env, asked, [1]
-        self.several = isinstance(env, VectorTaskStream)
+    def __init__(self, env, length=1, asked=None):
+        self.env, self.length, self.asked = env, length, [] if asked is None else asked
+        self.n, self.right = getattr(env, "num_envs", 0), 0
         env.reset(seed=0)
 
     def __call__(self, steps):
         self.asked.append(steps)
-        n = 2 if self.several else 1
-        for _ in range(-(-steps // n)):
-            _, _, terminated, truncated, info = self.env.step([0, 0] if self.several else 0)
-            successes = np.ravel(info.get("final_info", info)["success"])
-            self.right += [int(not success) for success in successes]
-            if not self.several and (terminated or truncated):
+        rollouts = -(-steps // (self.length * max(self.n, 1)))
+        for _ in range(rollouts * self.length):
+            *_, terminated, truncated, info = self.env.step([0] * self.n if self.n else 0)
+            self.right = np.ravel(info.get("final_info", info)["task_id"])[0]
+            if not self.n and (terminated or truncated):
                 self.env.reset()
-        action = round(np.mean(self.right[-10:]))
-        return lambda obs: np.full(len(obs), action)
-
-
-@pytest.mark.parametrize("train_in", [None, make_several])
-def test_all_phases_are_evaluated_before_and_along_the_stream(train_in):
-    asked = []
-    results = continual_evaluate(
-        lambda env: Habit(env, asked), make, 2, train_in=train_in, episodes_per_phase=2
-    )
-    found = ContinualResult(results)
-    assert found.phases == ("left", "right", "left")
-    # Two environments side by side take 16 steps for 15.
-    assert found.points == (0, 10, 20, 35 if train_in is None else 36, 50, 60, 70)
-    assert (found.ends, found.metric) == ((20, 50, 70), "success_once")
-    # It is "right" before it was trained, forgets what it did in the phase before, and is then
-    # as good at the task that comes again as at its first visit.
-    left, right = [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]
-    assert found.R.tolist() == [right, left, left, right, right, left, left]
-    assert asked == (
-        [0, 10, 10, 15, 15, 10, 10] if train_in is None else [0, 10, 10, 15, 14, 10, 10]
-    )
-    assert found.forgetting.value == pytest.approx(1 / 3)
-    assert found.backward_transfer.value == pytest.approx(-0.5)
-
-
-def test_a_learner_whose_rollouts_do_not_divide_the_phases_is_scored_where_it_stands():
-    """Three phases of 40 steps and rollouts of 32: it stands at 0, 32, 64, 96 and 120."""
-    make_learner = lambda env: Rollouts(env, 32)  # noqa: E731
-    results = continual_evaluate(
-        make_learner, partial(make_three, 40, 40, 40), 2, episodes_per_phase=1
-    )
-    found = ContinualResult(results)
-    assert found.points == (0, 32, 64, 96, 120)
-    assert found.R.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
-    assert round(found.forgetting.value, 2) == 0.67
-    assert "scored at" in str(found).splitlines()[0]
-    assert [line.split()[4] for line in str(found).splitlines()[1:4]] == ["32", "64", "120"]
-
-
-class Rollouts:
-    """Takes whole rollouts, and does what was right in the last of them; at first that is 0."""
-
-    def __init__(self, env, length):
-        self.env, self.length, self.right = env, length, 0
-        env.reset(seed=0)
-
-    def __call__(self, steps):
-        for _ in range(-(-steps // self.length)):
-            for _ in range(self.length):
-                *_, terminated, truncated, info = self.env.step(0)
-                self.right = info["task_id"]
-                if terminated or truncated:
-                    self.env.reset()
         return lambda obs, right=self.right: np.full(len(obs), right)
 
 
-def make_three(*budgets, at_end="stay"):
-    tasks = MultiEnvWrapper([partial(ChoiceEnv, i) for i in range(3)])
-    return FlattenMTEnv(TaskStream(tasks, [*enumerate(budgets)], at_end=at_end))
+VISITS = {"tasks": (0, 1, 0)}
+BUDGETS = (20, 30, 20)
 
 
-def three_side_by_side(*budgets, n=2, mode=AutoresetMode.SAME_STEP, **kwargs):
-    makers = [partial(make_three, *budgets, **kwargs)] * n
-    return VectorTaskStream(MetaIterativeEnvExecutor(makers, n, autoreset_mode=mode))
-
-
-@pytest.mark.parametrize(
-    ("length", "per_phase", "message"),
-    [
-        # It stands at 64 in phase 1 before phase 0 was scored.
-        (32, 1, "phase 0, from step 0 to 40, has no score, because the learner was at the steps"),
-        (100, 2, "[0, 100] when it returned its policies: let the length of its rollouts"),
-    ],
-)
-def test_a_learner_that_goes_through_a_phase_before_it_was_scored_is_refused(
-    length, per_phase, message
-):
-    with pytest.raises(ValueError, match=exact(message)):
-        continual_evaluate(
-            lambda env: Rollouts(env, length),
-            partial(make_three, 40, 40, 40),
-            per_phase,
-            episodes_per_phase=1,
-        )
-    with pytest.raises(ValueError, match=exact("phase 0, from step 0 to 40, has no score")):
-        single_task_baselines(
-            lambda env: Rollouts(env, 64), partial(make_three, 40, 40, 40), 2, episodes_per_phase=1
-        )
+@pytest.mark.parametrize("n", [1, 2])
+def test_all_phases_are_evaluated_before_and_along_the_stream(n):
+    asked, train_in = [], None if n == 1 else partial(side_by_side, *BUDGETS, **VISITS)
+    results = continual_evaluate(
+        partial(Learner, asked=asked),
+        partial(make, *BUDGETS, **VISITS),
+        2,
+        train_in=train_in,
+        episodes_per_phase=2,
+    )
+    found = ContinualResult(results)
+    assert found.phases == ("task 0", "task 1", "task 0")
+    # Two environments side by side take 16 steps for 15.
+    assert found.points == (0, 10, 20, 35 if n == 1 else 36, 50, 60, 70)
+    assert (found.ends, found.metric) == ((20, 50, 70), "success_once")
+    first, second = [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]
+    assert found.R.tolist() == [first, first, first, second, second, first, first]
+    assert asked == [0, 10, 10, 15, 15 if n == 1 else 14, 10, 10]
+    assert found.forgetting.value == pytest.approx(1 / 3)
+    assert found.backward_transfer.value == pytest.approx(-0.5)
 
 
 def points(found):
@@ -402,142 +326,106 @@ def points(found):
     return {task: [one.description.training_steps for one in own] for task, own in by_task}
 
 
-def scores_of(found):
-    return [one.overall["mean"]["success_once"].value for one in found]
+def test_points_are_at_the_nearest_step_and_baselines_are_of_each_task_alone_and_once(tmp_path):
+    making = partial(make, *BUDGETS, **VISITS)
+    found = continual_evaluate(Learner, making, 3, episodes_per_phase=1)
+    assert ContinualResult(found).points == (0, 7, 13, 20, 30, 40, 50, 57, 63, 70)
+    asked, settings = [], {"episodes_per_phase": 1, "evidence": tmp_path / "b.npz"}
+    found = single_task_baselines(partial(Learner, asked=asked), making, 2, **settings)
+    actions = [read_evidence(tmp_path / f"b-{i}.npz") for i in range(6)]
+    assert [digest(one) for one in actions] == [one.evidence for one in found]
+    assert points(found) == {"0 task 0": [0, 10, 20], "1 task 1": [0, 15, 30]}
+    rates = [one.overall["mean"]["success_once"].value for one in found]
+    assert rates == [1, 1, 1, 0, 1, 1]
+    assert asked == [0, 10, 10, 0, 15, 15]
 
 
-def test_baselines_are_scored_where_their_learners_stand():
-    """Rollouts of 32 in a phase of 40 steps stand at 32 and at 64, which is not in it."""
-    found = single_task_baselines(
-        lambda env: Rollouts(env, 32), partial(make_three, 40, 40, 40), 2, episodes_per_phase=1
-    )
-    assert points(found) == {f"{i} task {i}": [0, 32, 64] for i in range(3)}
-    assert scores_of(found)[1::3] == [1.0] * 3
-
-
-@pytest.mark.parametrize(
-    ("learn", "message"),
-    [
-        (
-            lambda env: lambda steps: None,
-            "learn(20) was called at step 0 of the stream, which is at step 0 now",
-        ),
-        (
-            lambda env: lambda steps: env.reset(seed=0) and Rollouts(env, 8)(steps and 8),
-            "at step 8",
-        ),
-    ],
-)
-def test_a_learner_that_never_steps_or_begins_anew_is_refused(learn, message):
-    def make_learner(env):
-        asked = learn(env)
-        return lambda steps: asked(steps) or (lambda obs: np.zeros(len(obs), int))
-
-    with pytest.raises(ValueError, match=exact(message)):
-        continual_evaluate(make_learner, partial(make_three, 40, 40), 2, episodes_per_phase=1)
+def test_a_learner_is_scored_where_it_stands_if_its_rollouts_do_not_divide_the_phases():
+    """Three phases of 40 steps and rollouts of 32: it stands at 0, 32, 64, 96 and 120."""
+    given = partial(Learner, length=32), partial(make, 40, 40, 40), 2
+    found = ContinualResult(continual_evaluate(*given, episodes_per_phase=1))
+    assert found.points == (0, 32, 64, 96, 120)
+    assert found.R.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
+    assert round(found.forgetting.value, 2) == 0.67
+    assert "scored at" in str(found).splitlines()[0]
+    assert [line.split()[4] for line in str(found).splitlines()[1:4]] == ["32", "64", "120"]
+    alone = single_task_baselines(*given, episodes_per_phase=1)
+    assert points(alone) == {f"{i} task {i}": [0, 32, 64] for i in range(3)}
 
 
 def test_the_step_of_several_environments_that_ends_a_phase_is_its_end():
     """Three environments use up 40 steps with the 42nd; nobody has met the next task yet."""
-
-    def make_learner(env):
-        env.reset(seed=0)
-        right = 0
-
-        def learn(steps):
-            nonlocal right
-            for _ in range(-(-steps // 3)):
-                *_, infos = env.step([0] * 3)
-                right = infos.get("final_info", infos)["task_id"][0]
-            return lambda obs, right=right: np.full(len(obs), right)
-
-        return learn
-
-    train_in = partial(three_side_by_side, 40, 40, 40, n=3)
-    settings = {"train_in": train_in, "episodes_per_phase": 1}
-    results = continual_evaluate(make_learner, partial(make_three, 40, 40, 40), 1, **settings)
-    found = ContinualResult(results)
+    settings = {"train_in": partial(side_by_side, 40, 40, 40, n=3), "episodes_per_phase": 1}
+    given = Learner, partial(make, 40, 40, 40), 1
+    found = ContinualResult(continual_evaluate(*given, **settings))
     assert found.points == (0, 40, 80, 120)
     assert found.R.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
-    alone = single_task_baselines(make_learner, partial(make_three, 40, 40, 40), 1, **settings)
+    alone = single_task_baselines(*given, **settings)
     assert points(alone) == {f"{i} task {i}": [0, 40] for i in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("function", "length", "per_phase", "message"),
+    [
+        # It stands at 64 in phase 1 before phase 0 was scored.
+        (continual_evaluate, 32, 1, "phase 0, from step 0 to 40, has no score, because the learn"),
+        (continual_evaluate, 100, 2, "[0, 100] when it returned its policies: let the length of"),
+        (single_task_baselines, 64, 2, "phase 0, from step 0 to 40, has no score"),
+        (continual_evaluate, 0, 2, "expected a step after 0, got 0: between two evaluations, a l"),
+    ],
+)
+def test_a_learner_that_passes_a_phase_without_a_score_or_never_steps_is_refused(
+    function, length, per_phase, message
+):
+    learner = (
+        partial(Learner, length=length) if length else lambda env: lambda steps: Learner(env)(0)
+    )
+    with pytest.raises(ValueError, match=exact(message)):
+        function(learner, partial(make, 40, 40, 40), per_phase, episodes_per_phase=1)
 
 
 @pytest.mark.parametrize(
     ("train_in", "message"),
     [
-        (partial(make_three, 40, 30, 40), "phase 1 must be 40 steps of task 1 (task states [1]), "),
-        (partial(make_three, 40, 40), "40 steps of task 2 (task states [2]), got none"),
-        (partial(make, [("left", 40)] * 3), "task 0 (task states [0]), got 40 steps of left (task"),
-        (partial(three_side_by_side, 40, 30, 40), "phase 1 must be 40 steps of task 1 (task stat"),
+        (partial(make, 40, 30, 40), "phase 1 must be ('task 1', Phase(tasks=[1], steps=40)), got"),
+        (partial(make, 40, 40), "('task 2', Phase(tasks=[2], steps=40)), got None"),
+        (partial(make, 40, 40, 40, **VISITS), "got ('task 0', Phase(tasks=[0], steps=40))"),
+        (partial(side_by_side, 40, 30, 40), "got ('task 1', Phase(tasks=[1], steps=30))"),
     ],
 )
 def test_a_stream_to_train_in_must_be_the_one_that_is_evaluated(train_in, message):
     for function in (continual_evaluate, single_task_baselines):
         with pytest.raises(ValueError, match=exact(message)):
-            function(lambda env: None, partial(make_three, 40, 40, 40), 1, train_in=train_in)
+            function(Learner, partial(make, 40, 40, 40), 1, train_in=train_in)
 
 
-def test_points_are_at_the_nearest_step_and_the_last_at_the_end_of_a_phase():
-    found = continual_evaluate(lambda env: Habit(env, []), make, 3, episodes_per_phase=1)
-    assert ContinualResult(found).points == (0, 7, 13, 20, 30, 40, 50, 57, 63, 70)
-
-
-def test_baselines_are_of_each_task_alone_and_once(tmp_path):
-    asked, settings = [], {"episodes_per_phase": 1, "evidence": tmp_path / "b.npz"}
-    found = single_task_baselines(lambda env: Habit(env, asked), make, 2, **settings)
-    actions = [read_evidence(tmp_path / f"b-{i}.npz") for i in range(6)]
-    assert [digest(one) for one in actions] == [one.evidence for one in found]
-    assert points(found) == {"0 left": [0, 10, 20], "1 right": [0, 15, 30]}
-    assert scores_of(found) == [0, 1, 1, 1, 1, 1]
-    assert asked == [0, 10, 10, 0, 15, 15]
-    alone = single_task_baselines(
-        lambda env: Habit(env, []), make, 2, train_in=make_several, episodes_per_phase=1
-    )
-    assert points(alone) == {"0 left": [0, 10, 20], "1 right": [0, 16, 30]}
-    assert scores_of(alone) == scores_of(found)
-
-
-def test_an_evaluation_shows_each_phase_as_the_stream_does_and_leaves_the_stream_alone():
-    stream = make(task_obs="phase")
+def test_an_evaluation_observes_each_phase_as_the_stream_does_and_leaves_the_stream_alone():
+    making = partial(make, *BUDGETS, **VISITS, task_obs="phase")
+    stream = making()
     stream.reset(seed=0)
     stream.step(0)
     before = stream.unwrapped.get_state()
     seen = []
-    evaluator = PhaseEvaluator(partial(make, task_obs="phase"), 1, envs_per_phase=2)
-    evaluator(lambda obs: seen.append(obs[:, 2:]) or np.zeros(6, int), 1)
-    assert equal(seen[0], np.eye(3).repeat(2, axis=0))
+    evaluator = PhaseEvaluator(making, 1, phases=[2, 0])
+    evaluator(lambda obs: seen.append(obs[:, 2:]) or np.zeros(2, int), 1)
+    assert equal(seen[0], np.eye(3)[[2, 0]])
+    assert evaluator.results[0].tasks == ("2 task 0", "0 task 0")
     assert equal(stream.unwrapped.get_state(), before)
     evaluator.close()
-
-
-def test_an_evaluator_goes_on_from_a_checkpoint(tmp_path):
-    first, second = (PhaseEvaluator(make, 1) for _ in range(2))
-    first(lambda obs: np.zeros(3, int), 0)
-    save_checkpoint(tmp_path / "e", evaluator=first)
-    load_checkpoint(tmp_path / "e", evaluator=second)
-    for one in (first, second):
-        one(lambda obs: np.ones(3, int), 10)
-        one.close()
-    assert len(first.results) == 2
-    assert first.results == second.results
 
 
 def test_what_cannot_be_evaluated_is_refused():
     with pytest.raises(TypeError, match="expected an environment with a TaskStream inside"):
         PhaseEvaluator(CountingEnv)
-    evaluator = PhaseEvaluator(make, 1)
-    evaluator(lambda obs: np.zeros(3, int), 10)
-    with pytest.raises(ValueError, match="expected a step after 10, got 10"):
-        evaluator(lambda obs: np.zeros(3, int), 10)
-    evaluator.close()
+    with pytest.raises(TypeError, match="no 'envs_per_phase'"):
+        PhaseEvaluator(partial(make, 9), envs_per_phase=2)
 
+
+def test_episodes_without_success_are_scored_by_their_returns():
     def silent():
         return FlattenMTEnv(TaskStream(MultiEnvWrapper(counting_makers(2)), [(0, 9)]))
 
     evaluator = PhaseEvaluator(silent, 1)
     silence = [evaluator(lambda obs: np.zeros(1, int), 0)]
     evaluator.close()
-    with pytest.raises(ValueError, match="no success_once, because infos do not say"):
-        ContinualResult(silence)
     assert ContinualResult(silence, metric="return").R.tolist() == [[6.0]]
