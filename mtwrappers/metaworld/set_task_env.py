@@ -23,8 +23,23 @@ from mtwrappers.metaworld.env import ClassPool, Layout, MetaWorldMTEnv, Wrapper
 from mtwrappers.metaworld.tasks import Goals, Kind, check_task_vector, decode, with_vector
 from mtwrappers.metaworld.upstream import classes_by_name
 from mtwrappers.state.identity import keep_arguments
+from mtwrappers.state.plain_data import PLAIN_DICTS
 
 SetTaskDict: TypeAlias = dict[str, Any]
+
+
+class SetTask(dict[str, Any]):
+    """A task, which is printed as its class and goal."""
+
+    def __repr__(self) -> str:
+        try:
+            name, vector = self["inner"].env_name, decode(self["inner"])["rand_vec"]
+        except Exception:  # it was changed to anything
+            return super().__repr__()
+        return f"<{self['kind']} task of {self['benchmark']}: {name}, rand_vec {vector.round(3)}>"
+
+
+PLAIN_DICTS.add(SetTask)
 
 
 class MetaWorldSetTaskEnv(MetaWorldMTEnv):
@@ -62,13 +77,15 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
         DependencyNotInstalled: If Meta-World is not installed.
 
     >>> from mtwrappers import MetaWorldSetTaskEnv
-    >>> env = MetaWorldSetTaskEnv("MT1", "train", env_name="push-v3", num_goals=3)
+    >>> env = MetaWorldSetTaskEnv("MT1", env_name="push-v3", num_goals=3, seed=0)
     >>> [task] = env.sample_tasks(1)
     >>> other = MetaWorldSetTaskEnv()
     >>> other.set_task(task)
     >>> obs, info = other.reset()
     >>> obs.shape, info["task_name"], env.num_tasks
     ((39,), 'push-v3', 3)
+    >>> task
+    <train task of MT1: push-v3, rand_vec [-0.076  0.664  0.02   0.089  0.852  0.014]>
     """
 
     _draws_first = False
@@ -107,7 +124,7 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
 
     def get_task(self) -> SetTaskDict | None:
         """The current task, or ``None`` before one is set."""
-        return None if self._task_state is None else dict(self._task_state)
+        return None if self._task_state is None else SetTask(self._task_state)
 
     def sample_tasks(self, n_tasks: int, with_replacement: bool = False) -> list[SetTaskDict]:
         """Draws tasks in rounds, so that each class has the same share.
@@ -240,13 +257,13 @@ class SetTasks:
         goals, inner = self._pool.goals, self._pool.tasks[place]
         if goals is not None:
             inner = with_vector(inner, goals.draw(place))
-        return {
-            "benchmark": self._pool.name,
-            "kind": self._pool.kinds[place],
-            "add_env_onehot": self._pool.layout.onehot,
-            "classes": self._pool.layout.short_classes,
-            "inner": inner,
-        }
+        return SetTask(
+            benchmark=self._pool.name,
+            kind=self._pool.kinds[place],
+            add_env_onehot=self._pool.layout.onehot,
+            classes=self._pool.layout.short_classes,
+            inner=inner,
+        )
 
     def check(self, task: Any, what: str) -> SetTaskDict:
         """Returns a copy of a task that can be set, or raises `ValueError`."""
@@ -261,7 +278,7 @@ class SetTasks:
                 f"this environment is for tasks of {self._pool.name} with {here}, got {name!r} of "
                 f"{task['benchmark']} with {layout}: it needs another observation space"
             )
-        return dict(task)
+        return SetTask(task)
 
     def describe(self, task: SetTaskDict | None) -> tuple[Any, dict[str, Any]]:
         """The index of a task's class; its infos are those of the class."""

@@ -15,6 +15,8 @@ from mtwrappers.state import packages
 T = TypeVar("T")
 
 _SCALARS = {type(None), bool, int, float, str, np.float64, np.float32, np.int64, np.bool_}
+# Dicts, and subclasses that are packed as dicts.
+PLAIN_DICTS: set[type] = {dict}
 _MOMENTS = ("mean", "var", "count")
 _CONTAINERS: dict[Any, Callable[..., Any]] = {"list": list, "tuple": tuple, "deque": deque}
 _BIT_GENERATORS = {
@@ -40,7 +42,7 @@ def pack(value: Any) -> Any:
         scalars = _SCALARS.issuperset(map(type, value))
         items = list(value) if scalars else [pack(item) for item in value]
         return [kind.__name__, items, value.maxlen] if kind is deque else [kind.__name__, items]
-    if kind is dict:
+    if kind in PLAIN_DICTS:
         return ["dict", [[pack(key), pack(item)] for key, item in value.items()]]
     if kind is RunningMeanStd:
         return ["RunningMeanStd", *(pack(getattr(value, name)) for name in _MOMENTS)]
@@ -125,7 +127,7 @@ def copied(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
     kind: Any = type(value)
     if kind in _SCALARS:
         return value
-    if kind is dict:
+    if kind in PLAIN_DICTS:
         return {key: copied(item, other) for key, item in value.items()}
     if kind in (list, tuple):
         return kind(copied(item, other) for item in value)
