@@ -38,7 +38,7 @@ from typing import Any
 from benchmarks.common import cpu_name, machine, table
 from mtwrappers.evaluation import EvaluationResult, VerificationError, verify
 from mtwrappers.evaluation.evidence import EvidenceError
-from mtwrappers.evaluation.verify import mismatch, read_claim, rounding
+from mtwrappers.evaluation.verify import differs, read_claim
 
 HERE = Path(__file__).parent
 README = HERE / "README.md"
@@ -167,8 +167,8 @@ def difference(one: EvaluationResult, again: EvaluationResult) -> str:
     if len(one.episodes) != len(again.episodes):
         return f"it has {len(again.episodes)} episodes, not {len(one.episodes)}"
     for before, after in zip(one.episodes, again.episodes, strict=True):
-        if rounding(before, after) is None:
-            return mismatch(before, after)
+        if isinstance(found := differs(before, after), str):
+            return found
     return "" if one.evidence == again.evidence else "its actions have another digest"
 
 

@@ -39,7 +39,6 @@ from mtwrappers.evaluation import (
     EvidenceError,
     Observer,
     PlannedEpisode,
-    Progress,
     Protocol,
     protocols,
 )
@@ -450,7 +449,7 @@ def _evaluate(
         own_errors(rollout.own),
     ):
         videos = Videos(envs) if films else None
-        observers: list[Observer] = [follower, Progress(), interruption]
+        observers: list[Observer] = [follower, interruption]
         if videos is not None:
             observers.insert(0, videos)
         policy: Any
@@ -469,6 +468,7 @@ def _evaluate(
             observers=observers,
             evidence=options.out / EVIDENCE,
             resume=options.resume,
+            progress=True,
             command={k: v for k, v in asdict(options).items() if k not in _OF_MACHINE},
         )
     return replace(result, description=rollout.description), videos

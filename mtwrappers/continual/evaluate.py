@@ -42,7 +42,6 @@ class PhaseEvaluator:
         episodes_per_phase: The number of episodes per score.
         phases: The numbers of the phases to evaluate; by default all.
         seed: Determines the episodes.
-        max_episode_steps: Cut episodes after this many steps, for environments that never end.
         evidence: An ``.npz`` file of actions for each call, with the number of the call in its
             name: ``"cw10.npz"`` stands for ``cw10-0.npz`` and so on. `verify` reads them beside
             ``cw10.json`` from `save_results`.
@@ -81,7 +80,6 @@ class PhaseEvaluator:
         *,
         phases: Sequence[int] | None = None,
         seed: int = 0,
-        max_episode_steps: int | None = None,
         evidence: str | os.PathLike[str] | None = None,
         **executor: Any,
     ) -> None:
@@ -91,7 +89,6 @@ class PhaseEvaluator:
         self._settings: dict[str, Any] = {
             "episodes_per_task": positive(episodes_per_phase, "episodes_per_phase"),
             "seed": check_seed(seed),
-            "max_episode_steps": max_episode_steps,
         }
         self._evidence = None if evidence is None else Path(evidence)
         self._first = 0  # the number of the first call
@@ -169,8 +166,8 @@ def continual_evaluate(
         train_in: Makes the environment to train in, such as a `VectorTaskStream`, of the same
             phases; by default it is ``make``.
         **settings: How phases are evaluated, as `PhaseEvaluator` describes it:
-            ``episodes_per_phase``, ``seed``, ``max_episode_steps``, ``evidence``, and those of the
-            executor, such as ``workers``.
+            ``episodes_per_phase``, ``seed``, ``evidence``, and those of the executor, such as
+            ``workers``.
 
     Returns:
         A result for each point, with the learner's step as ``training_steps``. `ContinualResult`
@@ -251,7 +248,7 @@ def single_task_baselines(
     ...         return policy
     ...     env.reset(seed=0)
     ...     return learn
-    >>> sizes = {"evaluations_per_phase": 1, "episodes_per_phase": 1, "max_episode_steps": 20}
+    >>> sizes = {"evaluations_per_phase": 1, "episodes_per_phase": 1}
     >>> baselines = single_task_baselines(make_learner, make, **sizes)
     >>> [(result.tasks, result.description.training_steps) for result in baselines]
     [(('0 task 0',), 0), (('0 task 0',), 40), (('1 task 1',), 0), (('1 task 1',), 40)]

@@ -1,7 +1,7 @@
 """Success rates and returns per task, with confidence intervals."""
 
 from mtwrappers.evaluation.compare import Comparison, ScoreDifference, compare
-from mtwrappers.evaluation.episodes import Design, Episode, Observer, PlannedEpisode, Progress
+from mtwrappers.evaluation.episodes import Design, Episode, Observer, PlannedEpisode
 from mtwrappers.evaluation.evaluate import evaluate, few_shot_evaluate
 from mtwrappers.evaluation.evaluate import run_evaluation as run_evaluation  # for protocols
 from mtwrappers.evaluation.evidence import EvidenceError
@@ -31,7 +31,6 @@ __all__ = [
     "IncomparableError",
     "Observer",
     "PlannedEpisode",
-    "Progress",
     "Protocol",
     "Score",
     "ScoreDifference",

@@ -71,7 +71,6 @@ class Design:
         episodes_per_task: The number of episodes per task; in few-shot evaluation, per trial after
             adaptation.
         tasks: The names of the tasks that were chosen, or ``None`` for all.
-        max_episode_steps: The number of steps after which episodes were cut, or ``None``.
         trials: The number of trials of few-shot evaluation, each on one task of each of the ``M``
             task groups; 0 for any other evaluation.
         adaptation_episodes: The number of episodes per adaptation step.
@@ -94,7 +93,6 @@ class Design:
     seed: int = 0
     episodes_per_task: int = 50
     tasks: tuple[str, ...] | None = None
-    max_episode_steps: int | None = None
     trials: int = 0
     adaptation_episodes: int = 0
     adaptation_steps: int = 0
@@ -107,15 +105,11 @@ class Design:
         check_seed(self.seed)
         few_shot = ("trials", "adaptation_episodes", "adaptation_steps")
         least = {"episodes_per_task": 1, **dict.fromkeys(few_shot, 1 if self.trials else 0)}
-        if self.max_episode_steps is not None:
-            least["max_episode_steps"] = 1
         for name, low in least.items():
             if not low <= (value := getattr(self, name)) < _MAX_COUNT:
                 raise ValueError(f"{name} must be in [{low}, {_MAX_COUNT - 1:,}], got {value}")
         default = type(self).__dataclass_fields__
-        alone: tuple[str, ...] = (
-            ("tasks", "max_episode_steps", "phases") if self.trials else (*few_shot[1:], "adapts")
-        )
+        alone: tuple[str, ...] = ("tasks", "phases") if self.trials else (*few_shot[1:], "adapts")
         alone += () if self.trials else ("adaptation_terminate_on_success", "trial_tasks")
         for name in alone:
             if (value := getattr(self, name)) != default[name].default:
@@ -454,19 +448,7 @@ class Observer:
 
 
 class Progress(Observer):
-    """A progress bar on stderr, with the number of episodes.
-
-    With ``policy_in="workers"`` it moves only at the end, because all episodes come at once.
-
-    Raises:
-        DependencyNotInstalled: If rich is not installed.
-
-    >>> import gymnasium, numpy as np, mtwrappers
-    >>> from mtwrappers.evaluation import Progress
-    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)
-    >>> policy = lambda observations: np.full((2, 2), 0.1)
-    >>> result = mtwrappers.evaluate(policy, envs, 3, observers=[Progress()])
-    """
+    """A progress bar on stderr, with the number of episodes."""
 
     def __init__(self) -> None:
         self._bar, self._stack = ProgressBar(True), contextlib.ExitStack()

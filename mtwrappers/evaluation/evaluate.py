@@ -23,6 +23,7 @@ from mtwrappers.evaluation.episodes import (
     Episode,
     Observer,
     PlannedEpisode,
+    Progress,
     Stage,
     Tally,
     plan_of,
@@ -60,11 +61,11 @@ def evaluate(
     *,
     tasks: Sequence[str] | None = None,
     seed: int = 0,
-    max_episode_steps: int | None = None,
     policy_in: PolicyIn = "parent",
     observers: Sequence[Observer] = (),
     evidence: _Path | None = None,
     resume: bool = False,
+    progress: bool = False,
 ) -> EvaluationResult:
     """Evaluates a policy on a fixed number of complete episodes of every task.
 
@@ -108,22 +109,23 @@ def evaluate(
         tasks: The names of the tasks to evaluate; by default all. This does not change their
             episodes.
         seed: The seed, zero or greater.
-        max_episode_steps: The number of steps after which episodes are cut, for environments that
-            never end.
         policy_in: ``"parent"`` calls the policy in this process, at every step, for all
             environments. ``"workers"`` sends it to the workers once, and each calls it for its own
             environments; see `MetaSampler`. The vector environment must then not be wrapped, and
             observers are only called with whole episodes, after all have ended.
-        observers: Objects that follow the evaluation, see `Observer`; such as `Progress`.
+        observers: Objects that follow the evaluation, see `Observer`.
         evidence: An ``.npz`` file to write with the actions of every episode, with which `verify`
             checks the result.
         resume: Whether to continue from the episodes in ``evidence``, if it exists. It must be of
             an evaluation with the same arguments, environments and versions.
+        progress: Whether to display a progress bar of the episodes. With ``policy_in="workers"`` it
+            moves only at the end, because all episodes come at once.
 
     Returns:
         Success, return and length of each task and overall; see `EvaluationResult`.
 
     Raises:
+        DependencyNotInstalled: If ``progress`` is set and rich is not installed.
         OSError: If the evidence cannot be written.
         TypeError: If the policy is not callable, the environments are not ours, observations or
             actions are not arrays, or an argument has the wrong type.
@@ -132,8 +134,7 @@ def evaluate(
             are NaN, ``success`` in infos is neither a bool nor 0 or 1, or is missing after a step
             of the episode that has it, a return is not finite, an environment changes its task by
             itself, recorded actions change their dtype, or the name of a task is not printable.
-        RuntimeError: If an episode has not ended after 100,000 steps and there is no
-            ``max_episode_steps``.
+        RuntimeError: If an episode has not ended after 100,000 steps.
 
     >>> import gymnasium, numpy as np, mtwrappers
     >>> from mtwrappers import evaluate
@@ -146,9 +147,10 @@ def evaluate(
         check_seed(seed),
         positive(episodes_per_task, "episodes_per_task"),
         None if tasks is None else tuple(_check_tasks(tasks)),
-        None if max_episode_steps is None else positive(max_episode_steps, "max_episode_steps"),
     )
-    return run_evaluation(policy, envs, design, None, policy_in, observers, evidence, resume)
+    return run_evaluation(
+        policy, envs, design, None, policy_in, observers, evidence, resume, progress
+    )
 
 
 def few_shot_evaluate(
@@ -257,6 +259,7 @@ def run_evaluation(
     observers: Sequence[Observer] = (),
     evidence: _Path | None = None,
     resume: bool = False,
+    progress: bool = False,
     command: Mapping[str, Any] | None = None,
     tasks: Sequence[Sequence[Any]] | None = None,
 ) -> EvaluationResult:
@@ -271,6 +274,8 @@ def run_evaluation(
     _check_adapting(policy, design)
     remote = check_choice(policy_in, get_args(PolicyIn), "policy_in") == "workers"
     _check_observers(observers, envs, remote)
+    if check_flag(progress, "progress"):
+        observers = [*observers, Progress()]
     if check_flag(resume, "resume") and evidence is None:
         raise ValueError("resume=True continues from the episodes in evidence, got evidence=None")
     if design.adaptation_terminate_on_success is not None:
@@ -425,7 +430,6 @@ class _Run:
                 seeds=lambda which: [tally.present(i).seed or 0 for i in which],
                 begin=begin,
                 observe=[tally],
-                max_episode_steps=self.design.max_episode_steps,
             )
 
     def _in_trial(

@@ -441,13 +441,13 @@ class Protocol:
         envs: Any = None,
         *,
         workers: int | None = None,
-        fast: bool | Literal["auto"] = "auto",
         tasks: Sequence[str] | None = None,
         seed: int = 0,
         policy_in: PolicyIn = "parent",
         observers: Sequence[Observer] = (),
         evidence: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        progress: bool = False,
     ) -> Any:
         """Measures a policy.
 
@@ -459,14 +459,13 @@ class Protocol:
                 `gymnasium.make_vec` with the same id and settings; by default made (and closed) by
                 this call.
             workers: The number of worker processes, for environments made by this call.
-            fast: For environments made by this call: ``False`` takes Meta-World's own classes,
-                ``"auto"`` the fast ones where they are verified.
             tasks: The names of the tasks to evaluate; by default all. A score needs all of them.
             seed: Determines the order of the goals, or the goals themselves if they are continuous.
             policy_in: Where the policy is called; see `mtwrappers.evaluate`.
             observers: Objects that follow the evaluation, see `Observer`.
             evidence: An ``.npz`` file to write with the actions of every episode.
             resume: Whether to continue from the episodes in ``evidence``.
+            progress: Whether to display a progress bar of the episodes.
 
         Returns:
             The `EvaluationResult`, with the protocol in it.
@@ -481,15 +480,13 @@ class Protocol:
             raise ValueError(f"{self.name} is few-shot: it takes no tasks, policy_in or observers")
         with contextlib.ExitStack() as stack:
             if envs is None:
-                envs = stack.enter_context(
-                    contextlib.closing(self.make_vec(workers=workers, fast=fast))
-                )
-            elif workers is not None or fast != "auto":
-                raise TypeError("workers and fast are for environments made by this call, got envs")
+                envs = stack.enter_context(contextlib.closing(self.make_vec(workers=workers)))
+            elif workers is not None:
+                raise TypeError("workers are for environments made by this call, got envs")
             adapts = callable(getattr(policy, "adapt", None))
             design = self.design(seed, tasks=tasks, adapts=self.few_shot and adapts)
             return mtwrappers.evaluation.run_evaluation(
-                policy, envs, design, self, policy_in, observers, evidence, resume
+                policy, envs, design, self, policy_in, observers, evidence, resume, progress
             )
 
     def _settle(self, options: Any) -> tuple[dict[str, Any], dict[str, Any]]:

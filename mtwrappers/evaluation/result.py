@@ -312,7 +312,6 @@ class EvaluationResult:
             return None
         return {
             **_arguments(None if made is None else made.spec, self.few_shot),
-            "max_episode_steps of the evaluation": self.design and self.design.max_episode_steps,
             **{name: self.versions.get(name) for name in SIMULATION},
         }
 

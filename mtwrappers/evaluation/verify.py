@@ -58,7 +58,7 @@ _MAX_ROWS = 5000
 _AT_ONCE = 5
 _SAID = "said by the file"
 # The fields of a design without trials.
-_PLAIN = ("seed", "episodes_per_task", "tasks", "max_episode_steps", "phases")
+_PLAIN = ("seed", "episodes_per_task", "tasks", "phases")
 # The fields that a replay computes or depends on, so that it would differ with others; see `_seen`.
 _OF_DESIGN = {"episodes_per_task", "tasks", "trials", "trial_tasks", "phases"}
 _OF_ENVIRONMENTS = {"benchmark", "kind", "env_name", "train_classes", "test_classes", "goals"}
@@ -247,8 +247,7 @@ def _replay(
     ends, length = design.adaptation_terminate_on_success, design.adaptation_length
     n = inner.num_envs
     after = [None] * n if ends is None else inner.get_attr("terminate_on_success")
-    limits = design.max_episode_steps, inner._settings.max_path_length
-    limit = min([one for one in limits if one is not None], default=None)
+    limit = inner._settings.max_path_length
     for stage in stages:
         queues: list[list[_Recorded]] = [
             [
@@ -337,8 +336,8 @@ def _check_steps(claim: EvaluationResult, episodes: int, steps: int) -> None:
 
 def _compared(claim: EvaluationResult, again: Mapping[Any, Episode]) -> Verification:
     """The outcome of a replay."""
-    same: Counter[str] = Counter()
-    replayed: Counter[str] = Counter()
+    replayed = dict.fromkeys((one.task for one in claim.episodes if one.place in again), 0)
+    same = dict(replayed)
     false, apart = None, 0.0
     for one in claim.episodes:
         if one.place in again:
@@ -451,12 +450,8 @@ def _seen(result: EvaluationResult) -> set[tuple[str, ...]]:
         of_kwargs.remove("train_classes" if kwargs["kind"] == "test" else "test_classes")
     if design.phases is not None:
         of_kwargs.remove("seed")
-    # A limit is only seen if an episode comes to it, and no other limit is as low.
-    limits = design.max_episode_steps, kwargs.get("max_episode_steps")
-    if limits[0] != limits[1]:
-        longest = max(one.length for one in result.episodes)
-        of_design |= {"max_episode_steps"} if limits[0] == longest else set()
-        of_kwargs |= {"max_episode_steps"} if limits[1] == longest else set()
+    if kwargs.get("max_episode_steps") == max(one.length for one in result.episodes):
+        of_kwargs.add("max_episode_steps")  # which an episode has come to
     seen = {("design", name) for name in of_design} | {("environments", "id")}
     return seen | {("environments", "kwargs", name) for name in of_kwargs}
 

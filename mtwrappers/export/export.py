@@ -117,8 +117,7 @@ def _kwargs(claim: EvaluationResult, frames: Frames, successes: bool) -> dict[st
     of_id = TABLE[made.id][1] if made.id in TABLE else {}
     known = {*(parameters_of(MetaWorldMTEnv) | KEYWORDS) - {*_OF_POLICY, *of_id}, "env_name"}
     kwargs = {k: v for k, v in without_frames(made.kwargs).items() if k in known}
-    limits = design.max_episode_steps, made.kwargs.get("max_episode_steps", EPISODE_STEPS)
-    kwargs["max_episode_steps"] = min(one for one in limits if one is not None)
+    kwargs.setdefault("max_episode_steps", EPISODE_STEPS)
     return {**kwargs, **frames.kwargs, **({"terminate_on_success": True} if successes else {})}
 
 

@@ -31,7 +31,7 @@ class Step(NamedTuple):
         counted: A mask of environments with episodes left to run, ``(N,)`` bool. The others are
             paused, and their values are meaningless.
         finished: A mask of environments whose episode ended with this step, ``(N,)`` bool:
-            terminated, truncated, or cut by ``max_episode_steps``.
+            terminated or truncated.
         observations: The policy's observations, ``(N, O)``, or a dict or tuple of such arrays.
             Texts are an array ``(N,)`` of strings, dtype object.
         actions: The policy's actions, ``(N, A)``.
@@ -104,7 +104,6 @@ def rollout(
     seeds: Callable[[Sequence[int]], Sequence[int]] | None = None,
     begin: Callable[[Flags], Any] | None = None,
     observe: Sequence[Callable[[Step], object]] = (),
-    max_episode_steps: int | None = None,
     ends: bool = False,
 ) -> tuple[float, float]:
     """Steps the environments until each has completed its quota of episodes.
@@ -127,15 +126,13 @@ def rollout(
             first episode on. It resets them and returns all observations. By default the
             environments reset themselves (SAME_STEP).
         observe: Called with each step at once, while the environments are idle.
-        max_episode_steps: The number of steps after which episodes are cut; needs ``begin``.
         ends: Whether all episodes are known to end, so that `ENDLESS` does not apply.
 
     Returns:
         The seconds spent in the policy, and in the environments.
 
     Raises:
-        RuntimeError: If an episode has not ended after `ENDLESS` steps, without a limit or
-            ``ends``.
+        RuntimeError: If an episode has not ended after `ENDLESS` steps, without ``ends``.
         TypeError, ValueError: If the policy's actions or agent infos have another form, or the
             texts that it takes cannot be read; see `PolicyCaller` and `read_texts`.
     """
@@ -175,14 +172,12 @@ def rollout(
         env_seconds += clock() - acted
         steps += 1
         finished = result[2] | result[3]
-        if max_episode_steps is not None:
-            finished |= steps - begun >= max_episode_steps
-        elif steps >= ENDLESS and not ends:
+        if steps >= ENDLESS and not ends:
             stuck = np.flatnonzero(counted & ~finished & (steps - begun >= ENDLESS)).tolist()
             if stuck:
                 raise RuntimeError(
                     f"episodes of environments {stuck} have not ended after {ENDLESS:,} steps: "
-                    "pass max_episode_steps, here or to the environments"
+                    "give the environments a limit, such as max_episode_steps of gymnasium.make"
                 )
         next_obs, *rest = result
         if texts:

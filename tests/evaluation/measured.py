@@ -26,7 +26,6 @@ class Made:
     spec: Mapping[str, Any] = field(default_factory=lambda: SPEC)
     protocol: Protocol | None = None
     evidence: str | None = None
-    max_episode_steps: int | None = None
     policy: str | None = None
     training_seed: int | None = None
     training_steps: int | None = None
@@ -36,7 +35,7 @@ class Made:
         """A result of these episodes."""
         return EvaluationResult(
             tuple(episodes),
-            design or Design(0, 4, max_episode_steps=self.max_episode_steps),
+            design or Design(0, 4),
             self.protocol,
             Environments(self.spec["id"], self.spec["kwargs"], self.goals),
             self.versions,

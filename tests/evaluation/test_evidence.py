@@ -13,7 +13,7 @@ import pytest
 from gymnasium.vector import VectorObservationWrapper, VectorRewardWrapper
 
 from mtwrappers import VectorNormalizeObservationPerTask, evaluate, few_shot_evaluate, protocols
-from mtwrappers.evaluation import EvidenceError, Observer, Progress, evidence
+from mtwrappers.evaluation import EvidenceError, Observer, evidence
 from mtwrappers.evaluation.evidence import read_evidence
 from tests.evaluation.fakes import drawn, ones, scripted
 from tests.fakes import ROOT
@@ -91,7 +91,7 @@ def test_progress_counts_episodes(monkeypatch):
     expected = evaluate(ones, envs, 3)
     assert (bars, done) == ([], [])
     for where in ("parent", "workers"):
-        assert evaluate(ones, envs, 3, observers=[Progress()], policy_in=where) == expected
+        assert evaluate(ones, envs, 3, progress=True, policy_in=where) == expected
     assert bars == [(("episodes",), {"total": 6})] * 2
     assert done == [1] * 12
 
@@ -267,7 +267,6 @@ def still(observations):
     [
         ({"seed": 1}, {}, "design seed 0, got 1"),
         ({"episodes_per_task": 3}, {}, "design episodes_per_task 2, got 3"),
-        ({"max_episode_steps": 2}, {}, "design max_episode_steps None, got 2"),
         ({"tasks": ["reach-v3"]}, {}, r"design tasks None, got \['reach-v3'\]"),
         ({}, {"num_goals": 3}, "environments kwargs num_goals 4, got 3"),
         ({}, {"env_name": "push-v3"}, "environments kwargs env_name 'reach-v3', got 'push-v3'"),

@@ -76,7 +76,6 @@ def test_references_that_were_measured_in_another_way_are_refused():
     result = named(of(hop=[4]), "mine")
     good = named(of(hop=[4]), "high")
     for given, message in (
-        ({"max_episode_steps": 9}, "its max_episode_steps of the evaluation is 9, not None"),
         ({"spec": {"id": "y", "kwargs": {"wind": 1}}}, "its id is 'y', not 'x'"),
         ({"spec": {"id": "x", "kwargs": {"wind": 2}}}, "its wind is 2, not 1"),
     ):

@@ -187,7 +187,7 @@ def test_evaluate_makes_environments_or_takes_those_that_fit():
     assert result.protocol == SMALL
     with closing(SMALL.make_vec(envs_per_task=2)) as envs:
         assert SMALL.evaluate(still, envs) == result
-        with pytest.raises(TypeError, match="workers and fast are for environments"):
+        with pytest.raises(TypeError, match="workers are for environments"):
             SMALL.evaluate(still, envs, workers=2)
         other = dataclasses.replace(SMALL, name="other", max_episode_steps=6)
         with pytest.raises(ValueError, match=r"other fixes max_episode_steps=6, got 5"):

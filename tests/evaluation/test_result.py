@@ -126,7 +126,7 @@ def test_the_table_of_all_classes_fits_80_columns():
 
 # Files.
 
-STREAM = Design(7, 4, ("reach-v3", "push-v3"), 20, phases=(("a", 3), ("b", 4)))
+STREAM = Design(7, 4, ("reach-v3", "push-v3"), phases=(("a", 3), ("b", 4)))
 MADE = Environments("mtwrappers/MT1-v0", {"benchmark": "MT1", "x": [1, {"y": None}]}, "ab")
 
 

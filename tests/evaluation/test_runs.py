@@ -135,10 +135,6 @@ def test_runs_that_did_the_same_are_compared_with_a_warning():
             "id x and y",
         ),
         (
-            [result(0, a=1), result(1, made=changed(max_episode_steps=9), a=1)],
-            "max_episode_steps of the evaluation None and 9",
-        ),
-        (
             [result(0, a=1), EvaluationResult(result(a=2).episodes)],
             "b does not say where it was measured, as others do",
         ),

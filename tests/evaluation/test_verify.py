@@ -60,7 +60,7 @@ class Remembers(Adapts):
 
 def plain(where):
     with closing(gymnasium.make_vec(ID, **SETTINGS)) as envs:
-        result = evaluate(act, envs, 3, seed=5, evidence=where / "r.npz", max_episode_steps=8)
+        result = evaluate(act, envs, 3, seed=5, evidence=where / "r.npz")
     result.described(policy="random", training_seed=1, note="a note").save(where / "r.json")
 
 
@@ -386,7 +386,7 @@ def test_what_cannot_be_is_refused_by_name(change, message, played, tmp_path):
     [
         (episode(3, success_once=True), "push-v3, episode 0: success_once is False in the replay"),
         (kwargs(reward_function_version="v1"), "reach-v3, episode 0: episode_return is"),
-        (design(max_episode_steps=7), "reach-v3, episode 0: length is 7 in the replay, 8 in the"),
+        (kwargs(max_episode_steps=7), "reach-v3, episode 0: length is 7 in the replay, 8 in the"),
     ],
 )
 def test_what_the_replay_gives_otherwise_is_named(change, message, played, tmp_path):

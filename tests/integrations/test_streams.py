@@ -100,8 +100,8 @@ def test_what_ppo_has_learnt_is_scored_at_the_steps_of_its_rollouts():
 
         return learn
 
-    settings = {"episodes_per_phase": 1, "max_episode_steps": 5}
-    found = ContinualResult(continual_evaluate(make_learner, make, 2, **settings), metric="return")
+    points = continual_evaluate(make_learner, make, 2, episodes_per_phase=1)
+    found = ContinualResult(points, metric="return")
     assert found.points == (0, 64, 128, 192, 240)
     assert np.isfinite(found.scores).all()
 
