@@ -230,7 +230,7 @@ def _lines(found: Comparison) -> Iterator[str]:
         yield said_forced(found.forced)
     for label, name, one in zip("AB", found.names, found.scores, strict=True):
         steps = one.training_steps
-        after = "" if steps is None else f" after {steps} training steps"
+        after = "" if steps is None else f" after {steps:,} training steps"
         yield f"{label}: {name} ({one.runs} run{'s' * (one.runs > 1)}{after})"
     width = max(len(label) for label in (*found.tasks, *found.overall))
     yield from ("", f"{'task':<{width}}  {'A':>5}  {'B':>5}  {'B - A':>6}  (95%)")
