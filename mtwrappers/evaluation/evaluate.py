@@ -35,7 +35,7 @@ from mtwrappers.evaluation.result import Description, EvaluationResult, environm
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.metaworld.make import determining
 from mtwrappers.samplers.path import Path
-from mtwrappers.samplers.policies import ActionChunks, PolicyCaller, PolicyIn, pickled
+from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
 from mtwrappers.samplers.task_texts import has_everywhere
@@ -293,9 +293,7 @@ def run_evaluation(
             "protocol": protocol,
             "environments": environments_of(envs),
             "versions": versions(),
-            "description": Description(
-                action_chunk=policy.action_chunk if isinstance(policy, ActionChunks) else None
-            ),
+            "description": Description(action_chunk=act.action_chunk),
         }
         kept, writer = [], None
         if evidence is not None:

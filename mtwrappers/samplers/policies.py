@@ -65,6 +65,7 @@ class PolicyCaller:
         texts: The members of `TEXTS` that the policy takes; `describe` sets them per episode.
         first: The index of the first environment of ``rows``.
         envs_per_task: ``K``.
+        action_chunk: The number of executed actions per chunk of `ActionChunks`, else ``None``.
 
     Raises:
         TypeError: If the policy has no ``get_actions`` and is not callable.
@@ -90,6 +91,7 @@ class PolicyCaller:
     ) -> None:
         if isinstance(policy, PickledPolicy):
             policy = cloudpickle.loads(policy)
+        self.action_chunk = policy.action_chunk if isinstance(policy, ActionChunks) else None
         m, k = meta_batch_size, envs_per_task
         rows = slice(0, m * k) if rows is None else rows
         places = range(rows.start, rows.stop)
