@@ -9,18 +9,13 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from mtwrappers import (
-    NormalizeObservationPerTask,
-    NormalizeRewardPerTask,
-    VectorNormalizeObservationPerTask,
-    VectorNormalizeRewardPerTask,
-)
+import mtwrappers as mt
 from tests.fakes import CountingEnv, equal
 
 LENGTHS = (2, 3, 4)
 ACTIONS = [0] * 12
-SINGLE = [NormalizeRewardPerTask, NormalizeObservationPerTask]
-VECTOR = [VectorNormalizeRewardPerTask, VectorNormalizeObservationPerTask]
+SINGLE = [mt.NormalizeRewardPerTask, mt.NormalizeObservationPerTask]
+VECTOR = [mt.VectorNormalizeRewardPerTask, mt.VectorNormalizeObservationPerTask]
 pairs = pytest.mark.parametrize(("one", "many"), list(zip(SINGLE, VECTOR, strict=True)))
 
 

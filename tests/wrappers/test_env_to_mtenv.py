@@ -87,8 +87,7 @@ def space_env(tasks=GOALS, **kwargs):
 
 
 def test_an_environment_over_a_space_of_tasks_keeps_the_contract():
-    check_mtenv(space_env())
-    check_mtenv(space_env(sample_tasks_on_reset=True))
+    check_mtenv(space_env(sample_tasks_on_reset=True), steps=3)
     assert check_env_warnings(space_env(), skip_render_check=True) == []
 
 
@@ -110,15 +109,6 @@ def test_a_task_is_an_element_of_the_space_and_is_shown():
     with pytest.raises(ValueError, match=r"must be an element of Box.*, got array\(\[ 2"):
         env.set_task_state(np.array([2.0, 11.0]))
     assert env.get_task_state().tolist() == [0.5, 11.0]
-
-
-def test_the_task_stream_draws_from_the_space():
-    drawn = []
-    for seed in (0, 0, 1):
-        env = space_env(sample_tasks_on_reset=True)
-        drawn.append([env.reset(**each)[0]["task_obs"] for each in ({"seed": seed}, {})])
-    assert equal(drawn[0], drawn[1])
-    assert len(np.unique(np.concatenate(drawn), axis=0)) == 4
 
 
 def test_what_a_list_has_and_a_space_has_not():

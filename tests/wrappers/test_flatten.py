@@ -61,17 +61,6 @@ def test_the_numbers_are_those_of_gymnasium_in_the_dtype_of_the_environment(spac
         assert equal(rest, expected_rest)
 
 
-@pytest.mark.parametrize("task", [(Discrete(4), 3), FLOAT_TASK])
-@pytest.mark.parametrize("encoding", ["onehot", "none"])
-def test_nothing_is_handed_out_twice(task, encoding):
-    env = FlattenMTEnv(observing(*task), encoding)
-    first, second = (obs for obs, *_ in play(env, [0]))
-    expected = second.copy()
-    first[:] = 77
-    env.step(0)
-    assert np.array_equal(second, expected)
-
-
 SHORT_BOX = Box(0, 1, (1,), np.float64)
 REFUSED = [
     (CountingEnv(), "none", r"expected an MTEnv with observations {env_obs, task_obs}"),

@@ -9,17 +9,7 @@ import numpy as np
 import pytest
 from metaworld.wrappers import NormalizeRewardsExponential
 
-from mtwrappers import (
-    FlattenMTEnv,
-    MetaIterativeEnvExecutor,
-    MultiEnvWrapper,
-    NormalizeObservationPerTask,
-    NormalizeRewardPerTask,
-    TaskNameWrapper,
-    TaskOnehotWrapper,
-    VectorNormalizeObservationPerTask,
-    VectorNormalizeRewardPerTask,
-)
+import mtwrappers as mt
 from tests.fakes import CountingEnv, counting_makers, equal, play
 from tests.wrappers.fakes import SINGLE, VECTOR, makers, pairs
 
@@ -29,16 +19,17 @@ every = pytest.mark.parametrize("wrap", SINGLE + VECTOR)
 
 def two_tasks(wrap, length=3, dtype=np.float64, **kwargs):
     return wrap(
-        FlattenMTEnv(MultiEnvWrapper(counting_makers(2, length=length, dtype=dtype))), **kwargs
+        mt.FlattenMTEnv(mt.MultiEnvWrapper(counting_makers(2, length=length, dtype=dtype))),
+        **kwargs,
     )
 
 
 def made(wrap, **kwargs):
     """A wrapper of either form over tasks that are called a, b and c, and an action for it."""
     if wrap in VECTOR:
-        return wrap(MetaIterativeEnvExecutor(makers(), 3), 3, **kwargs), [0] * 3
-    multi = MultiEnvWrapper(counting_makers(3, length=4), task_names=["a", "b", "c"])
-    return wrap(FlattenMTEnv(multi), **kwargs), 0
+        return wrap(mt.MetaIterativeEnvExecutor(makers(), 3), 3, **kwargs), [0] * 3
+    multi = mt.MultiEnvWrapper(counting_makers(3, length=4), task_names=["a", "b", "c"])
+    return wrap(mt.FlattenMTEnv(multi), **kwargs), 0
 
 
 def rewards(env, n=3, **reset):
@@ -64,7 +55,7 @@ def expected(returns, rewards):
 
 
 def test_a_reward_is_divided_by_the_deviation_of_its_own_tasks_returns():
-    env = two_tasks(NormalizeRewardPerTask, gamma=0.5)
+    env = two_tasks(mt.NormalizeRewardPerTask, gamma=0.5)
     together = []
     for _ in range(2):
         _, *steps = play(env, [0] * 3, seed=0, options={"task_state": 0})
@@ -78,13 +69,13 @@ def test_a_reward_is_divided_by_the_deviation_of_its_own_tasks_returns():
 @pytest.mark.parametrize("truncate", [False, True])
 def test_an_end_without_a_reset_begins_a_return_too(truncate):
     env = gymnasium.wrappers.Autoreset(CountingEnv(2, truncate=truncate))
-    assert rewards(NormalizeRewardPerTask(env, gamma=0.5), 5) == pytest.approx(
+    assert rewards(mt.NormalizeRewardPerTask(env, gamma=0.5), 5) == pytest.approx(
         expected([1, 2.5, 0, 1, 2.5], [1, 2, 0, 1, 2])
     )
 
 
 def test_the_statistics_are_updated_once_per_step_and_upstreams_twice():
-    env = two_tasks(NormalizeRewardPerTask)
+    env = two_tasks(mt.NormalizeRewardPerTask)
     rewards(env, 2, options={"task_state": 1})
     assert env.get_state()["count"] == pytest.approx([1e-4, 2.0001])
     # A mean that moves halfway to a reward of one, twice.
@@ -95,7 +86,7 @@ def test_the_statistics_are_updated_once_per_step_and_upstreams_twice():
 
 
 def test_raw_rewards_are_in_the_infos_of_resets_steps_and_ends():
-    envs, _ = made(VectorNormalizeRewardPerTask)
+    envs, _ = made(mt.VectorNormalizeRewardPerTask)
     infos = envs.reset(seed=0)[1]
     assert infos["raw_reward"].tolist() == [0, 0, 0]
     assert infos["_raw_reward"].tolist() == [True] * 3
@@ -112,7 +103,7 @@ def test_raw_rewards_are_in_the_infos_of_resets_steps_and_ends():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_observations_are_gymnasiums_per_task_and_the_onehot_is_left_alone(dtype):
-    env = two_tasks(NormalizeObservationPerTask, 9, dtype)
+    env = two_tasks(mt.NormalizeObservationPerTask, 9, dtype)
     space = env.observation_space
     assert space.low.tolist() == [-np.inf, -np.inf, 0, 0]
     assert space.high.tolist() == [np.inf, np.inf, 1, 1]
@@ -132,13 +123,13 @@ def test_observations_are_gymnasiums_per_task_and_the_onehot_is_left_alone(dtype
     [
         (CountingEnv(9, first=7, obs_size=3), {}, [True, True, True]),
         (CountingEnv(9, first=7, obs_size=3), {"num_leading": 1}, [True, False, False]),
-        (TaskOnehotWrapper(CountingEnv(9, first=7), 0, 1), {}, [True, True, False]),
-        (TaskOnehotWrapper(CountingEnv(9, first=7), 0, 1), {"num_leading": 3}, [True] * 3),
+        (mt.TaskOnehotWrapper(CountingEnv(9, first=7), 0, 1), {}, [True, True, False]),
+        (mt.TaskOnehotWrapper(CountingEnv(9, first=7), 0, 1), {"num_leading": 3}, [True] * 3),
     ],
 )
 def test_which_entries_are_normalized(env, kwargs, changed):
     plain = observations(copy.deepcopy(env), 3)
-    ours = observations(NormalizeObservationPerTask(env, **kwargs), 3)
+    ours = observations(mt.NormalizeObservationPerTask(env, **kwargs), 3)
     assert (plain != ours).any(axis=0).tolist() == changed
 
 
@@ -146,8 +137,8 @@ def test_which_entries_are_normalized(env, kwargs, changed):
 
 
 def test_a_onehot_of_a_vector_stays_as_it_is_and_says_how_many_tasks_there_are():
-    built = TaskOnehotWrapper.wrap_env_cons_list(counting_makers(3, length=2, dtype=np.float32))
-    envs = VectorNormalizeObservationPerTask(MetaIterativeEnvExecutor(built, 3))
+    built = mt.TaskOnehotWrapper.wrap_env_cons_list(counting_makers(3, length=2, dtype=np.float32))
+    envs = mt.VectorNormalizeObservationPerTask(mt.MetaIterativeEnvExecutor(built, 3))
     (obs, _), (_, *_), (after, *_, infos) = play(envs, [[0] * 3] * 2)
     for normalized in (obs, after, np.stack(infos["final_obs"])):
         assert normalized[:, 2:].tolist() == np.eye(3).tolist()
@@ -158,7 +149,7 @@ def test_a_onehot_of_a_vector_stays_as_it_is_and_says_how_many_tasks_there_are()
 
 @vector
 def test_without_a_task_id_the_task_group_is_the_task(wrap):
-    envs = wrap(MetaIterativeEnvExecutor(counting_makers(6, length=99), 3, 2))
+    envs = wrap(mt.MetaIterativeEnvExecutor(counting_makers(6, length=99), 3, 2))
     envs.reset(seed=0)
     before = np.array(envs.get_state()["count"])
     envs.step([0] * 6)
@@ -166,32 +157,26 @@ def test_without_a_task_id_the_task_group_is_the_task(wrap):
 
 
 def test_the_number_of_tasks_and_their_names_are_the_environments():
-    assert made(NormalizeRewardPerTask)[0].get_state()["task_names"] == ["a", "b", "c"]
-    onehot = NormalizeRewardPerTask(TaskOnehotWrapper(CountingEnv(), 1, 4))
+    assert made(mt.NormalizeRewardPerTask)[0].get_state()["task_names"] == ["a", "b", "c"]
+    onehot = mt.NormalizeRewardPerTask(mt.TaskOnehotWrapper(CountingEnv(), 1, 4))
     assert onehot.get_state()["num_tasks"] == 4
-    assert two_tasks(NormalizeRewardPerTask).get_state()["num_tasks"] == 2
-    named = NormalizeRewardPerTask(TaskNameWrapper(CountingEnv(), task_id=2), num_tasks=3)
+    assert two_tasks(mt.NormalizeRewardPerTask).get_state()["num_tasks"] == 2
+    named = mt.NormalizeRewardPerTask(mt.TaskNameWrapper(CountingEnv(), task_id=2), num_tasks=3)
     play(named, [0])
     assert named.get_state()["count"] == pytest.approx([1e-4, 1e-4, 1.0001])
 
 
-@pytest.mark.parametrize(
-    ("env", "num_tasks", "message"),
-    [
-        (TaskNameWrapper(CountingEnv(), task_id=-1), None, r"in \[0, 0\].* with task_id -1; pass"),
-        (CountingEnv(), 2, r"in \[0, 1\].* with task_id None; .*TaskNameWrapper"),
-    ],
-)
-def test_a_task_id_that_is_no_task_is_refused(env, num_tasks, message):
-    with pytest.raises(ValueError, match=message):
-        play(NormalizeRewardPerTask(env, num_tasks), [0])
-
-
-@vector
-def test_a_task_id_of_a_vector_that_is_no_task_is_refused(wrap):
-    envs = wrap(MetaIterativeEnvExecutor(makers(), 3), 2)
-    with pytest.raises(ValueError, match=r"in \[0, 1\], got 2 from environment 2; pass num_tasks="):
-        envs.reset()
+def test_a_task_id_that_is_no_task_is_refused():
+    named = mt.NormalizeRewardPerTask(mt.TaskNameWrapper(CountingEnv(), task_id=-1))
+    unnamed = mt.NormalizeRewardPerTask(CountingEnv(), 2)
+    many = [wrap(mt.MetaIterativeEnvExecutor(makers(), 3), 2) for wrap in VECTOR]
+    for env, message in (
+        (named, r"in \[0, 0\].* with task_id -1; pass"),
+        (unnamed, r"in \[0, 1\].* with task_id None; .*TaskNameWrapper"),
+        *((each, r"in \[0, 1\], got 2 from environment 2; pass num_tasks=") for each in many),
+    ):
+        with pytest.raises(ValueError, match=message):
+            play(env, [0])
 
 
 # Freezing, and states.
@@ -212,24 +197,16 @@ def test_a_frozen_wrapper_scales_and_learns_nothing(wrap):
 
 
 @every
-def test_a_state_goes_through_json_and_goes_on(wrap):
+@pytest.mark.parametrize("updates", [True, False])
+def test_a_state_goes_through_json_and_goes_on(wrap, updates):
     (env, action), (other, _) = made(wrap), made(wrap)
     play(env, [action] * 3, seed=0)
-    other.set_state(json.loads(json.dumps(env.get_state())))
-    assert other.get_state() == env.get_state()
-    assert equal(*(play(each, [action] * 3, seed=0) for each in (env, other)))
-
-
-@every
-def test_a_state_keeps_whether_statistics_are_updated(wrap):
-    (env, _), (other, _) = made(wrap), made(wrap)
-    env.update_running_mean = False
+    env.update_running_mean = updates
     state = json.loads(json.dumps(env.get_state()))
     other.set_state(state)
-    assert other.update_running_mean is False
-    with pytest.raises(
-        TypeError, match=r"state\['update_running_mean'\] must be True or False, got 1"
-    ):
+    assert other.get_state() == env.get_state()
+    assert equal(*(play(each, [action] * 3, seed=0) for each in (env, other)))
+    with pytest.raises(TypeError, match=r"\['update_running_mean'\] must be True or False, got 1"):
         other.set_state({**state, "update_running_mean": 1})
 
 

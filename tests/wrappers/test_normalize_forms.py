@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers import (
-    MetaIterativeEnvExecutor,
-    NormalizeRewardPerTask,
-    TaskNameWrapper,
-    VectorNormalizeObservationPerTask,
-    VectorNormalizeRewardPerTask,
-)
+import mtwrappers as mt
 from tests.vector.fakes import all_modes, both_executors
 from tests.wrappers.fakes import ACTIONS, VECTOR, TaskedEnv, makers, pairs, play_both
 
@@ -40,14 +34,14 @@ def test_the_vector_form_is_the_single_form_where_each_task_has_one_environment(
 @pairs
 def test_a_step_belongs_to_the_task_of_its_episode(mode, one, many):
     maker = partial(TaskedEnv, 0, True, length=2)
-    kwargs = {"gamma": 0.5} if one is NormalizeRewardPerTask else {"epsilon": 0.1}
-    envs = many(MetaIterativeEnvExecutor([maker], 1, autoreset_mode=mode), 3, **kwargs)
+    kwargs = {"gamma": 0.5} if one is mt.NormalizeRewardPerTask else {"epsilon": 0.1}
+    envs = many(mt.MetaIterativeEnvExecutor([maker], 1, autoreset_mode=mode), 3, **kwargs)
     _, [env] = play_both(envs, [lambda: one(maker(), 3, **kwargs)], ACTIONS)
     assert {**env.get_state(), "episodes": envs.get_state()["episodes"]} == envs.get_state()
 
 
 def named(task, name, **kwargs):
-    return TaskNameWrapper(TaskedEnv(task, **kwargs), task_name=name)
+    return mt.TaskNameWrapper(TaskedEnv(task, **kwargs), task_name=name)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +54,8 @@ def named(task, name, **kwargs):
 )
 def test_the_statistics_of_a_step_are_those_of_each_tasks_samples(tasks, mean, variance):
     built = [partial(named, task, str(task), first=10 * i) for i, task in enumerate(tasks)]
-    executor = MetaIterativeEnvExecutor(built, len(tasks))
-    envs = VectorNormalizeObservationPerTask(executor, 4)  # of the last of which there is none
+    executor = mt.MetaIterativeEnvExecutor(built, len(tasks))
+    envs = mt.VectorNormalizeObservationPerTask(executor, 4)  # of the last of which there is none
     obs, _ = envs.reset(seed=0)
     state = envs.get_state()
     for task in range(3):
@@ -82,25 +76,17 @@ def test_task_groups_that_share_an_id_are_named_once(wrap, names):
         partial(named, task, name) if name else partial(TaskedEnv, task)
         for task, name in zip([0, 1, 0], names, strict=True)
     ]
-    envs = wrap(MetaIterativeEnvExecutor(built, 3, 2), 2)
+    envs = wrap(mt.MetaIterativeEnvExecutor(built, 3, 2), 2)
     message = rf"task groups \[0, 2\] all report task_id 0 .* in {wrap.__name__}; .*TaskNameWrapper"
     with pytest.warns(UserWarning, match=message):
         envs.reset(seed=0)
     envs.reset(seed=0)
 
 
-@pytest.mark.parametrize("wrap", VECTOR)
-def test_environments_of_one_group_or_of_one_name_share_an_id_without_a_word(wrap):
-    envs = wrap(MetaIterativeEnvExecutor(partial(TaskedEnv, 0), 1, 2))
-    envs.reset(seed=0)
-    envs = wrap(MetaIterativeEnvExecutor(partial(named, 0, "reach"), 3))
-    envs.reset(seed=0)
-
-
 def test_a_reset_of_some_begins_and_counts_those_alone():
-    executor = MetaIterativeEnvExecutor(makers(), 3, autoreset_mode=AutoresetMode.DISABLED)
-    inner = VectorNormalizeRewardPerTask(executor, 3, gamma=1.0)
-    envs = VectorNormalizeObservationPerTask(inner, 3)
+    executor = mt.MetaIterativeEnvExecutor(makers(), 3, autoreset_mode=AutoresetMode.DISABLED)
+    inner = mt.VectorNormalizeRewardPerTask(executor, 3, gamma=1.0)
+    envs = mt.VectorNormalizeObservationPerTask(inner, 3)
     envs.reset(seed=0)
     envs.step([0] * 3)
     mask = np.array([False, True, False])
@@ -112,8 +98,8 @@ def test_a_reset_of_some_begins_and_counts_those_alone():
 
 
 def test_a_reset_of_what_the_next_step_would_reset_leaves_that_step_to_be_played():
-    executor = MetaIterativeEnvExecutor(makers(), 3, autoreset_mode=AutoresetMode.NEXT_STEP)
-    envs = VectorNormalizeRewardPerTask(executor, 3)
+    executor = mt.MetaIterativeEnvExecutor(makers(), 3, autoreset_mode=AutoresetMode.NEXT_STEP)
+    envs = mt.VectorNormalizeRewardPerTask(executor, 3)
     envs.reset(seed=0)
     for counted in ([1, 1, 1], [2, 2, 2], [3, 3, 3], [4, 3, 4]):
         envs.step([0] * 3)

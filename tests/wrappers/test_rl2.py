@@ -8,13 +8,7 @@ from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from gymnasium.vector import AutoresetMode
 from metaworld.wrappers import RNNBasedMetaRLWrapper
 
-from mtwrappers import (
-    FlattenMTEnv,
-    MetaIterativeEnvExecutor,
-    MultiEnvWrapper,
-    RL2Observation,
-    VectorRL2Observation,
-)
+import mtwrappers as mt
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, play
 from tests.vector.fakes import BoxCountingEnv, all_modes, both_executors
 from tests.wrappers.fakes import makers, play_both
@@ -27,18 +21,18 @@ def tails(env, actions, **reset):
 
 
 def multi():
-    return FlattenMTEnv(MultiEnvWrapper(counting_makers(2)), "none")
+    return mt.FlattenMTEnv(mt.MultiEnvWrapper(counting_makers(2)), "none")
 
 
 def three(**kwargs):
-    return VectorRL2Observation(MetaIterativeEnvExecutor(makers(), 3, **kwargs))
+    return mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(makers(), 3, **kwargs))
 
 
 # What is appended, and when a trial begins.
 
 
 def test_the_last_action_reward_and_end_are_appended_and_stay_across_a_trials_episodes():
-    env = RL2Observation(CountingEnv(2))
+    env = mt.RL2Observation(CountingEnv(2))
     assert tails(env, [1, 0], seed=0) == [[0, 0, 0, 0], [0, 1, 1, 0], [1, 0, 2, 1]]
     assert env.step(0)[0][:2].tolist() == [3, 3]
     assert tails(env, [1]) == [[1, 0, 3, 1], [0, 1, 1, 0]]
@@ -47,19 +41,19 @@ def test_the_last_action_reward_and_end_are_appended_and_stay_across_a_trials_ep
 
 
 @pytest.mark.parametrize(
-    "reset", [{"seed": 0}, {"options": {"task_state": 0}}, {"options": {"resample_task": True}}]
+    ("make", "reset"),
+    [
+        (multi, {"seed": 0}),
+        (multi, {"options": {"task_state": 0}}),
+        (multi, {"options": {"resample_task": True}}),
+        (CountingSetTaskEnv, {"options": {"task": {"first": 0}}}),
+    ],
 )
-def test_a_seed_or_asking_for_a_task_begins_a_trial_whichever_it_is(reset):
-    env = RL2Observation(multi())
-    tails(env, [1], seed=0, options={"task_state": 0})
+def test_a_seed_or_asking_for_a_task_begins_a_trial_whichever_it_is(make, reset):
+    env = mt.RL2Observation(make())
+    tails(env, [1], seed=0)
     assert env.reset(**reset)[0][2:].tolist() == [0] * 4
     assert env.reset()[0][2:].tolist() == [0] * 4  # nothing was done since
-
-
-def test_a_task_in_the_options_of_a_reset_begins_a_trial():
-    env, task = RL2Observation(CountingSetTaskEnv()), {"first": 0}
-    tails(env, [1], seed=0)
-    assert env.reset(options={"task": task})[0][2:].tolist() == [0] * 4
 
 
 class IdentifiedEnv(CountingEnv):
@@ -79,7 +73,7 @@ class IdentifiedEnv(CountingEnv):
     ids=["state", "task", "id"],
 )
 def test_another_task_begins_a_trial_and_the_same_one_again_does_not(make, turn):
-    env = RL2Observation(make())
+    env = mt.RL2Observation(make())
     turn(env, 0)
     tails(env, [1], seed=0)
     for task, tail in ((0, [0, 1, 1, 1]), (1, [0] * 4), (1, [0, 1, 1, 1])):
@@ -110,8 +104,8 @@ class ActionEnv(CountingEnv):
 )
 def test_how_actions_are_written_one_by_one_and_many_at_once(space, action, code):
     action = np.array(action, space.dtype)
-    env = RL2Observation(ActionEnv(space))
-    envs = VectorRL2Observation(MetaIterativeEnvExecutor(partial(ActionEnv, space), 2))
+    env = mt.RL2Observation(ActionEnv(space))
+    envs = mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(partial(ActionEnv, space), 2))
     obs, _ = env.reset(seed=0)
     assert obs[2:].tolist() == [0] * (len(code) + 2)  # with which a trial begins
     assert obs in env.observation_space
@@ -127,7 +121,7 @@ def test_how_actions_are_written_one_by_one_and_many_at_once(space, action, code
 
 @pytest.mark.parametrize("divisor", [1, 10])
 def test_it_can_append_what_meta_worlds_wrapper_appends(divisor):
-    ours = RL2Observation(BoxCountingEnv(3), reward_divisor=divisor, across_episodes=False)
+    ours = mt.RL2Observation(BoxCountingEnv(3), reward_divisor=divisor, across_episodes=False)
     theirs = RNNBasedMetaRLWrapper(BoxCountingEnv(3), normalize_reward=divisor == 10)
     actions = np.array([[0.5, -0.25], [1, 0], [0.125, -1]], np.float32)
     for _ in range(2):
@@ -146,8 +140,8 @@ def test_it_can_append_what_meta_worlds_wrapper_appends(divisor):
 @pytest.mark.slow_but("iterative", "True-kwargs0-NextStep-parallel")
 def test_the_vector_form_is_the_single_form(executor, mode, moves, kwargs):
     made = makers(moves, dtype=np.float32)
-    envs = VectorRL2Observation(executor(made, 3, autoreset_mode=mode), **kwargs)
-    singles = [lambda make=make: RL2Observation(make(), **kwargs) for make in made]
+    envs = mt.VectorRL2Observation(executor(made, 3, autoreset_mode=mode), **kwargs)
+    singles = [lambda make=make: mt.RL2Observation(make(), **kwargs) for make in made]
     seen, _ = play_both(envs, singles, ACTIONS)
     assert seen[1][:, 4].tolist() == [np.float32(0.1 if kwargs else 1)] * 3
     assert all(obs in envs.observation_space for obs in seen)
@@ -168,10 +162,10 @@ class MovingGoalEnv(CountingEnv):
 
 
 def test_a_task_that_is_changed_in_place_is_another_though_infos_do_not_tell():
-    envs = VectorRL2Observation(MetaIterativeEnvExecutor(partial(MovingGoalEnv, 2), 1))
+    envs = mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(partial(MovingGoalEnv, 2), 1))
     appended = [result[0][0, 2:].tolist() for result in play(envs, [[1]] * 3)]
     assert appended == [[0] * 4, [0, 1, 1, 0], [0] * 4, [0, 1, 1, 0]]
-    assert tails(one := RL2Observation(MovingGoalEnv()), [1])[1] == [0, 1, 1, 0]
+    assert tails(one := mt.RL2Observation(MovingGoalEnv()), [1])[1] == [0, 1, 1, 0]
     assert one.reset()[0][2:].tolist() == [0] * 4
 
 
@@ -207,7 +201,7 @@ def test_a_reset_of_some_leaves_the_others_as_they_are():
 
 
 def test_the_actions_are_those_of_the_steps_beginning_and_results_are_the_callers():
-    envs = VectorRL2Observation(MetaIterativeEnvExecutor(partial(BoxCountingEnv, 9), 2))
+    envs = mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(partial(BoxCountingEnv, 9), 2))
     envs.reset(seed=0)
     actions = np.array([[0.5, -0.5], [1.0, 0.0]], np.float32)
     envs.step_async(actions)

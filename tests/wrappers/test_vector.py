@@ -8,12 +8,7 @@ import pytest
 from gymnasium.error import AlreadyPendingCallError, ResetNeeded
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers import (
-    MetaIterativeEnvExecutor,
-    VectorNormalizeObservationPerTask,
-    VectorNormalizeRewardPerTask,
-    VectorRL2Observation,
-)
+import mtwrappers as mt
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.fakes import counting_makers, equal
 from tests.vector.fakes import HalfReward, all_modes, both_executors
@@ -66,13 +61,13 @@ def test_a_step_during_another_is_refused_and_leaves_that_one_under_way(executor
 def wrapped(executor, length=None, **kwargs):
     """Three tasks in all wrappers that remember steps, the outermost first."""
     lengths = {} if length is None else {"length": length}
-    rewards = VectorNormalizeRewardPerTask(executor(makers(**lengths), 3, **kwargs), 3)
-    observations = VectorNormalizeObservationPerTask(rewards, 3)
-    return VectorRL2Observation(observations), observations, rewards
+    rewards = mt.VectorNormalizeRewardPerTask(executor(makers(**lengths), 3, **kwargs), 3)
+    observations = mt.VectorNormalizeObservationPerTask(rewards, 3)
+    return mt.VectorRL2Observation(observations), observations, rewards
 
 
 def test_a_paused_environment_counts_nowhere():
-    envs, observations, rewards = wrapped(MetaIterativeEnvExecutor, 100)
+    envs, observations, rewards = wrapped(mt.MetaIterativeEnvExecutor, 100)
     envs.reset(seed=0)
     for _ in range(5):
         envs.step([0] * 3)
