@@ -9,22 +9,12 @@ import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers import (
-    ActionChunks,
-    MetaParallelEnvExecutor,
-    MetaSampler,
-    Sampler,
-    evaluate,
-    few_shot_evaluate,
-    verify,
-)
+import mtwrappers as mt
 from mtwrappers.evaluation import Observer
 from mtwrappers.samplers.policies import PolicyCaller
 from tests.evaluation.fakes import ScriptedEnv, scripted
-from tests.fakes import equal
 from tests.odd_inputs import check, lines
-from tests.samplers.fakes import WAYS_TO_ASK, ReadEnv, evaluated, read_envs
-from tests.vector.fakes import all_modes
+from tests.samplers.fakes import evaluated, read_envs
 
 
 def planned(observations, horizon=3):
@@ -49,7 +39,7 @@ class Planner:
 
 
 def test_the_first_actions_of_each_chunk_are_executed_and_agent_infos_are_those_of_the_chunk():
-    [path] = Sampler(ScriptedEnv([5]), ActionChunks(Planner(), 2), 1, 9).obtain_samples()
+    [path] = mt.Sampler(ScriptedEnv([5]), mt.ActionChunks(Planner(), 2), 1, 9).obtain_samples()
     assert path["actions"][:, 0].tolist() == [0.0, 0.0, 0.2, 0.2, 0.4]
     assert path["actions"][:, 1].tolist() == [0.0, 0.01, 0.0, 0.01, 0.0]
     assert path["agent_infos"]["planned_at"].tolist() == [0, 0, 2, 2, 4]
@@ -78,7 +68,7 @@ def test_a_callable_is_asked_for_the_rows_that_are_due_alone():
         return planned(observations)
 
     with closing(scripted([{"lengths": [3]}, {"lengths": [5]}])) as envs:
-        evaluate(ActionChunks(policy, 2), envs, 2)
+        mt.evaluate(mt.ActionChunks(policy, 2), envs, 2)
     assert [due for due, _, _ in asked] == DUE
     assert [steps for _, steps, _ in asked] == [[0, 0], [2, 2], [0], [4], [2, 0], [2], [4]]
     assert [names for _, _, names in asked][2:5] == [["task 0"], ["task 1"], ["task 0", "task 1"]]
@@ -93,7 +83,7 @@ def test_get_actions_is_given_all_rows_and_which_are_due():
             return super().get_actions(observations)
 
     with closing(scripted([{"lengths": [3]}, {"lengths": [5]}])) as envs:
-        evaluate(ActionChunks(Policy(), 2), envs, 2)
+        mt.evaluate(mt.ActionChunks(Policy(), 2), envs, 2)
     assert asked == [([[one] for one in due], (2, 1, 3)) for due in DUE]
 
 
@@ -105,63 +95,13 @@ def test_without_chunks_all_rows_with_an_episode_are_due_in_every_step():
         return one_at_a_time(observations)
 
     with closing(scripted([{"lengths": [1]}, {"lengths": [3]}])) as envs:
-        evaluate(policy, envs, 1)
+        mt.evaluate(policy, envs, 1)
     assert asked == [[True, True], [False, True], [False, True]]
 
 
 def noise(observations, rng):
     """Chunks of 4 random actions, of each row's own generator."""
     return np.stack([one.uniform(-1, 1, (4, 2)) for one in rng])
-
-
-class Noise:
-    def get_actions(self, observations, rng):
-        return np.array([[one.uniform(-1, 1, (4, 2)) for one in row] for row in rng]), None
-
-
-@all_modes
-@pytest.mark.parametrize("way", WAYS_TO_ASK, ids=str)
-@pytest.mark.slow_but("SameStep", "{}", "{'policy_in': 'workers'}")
-def test_results_are_the_same_wherever_the_policy_is_asked(mode, way):
-    """Rows are out of phase, as episodes have 2, 3 and 5 steps; chunks have 3."""
-    expected = evaluated(ActionChunks(noise, 3))
-    assert {one.length for one in expected.episodes} == {2, 3, 5}
-    for policy in noise, Noise():
-        assert evaluated(ActionChunks(policy, 3), autoreset_mode=mode, **way) == expected
-    single = evaluated(one_at_a_time, autoreset_mode=mode, **way)
-    chunked = evaluated(ActionChunks(planned, 2), autoreset_mode=mode, **way)
-    assert single.episodes == chunked.episodes
-
-
-@pytest.mark.parametrize("way", WAYS_TO_ASK[1:], ids=str)
-def test_paths_are_the_same_wherever_the_policy_is_asked(way):
-    def sampled(policy_in="parent", workers=None):
-        executor = {} if workers is None else {"workers": workers, "execution": "parallel"}
-        sampler = MetaSampler(
-            partial(ReadEnv, (2, 5, 3)),
-            ActionChunks(Planner(), 2),
-            5,
-            2,
-            99,
-            2,
-            seed=3,
-            policy_in=policy_in,
-            **executor,
-        )
-        with closing(sampler):
-            return sampler.obtain_samples()
-
-    expected = sampled()
-    for path in (path for own in expected.values() for path in own):
-        steps = path["observations"][:, 0]
-        assert path["agent_infos"]["planned_at"].tolist() == (steps - steps % 2).tolist()
-    assert equal(sampled(**way), expected)
-
-
-def test_one_action_of_each_chunk_is_asked_for_in_every_step():
-    first = evaluated(lambda obs: planned(obs)[:, 0])
-    assert evaluated(ActionChunks(planned, 1)).episodes == first.episodes
-    assert evaluated(ActionChunks(planned, 2)).episodes != first.episodes
 
 
 class Adapting:
@@ -187,7 +127,7 @@ def test_few_shot_evaluation_asks_anew_in_each_episode():
     policy = Adapting()
     with closing(scripted([{"lengths": [3]}])) as envs:
         envs.set_tasks = lambda tasks: None
-        result = few_shot_evaluate(ActionChunks(policy, 8), envs, [[0]], 2, 1)
+        result = mt.few_shot_evaluate(mt.ActionChunks(policy, 8), envs, [[0]], 2, 1)
     assert [one.episode_return for one in result.adaptation.episodes] == [0.0, 0.0]
     assert [one.episode_return for one in result.scored] == [1.5]
     assert policy.asked == 3
@@ -199,7 +139,7 @@ def test_random_policies_begin_each_episode_from_its_own_seed():
     found = []
     for k in 1, 2, 3:
         with closing(scripted([{"lengths": [3]}], k)) as envs:
-            found.append(evaluate(ActionChunks(noise, 2), envs, 5))
+            found.append(mt.evaluate(mt.ActionChunks(noise, 2), envs, 5))
     assert found[0] == found[1] == found[2]
     assert len({one.episode_return for one in found[0].episodes}) == 5
 
@@ -219,35 +159,10 @@ class Kills(Observer):
 
 @pytest.mark.filterwarnings("ignore:.*worker 0 was killed:UserWarning")
 def test_a_worker_that_is_killed_in_mid_chunk_changes_nothing():
-    expected = evaluated(ActionChunks(noise, 4), lengths=(7, 9))
+    expected = evaluated(mt.ActionChunks(noise, 4), lengths=(7, 9))
     with closing(read_envs(lengths=(7, 9), workers=2, on_worker_failure="recover")) as envs:
         kills = Kills(envs, 10)
-        assert evaluate(ActionChunks(noise, 4), envs, 7, observers=[kills]) == expected
-        assert envs.recoveries == 1
-
-
-class Fatal(ReadEnv):
-    """Kills its process at its fourth step, once."""
-
-    def __init__(self, *args, mark, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.mark = mark
-
-    def step(self, action):
-        if self.steps == 3 and not self.mark.exists():
-            self.mark.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().step(action)
-
-
-@pytest.mark.filterwarnings("ignore:.*worker . was killed:UserWarning")
-@pytest.mark.slow
-def test_a_worker_that_asks_the_policy_and_is_killed_in_mid_chunk_changes_nothing(tmp_path):
-    expected = evaluated(ActionChunks(noise, 4), lengths=(7, 9))
-    makers = [partial(Fatal, (7, 9), name=name, mark=tmp_path / "killed") for name in ("a", "b")]
-    envs = MetaParallelEnvExecutor(makers, 2, 2, workers=2, on_worker_failure="recover")
-    with closing(envs):
-        assert evaluate(ActionChunks(noise, 4), envs, 7, policy_in="workers") == expected
+        assert mt.evaluate(mt.ActionChunks(noise, 4), envs, 7, observers=[kills]) == expected
         assert envs.recoveries == 1
 
 
@@ -258,7 +173,7 @@ def ask(answer, k=3, get_actions=False):
     policy = lambda observations: answer  # noqa: E731
     if get_actions:
         policy = type("Policy", (), {"get_actions": lambda self, observations: (answer, None)})()
-    policy = policy if k is None else ActionChunks(policy, k)
+    policy = policy if k is None else mt.ActionChunks(policy, k)
     return PolicyCaller(policy, 2, 3, action_shape=(2,))(np.zeros((6, 4)))
 
 
@@ -290,7 +205,7 @@ def test_agent_infos_that_change_between_chunks_are_refused():
             self.asked += 1
             return np.zeros((2, 1, 2, 2)), {f"key {self.asked}": np.zeros((2, 1))}
 
-    caller = PolicyCaller(ActionChunks(Changes(), 1), 2, 1)
+    caller = PolicyCaller(mt.ActionChunks(Changes(), 1), 2, 1)
     caller(np.zeros((2, 4)))
     with pytest.raises(ValueError, match=r"same keys in every call, \['key 1'\], got \['key 2'\]"):
         caller(np.zeros((2, 4)))
@@ -312,11 +227,11 @@ def test_an_open_loop_expert_of_meta_world_is_verified_and_keeps_its_chunks(tmp_
     for chunk in 1, 40:
         with closing(make(max_episode_steps=60)) as envs:
             path = tmp_path / "r.npz"
-            found[chunk] = evaluate(ActionChunks(towards, chunk), envs, 4, evidence=path)
+            found[chunk] = mt.evaluate(mt.ActionChunks(towards, chunk), envs, 4, evidence=path)
     assert [one.success_final for one in found[1].episodes] == [True] * 4
     assert [one.success_final for one in found[40].episodes].count(True) < 4
     found[40].save(tmp_path / "r.json")
-    verified = verify(tmp_path / "r.json")
+    verified = mt.verify(tmp_path / "r.json")
     assert verified.ok
     assert verified.result.description.action_chunk == 40
     assert "said by the file: action_chunk=40, " in str(verified)

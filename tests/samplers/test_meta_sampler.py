@@ -7,12 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mtwrappers import (
-    MetaParallelEnvExecutor,
-    MetaSampler,
-    MetaWorldSetTaskEnv,
-    PointGoalEnv,
-)
+import mtwrappers as mt
 from mtwrappers.samplers.nested import join, map_arrays
 from tests.fakes import CountingSetTaskEnv, equal
 from tests.samplers.fakes import TASKS, WORKERS, ChanceEnv, LengthEnv, lazy, lengths, sample
@@ -24,7 +19,7 @@ from tests.vector.fakes import EXECUTORS, BagEnv, NestedEnv, WordEnv, both_execu
 @pytest.mark.parametrize(("envs_per_task", "longest"), [(1, 50), (2, 4), (3, 50), (5, 4)])
 def test_every_task_gives_its_quota_of_whole_paths_whatever_the_lengths(envs_per_task, longest):
     tasks = [{"length": 1}, {"length": 9}, {"length": 4}]
-    sampler = MetaSampler(LengthEnv(), lazy, 5, 3, longest, envs_per_task=envs_per_task)
+    sampler = mt.MetaSampler(LengthEnv(), lazy, 5, 3, longest, envs_per_task=envs_per_task)
     sampler.update_tasks(tasks)
     for round_ in (1, 2):
         paths = sampler.obtain_samples()
@@ -62,7 +57,7 @@ def test_each_environment_gives_its_own_first_episodes_short_or_long(paths_a_tas
 
 
 def test_tasks_are_drawn_from_the_environment():
-    sampler = MetaSampler(CountingSetTaskEnv(), lazy, 2, 3, 5, seed=1)
+    sampler = mt.MetaSampler(CountingSetTaskEnv(), lazy, 2, 3, 5, seed=1)
     tasks = sampler.update_tasks()
     assert len({task["first"] for task in tasks}) == 3
     for task, own in sampler.obtain_samples().items():
@@ -80,7 +75,7 @@ def test_copies_of_a_used_environment_have_chances_of_their_own():
 
 def test_figures_are_logged_with_the_prefix():
     logged = {}
-    sampler = MetaSampler(LengthEnv(), lazy, 2, 2, 9, log_sink=logged.__setitem__)
+    sampler = mt.MetaSampler(LengthEnv(), lazy, 2, 2, 9, log_sink=logged.__setitem__)
     sampler.update_tasks([{"length": 1}, {"length": 3}])
     sampler.obtain_samples()
     assert logged == {}
@@ -112,22 +107,6 @@ def test_progress_counts_the_trajectories_and_changes_none(monkeypatch, capsys):
     capsys.readouterr()
 
 
-def test_progress_is_displayed_for_a_policy_in_workers_too(monkeypatch):
-    calls = []
-    monkeypatch.setattr(
-        "rich.progress.Progress.update", lambda self, task, **state: calls.append(state)
-    )
-    monkeypatch.setattr(
-        "rich.progress.Progress.add_task", lambda self, *what, **how: calls.append(how)
-    )
-    tasks = [{"length": 1}, {"length": 3}]
-    given = {**WORKERS, "policy_in": "workers", "progress": True, "tasks": tasks, "seed": 0}
-    paths = sample(LengthEnv, lazy, 2, 2, 9, **given)
-    assert lengths(paths) == {0: [1, 1], 1: [3, 3]}
-    # Nobody counts the paths before they are all there.
-    assert calls == [{"total": None}, {"total": 4, "completed": 4}]
-
-
 def test_the_environments_that_the_sampler_made_are_closed_and_the_one_given_is_not():
     made = []
 
@@ -137,7 +116,7 @@ def test_the_environments_that_the_sampler_made_are_closed_and_the_one_given_is_
 
     given = CountingSetTaskEnv()
     for env in (make, given):
-        sampler = MetaSampler(env, lazy, 2, 2, 5)
+        sampler = mt.MetaSampler(env, lazy, 2, 2, 5)
         sampler.close()
         del sampler
     gc.collect()
@@ -150,7 +129,7 @@ def test_the_environments_that_the_sampler_made_are_closed_and_the_one_given_is_
 def test_spaces_that_are_no_arrays_are_refused(what):
     env = WordEnv(3) if what == "actions" else BagEnv(3)
     with pytest.raises(TypeError, match=f"{what} must be arrays.* got (Tuple|Sequence)"):
-        MetaSampler(env, lazy, 2, 2, 5)
+        mt.MetaSampler(env, lazy, 2, 2, 5)
 
 
 # What a path holds.
@@ -183,25 +162,6 @@ def test_infos_that_some_tasks_report_are_kept_for_those():
     assert [set(path["env_infos"]) for path in paths[1]] == [{"steps", "goal"}] * 2
 
 
-def test_the_infos_of_a_path_are_its_own_and_not_of_what_follows():
-    class Episodes(LengthEnv):
-        episodes = 0
-
-        def reset(self, **kwargs):
-            self.episodes += 1
-            obs, _ = super().reset(**kwargs)
-            return obs, {"episode_number": self.episodes}
-
-        def step(self, action):
-            obs, *others, _ = super().step(action)
-            # After the last path, steps report nothing.
-            return obs, *others, {"episode_number": self.episodes} if self.episodes < 3 else {}
-
-    paths = sample(Episodes, lazy, 2, 2, 9, 1, tasks=[{"length": 1}, {"length": 4}])
-    numbers = [[p["env_infos"]["episode_number"].tolist() for p in own] for own in paths.values()]
-    assert numbers == [[[1], [2]], [[1] * 4, [2] * 4]]
-
-
 @pytest.mark.parametrize(
     ("key", "size", "message"),
     [
@@ -218,18 +178,18 @@ def test_agent_infos_that_change_their_form_are_refused(key, size, message):
             return observations, {key: observations[..., :size]}
 
     with pytest.raises(ValueError, match=message):
-        sample(PointGoalEnv(), Changes(), 2, 2, 2)
+        sample(mt.PointGoalEnv(), Changes(), 2, 2, 2)
 
 
 # Meta-World.
 
 
 def test_metaworld_paths_are_those_of_each_task_alone():
-    env = MetaWorldSetTaskEnv("ML1", "train", env_name="reach-v3", num_goals=2)
+    env = mt.MetaWorldSetTaskEnv("ML1", "train", env_name="reach-v3", num_goals=2)
     tasks = env.sample_tasks(2)
     paths = sample(env, reaching, 2, 2, 5, 1, seed=4, tasks=tasks, **WORKERS)
     assert lengths(paths) == {0: [5, 5], 1: [5, 5]}
-    alone = MetaWorldSetTaskEnv()
+    alone = mt.MetaWorldSetTaskEnv()
     for task, own in paths.items():
         alone.set_task(tasks[task])
         obs, _ = alone.reset(seed=4 + task)
@@ -252,5 +212,7 @@ def reaching(observations):
 
 def test_more_than_one_worker_means_parallel_execution_as_in_make_vec():
     for way, parallel in (({}, False), ({"workers": 1}, False), ({"workers": 2}, True)):
-        with contextlib.closing(MetaSampler(PointGoalEnv, np.negative, 2, 2, 3, **way)) as sampler:
-            assert isinstance(sampler.envs, MetaParallelEnvExecutor) is parallel
+        with contextlib.closing(
+            mt.MetaSampler(mt.PointGoalEnv, np.negative, 2, 2, 3, **way)
+        ) as sampler:
+            assert isinstance(sampler.envs, mt.MetaParallelEnvExecutor) is parallel

@@ -175,10 +175,3 @@ def test_trajectories_may_be_as_long_as_max_path_length(sampler_type, monkeypatc
     monkeypatch.setattr(rollout, "ENDLESS", 20)
     sampler = sampler_type(CountingEnv(1000), lazy, 2, 30)
     assert [len(path["rewards"]) for path in sampler.obtain_samples()] == [30, 30]
-
-
-@both
-@pytest.mark.parametrize("log", ["no", 1, None])
-def test_whether_to_log_is_a_bool(sampler_type, log):
-    with pytest.raises(TypeError, match=f"log must be True or False, got {log!r}"):
-        sampler_type(CountingEnv(3), lazy, 1, 5).obtain_samples(log)

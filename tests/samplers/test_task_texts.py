@@ -8,16 +8,7 @@ import numpy as np
 import pytest
 from gymnasium.wrappers.vector import TransformReward
 
-from mtwrappers import (
-    ActionChunks,
-    MetaIterativeEnvExecutor,
-    MetaSampler,
-    Sampler,
-    evaluate,
-    few_shot_evaluate,
-)
-from mtwrappers.samplers.policies import PolicyCaller
-from mtwrappers.samplers.rollout import rollout
+import mtwrappers as mt
 from mtwrappers.vector.make import make_executor
 from tests.evaluation.fakes import ScriptedEnv, drawn, ones
 from tests.fakes import equal
@@ -38,7 +29,7 @@ def test_each_episode_is_described_by_its_own_sentence(mode, way):
 
 def test_below_a_wrapper_of_all_environments_the_sentences_are_those_of_the_episodes():
     with closing(read_envs()) as envs:
-        assert evaluate(reads, TransformReward(envs, lambda r: r), 7) == evaluated(drawn)
+        assert mt.evaluate(reads, TransformReward(envs, lambda r: r), 7) == evaluated(drawn)
 
 
 @pytest.mark.parametrize("way", WAYS_TO_ASK, ids=str)
@@ -62,13 +53,12 @@ def test_environments_that_report_no_names_have_those_of_their_groups():
         seen.append(task_names.tolist())
         return ones(observations)
 
-    make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=2)
-    with closing(make()) as envs:
-        evaluate(notes, envs, 1, tasks=["task 1"])
+    with closing(gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)) as envs:
+        mt.evaluate(notes, envs, 1, tasks=["task 1"], max_episode_steps=2)
     assert seen == [["", "task 1"]] * 2  # the first runs no episode
     makers = [partial(ScriptedEnv, [2])] * 3
     seen.clear()
-    with closing(MetaSampler(makers[0], notes, 2, 3, 9, 2, seed=0)) as sampler:
+    with closing(mt.MetaSampler(makers[0], notes, 2, 3, 9, 2, seed=0)) as sampler:
         sampler.obtain_samples()
     assert seen[0] == ["task 0", "task 0", "task 1", "task 1", "task 2", "task 2"]
 
@@ -78,7 +68,7 @@ def sampled(way, rounds=2):
     policy_in, workers = way.pop("policy_in", "parent"), way.pop("workers", None)
     executor = {} if workers is None else {"workers": workers, "execution": "parallel"}
     make = partial(ReadEnv, (2, 5, 3))
-    sampler = MetaSampler(make, Reader(), 5, 2, 99, 2, seed=3, policy_in=policy_in, **executor)
+    sampler = mt.MetaSampler(make, Reader(), 5, 2, 99, 2, seed=3, policy_in=policy_in, **executor)
     with closing(sampler):
         return [sampler.obtain_samples() for _ in range(rounds)]
 
@@ -97,14 +87,6 @@ def test_samplers_give_the_texts_of_the_episode_that_the_row_is_in(way):
         names.update(infos["names"].tolist())
     assert names == {"task 0", "task 1", "task 2"}
     assert equal(rounds, sampled({}))
-
-
-def test_a_sampler_of_one_environment_gives_them_too():
-    paths = Sampler(ReadEnv((2, 5, 3)), Reader(), 4, 99, seed=0).obtain_samples()
-    for path in paths:
-        [draw] = {*path["observations"][:, 2].tolist()}
-        assert {*path["agent_infos"]["descriptions"].tolist()} == {f"move {draw / 2**31!r}"}
-    assert len({path["agent_infos"]["names"][0] for path in paths}) > 1
 
 
 class Adapting(Reader):
@@ -126,8 +108,8 @@ class SetTaskEnv(ReadEnv):
 
 def test_few_shot_evaluation_gives_them_in_all_episodes():
     policy = Adapting()
-    with closing(MetaIterativeEnvExecutor(partial(SetTaskEnv, (2, 5, 3)), 2, 2)) as envs:
-        result = few_shot_evaluate(policy, envs, [[0, 1]], 3, 2)
+    with closing(mt.MetaIterativeEnvExecutor(partial(SetTaskEnv, (2, 5, 3)), 2, 2)) as envs:
+        result = mt.few_shot_evaluate(policy, envs, [[0, 1]], 3, 2)
     returns = {one.episode_return / one.length for one in result.adaptation.episodes}
     assert {float(text.removeprefix("move ")) for _, text in policy.seen} == returns
     assert [name for name, _ in policy.seen] == ["a"] * 3 + ["b"] * 3
@@ -149,11 +131,11 @@ def test_nothing_is_read_for_a_policy_that_does_not_ask():
         def task_description(self):
             raise AssertionError("it was asked")
 
-    with closing(MetaIterativeEnvExecutor(partial(Silent, [3], name="a"), 2)) as envs:
-        evaluate(ones, envs, 2)
-        evaluate(lambda obs, task_names: ones(obs), envs, 2)
+    with closing(mt.MetaIterativeEnvExecutor(partial(Silent, [3], name="a"), 2)) as envs:
+        mt.evaluate(ones, envs, 2)
+        mt.evaluate(lambda obs, task_names: ones(obs), envs, 2)
         with pytest.raises(AssertionError, match="it was asked"):
-            evaluate(reads, envs, 2)
+            mt.evaluate(reads, envs, 2)
 
 
 @pytest.mark.parametrize("way", [{}, {"workers": 3, "policy_in": "workers"}], ids=str)
@@ -169,18 +151,18 @@ def test_environments_without_a_sentence_are_named(way):
     execution = {"workers": 3, "execution": "parallel"} if way else {}
     with closing(make_executor(makers, 2, 2, **execution)) as envs:
         with pytest.raises(ValueError, match=message):
-            evaluate(reads, envs, 2, policy_in=policy_in)
-        evaluate(lambda obs, task_names: ones(obs), envs, 2, policy_in=policy_in)
+            mt.evaluate(reads, envs, 2, policy_in=policy_in)
+        mt.evaluate(lambda obs, task_names: ones(obs), envs, 2, policy_in=policy_in)
 
 
 def test_a_sentence_that_is_no_string_is_refused():
     class Numbers(ReadEnv):
         task_description = 3
 
-    with closing(MetaIterativeEnvExecutor(partial(Numbers, [3], name="a"), 2)) as envs:
+    with closing(mt.MetaIterativeEnvExecutor(partial(Numbers, [3], name="a"), 2)) as envs:
         said = "task_description of environment 0 must be a string, got 3"
         with pytest.raises(TypeError, match=said):
-            evaluate(reads, envs, 1)
+            mt.evaluate(reads, envs, 1)
 
 
 # Meta-World.
@@ -205,38 +187,11 @@ def test_meta_worlds_sentences_go_with_the_classes():
         num_goals=2,
     )
     with closing(make_executor([make], 1)) as envs:  # one environment, which moves
-        evaluate(notes, envs, 2, tasks=["push-v3", "door-open-v3"])
+        mt.evaluate(notes, envs, 2, tasks=["push-v3", "door-open-v3"])
     assert seen == {
         ("push-v3", "Push the puck to a goal"),
         ("door-open-v3", "Open a door with a revolving joint"),
     }
-
-
-@pytest.mark.parametrize("way", [{}, {"workers": 2, "policy_in": "workers"}], ids=str)
-def test_the_sentence_is_that_of_the_observation(way):
-    table = {"reach-v3": "Go to the red mark"}
-    seen = []
-
-    class Both:
-        def get_actions(self, observations, descriptions):
-            assert observations["instruction"].shape == descriptions.shape
-            assert (observations["instruction"] == descriptions).all()
-            seen.extend(descriptions.flat)
-            chunks = np.zeros((*descriptions.shape, 2, 4))
-            chunks[..., 0] = np.array([[len(text) for text in row] for row in descriptions])[
-                ..., None
-            ]
-            return chunks / 100, {"said": descriptions}
-
-    way = dict(way)
-    policy_in = way.pop("policy_in", "parent")
-    kwargs = {"env_name": "reach-v3", "max_episode_steps": 5, "num_goals": 6, "envs_per_task": 2}
-    kwargs |= {"instruction": True, "descriptions": table}
-    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **kwargs, **way)) as envs:
-        result = evaluate(ActionChunks(Both(), 2), envs, 6, policy_in=policy_in)
-    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **kwargs)) as envs:
-        assert evaluate(ActionChunks(Both(), 1), envs, 6).episodes == result.episodes
-    assert set(seen) == {"Go to the red mark"}
 
 
 def test_meta_learning_hides_names_and_sentences_unless_they_are_asked_for():
@@ -259,26 +214,9 @@ def test_meta_learning_hides_names_and_sentences_unless_they_are_asked_for():
     with closing(gymnasium.make_vec("mtwrappers/ML1-train-v0", **kwargs)) as envs:
         for policy, what in ((Asks(), "task_names"), (asks, "descriptions")):
             with pytest.raises(ValueError, match=hidden.format(what)):
-                few_shot_evaluate(policy, envs, 1, 1, 1)
+                mt.few_shot_evaluate(policy, envs, 1, 1, 1)
     kwargs["descriptions"] = "metaworld"
     with closing(gymnasium.make_vec("mtwrappers/ML1-train-v0", **kwargs)) as envs:
         policy = Asks()
-        few_shot_evaluate(policy, envs, 1, 1, 1)
+        mt.few_shot_evaluate(policy, envs, 1, 1, 1)
         assert policy.seen == {"reach-v3"}
-
-
-def test_texts_are_arrays_in_the_observations_before_and_after_a_step():
-    kwargs = {"env_name": "reach-v3", "max_episode_steps": 3, "num_goals": 1, "envs_per_task": 2}
-    seen = []
-    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", instruction=True, **kwargs)) as envs:
-        rollout(
-            envs,
-            PolicyCaller(lambda observations: np.zeros((2, 4)), 1, 2),
-            np.array([2, 1]),
-            envs.reset(seed=0)[0],
-            observe=[lambda step: seen.extend([step.observations, step.next_observations])],
-        )
-    assert len(seen) == 12
-    for obs in seen:
-        assert obs["instruction"].dtype == object
-        assert obs["instruction"].tolist() == ["Reach a goal position"] * 2
