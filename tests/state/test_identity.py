@@ -13,33 +13,14 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import vector as vector_wrappers
 
-import mtwrappers
-from mtwrappers import (
-    CheckpointError,
-    EnvToMTEnv,
-    MetaIterativeEnvExecutor,
-    MetaWorldSetTaskEnv,
-    MultiEnvWrapper,
-    NormalizeObservationPerTask,
-    NormalizeRewardPerTask,
-    RL2Observation,
-    TaskOnehotWrapper,
-    TaskStream,
-    VectorNormalizeObservationPerTask,
-    VectorNormalizeRewardPerTask,
-    VectorRL2Observation,
-    load_checkpoint,
-    save_checkpoint,
-)
+import mtwrappers as mt
 from mtwrappers.core.selection import least_success
 from mtwrappers.envs.point_goal import PointGoalEnv
 from mtwrappers.metaworld import make_benchmark
-from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
 from tests.fakes import CountingEnv
 from tests.mixed_envs import RESCALED_PENDULUM as PENDULUM_ID
 
 make, make_vec = gymnasium.make, gymnasium.make_vec
-ONE = np.float32(1)
 PENDULUM = {"id": "Pendulum-v1", "max_episode_steps": 1}
 
 
@@ -48,14 +29,12 @@ def around(wrapper, **kwargs):
     return wrapper(make(**PENDULUM), **kwargs)
 
 
-def executor(*, wrapper=lambda envs: envs, made=PENDULUM, kwargs=None, **settings):
+def executor(wrapper=None, made=PENDULUM, max_path_length=1, unify=None, **kwargs):
     """Two environments in one vector environment, in a wrapper."""
-    settings = {"max_path_length": 1, "journal": True, **settings}
-    return wrapper(MetaIterativeEnvExecutor(partial(make, **made), 2, **settings), **kwargs or {})
-
-
-def ending(key="success"):
-    return TerminateOnSuccess(MT1(), key)
+    envs = mt.MetaIterativeEnvExecutor(
+        partial(make, **made), 2, max_path_length=max_path_length, unify=unify, journal=True
+    )
+    return envs if wrapper is None else wrapper(envs, **kwargs)
 
 
 def own(spec=True, **kwargs):
@@ -65,11 +44,11 @@ def own(spec=True, **kwargs):
 
 def multi(gravities=(9, 10), **kwargs):
     makers = [partial(make, "Pendulum-v1", g=g) for g in gravities]
-    return MultiEnvWrapper(makers, **kwargs)
+    return mt.MultiEnvWrapper(makers, **kwargs)
 
 
 def of_benchmark(num_goals=2, **kwargs):
-    return MetaWorldSetTaskEnv(make_benchmark("MT1", num_goals=num_goals), "train", **kwargs)
+    return mt.MetaWorldSetTaskEnv(make_benchmark("MT1", num_goals=num_goals), "train", **kwargs)
 
 
 def set_g(env, g):
@@ -81,11 +60,11 @@ def nothing(env, g):
 
 
 def parameters(tasks=(8.0, 9.0), set_task=set_g, **kwargs):
-    return EnvToMTEnv(make("Pendulum-v1"), list(tasks), set_task, **kwargs)
+    return mt.EnvToMTEnv(make("Pendulum-v1"), list(tasks), set_task, **kwargs)
 
 
 def phases(*phases, **kwargs):
-    return TaskStream(multi(), phases or [(0, 5), (1, 5)], **kwargs)
+    return mt.TaskStream(multi(), phases or [(0, 5), (1, 5)], **kwargs)
 
 
 MT1 = partial(make, id="mtwrappers/MT1-v0", num_goals=2)
@@ -94,32 +73,20 @@ MT1_ALPHA = partial(MT1, reward_normalization_method="exponential")
 MT1_VEC = partial(make_vec, id="mtwrappers/MT1-v0", num_goals=2, max_episode_steps=1, journal=True)
 MT10 = partial(make, id="mtwrappers/MT10-v0")
 ML10 = partial(make, id="mtwrappers/ML10-train-v0")
-MT10_VEC = partial(make_vec, id="mtwrappers/MT10-v0", max_episode_steps=1, journal=True)
 ML10_VEC = partial(make_vec, id="mtwrappers/ML10-train-v0", max_episode_steps=1, journal=True)
 CW10 = partial(make, id="mtwrappers/CW10-v0", steps_per_task=10)
-CW10_VEC = partial(
-    make_vec, id="mtwrappers/CW10-v0", steps_per_task=10, max_episode_steps=1, journal=True
-)
 MIXED = partial(
     make, id="mtwrappers/MultiEnv-v0", env_ids=[PENDULUM_ID, "MountainCarContinuous-v0"]
 )
 MIXED = partial(MIXED, env_kwargs=[{"g": 9}, {}], unify="pad")
-MIXED_VEC = partial(
-    make_vec,
-    id="mtwrappers/MultiEnv-v0",
-    env_ids=["Acrobot-v1", "MountainCar-v0"],
-    env_kwargs={"max_episode_steps": 1},
-    unify="pad",
-    journal=True,
-)
 
+CLIP = partial(vector_wrappers.ClipReward, min_reward=-9)
 # What makes an environment, another setting of it, and the part of the error that names it.
 DIFFERENT = [
     # Meta-World, one environment.
     (MT1, {"env_name": "push-v3"}, "benchmark.env_name 'push-v3', got None"),
     (MT1, {"num_goals": 3}, "benchmark.num_goals 3, got 2"),
     (MT1, {"seed": 1}, "benchmark.seed 1, got 0; expected seed 1, got None"),
-    (MT10, {"goals": "continuous"}, ".*goals 'continuous', got 'list'"),
     (MT1, {"select": "round_robin"}, "select 'round_robin', got None"),
     (MT1, {"task_states": [0]}, r"task_states \[0\], got None"),
     (MT1, {"sample_tasks_on_reset": False}, "sample_tasks_on_reset False, got True"),
@@ -136,103 +103,46 @@ DIFFERENT = [
     (MT1, {"normalize_observations": True}, "the state of .*NormalizeObservationPerTask.*, got"),
     (MT1_RL2, {"normalize_reward_in_recurrent_info": False}, "reward_divisor 1.0, got 10.0"),
     (MT1_ALPHA, {"reward_alpha": 0.1}, "reward_alpha 0.1, got 0.001"),
+    (MT10, {"goals": "continuous"}, ".*goals 'continuous', got 'list'"),
     (MT10, {"select": partial(least_success, floor=0.3)}, "select {'floor': 0.3, .*}, got None"),
     (ML10, {"id": "mtwrappers/ML10-test-v0"}, "kind 'test', got 'train'"),
     (of_benchmark, {"num_goals": 3}, "benchmark.num_goals 3, got 2"),
-    (of_benchmark, {"max_episode_steps": 9}, "max_episode_steps 9, got 500"),
-    # Meta-World, several.
-    (MT1_VEC, {"num_goals": 3}, "benchmark.num_goals 3, got 2"),
-    (MT1_VEC, {"seed": 1}, "benchmark.seed 1, got 0"),
+    # Several.
     (MT1_VEC, {"terminate_on_success": True}, "terminate_on_success True, got False"),
     (MT1_VEC, {"max_episode_steps": 2}, "max_episode_steps 2, got 1"),
-    (MT1_VEC, {"reward_function_version": "v1"}, "reward_function_version 'v1', got 'v2'"),
-    (MT1_VEC, {"action_repeat": 2}, "the state of .*ActionRepeat.*, got one of"),
-    (MT1_VEC, {"idle_steps": 3}, "idle_steps 3, got 0"),
-    (MT1_VEC, {"sample_tasks_on_reset": False}, "sample_tasks_on_reset False, got True"),
     (MT1_VEC, {"record_episode_statistics": False}, r"the state of \['TaskControl'.*, got one"),
     (MT1_VEC, {"envs_per_task": 2}, "envs_per_task 2, got 1"),
     (MT1_VEC, {"autoreset_mode": "NextStep"}, "autoreset_mode 'NextStep', got 'SameStep'"),
-    (MT10_VEC, {"reward_function_version": "v1"}, "reward_function_version 'v1', got 'v2'"),
-    (MT10_VEC, {"action_repeat": 2}, "the state of .*ActionRepeat.*, got one of"),
-    (MT10_VEC, {"max_episode_steps": 2}, "max_episode_steps 2, got 1"),
-    (MT10_VEC, {"terminate_on_success": True}, "terminate_on_success True, got False"),
-    (ML10_VEC, {"num_goals": 49}, "benchmark.num_goals 49, got 50"),
     (ML10_VEC, {"meta_batch_size": 20}, "meta_batch_size 20, got 10"),
     # Streams.
     (CW10, {"id": "mtwrappers/CW20-v0"}, "phases .*, got "),
     (CW10, {"steps_per_task": 11}, r"phases\[0\].steps 11, got 10"),
     (CW10, {"boundary": "finish"}, "boundary 'finish', got 'truncate'"),
     (CW10, {"at_end": "raise"}, "at_end 'raise', got 'stay'"),
-    (CW10, {"reward_function_version": "v1"}, "reward_function_version 'v1', got 'v2'"),
-    (CW10_VEC, {"steps_per_task": 11}, r"phases\[0\].steps 11, got 10"),
-    (CW10_VEC, {"max_episode_steps": 2}, "max_episode_steps 2, got 1"),
     (phases, {"task_obs": "phase"}, "task_obs 'phase', got 'task'"),
     (phases, {"task_embedding": [[1.0], [2.0]]}, "task_embedding .*, got None"),
     # Mixed sets.
-    (
-        MIXED,
-        {"env_ids": [PENDULUM_ID] * 2},
-        r".*\[1\].with\[0\] 'Rescaled/P.*, got 'MountainCar",
-    ),
+    (MIXED, {"env_ids": [PENDULUM_ID] * 2}, r".*\[1\].with\[0\] 'Rescaled/P.*, got 'MountainCar"),
     (MIXED, {"env_kwargs": [{"g": 9}, {"goal_velocity": 1}]}, ".*.goal_velocity 1, got nothing"),
     (MIXED, {"task_names": ["up", "over"]}, r"task_names\[0\] 'up', got 'Rescaled/Pendulum-v1'"),
-    (MIXED, {"select": "round_robin"}, "select 'round_robin', got 'uniform'"),
-    (MIXED, {"action_repeat": 2}, "action_repeat 2, got None"),
     (MIXED, {"action_repeat": [1, 2]}, r"action_repeat \[1, 2\], got None"),
-    (MIXED, {"task_embedding": [[1.0], [2.0]]}, r"task_embedding \[\[1.0\], \[2.0\]\], got None"),
     (MIXED, {"unify": {"action_size": 2}}, "unify .*action_size.*, got 'pad'"),
-    (MIXED_VEC, {"unify": {"observation_size": 9}}, "unify.observation_space.* got"),
-    (MIXED_VEC, {"env_kwargs": {"max_episode_steps": 2}}, ".*.max_episode_steps 2, got 1"),
     (multi, {"gravities": (9, 8)}, r"funcs_to_make_envs\[1\].g 8, got 10"),
     (multi, {"max_episode_steps": 2}, "max_episode_steps 2, got None"),
     (parameters, {"tasks": (8.0, 10.0)}, r"tasks\[1\] 10.0, got 9.0"),
     (parameters, {"set_task": nothing}, "set_task 'nothing', got 'set_g'"),
-    # Wrappers.
-    (partial(around, NormalizeRewardPerTask), {"gamma": 0.9}, "gamma 0.9, got 0.99"),
-    (partial(around, NormalizeRewardPerTask), {"epsilon": 0.1}, "epsilon 0.1, got 1e-08"),
-    (partial(around, NormalizeObservationPerTask), {"epsilon": 0.1}, "epsilon 0.1, got 1e-08"),
-    (partial(around, RL2Observation), {"reward_divisor": 2.0}, "reward_divisor 2.0, got 1.0"),
-    (partial(around, RL2Observation), {"across_episodes": False}, "across_episodes False, got"),
-    (ending, {"key": "solved"}, "key 'solved', got 'success'"),
-    (
-        partial(around, TaskOnehotWrapper, task_index=0, n_total_tasks=2),
-        {"task_index": 1},
-        "task_index 1, got 0",
-    ),
-    (
-        partial(around, wrappers.RescaleAction, min_action=-ONE, max_action=ONE),
-        {"max_action": ONE / 2},
-        "max_action 0.5, got 1.0",
-    ),
+    # Wrappers, all of whose arguments are recorded, as the last test here says.
+    (partial(around, mt.NormalizeRewardPerTask), {"gamma": 0.9}, "gamma 0.9, got 0.99"),
     (partial(around, wrappers.NormalizeReward), {"gamma": 0.9}, "gamma 0.9, got 0.99"),
     (
-        partial(executor, wrapper=VectorNormalizeRewardPerTask),
-        {"kwargs": {"gamma": 0.9}},
-        "gamma 0.9, got 0.99",
+        partial(executor, mt.VectorRL2Observation),
+        {"reward_divisor": 2.0},
+        "reward_divisor 2.0",
     ),
-    (
-        partial(executor, wrapper=VectorNormalizeObservationPerTask),
-        {"kwargs": {"epsilon": 0.1}},
-        "epsilon 0.1, got 1e-08",
-    ),
-    (
-        partial(executor, wrapper=VectorRL2Observation),
-        {"kwargs": {"across_episodes": False}},
-        "across_episodes False, got True",
-    ),
-    (
-        partial(executor, wrapper=vector_wrappers.NormalizeReward),
-        {"kwargs": {"gamma": 0.9}},
-        "gamma 0.9, got 0.99",
-    ),
-    (
-        partial(executor, wrapper=partial(vector_wrappers.ClipReward, min_reward=-9)),
-        {"kwargs": {"min_reward": -8}},
-        "wrapper.min_reward -8, got -9",
-    ),
+    (partial(executor, vector_wrappers.NormalizeReward), {"gamma": 0.9}, "gamma 0.9, got 0.99"),
+    (partial(executor, CLIP), {"min_reward": -8}, "wrapper.min_reward -8, got -9"),
     # Executors and users' own environments.
     (executor, {"max_path_length": 2}, "max_path_length 2, got 1"),
-    (executor, {"envs_per_task": 2}, "envs_per_task 2, got 1"),
     (executor, {"unify": "pad"}, "unify 'pad', got None"),
     (executor, {"made": {**PENDULUM, "g": 9}}, "g 9, got nothing"),
     (PointGoalEnv, {"radius": 2.0}, "radius 2.0, got 1.0"),
@@ -266,7 +176,7 @@ def saved(tmp_path_factory):
                 env.reset(seed=0)
                 ended = env.step(env.action_space.sample())[3]
                 assert not isinstance(env, VectorEnv) or ended.all()
-                save_checkpoint(paths[maker], env=env)
+                mt.save_checkpoint(paths[maker], env=env)
         return paths[maker]
 
     return path_of
@@ -279,23 +189,23 @@ def test_environments_that_differ_in_one_setting_refuse_each_others_checkpoint(
     path = saved(maker)
     with (
         closing(maker(**change)) as env,
-        pytest.raises(CheckpointError, match=f": expected {message}"),
+        pytest.raises(mt.CheckpointError, match=f": expected {message}"),
     ):
-        load_checkpoint(path, env=env)
+        mt.load_checkpoint(path, env=env)
 
 
 @pytest.mark.parametrize(("maker", "change"), SAME)
 def test_environments_that_differ_in_what_may_differ_go_on(saved, maker, change):
     with closing(maker()) as same, closing(maker(**change)) as other:
         for env in (same, other):
-            load_checkpoint(saved(maker), env=env)
+            mt.load_checkpoint(saved(maker), env=env)
         first, second = (env.reset(options=None)[0] for env in (same, other))
         assert np.asarray(first).tolist() == np.asarray(second).tolist()
 
 
 def test_wrappers_record_all_arguments_of_their_constructors():
     found = {}
-    for path in Path(mtwrappers.__file__).parent.rglob("*.py"):
+    for path in Path(mt.__file__).parent.rglob("*.py"):
         for cls in ast.walk(ast.parse(path.read_text())):
             for init in cls.body if isinstance(cls, ast.ClassDef) else ():
                 if getattr(init, "name", None) != "__init__":
