@@ -5,7 +5,6 @@ import math
 from collections import Counter
 from functools import partial
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -131,16 +130,6 @@ def test_an_episode_that_a_reset_cuts_is_recorded_before_the_next_draw():
     env.reset(options={"resample_task": True})
     env.reset(options={"resample_task": True})  # no step was made, so nothing is recorded
     assert seen == [(3.0,), (3.0,)]
-
-
-def test_a_time_limit_around_the_environment_ends_episodes_too():
-    env = gymnasium.wrappers.TimeLimit(multi(False, length=9), 2)
-    for seed in (0, None, None):
-        env.reset(seed=seed)
-        while not env.step(0)[3]:
-            pass
-    env.reset()
-    assert history_of(env.env).returns(0) == (3.0, 3.0, 3.0)
 
 
 SOLVED, HALF, FAILS = (True, True), (True, False), (False, False)

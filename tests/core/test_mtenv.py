@@ -61,21 +61,6 @@ def test_a_reset_with_a_seed_seeds_both_streams_and_each_can_be_seeded_alone(env
     assert env.np_random_task.integers(2**62) == seeding.task_generator(seed).integers(2**62)
 
 
-def test_seeding_the_tasks_seeds_the_space_of_task_obs(env):
-    drawn = []
-    for seed in (3, 3, 4):
-        env.seed_task(seed)
-        drawn.append([env.observation_space["task_obs"].sample() for _ in range(20)])
-    assert drawn[0] == drawn[1] != drawn[2]
-
-
-@pytest.mark.parametrize("method", ["seed", "seed_task"])
-def test_without_a_number_a_seed_comes_from_entropy_and_is_returned(env, method):
-    seeds = [getattr(env, method)() for _ in range(5)]
-    assert all(type(seed) is int for (seed,) in seeds)
-    assert len({seed for (seed,) in seeds}) == 5
-
-
 @pytest.mark.parametrize("method", ["seed", "seed_task", "reset"])
 def test_a_seed_that_is_none_is_refused_and_changes_nothing(env, method):
     env.reset(seed=3)

@@ -10,7 +10,7 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Discrete
 
-from mtwrappers import MetaIterativeEnvExecutor, MultiEnvWrapper, PadSpaces
+from mtwrappers import MultiEnvWrapper, PadSpaces
 from tests.fakes import CountingEnv, check_env_warnings, equal, play
 from tests.mixed_envs import ArmEnv
 
@@ -54,22 +54,6 @@ def arm(low, high, dtype=np.float32):
     env = ArmEnv()
     env.action_space = Box(dtype(low), dtype(high), (2,), dtype)
     return env
-
-
-def test_mixed_environments_have_one_dtype_of_actions_and_each_environment_its_own():
-    envs = MetaIterativeEnvExecutor([partial(arm, -1.0, 1.0, t) for t in TYPES], 2, unify="pad")
-    assert envs.single_action_space.dtype == np.float64
-    envs.reset(seed=0)
-    envs.step(np.full((2, 2), 0.1))
-    assert [env.unwrapped.seen.dtype for env in envs.envs] == TYPES
-    envs.close()
-
-
-@pytest.mark.parametrize("bounds", [(-1.0, 2.0), (-2.0, 1.0)])
-def test_other_bounds_are_refused_on_either_side(bounds):
-    makers = [partial(arm, -1.0, 1.0), partial(arm, *bounds)]
-    with pytest.raises(ValueError, match=r"environment 1 .* has other bounds than"):
-        MetaIterativeEnvExecutor(makers, 2, unify="pad")
 
 
 def test_without_sizes_nothing_changes_and_other_actions_stay_as_they_are():
@@ -158,27 +142,3 @@ def test_the_dtype_of_actions_does_not_depend_on_which_environment_is_first(orde
         seen = env.active_env.unwrapped.seen
         assert seen.dtype == dtype
         assert (seen == dtype(0.1)).all()
-
-
-class WholeEnv(ArmEnv):
-    """Observes integers, the first of which is ``given``."""
-
-    def __init__(self, low, high, given=0, dtype=np.int64):
-        super().__init__()
-        self.observation_space, self.given = Box(low, high, (3,), dtype), given
-
-    def _obs(self):
-        return np.array([self.given, 0, 0])
-
-
-@pytest.mark.parametrize(
-    ("dtype", "given"), [(np.uint8, 256), (np.uint8, -1), (np.int8, 128), (np.uint64, -1)]
-)
-def test_observations_outside_of_their_integer_dtype_are_refused(dtype, given):
-    env = partial(WholeEnv, 0, 100, given, dtype)
-    message = rf"expected an observation of shape \(3,\) and dtype {dtype.__name__}, got .*{given}"
-    for padded in (PadSpaces(env(), 5), MultiEnvWrapper([env, ArmEnv], unify="pad")):
-        with pytest.raises(ValueError, match=message):
-            padded.reset(seed=0)
-    inside = PadSpaces(WholeEnv(0, 100, 100, dtype), 5)  # of another dtype, which holds it
-    assert inside.reset(seed=0)[0].tolist() == [100, 0, 0, 0, 0]

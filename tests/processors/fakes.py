@@ -5,17 +5,16 @@ import copy
 import numpy as np
 import pytest
 
-from mtwrappers import (
-    DiceMetaSampleProcessor,
-    DiceSampleProcessor,
-    MetaSampleProcessor,
-    SampleProcessor,
-    ZeroBaseline,
-)
+import mtwrappers as mt
 from tests.fakes import equal
 
-TYPES = [SampleProcessor, MetaSampleProcessor, DiceSampleProcessor, DiceMetaSampleProcessor]
-METAS = [MetaSampleProcessor, DiceMetaSampleProcessor]
+TYPES = [
+    mt.SampleProcessor,
+    mt.MetaSampleProcessor,
+    mt.DiceSampleProcessor,
+    mt.DiceMetaSampleProcessor,
+]
+METAS = [mt.MetaSampleProcessor, mt.DiceMetaSampleProcessor]
 
 every_type = pytest.mark.parametrize("processor_type", TYPES)
 every_meta = pytest.mark.parametrize("processor_type", METAS)
@@ -107,11 +106,11 @@ def loop_gae(rewards, values, last_value, discount, gae_lambda):
 
 def make(processor_type, baseline=None, **options):
     """A processor whose advantages are over ``baseline``."""
-    baseline = ZeroBaseline() if baseline is None else baseline
-    if not issubclass(processor_type, DiceSampleProcessor):
+    baseline = mt.ZeroBaseline() if baseline is None else baseline
+    if not issubclass(processor_type, mt.DiceSampleProcessor):
         return processor_type(baseline, **options)
     options = {"normalize_adv": False, **options}
-    return processor_type(ZeroBaseline(), 40, return_baseline=baseline, **options)
+    return processor_type(mt.ZeroBaseline(), 40, return_baseline=baseline, **options)
 
 
 def process(processor_type, paths, baseline=None, **options):

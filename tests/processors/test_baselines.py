@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from mtwrappers import LinearFeatureBaseline, LinearTimeBaseline, SampleProcessor, ZeroBaseline
+from mtwrappers import LinearFeatureBaseline, LinearTimeBaseline, ZeroBaseline
 from mtwrappers.processors.baselines import Baseline
 from tests.processors.fakes import loop_returns, make_path, random_paths, unchanged
 
@@ -94,15 +94,6 @@ def test_parameters_are_copies_and_carry_over_as_copies_and_pickles_do(baseline_
     assert set(two.predict(path)) == {0.0}
 
 
-@linear
-def test_constant_observations_give_predictions_of_the_mean(baseline_type):
-    paths = [make_path([0.0], obs=[1e9, 1e9], returns=np.array([x])) for x in (1.0, 3.0)]
-    baseline = baseline_type(0.0)
-    baseline.fit(paths)
-    predicted = np.concatenate([baseline.predict(path) for path in paths])
-    np.testing.assert_allclose(predicted, [2, 2], atol=1e-4)
-
-
 def test_what_cannot_be_fitted_is_named():
     paths = [{"observations": np.ones((2, 2)), "returns": np.ones(2)}, {"observations": [1.0]}]
     with pytest.raises(ValueError, match=r"path 1 of paths lacks \['returns'\]; it has \['obs"):
@@ -110,17 +101,6 @@ def test_what_cannot_be_fitted_is_named():
     paths[1] = {"observations": np.ones((2, 2)), "returns": np.array([1, np.nan])}
     with pytest.raises(ValueError, match="'returns' of path 1 of paths is NaN at step 1"):
         LinearFeatureBaseline().fit(paths)
-
-
-@linear
-def test_a_subclass_may_change_the_prediction(baseline_type):
-    class Shifted(baseline_type):
-        def predict(self, path):
-            return np.full(len(path["rewards"]), 5.0)
-
-    data = SampleProcessor(Shifted(), discount=0.0).process_samples([make_path([1.0, 2.0])])
-    # With no discount, advantages are rewards less the prediction.
-    assert data["advantages"].tolist() == [-4, -3]
 
 
 # Returns that go on after a time limit.

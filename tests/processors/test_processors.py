@@ -5,15 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from mtwrappers import (
-    DiceMetaSampleProcessor,
-    DiceSampleProcessor,
-    LinearFeatureBaseline,
-    LinearTimeBaseline,
-    MetaSampleProcessor,
-    SampleProcessor,
-    ZeroBaseline,
-)
+import mtwrappers as mt
 from tests.fakes import equal
 from tests.processors.fakes import (
     METAS,
@@ -37,7 +29,7 @@ ONE = 1 / (1 + 1e-8)
 def test_the_steps_of_all_paths_stand_one_after_another(processor_type):
     data = process(processor_type, [make_path([1, 2, 4]), make_path([8])], discount=0.5)
     keys = {"observations", "actions", "rewards", "returns", "env_infos", "agent_infos"}
-    own = {"adjusted_rewards"} if issubclass(processor_type, DiceSampleProcessor) else set()
+    own = {"adjusted_rewards"} if issubclass(processor_type, mt.DiceSampleProcessor) else set()
     shared = {"adj_avg_rewards"} if processor_type in METAS else set()
     assert set(data) == keys | {"advantages"} | own | shared
     assert data["observations"].tolist() == [[-1, -1], [-2, -2], [-4, -4], [-8, -8]]
@@ -84,7 +76,7 @@ def test_a_baseline_needs_fit_and_predict_alone(processor_type):
 
 
 @every_type
-@pytest.mark.parametrize("baseline_type", [LinearFeatureBaseline, LinearTimeBaseline])
+@pytest.mark.parametrize("baseline_type", [mt.LinearFeatureBaseline, mt.LinearTimeBaseline])
 def test_all_paths_at_once_are_predicted_as_one_by_one(processor_type, baseline_type):
     class Subclass(baseline_type):
         """Is asked path by path, as any baseline is."""
@@ -146,8 +138,8 @@ def test_returns_of_all_paths_are_logged_with_the_prefix(processor_type, log, ke
 def test_each_task_gets_a_batch_like_that_of_its_own_paths_alone(processor_type):
     paths = {task: random_paths(task, n=4) for task in (5, 2, 9)}
     options = {"discount": 0.9, "gae_lambda": 0.8, "normalize_adv": True}
-    processor = make(processor_type, LinearFeatureBaseline(), **options)
-    alone = make(processor_type.__base__, LinearFeatureBaseline(), **options)
+    processor = make(processor_type, mt.LinearFeatureBaseline(), **options)
+    alone = make(processor_type.__base__, mt.LinearFeatureBaseline(), **options)
     batches = unchanged(paths, processor.process_samples)
     assert len(batches) == 3
     for own, data in zip(paths.values(), batches, strict=True):
@@ -159,11 +151,11 @@ def test_adjusted_average_rewards_are_normalized_over_the_steps_of_all_tasks():
     # Over five steps, 0 four times and 10 once, the mean is 2 and the variance (4 * 4 + 64) / 5.
     paths = {0: [make_path([0, 0, 0]), make_path([0])], 1: [make_path([10])]}
     low, high = -2 / (4 + 1e-8), 8 / (4 + 1e-8)
-    one, two = make(MetaSampleProcessor).process_samples(paths)
+    one, two = make(mt.MetaSampleProcessor).process_samples(paths)
     assert one["adj_avg_rewards"].tolist() == [low] * 4
     assert two["adj_avg_rewards"].tolist() == [high]
     # Padding counts for nothing, and is zero.
-    one, two = DiceMetaSampleProcessor(ZeroBaseline(), 3).process_samples(paths)
+    one, two = mt.DiceMetaSampleProcessor(mt.ZeroBaseline(), 3).process_samples(paths)
     assert one["adj_avg_rewards"].tolist() == [[low] * 3, [low, 0, 0]]
     assert two["adj_avg_rewards"].tolist() == [[high, 0, 0]]
     assert two["rewards"].tolist() == [[10, 0, 0]]
@@ -173,8 +165,8 @@ def test_adjusted_average_rewards_are_normalized_over_the_steps_of_all_tasks():
 
 
 def padded(paths, longest, baseline=None, *, normalize_adv=False, **kwargs):
-    baseline = ZeroBaseline() if baseline is None else baseline
-    processor = DiceSampleProcessor(baseline, longest, normalize_adv=normalize_adv, **kwargs)
+    baseline = mt.ZeroBaseline() if baseline is None else baseline
+    processor = mt.DiceSampleProcessor(baseline, longest, normalize_adv=normalize_adv, **kwargs)
     return unchanged(paths, processor.process_samples)
 
 
@@ -199,7 +191,7 @@ def test_adjusted_rewards_are_discounted_rewards_less_the_baseline():
 def test_adjusted_rewards_are_shaped_over_real_steps_and_by_default_normalized():
     # Without padding the mean is 2 and the deviation 1.
     paths = [make_path([1, 3]), make_path([1]), make_path([3])]
-    data = DiceSampleProcessor(ZeroBaseline(), 3, discount=1).process_samples(paths)
+    data = mt.DiceSampleProcessor(mt.ZeroBaseline(), 3, discount=1).process_samples(paths)
     assert data["adjusted_rewards"].tolist() == [[-ONE, ONE, 0], [-ONE, 0, 0], [ONE, 0, 0]]
     data = padded(paths[:1], 3, discount=1, positive_adv=True)
     assert data["adjusted_rewards"].tolist() == [[1e-8, 2 + 1e-8, 0]]
@@ -209,7 +201,9 @@ def test_a_path_that_is_too_long_is_named():
     paths = [make_path([1]), make_path([1, 2, 3, 4])]
     message = "path 1 of paths of task 'b' has 4 steps, at most max_path_length=3 were expected"
     with pytest.raises(ValueError, match=message):
-        DiceMetaSampleProcessor(ZeroBaseline(), 3).process_samples({"a": paths[:1], "b": paths})
+        mt.DiceMetaSampleProcessor(mt.ZeroBaseline(), 3).process_samples(
+            {"a": paths[:1], "b": paths}
+        )
 
 
 # What ProMP's trainer asks for.
@@ -221,10 +215,10 @@ DICE = {**ARGUMENTS, "normalize_adv": True, "return_baseline": None}
 @pytest.mark.parametrize(
     ("processor_type", "required", "defaults"),
     [
-        (SampleProcessor, ["baseline"], ARGUMENTS),
-        (MetaSampleProcessor, ["baseline"], ARGUMENTS),
-        (DiceSampleProcessor, ["baseline", "max_path_length"], DICE),
-        (DiceMetaSampleProcessor, ["baseline", "max_path_length"], DICE),
+        (mt.SampleProcessor, ["baseline"], ARGUMENTS),
+        (mt.MetaSampleProcessor, ["baseline"], ARGUMENTS),
+        (mt.DiceSampleProcessor, ["baseline", "max_path_length"], DICE),
+        (mt.DiceMetaSampleProcessor, ["baseline", "max_path_length"], DICE),
     ],
 )
 def test_arguments_have_promps_names_order_and_defaults(processor_type, required, defaults):

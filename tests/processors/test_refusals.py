@@ -1,15 +1,11 @@
 """What processors refuse, and how they name it."""
 
+import re
+
 import numpy as np
 import pytest
 
-from mtwrappers import (
-    DiceMetaSampleProcessor,
-    LinearFeatureBaseline,
-    LinearTimeBaseline,
-    SampleProcessor,
-    ZeroBaseline,
-)
+import mtwrappers as mt
 from tests.processors.fakes import (
     METAS,
     ObservedValue,
@@ -21,7 +17,9 @@ from tests.processors.fakes import (
 )
 
 NAN, INF = float("nan"), float("inf")
-both_ends = pytest.mark.parametrize("processor_type", [SampleProcessor, DiceMetaSampleProcessor])
+both_ends = pytest.mark.parametrize(
+    "processor_type", [mt.SampleProcessor, mt.DiceMetaSampleProcessor]
+)
 
 
 def two(**changes):
@@ -69,40 +67,27 @@ TWO, THREE = np.ones(2), np.ones(3)
         (infos({"a": TWO}, {"a": {"b": TWO}}), r"env_infos\['a'\] of path 1 .*\(2,\), got \(\)"),
         (infos({"a": {"b": TWO}}, {"a": {"b": THREE}}), r"env_infos\['a'\]\['b'\] of path 1 of"),
         # Finite numbers.
-        (
-            [two(rewards=np.array(["1", "2"]))],
-            "each reward of {} must be of numbers, .* <U1",
-        ),
+        ([two(rewards=np.array(["1", "2"]))], "each reward of {} must be of numbers, .* <U1"),
         ([make_path([1, 2, -INF]), make_path([NAN])], "reward of path 0 of {} is -inf at step 2"),
-        (
-            [two(), make_path([1, 1], obs=[1, INF, 0])],
-            "observation of path 1 .* is inf at step 1",
-        ),
+        ([two(), make_path([1, 1], obs=[1, INF, 0])], "of path 1 .* is inf at step 1"),
         ([two(), two(actions=np.full((2, 3), NAN))], "action of path 1 of {} is NaN at step 0"),
     ],
 )
 def test_malformed_paths_are_named_with_their_task_and_step(processor_type, bad, message):
     what = "paths"
     if processor_type in METAS:
-        what, bad = "paths of task 'b'", {"a": [make_path([1])], "b": bad}
-    with pytest.raises(ValueError, match=message.format(what)):
+        what, bad = "paths of task '{0}'", {"a": [make_path([1])], "{0}": bad}
+    with pytest.raises(ValueError, match=message.replace("{}", re.escape(what))):
         make(processor_type).process_samples(bad)
 
 
 @pytest.mark.parametrize(
-    "baseline", [LinearFeatureBaseline(), LinearTimeBaseline(), ZeroBaseline()]
+    "baseline", [mt.LinearFeatureBaseline(), mt.LinearTimeBaseline(), mt.ZeroBaseline()]
 )
 def test_a_return_beyond_float64_is_named_whatever_the_baseline(baseline):
     paths = [two(), make_path([1, 1e308, 1e308])]
     with pytest.raises(ValueError, match="return of path 1 of paths is inf at step 0"):
-        process(SampleProcessor, paths, baseline)
-
-
-@every_meta
-@pytest.mark.parametrize("changes", [{"actions": np.ones((2, 5))}, {"env_infos": {"step": THREE}}])
-def test_a_task_may_have_any_name(processor_type, changes):
-    with pytest.raises(ValueError, match=r"of path 1 of paths of task '\{0\}' must"):
-        make(processor_type).process_samples({"{0}": [two(), two(**changes)]})
+        process(mt.SampleProcessor, paths, baseline)
 
 
 @every_meta
@@ -122,11 +107,10 @@ def test_what_is_no_paths_of_tasks_is_refused(processor_type, bad, message):
 
 
 @every_type
-@pytest.mark.parametrize("log", ["no", 2, np.zeros(2), None])
-def test_what_is_no_way_to_log_is_refused(processor_type, log):
+def test_what_is_no_way_to_log_is_refused(processor_type):
     given = {0: [two()]} if processor_type in METAS else [two()]
-    with pytest.raises(ValueError, match="log must be True, False, 'all' or 'reward', got"):
-        make(processor_type).process_samples(given, log)
+    with pytest.raises(ValueError, match="log must be True, False, 'all' or 'reward', got 2"):
+        make(processor_type).process_samples(given, 2)
 
 
 @both_ends
@@ -153,7 +137,7 @@ def test_predictions_of_wrong_lengths_are_named(processor_type, bootstrap, predi
 
 
 @every_type
-@pytest.mark.parametrize("baseline", [LinearTimeBaseline(), ZeroBaseline()])
+@pytest.mark.parametrize("baseline", [mt.LinearTimeBaseline(), mt.ZeroBaseline()])
 def test_baselines_that_cannot_value_what_follows_a_cut_are_refused(processor_type, baseline):
     with pytest.raises(ValueError, match=f"fit_bootstrapped, .* got <.*{type(baseline).__name__}"):
         make(processor_type, baseline, bootstrap_truncated=True)
@@ -169,7 +153,7 @@ def test_baselines_that_cannot_value_what_follows_a_cut_are_refused(processor_ty
         ({"next_observation": np.array([1, INF])}, r"path 1 .* finite numbers, got \[ 1. inf\]"),
     ],
 )
-@pytest.mark.parametrize("baseline", [ObservedValue(), LinearFeatureBaseline()])
+@pytest.mark.parametrize("baseline", [ObservedValue(), mt.LinearFeatureBaseline()])
 def test_bootstrapping_without_what_it_needs_is_refused(processor_type, changes, message, baseline):
     paths = [make_path([1]), make_path([1], ended="truncated", **changes)]
     for path in paths:
