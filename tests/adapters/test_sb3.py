@@ -12,13 +12,7 @@ from gymnasium.error import AlreadyPendingCallError, DependencyNotInstalled
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple, flatten
 from gymnasium.wrappers import NormalizeReward, RecordEpisodeStatistics, TimeLimit
 
-from mtwrappers import (
-    MetaIterativeEnvExecutor,
-    MetaParallelEnvExecutor,
-    as_sb3_vec_env,
-    load_checkpoint,
-    save_checkpoint,
-)
+import mtwrappers as mt
 from tests.fakes import CountingEnv, counting_makers
 from tests.vector.fakes import BoxCountingEnv, HalfReward, both_executors
 from tests.vector.test_interrupts import interrupted
@@ -163,7 +157,7 @@ WRAPPERS = {"VecMonitor": (), "VecNormalize": (), "VecFrameStack": (2,)}
 )
 def test_it_returns_what_dummy_vec_env_returns_in_its_wrappers_too(sb3, executor, kind, wrap):
     makers = KINDS[kind]
-    ours = as_sb3_vec_env(executor(makers, N))
+    ours = mt.as_sb3_vec_env(executor(makers, N))
     if kind != "statistics":  # SB3's own, where the environments have none
         makers = [partial(in_monitor, make) for make in makers]
     theirs = sb3.DummyVecEnv(makers)
@@ -198,7 +192,7 @@ def test_nested_actions_come_one_per_environment(sb3, executor, space):
     def make():
         return NestedActionEnv(space)
 
-    ours, theirs = as_sb3_vec_env(executor(make, 3)), sb3.DummyVecEnv([make] * 3)
+    ours, theirs = mt.as_sb3_vec_env(executor(make, 3)), sb3.DummyVecEnv([make] * 3)
     ours.reset()
     theirs.reset()
     ours.action_space.seed(0)
@@ -212,7 +206,7 @@ def test_nested_actions_come_one_per_environment(sb3, executor, space):
 @pytest.mark.parametrize("wrap", [with_statistics, in_monitor, lambda make: make()])
 def test_a_wrapper_that_counts_episodes_says_where_they_end(sb3, executor, wrap):
     makers = [lambda: LivesEnv(wrap(CountingEnv))] * 2
-    venv = as_sb3_vec_env(executor(makers, 2))
+    venv = mt.as_sb3_vec_env(executor(makers, 2))
     venv.reset()
     found = []
     for _ in range(6):
@@ -225,7 +219,7 @@ def test_a_wrapper_that_counts_episodes_says_where_they_end(sb3, executor, wrap)
 
 def test_success_and_the_time_are_reported_at_the_end_of_an_episode(sb3):
     makers, before = [partial(ReportingEnv, 2), partial(ReportingEnv, 3)], time.time()
-    venv = as_sb3_vec_env(MetaIterativeEnvExecutor(makers, 2))
+    venv = mt.as_sb3_vec_env(mt.MetaIterativeEnvExecutor(makers, 2))
     venv.reset()
     infos = [venv.step(np.zeros((2, 2), np.float32))[3] for _ in range(3)]
     found = [[info.get("is_success") for info in each] for each in infos]
@@ -237,14 +231,14 @@ def test_without_the_library_it_says_what_to_install(monkeypatch):
     for name in ("stable_baselines3", "stable_baselines3.common.vec_env"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(DependencyNotInstalled, match=r"pip install '\.\[sb3\]' in a clone"):
-        as_sb3_vec_env(MetaIterativeEnvExecutor(counting_makers(1), 1))
+        mt.as_sb3_vec_env(mt.MetaIterativeEnvExecutor(counting_makers(1), 1))
 
 
 # Options, attributes and methods.
 
 
 def test_seeds_and_options_are_used_once(sb3):
-    venv = as_sb3_vec_env(MetaIterativeEnvExecutor([OptionEnv] * 2, 2))
+    venv = mt.as_sb3_vec_env(mt.MetaIterativeEnvExecutor([OptionEnv] * 2, 2))
     options = {"first": 40}
     venv.set_options(options)
     options["first"] = 50  # too late
@@ -269,7 +263,7 @@ def test_seeds_and_options_are_used_once(sb3):
 
 @both_executors
 def test_attributes_and_methods_of_all_and_of_some(sb3, executor):
-    venv = as_sb3_vec_env(executor(counting_makers(3), 3))
+    venv = mt.as_sb3_vec_env(executor(counting_makers(3), 3))
     assert venv.get_attr("first") == [0, 100, 200]
     assert venv.get_attr("first", 1) == venv.get_attr("first", -2) == [100]
     assert venv.get_attr("first", np.array([2, 0])) == [200, 0]
@@ -290,7 +284,7 @@ def test_attributes_and_methods_of_all_and_of_some(sb3, executor):
     assert venv.env_method("has_wrapper_attr", "new") == [False, False, True]
     venv.close()
     limited = partial(TimeLimit, CountingEnv(), 3)
-    venv = as_sb3_vec_env(executor([partial(with_statistics, limited), CountingEnv], 2))
+    venv = mt.as_sb3_vec_env(executor([partial(with_statistics, limited), CountingEnv], 2))
     for wrapper in (RecordEpisodeStatistics, TimeLimit, gymnasium.Wrapper):
         assert venv.env_is_wrapped(wrapper) == [True, False]
     assert venv.env_is_wrapped(gymnasium.Wrapper, indices=[1, 0]) == [False, True]
@@ -301,15 +295,15 @@ def test_attributes_and_methods_of_all_and_of_some(sb3, executor):
 @both_executors
 def test_looks_at_the_environments_are_no_part_of_a_checkpoint(sb3, executor, tmp_path):
     makers = [partial(with_statistics, partial(CountingEnv, 9))] * 2
-    adapted = [as_sb3_vec_env(executor(makers, 2, journal=True)) for _ in range(2)]
+    adapted = [mt.as_sb3_vec_env(executor(makers, 2, journal=True)) for _ in range(2)]
     first, second = adapted
     states = []
     for look in (lambda: None, lambda: first.env_is_wrapped(TimeLimit)):
         first.reset()
         look()
         first.step(np.zeros(2, np.int64))
-        save_checkpoint(tmp_path / "run.ckpt", envs=first.vec_env)
-        load_checkpoint(tmp_path / "run.ckpt", envs=second.vec_env)
+        mt.save_checkpoint(tmp_path / "run.ckpt", envs=first.vec_env)
+        mt.load_checkpoint(tmp_path / "run.ckpt", envs=second.vec_env)
         states.append(second.step(np.zeros(2, np.int64))[0].tolist())
     assert states == [[[2, 2], [2, 2]]] * 2
     for venv in adapted:
@@ -317,11 +311,11 @@ def test_looks_at_the_environments_are_no_part_of_a_checkpoint(sb3, executor, tm
 
 
 def test_frames_are_tiled_where_there_are_any(sb3):
-    without = as_sb3_vec_env(MetaIterativeEnvExecutor(counting_makers(2), 2))
+    without = mt.as_sb3_vec_env(mt.MetaIterativeEnvExecutor(counting_makers(2), 2))
     with pytest.warns(UserWarning, match="images need render_mode='rgb_array', got None"):
         assert without.get_images() == [None, None]
     makers = [partial(CountingEnv, first=i, render_mode="rgb_array") for i in range(2)]
-    venv = as_sb3_vec_env(MetaIterativeEnvExecutor(makers, 2))
+    venv = mt.as_sb3_vec_env(mt.MetaIterativeEnvExecutor(makers, 2))
     venv.reset()
     assert [image[0, 0, 0] for image in venv.get_images()] == [0, 1]
     assert venv.render()[:, 0, 0].tolist() == [0, 0, 1, 1]
@@ -329,7 +323,7 @@ def test_frames_are_tiled_where_there_are_any(sb3):
 
 
 def test_a_step_goes_on_while_the_caller_works(sb3):
-    venv = as_sb3_vec_env(MetaParallelEnvExecutor([CountingEnv] * 2, 2, workers=2))
+    venv = mt.as_sb3_vec_env(mt.MetaParallelEnvExecutor([CountingEnv] * 2, 2, workers=2))
     venv.reset()
     venv.step_async(np.zeros(2, np.int64))
     with pytest.raises(AlreadyPendingCallError, match="call step_wait"):
@@ -340,7 +334,7 @@ def test_a_step_goes_on_while_the_caller_works(sb3):
 
 @both_executors
 def test_after_ctrl_c_anywhere_in_a_step_a_reset_begins_anew(sb3, executor):
-    venv = as_sb3_vec_env(executor(counting_makers(2), 2))
+    venv = mt.as_sb3_vec_env(executor(counting_makers(2), 2))
     venv.reset()
     for k in range(1, 40, 3):
         with interrupted(k) as interrupt:
@@ -354,8 +348,8 @@ def test_after_ctrl_c_anywhere_in_a_step_a_reset_begins_anew(sb3, executor):
 @pytest.mark.parametrize("own", [False, True], ids=["the adapter's", "the environments'"])
 def test_statistics_are_of_the_rewards_that_those_see_who_keep_them(sb3, own):
     make = partial(with_statistics, CountingEnv) if own else CountingEnv
-    envs = HalfReward(MetaIterativeEnvExecutor([partial(make, length=2)] * 2, 2))
-    venv = as_sb3_vec_env(envs)
+    envs = HalfReward(mt.MetaIterativeEnvExecutor([partial(make, length=2)] * 2, 2))
+    venv = mt.as_sb3_vec_env(envs)
     venv.reset()
     venv.step(np.zeros(2, np.int64))
     _, rewards, _, infos = venv.step(np.zeros(2, np.int64))
@@ -367,7 +361,7 @@ def test_statistics_are_of_the_rewards_that_those_see_who_keep_them(sb3, own):
 
 
 def test_steps_of_paused_environments_do_not_count_in_the_length_of_an_episode(sb3):
-    env = as_sb3_vec_env(MetaIterativeEnvExecutor(counting_makers(2, length=3), 2))
+    env = mt.as_sb3_vec_env(mt.MetaIterativeEnvExecutor(counting_makers(2, length=3), 2))
     env.reset()
     for t in range(5):
         env.vec_env.pause(np.array([t in (1, 2), False]))

@@ -1,11 +1,9 @@
 import pickle
 import threading
-from dataclasses import dataclass
 from functools import partial
 
 import cloudpickle
 import gymnasium
-import numpy as np
 import pytest
 
 from mtwrappers import PointGoalEnv, SeedNotSetError, WorkerDiedError
@@ -36,11 +34,6 @@ class FinalError(CodedError):
 
     def __new__(cls, code: int, what: str):
         return super().__new__(cls, what)
-
-
-@dataclass(frozen=True)
-class FrozenError(Exception):
-    code: int
 
 
 def raised(call):
@@ -113,17 +106,6 @@ def test_places_add_up_and_are_noted_once():
         with_place(with_place(exc, "task 3"), "environment 1")
     assert exc.__notes__ == ["task 3", "environment 1"]
     assert full_message(exc) == "environment 1: task 3: it broke"
-
-
-def test_an_exception_that_takes_no_notes_is_raised_all_the_same():
-    exc = FrozenError(3)
-    assert with_place(exc, "task 3") is exc
-
-
-def test_an_allocation_that_fails_stays_a_memory_error():
-    exc = with_place(raised(partial(np.zeros, 2**55)), "task 3")
-    assert isinstance(pickle.loads(pickle.dumps(exc)), MemoryError)
-    assert full_message(exc).startswith("task 3: Unable to allocate")
 
 
 def test_an_exception_that_cannot_be_built_anew_arrives_as_a_runtime_error_that_names_it():

@@ -47,6 +47,7 @@ def test_all_else_is_none(obs):
         as_row(obs, Box(0, 9, (2,), np.float32))
 
 
-def test_fractions_are_no_integers():
-    with pytest.raises(ValueError, match=r"dtype uint8, got array\(\[0.5, 1. \]\)"):
-        as_row(np.array([0.5, 1.0]), Box(0, 9, (2,), np.uint8))
+@pytest.mark.parametrize(("given", "said"), [([0.5, 1.0], "0.5, 1. "), ([256, 1], "256,   1")])
+def test_what_does_not_go_into_a_dtype_is_none_either(given, said):
+    with pytest.raises(ValueError, match=rf"dtype uint8, got array\(\[{said}\]\)"):
+        as_row(np.array(given), Box(0, 9, (2,), np.uint8))

@@ -6,9 +6,8 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode
-from gymnasium.wrappers import TransformAction
 
-from tests.fakes import CountingEnv, check_env_warnings
+from tests.fakes import check_env_warnings
 
 ID = "mtwrappers/MultiEnv-v0"
 SHORT, LONG = "tests/Short-v0", "tests/Long-v0"
@@ -60,22 +59,6 @@ def test_environments_that_do_not_fit_are_refused():
         env.reset(options={"task_state": 1})
     with pytest.raises(ValueError, match="environment 1 has observation space"):
         gymnasium.make_vec(ID, env_ids=[SHORT, LONG], task_encoding="none")
-
-
-def test_other_actions_are_wrapped_under_an_id_of_their_own():
-    ids = ["MountainCarContinuous-v0", "MountainCar-v0"]
-    hint = "register a function that does so under an id of your own, for env_ids"
-    with pytest.raises(TypeError, match=rf"task 1 \('MountainCar-v0'\) .*{hint}.*Transform"):
-        gymnasium.make(ID, env_ids=ids, unify="pad").reset(options={"task_state": 1})
-
-    def wrapped():
-        return TransformAction(gymnasium.make("MountainCar-v0"), np.argmax, Box(-1, 1, (3,)))
-
-    gymnasium.register("tests/MountainCar-v0", wrapped)
-    env = gymnasium.make(ID, env_ids=[ids[0], "tests/MountainCar-v0"], unify="pad")
-    env.reset(seed=0, options={"task_state": 1})
-    assert env.step(np.float32([0, 0, 1]))[4]["task_name"] == "tests/MountainCar-v0"
-    del gymnasium.registry["tests/MountainCar-v0"]
 
 
 # Sub-environments that each stay with one task.
@@ -133,19 +116,3 @@ def test_environments_have_names_and_arguments_of_their_own_and_specs_go_through
     assert infos["task_name"].tolist() == ["two", "four"]
     assert infos["observation_mask"].sum(axis=1).tolist() == [4, 2]
     assert envs.step([0, 0])[0][:, 0].tolist() == [1, 2]
-
-
-def test_a_sub_environment_builds_no_other_and_what_showed_the_padded_space_is_closed(monkeypatch):
-    made = []
-    init = CountingEnv.__init__
-
-    def record(env, *args, **kwargs):
-        made.append(env)
-        init(env, *args, **kwargs)
-
-    monkeypatch.setattr(CountingEnv, "__init__", record)
-    envs = make_vec(num_envs=4, task_encoding="dict")
-    assert envs.get_attr("envs_built") == (1, 1, 1, 1)
-    assert [env.closed for env in made] == [True, True, False, False, False, False]
-    envs.close()
-    assert [env.closed for env in made] == [True] * 6

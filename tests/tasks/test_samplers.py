@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import TimeLimit
 
-from mtwrappers import (
-    ConstructEnvsSampler,
-    EnvPoolSampler,
-    MetaWorldTaskSampler,
-    PointGoalEnv,
-    SetTaskSampler,
-)
+import mtwrappers as mt
 from mtwrappers.metaworld import make_benchmark
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, equal
 from tests.metaworld.fakes import episode
@@ -32,11 +26,11 @@ def tasks_of(updates):
 # What holds for all of them.
 
 SAMPLERS = {
-    "constructors": lambda seed: ConstructEnvsSampler(counting_makers(9), seed=seed),
-    "pool": lambda seed: EnvPoolSampler(pool(9), seed=seed),
-    "set-task": lambda seed: SetTaskSampler(CountingSetTaskEnv, seed=seed),
-    "set-task-unbounded": lambda seed: SetTaskSampler(PointGoalEnv, seed=seed),
-    "metaworld": lambda seed: MetaWorldTaskSampler(
+    "constructors": lambda seed: mt.ConstructEnvsSampler(counting_makers(9), seed=seed),
+    "pool": lambda seed: mt.EnvPoolSampler(pool(9), seed=seed),
+    "set-task": lambda seed: mt.SetTaskSampler(CountingSetTaskEnv, seed=seed),
+    "set-task-unbounded": lambda seed: mt.SetTaskSampler(mt.PointGoalEnv, seed=seed),
+    "metaworld": lambda seed: mt.MetaWorldTaskSampler(
         make_benchmark("MT10", num_goals=3), "train", seed=seed
     ),
 }
@@ -63,7 +57,7 @@ def test_the_seed_alone_determines_the_tasks_and_without_one_samplers_differ(mak
             before = np.random.get_state()[1].tolist(), random.getstate()
             sampler = make(5)
             drawn.append([describe(sampler.sample(5)) for _ in range(2)])
-            if not isinstance(sampler, EnvPoolSampler):
+            if not isinstance(sampler, mt.EnvPoolSampler):
                 drawn[-1].append(describe(sampler.sample(12, with_replacement=True)))
             assert (np.random.get_state()[1].tolist(), random.getstate()) == before
     finally:
@@ -92,7 +86,7 @@ def test_no_task_repeats_before_all_have_come_but_with_replacement(kind):
 def test_a_pool_gives_each_member_once_and_leaves_the_others_open():
     envs = pool(5)
     env, given = None, set()
-    for update in EnvPoolSampler(envs, seed=0).sample(5):
+    for update in mt.EnvPoolSampler(envs, seed=0).sample(5):
         env = update(env)
         given.add(id(env))
     assert given == {id(env) for env in envs}
@@ -101,7 +95,7 @@ def test_a_pool_gives_each_member_once_and_leaves_the_others_open():
 
 def test_a_grown_pool_holds_copies_of_random_members():
     envs = pool(3)
-    sampler = EnvPoolSampler(envs, seed=0)
+    sampler = mt.EnvPoolSampler(envs, seed=0)
     for size in (1, 7):  # a pool does not shrink
         sampler.grow_pool(size)
         assert sampler.n_tasks == max(3, size)
@@ -118,7 +112,7 @@ def test_a_copied_bare_sawyer_member_runs_the_same_task_by_itself(benchmark):
     made = make_benchmark(benchmark, env_name="push-v3", num_goals=2)
     env = made.train_classes["push-v3"](camera_name="corner2")
     env.set_task(made.train_tasks[1])
-    sampler = EnvPoolSampler([env], seed=0)
+    sampler = mt.EnvPoolSampler([env], seed=0)
     sampler.grow_pool(2)
     [copied] = [member for update in sampler.sample(2) if (member := update()) is not env]
     for name in ("action_space", "observation_space", "camera_name"):
@@ -142,14 +136,14 @@ def test_a_member_that_cannot_be_copied_is_named():
         (TimeLimit(sawyer, 10), "wrap a MetaWorldSetTaskEnv, which copies"),
     ):
         with pytest.raises(TypeError, match=message):
-            EnvPoolSampler([env]).grow_pool(2)
+            mt.EnvPoolSampler([env]).grow_pool(2)
 
 
 # SetTaskSampler.
 
 
 def test_set_task_updates_make_environments_on_the_tasks_and_wrap_them():
-    sampler = SetTaskSampler(
+    sampler = mt.SetTaskSampler(
         partial(CountingSetTaskEnv, 4),
         wrapper=lambda env, task: TimeLimit(env, 1 + task["first"]),
         seed=0,
@@ -162,8 +156,8 @@ def test_set_task_updates_make_environments_on_the_tasks_and_wrap_them():
 
 
 def test_an_unbounded_distribution_has_no_number_of_tasks():
-    sampler = SetTaskSampler(PointGoalEnv, seed=8)
-    env = PointGoalEnv()
+    sampler = mt.SetTaskSampler(mt.PointGoalEnv, seed=8)
+    env = mt.PointGoalEnv()
     env.reset(seed=8)  # a sampler's seed is that of its environment
     assert tasks_of(sampler.sample(3)) == env.sample_tasks(3)
     assert sampler.n_tasks is None

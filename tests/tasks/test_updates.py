@@ -9,21 +9,14 @@ from functools import partial
 import pytest
 from gymnasium.wrappers import TimeLimit
 
-from mtwrappers import (
-    ExistingEnvUpdate,
-    MetaWorldSetTaskEnv,
-    NewEnvUpdate,
-    PointGoalEnv,
-    SetTaskUpdate,
-    TaskOnehotWrapper,
-)
+import mtwrappers as mt
 from tests.fakes import CountingEnv, CountingSetTaskEnv
 
 TASK = {"goal": (0.5, -0.5)}
 
 
 def make_point():
-    return PointGoalEnv(radius=2.0)
+    return mt.PointGoalEnv(radius=2.0)
 
 
 def limit_by_task(env, task):
@@ -31,7 +24,7 @@ def limit_by_task(env, task):
 
 
 def test_a_new_env_update_makes_an_environment_and_closes_the_old_one():
-    update = NewEnvUpdate(partial(CountingEnv, first=7))
+    update = mt.NewEnvUpdate(partial(CountingEnv, first=7))
     old = update()
     env = update(old)
     assert (env.first, old.closed, env.closed) == (7, True, False)
@@ -40,18 +33,21 @@ def test_a_new_env_update_makes_an_environment_and_closes_the_old_one():
 @pytest.mark.parametrize(
     ("env_type", "make"),
     [
-        (PointGoalEnv, type("Special", (PointGoalEnv,), {})),
-        (PointGoalEnv, lambda: TimeLimit(TimeLimit(PointGoalEnv(), 9), 7)),
-        (make_point, SetTaskUpdate(make_point, {"goal": (2.0, 0.0)})),
-        (make_point, lambda: TimeLimit(SetTaskUpdate(make_point, TASK)(), 7)),
-        (partial(PointGoalEnv, radius=2.0), SetTaskUpdate(partial(PointGoalEnv, radius=2.0), TASK)),
+        (mt.PointGoalEnv, type("Special", (mt.PointGoalEnv,), {})),
+        (mt.PointGoalEnv, lambda: TimeLimit(TimeLimit(mt.PointGoalEnv(), 9), 7)),
+        (make_point, mt.SetTaskUpdate(make_point, {"goal": (2.0, 0.0)})),
+        (make_point, lambda: TimeLimit(mt.SetTaskUpdate(make_point, TASK)(), 7)),
+        (
+            partial(mt.PointGoalEnv, radius=2.0),
+            mt.SetTaskUpdate(partial(mt.PointGoalEnv, radius=2.0), TASK),
+        ),
     ],
     ids=["subclass", "wrapped", "constructor", "constructor-wrapped", "partial"],
 )
 def test_a_set_task_update_reuses_an_environment_of_its_kind(env_type, make):
     old = make()
     # As if it came from another process.
-    update = pickle.loads(pickle.dumps(SetTaskUpdate(env_type, TASK)))
+    update = pickle.loads(pickle.dumps(mt.SetTaskUpdate(env_type, TASK)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert update(old) is old
@@ -60,38 +56,40 @@ def test_a_set_task_update_reuses_an_environment_of_its_kind(env_type, make):
 
 
 @pytest.mark.parametrize(
-    "make", [CountingEnv, SetTaskUpdate(CountingSetTaskEnv, {"first": 10})], ids=["foreign", "made"]
+    "make",
+    [CountingEnv, mt.SetTaskUpdate(CountingSetTaskEnv, {"first": 10})],
+    ids=["foreign", "made"],
 )
 def test_a_set_task_update_warns_of_another_environment_and_closes_it(make):
     old = make()
     with pytest.warns(UserWarning, match="expected an environment of make_point .*Counting"):
-        env = SetTaskUpdate(make_point, TASK)(old)
+        env = mt.SetTaskUpdate(make_point, TASK)(old)
     assert old.closed
-    assert type(env) is PointGoalEnv
+    assert type(env) is mt.PointGoalEnv
     assert env.get_task() == TASK
 
 
 def test_the_wrapper_is_given_the_environment_and_the_task_and_is_reused():
-    env = SetTaskUpdate(CountingSetTaskEnv, {"first": 20}, limit_by_task)()
+    env = mt.SetTaskUpdate(CountingSetTaskEnv, {"first": 20}, limit_by_task)()
     assert (type(env), env._max_episode_steps) == (TimeLimit, 20)
     assert env.unwrapped.get_task() == {"first": 20}
-    assert SetTaskUpdate(CountingSetTaskEnv, {"first": 30}, limit_by_task)(env) is env
+    assert mt.SetTaskUpdate(CountingSetTaskEnv, {"first": 30}, limit_by_task)(env) is env
     assert env.env.get_task() == {"first": 30}
 
 
 def onehot_by_task(env, task):
     names = env.get_wrapper_attr("task_names")
-    return TaskOnehotWrapper(env, names.index(task["inner"].env_name), len(names))
+    return mt.TaskOnehotWrapper(env, names.index(task["inner"].env_name), len(names))
 
 
 @pytest.mark.parametrize("inside_another", [False, True])
 def test_a_task_of_another_class_is_wrapped_anew(inside_another):
-    source = MetaWorldSetTaskEnv("MT10", "train", num_goals=2)
+    source = mt.MetaWorldSetTaskEnv("MT10", "train", num_goals=2)
     key = operator.itemgetter("inner")  # which begins with the name of the class
     [a, b, c, d] = sorted(source.sample_tasks(20), key=key)[:4]  # two tasks of two classes
     env = None
     for task in (a, b, c, d, a):
-        old, env = env, SetTaskUpdate(MetaWorldSetTaskEnv, task, onehot_by_task)(env)
+        old, env = env, mt.SetTaskUpdate(mt.MetaWorldSetTaskEnv, task, onehot_by_task)(env)
         if inside_another:
             env = TimeLimit(env, 7) if old is None else env
             assert type(env) is TimeLimit
@@ -103,7 +101,7 @@ def test_a_task_of_another_class_is_wrapped_anew(inside_another):
 
 def test_an_existing_env_update_returns_its_environment_and_leaves_the_old_one_open():
     own, old = CountingEnv(first=40), CountingEnv()
-    update = ExistingEnvUpdate(own)
+    update = mt.ExistingEnvUpdate(own)
     assert update() is update(old) is update(own) is own
     assert (old.closed, own.closed) == (False, False)
     copied = copy.deepcopy(update)()
@@ -113,9 +111,13 @@ def test_an_existing_env_update_returns_its_environment_and_leaves_the_old_one_o
 @pytest.mark.parametrize(
     ("update", "name", "value"),
     [
-        (NewEnvUpdate(make_point), "radius", 2.0),
-        (SetTaskUpdate(CountingSetTaskEnv, {"first": 20}, limit_by_task), "_max_episode_steps", 20),
-        (ExistingEnvUpdate(PointGoalEnv(3.0)), "radius", 3.0),
+        (mt.NewEnvUpdate(make_point), "radius", 2.0),
+        (
+            mt.SetTaskUpdate(CountingSetTaskEnv, {"first": 20}, limit_by_task),
+            "_max_episode_steps",
+            20,
+        ),
+        (mt.ExistingEnvUpdate(mt.PointGoalEnv(3.0)), "radius", 3.0),
     ],
 )
 def test_updates_pickle_small_and_work_on_the_other_side(update, name, value):
