@@ -127,17 +127,6 @@ def test_a_goal_that_a_reset_moves_is_seen_though_nothing_else_moves():
     assert not np.array_equal(frames[0], frames[1])
 
 
-@pytest.mark.slow
-def test_without_shadows_only_colours_differ(drawn):
-    (frame, depth), (plain, same) = (
-        drawn(shadows=on, render_mode="rgbd_tuple").render() for on in (True, False)
-    )
-    assert np.array_equal(depth, same)
-    differ = (frame != plain).any(axis=2)
-    assert differ.any()
-    assert not differ.all()
-
-
 # With other tools.
 
 
@@ -152,17 +141,3 @@ def test_a_copy_of_an_environment_that_has_drawn_draws_for_itself(copied):
     other.reset(options={"task_state": 1})
     assert np.array_equal(other.render(), frame)
     other.close()
-
-
-def test_human_rendering_takes_the_frames(monkeypatch):
-    pytest.importorskip("cv2")
-    pygame = pytest.importorskip("pygame")
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    with pytest.warns(UserWarning, match="HumanRendering wrapper is being applied"):
-        human = gymnasium.make(ID, render_mode="human", **MADE)
-    seen = gymnasium.make(ID, render_mode="rgb_array", **MADE)
-    for env in (human, seen):
-        env.reset(seed=0, options={"task_state": 0})
-    displayed = pygame.surfarray.array3d(human.window).swapaxes(0, 1)
-    assert np.array_equal(displayed, seen.render())
-    human.close()

@@ -83,16 +83,6 @@ def test_the_observation_box_has_the_bounds_of_hand_gripper_objects_and_goal():
     assert hidden.high.tolist()[36:] == [0.1, 0.9, 0.3]
 
 
-def test_the_box_of_several_classes_is_the_union_of_theirs_and_has_width_everywhere():
-    union = observation_box(CLASSES, goals_visible=True)
-    boxes = [observation_box({n: c}, goals_visible=True) for n, c in CLASSES.items()]
-    assert np.array_equal(union.low, np.min([box.low for box in boxes], axis=0))
-    assert np.array_equal(union.high, np.max([box.high for box in boxes], axis=0))
-    for box in (union, *boxes):
-        assert np.all(box.low < box.high)
-        assert np.all(np.isfinite([box.low, box.high]))
-
-
 def test_a_bad_action_is_refused_before_the_step_and_the_episode_goes_on():
     before, after = actions(3, 0), actions(3, 1)
     env, undisturbed = build("reach-v3"), build("reach-v3")

@@ -11,7 +11,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 from metaworld.envs.sawyer_reach_v3 import SawyerReachEnvV3
 
-from mtwrappers import MetaWorldSetTaskEnv, evaluate
+from mtwrappers import MetaWorldSetTaskEnv
 from mtwrappers.evaluation import few_shot_evaluate
 from mtwrappers.metaworld import MetaWorldMTEnv
 from mtwrappers.metaworld.tasks import decode
@@ -191,23 +191,6 @@ def test_states_copies_and_pickles_go_on_with_the_same_goals():
 
 def still(obs):
     return np.zeros((len(obs), 4), np.float32)
-
-
-@pytest.mark.slow
-def test_an_evaluation_plays_goals_that_its_seed_determines_and_training_goes_on_with_its_own():
-    results, after = [], []
-    for kwargs in (ITERATIVE, PARALLEL):
-        with make_vec("CustomMT", **IDS, **kwargs) as envs:
-            envs.reset(seed=0)
-            results.append(evaluate(still, envs, 4, seed=9))
-            envs.reset()
-            after.append(envs.get_attr("rand_vec"))
-    assert results[0].episodes == results[1].episodes
-    assert len({episode.episode_return for episode in results[0].episodes}) == 8
-    with make_vec("CustomMT", **IDS) as envs:
-        envs.reset(seed=0)
-        envs.reset()
-        assert equal(after, [envs.get_attr("rand_vec")] * 2)
 
 
 def test_goals_of_meta_learning_stay_until_they_are_sampled():

@@ -59,18 +59,6 @@ def test_action_repeat_and_idle_steps_leave_the_horizon_to_the_agents_steps(wher
     assert {episode.length for episode in result.episodes} == {4}
 
 
-def test_rewards_of_repeated_actions_are_the_sum_and_infos_those_of_the_last():
-    kwargs = {"env_name": "push-v3", "max_episode_steps": 5}
-    plain, twice = make("MT1", **kwargs), make("MT1", **kwargs, action_repeat=2)
-    plain.reset(seed=0)
-    twice.reset(seed=0)
-    for action in actions(2):
-        first, second = plain.step(action), plain.step(action)
-        found = twice.step(action)
-        assert found[1] == first[1] + second[1]
-        assert equal((found[0], found[4]), (second[0], second[4]))
-
-
 def test_closed_environments_hold_no_simulation_and_a_reset_builds_it_anew():
     env, set_task = make("MT1"), MetaWorldSetTaskEnv(**PAIR_ENV)
     envs = gymnasium.make_vec("mtwrappers/CustomMT-v0", train_classes=PAIR, execution="iterative")

@@ -10,7 +10,7 @@ from gymnasium.envs.registration import EnvSpec
 from mtwrappers.common.registration import TABLE
 from tests.fakes import check_env_warnings, equal
 from tests.fakes import play as episode_of
-from tests.metaworld.fakes import PARALLEL, episode, make, make_vec
+from tests.metaworld.fakes import episode, make, make_vec
 
 IDS = [env_id.removeprefix("mtwrappers/").removesuffix("-v0") for env_id in TABLE]
 NUM_CLASSES = dict.fromkeys(("CustomMT", "CustomML-train", "MultiEnv"), 2)
@@ -139,15 +139,6 @@ def test_gymnasiums_own_vectorization_gives_environments_that_move_between_tasks
             assert np.array_equal(alone.reset(seed=3 + i)[0], first[0][0][i])
         names = {name for seed in range(5) for name in envs.reset(seed=seed)[1]["task_name"]}
         assert names == {"reach-v3", "push-v3"}
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "workers"),
-    [({"workers": 1}, None), ({"workers": 9}, 2), (PARALLEL | {"workers": 1}, 1)],
-)
-def test_execution_and_workers_choose_the_executor(kwargs, workers):
-    with make_vec("CustomMT", num_goals=2, **kwargs) as envs:
-        assert getattr(envs, "num_workers", None) == workers
 
 
 @pytest.mark.parametrize(

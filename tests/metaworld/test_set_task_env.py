@@ -150,14 +150,6 @@ def test_the_first_task_of_an_environment_without_arguments_fixes_its_space():
         assert env.observation_space == outer.observation_space == source.observation_space
 
 
-def test_a_task_of_another_benchmark_leaves_the_space_and_the_classes():
-    env = MetaWorldSetTaskEnv(**PAIR_ENV)
-    space, names = env.observation_space, env.task_names
-    env.set_task(MetaWorldSetTaskEnv("MT1", env_name="push-v3", num_goals=1).sample_tasks(1)[0])
-    assert env.reset()[1]["task_name"] == "push-v3"
-    assert (env.observation_space, env.task_names) == (space, names)
-
-
 # Episodes.
 
 

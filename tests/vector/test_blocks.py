@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from tests.fakes import CountingEnv, equal
-from tests.vector.fakes import EXECUTORS, NestedEnv, WordEnv, all_modes, both_executors
+from tests.vector.fakes import EXECUTORS, all_modes, both_executors
 from tests.vector.faults import kill
 
 LENGTHS = (2, 3, 5, 4)
@@ -190,27 +190,6 @@ def test_a_function_sees_and_steps_the_environments_of_each_block(executor, mode
         else:
             both = (one.step(np.zeros(4, np.int64)) for one in (envs, oracle))
             assert equal(*both)
-
-
-def reset_some(envs, rows):
-    envs.reset(options={"reset_mask": np.arange(rows.start, rows.stop) % 2 == 0})
-    envs.step(envs.action_space.sample())
-
-
-@pytest.mark.parametrize("make", [partial(NestedEnv, 9), partial(WordEnv, 9)])
-def test_a_state_after_a_function_is_that_of_the_environments(make):
-    kwargs = {"workers": 2, "journal": True}
-    with (
-        closing(MetaParallelEnvExecutor(make, 4, **kwargs)) as envs,
-        closing(MetaParallelEnvExecutor(make, 4, **kwargs)) as other,
-    ):
-        envs.action_space.seed(0)
-        envs.reset(seed=1)
-        envs.step(envs.action_space.sample())
-        envs.map_blocks(reset_some)
-        other.set_state(envs.get_state())
-        action = envs.action_space.sample()
-        assert equal(envs.step(action), other.step(action))
 
 
 def fail(envs, rows):

@@ -72,29 +72,11 @@ def test_copies_of_an_environment_have_streams_of_their_own_and_leave_it_alone(e
     assert (draws[0] == draws[1]) is (seed is not None)
 
 
-@both_executors
-def test_seeds_of_a_first_reset_go_before_those_of_copies(executor):
-    with closing(executor(CountingEnv(), 2)) as envs:
-        envs.reset(seed=[8, None])
-        envs.reset()
-        first, second = envs.call("seeds")
-        assert (first, second[1]) == ([8, None], None)
-        assert second[0] is not None
-
-
 def test_the_environments_are_closed_when_one_cannot_be_built():
     made = Constructors(3, {2: RuntimeError("no bricks")})
     with pytest.raises(RuntimeError, match="no bricks\nthe constructor of environment 2 failed"):
         MetaIterativeEnvExecutor(made.makers, 3)
     assert [env.closed for env in made.envs.values()] == [True, True]
-
-
-@both_executors
-def test_the_path_length_truncates_episodes(executor):
-    with closing(executor(partial(CountingEnv, 9), 1, max_path_length=2)) as envs:
-        envs.reset(seed=0)
-        flags = [np.concatenate(envs.step([0])[2:4]).tolist() for _ in range(4)]
-        assert flags == [[False, False], [False, True]] * 2
 
 
 def test_a_daemonic_process_is_told_what_to_use_instead():

@@ -100,17 +100,6 @@ def test_a_use_that_raises_is_named_and_the_executor_goes_on(executor, mode, use
             play_along(envs, oracle)
 
 
-@both_executors
-def test_of_several_exceptions_that_of_the_first_environment_is_raised(executor):
-    """A task without a name is left out of the message."""
-    faults = (partial(break_a_leg, 0.05), break_a_leg, break_a_leg)
-    makers = [partial(FragileEnv, name=None, fault=fault) for fault in faults]
-    with closing(executor(makers, 3)) as envs:
-        envs.reset(seed=0)
-        with pytest.raises(ZeroDivisionError, match=r"^a leg\nenvironment 0$"):
-            envs.step([1, 0, 1])
-
-
 class OddInfoEnv(FragileEnv):
     """Reports what its fault returns where it is stepped with action 1."""
 

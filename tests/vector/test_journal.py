@@ -196,6 +196,16 @@ def test_a_journal_keeps_copies(executor, plain):
         assert equal(other.step(still)[0], shown)
 
 
+def test_what_a_call_was_given_is_copied_too():
+    with closing(two(Settings)) as envs:
+        envs.reset(seed=0)
+        array = np.ones(2)
+        envs.call("keep", array)
+        array[...] = 9
+        kill(envs, 1)
+        assert envs.step([0, 0])[1].tolist() == [2.0, 2.0]
+
+
 class TypedEnv(CountingEnv):
     """Returns the dtype of the action that it was given."""
 

@@ -51,31 +51,6 @@ def test_kills_at_random_moments_change_nothing(kind, mode):
             assert equal(result, run_steps(oracle, t)), t
 
 
-def play_mt10(envs, t):
-    """Other tasks, some of them drawn at every reset, and their episodes."""
-    rng = np.random.default_rng(t)
-    envs.call("toggle_sample_tasks_on_reset", t % 2 == 0)
-    envs.set_tasks([5 * i + int(goal) for i, goal in enumerate(rng.integers(5, size=10))])
-    return [run_steps(envs, t), envs.call("get_task_state")]
-
-
-@pytest.mark.slow
-def test_kills_in_mt10_change_nothing():
-    make = partial(
-        gymnasium.make_vec,
-        "mtwrappers/MT10-v0",
-        num_goals=5,
-        max_episode_steps=30,
-        record_episode_statistics=False,  # they hold the time
-    )
-    with closing(make()) as oracle, closing(make(**RECOVER)) as envs:
-        oracle.reset()  # compiles the models that the workers then have
-        envs.reset()
-        results = run_until_killed(envs, MANY, partial(play_mt10, envs), seconds=1.0)
-        for t, result in enumerate(results):
-            assert equal(result, play_mt10(oracle, t)), t
-
-
 class ChanceEnv(CountingSetTaskEnv):
     """Counts from where its task says, for a random number of steps."""
 

@@ -13,14 +13,10 @@ from gymnasium.vector import SyncVectorEnv
 
 from tests.vector.fakes import all_modes
 from tests.vector.faults import (
-    FragileEnv,
     break_a_leg,
-    build_once,
     faulty_uses,
     fragile_makers,
     interrupt_parent,
-    kill,
-    once,
     parallel,
     play_along,
 )
@@ -64,22 +60,6 @@ def test_after_an_interruption_the_executor_goes_on(mode, use, given):
                 with pytest.raises(ResetNeeded, match=r"call reset\(\) before step\(\)"):
                     envs.step(NO_ACTIONS)
             play_along(envs, oracle)
-
-
-@pytest.mark.filterwarnings("ignore:.*starting a replacement")
-@pytest.mark.slow
-def test_after_an_interrupted_recovery_the_executor_goes_on(tmp_path):
-    interrupt_once = partial(once, tmp_path / "interrupted", interrupt_parent)
-    makers = [FragileEnv, partial(build_once, tmp_path / "built", interrupt_once)]
-    with closing(parallel(makers, 2, 1, on_worker_failure="recover")) as envs:
-        envs.reset(seed=0)
-        envs.step([0, 0])
-        kill(envs, 1)
-        with pytest.raises(KeyboardInterrupt):
-            envs.step([0, 0])
-        assert envs.reset(seed=0)[0][:, 0].tolist() == [0, 900]
-        assert envs.step([0, 0])[0][:, 0].tolist() == [1, 901]
-        assert envs.recoveries == 2  # one that was interrupted, and another
 
 
 def test_a_step_that_raises_after_its_caller_was_interrupted_is_a_warning():

@@ -24,7 +24,6 @@ from tests.vector.faults import (
     kill_itself,
     once,
     parallel,
-    play_along,
 )
 from tests.vector.processes import PATIENCE, needs_proc
 
@@ -53,17 +52,6 @@ def test_a_death_in_any_use_changes_nothing(mode, use, given, tmp_path):
             both(envs, oracle, use, **given)
         for _ in range(2):
             both(envs, oracle, "step", NO_ACTIONS)
-
-
-def test_a_death_after_a_state_between_episodes_was_set_changes_nothing():
-    with beside(recovering, fragile_makers(), fragile_makers()) as (envs, oracle):
-        both(envs, oracle, "reset", seed=3)
-        both(envs, oracle, "step", NO_ACTIONS)
-        for each in envs, oracle:
-            each.set_state(each.get_state(between_episodes=True))
-        kill(envs, 1)
-        both(envs, oracle, "reset")
-        both(envs, oracle, "step", NO_ACTIONS)
 
 
 @pytest.mark.parametrize("mask", [[True, False, True, False], [True, False, False, False]])
@@ -233,14 +221,3 @@ def test_after_an_exception_nothing_is_lost_either(use, given):
         kill(envs, 1)
         both(envs, oracle, "reset")
         both(envs, oracle, "step", NO_ACTIONS)
-
-
-def test_a_death_and_an_exception_in_one_step_raise_the_exception(tmp_path):
-    makers = fragile_makers(fault=break_a_leg)
-    makers[2] = partial(makers[2], fault=partial(once, tmp_path / "done", kill_itself))
-    with beside(recovering, makers) as (envs, oracle):
-        envs.reset(seed=1)
-        envs.step(NO_ACTIONS)
-        with pytest.raises(ZeroDivisionError, match="a leg\nenvironment 0, task 'a'"):
-            envs.step([1, 0, 1, 0])
-        play_along(envs, oracle)

@@ -73,18 +73,3 @@ THREADS = [
 @pytest.mark.slow
 def test_beside_threads_no_worker_is_forked_from_here(thread):
     assert run(f"{thread}\nstarted()") == ["served"]
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_replaced_beside_a_thread_is_not_forked_from_here():
-    code = """
-gymnasium.logger.min_level = gymnasium.logger.ERROR  # a replacement warns
-envs, same = parallel(on_worker_failure="recover"), MetaIterativeEnvExecutor(CountingEnv, 2)
-print(equal(envs.reset(seed=0), same.reset(seed=0)))
-thread.start()
-os.kill(envs.worker_pids[0], signal.SIGKILL)
-print(equal(envs.step([0, 0]), same.step([0, 0])), envs.recoveries)
-envs.close()
-started(on_worker_failure="recover")
-"""
-    assert run(code) == ["True", "True 1", "served"]

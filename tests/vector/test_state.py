@@ -14,9 +14,6 @@ from mtwrappers.common.errors import NotDeterministicError
 from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import KINDS, TallyEnv, both_executors, kinds_and_modes
 from tests.vector.faults import (
-    FragileEnv,
-    break_a_leg,
-    build_once,
     fragile_makers,
     parallel,
     run_steps,
@@ -89,15 +86,6 @@ def test_the_state_of_other_environments_is_refused_and_changes_nothing():
                 envs.set_state(state)
             assert equal(envs.get_state(), before)
             assert envs.step([0] * 4)[1].tolist() == [3.0] * 4
-
-
-def test_environments_that_cannot_be_built_again_leave_the_present_ones(tmp_path):
-    makers = [FragileEnv, partial(build_once, tmp_path / "built", break_a_leg)]
-    with closing(parallel(makers, 2, 1, journal=True)) as envs:
-        envs.reset(seed=1)
-        with pytest.raises(ZeroDivisionError, match="the constructor of environment 1 failed"):
-            envs.set_state(envs.get_state())
-        assert envs.step([0, 0])[1].tolist() == [1.0, 1.0]
 
 
 COPY = {

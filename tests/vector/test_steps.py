@@ -1,8 +1,6 @@
 """What goes into steps and resets, and what comes out: new for the caller, or refused."""
 
 import copy
-import multiprocessing
-import time
 from collections.abc import Iterable
 from contextlib import closing
 from functools import partial
@@ -23,8 +21,7 @@ from tests.vector.fakes import (
     both_executors,
     exact,
 )
-from tests.vector.faults import USES, break_a_leg, fragile_makers, parallel
-from tests.vector.processes import needs_proc
+from tests.vector.faults import USES, break_a_leg, fragile_makers
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 
@@ -44,19 +41,6 @@ def test_a_step_may_be_begun_and_ended_apart_and_nothing_else_be_done_meanwhile(
                 with pytest.raises(AlreadyPendingCallError, match=message):
                     getattr(envs, use)(*given)
             assert equal(envs.step_wait(), together.step(NO_ACTIONS))
-
-
-@needs_proc
-@pytest.mark.slow
-def test_a_step_may_be_awaited_for_some_time_and_again():
-    makers = fragile_makers(fault=partial(time.sleep, 0.5))
-    with closing(parallel(makers)) as envs:
-        envs.reset(seed=0)
-        envs.step_async(np.ones(4, np.int64))
-        with pytest.raises(multiprocessing.TimeoutError, match=r"workers \[0, 1\] have not"):
-            envs.step_wait(timeout=0.1)
-        assert envs.step_wait(timeout=60)[1].tolist() == [1.0] * 4
-        assert envs.step(NO_ACTIONS)[1].tolist() == [2.0] * 4
 
 
 class Uneven(CountingEnv):
