@@ -154,7 +154,6 @@ def _wrong_type(subject: Subject, name: str, value: Any) -> str | None:
 def infos(subject: Subject) -> None:
     """Infos can be batched: string keys, none of a batch's own, none that comes and goes."""
     last: set[str] = set()
-    every: set[str] = set()
     for call in subject.first:
         info = call.values["info"]
         for key in info:
@@ -168,7 +167,6 @@ def infos(subject: Subject) -> None:
             says += f" which reads it after each step fails or reads an old value{_hint(min(gone))}"
             raise call.fault(says, f"info[{min(gone)!r}]", "a value", NO_KEY)
         last = last | info.keys() if call.is_step else set()
-        every |= info.keys()
 
 
 def _hint(info: str) -> str:
@@ -209,18 +207,18 @@ def compare_task_ids(space: Any, every: list[tuple[str, list[Call]]]) -> None:
         raise Skipped("it observes the phase of a stream")
     if not named:
         raise Skipped("infos have no task_id")
-    parts: dict[Any, Any] = {None: space}
+    parts = {"": space}
     if isinstance(space, Dict):
         parts = {key: space[key] for key in ("task_obs", "task_onehot") if key in space.spaces}
     for key, part in parts.items():
-        seen = [c.values["observation"] for _, c in named]
-        values = seen if key is None else [value[key] for value in seen]
+        seen = [call.values["observation"] for _, call in named]
+        values = [obs[key] for obs in seen] if key else seen
         size = 0 if isinstance(part, Discrete) else _onehot(part, values)
         if isinstance(part, Discrete) or size:
             break
     else:
         raise Skipped("the observation has no Discrete task_obs and no one-hot at its end")
-    place = "observation" if key is None else f"observation[{key!r}]"
+    place = f"observation[{key!r}]" if key else "observation"
     for (env, call), value in zip(named, values, strict=True):
         task = call.values["info"]["task_id"]
         one = value[-size:] if size else value
@@ -285,35 +283,19 @@ def _running(subject: Subject) -> bool:
 
 
 def new_arrays(subject: Subject) -> None:
-    """Returned values do not change later; of the environments here, they are always new."""
+    """Returned values do not change later; of the environments here, they are the caller's own."""
     returned: list[dict[str, Any]] = []
     with subject.open() as env:
-        calls = subject.record(env, returned=returned)
+        calls = subject.record(env, then=returned.append)
         for call, now in zip(calls, returned, strict=True):
             if found := find(call.values, recorded(now, subject.ignore)):
                 says = "what an earlier call returned has changed: an array or dict is reused, so"
                 raise Failed(f"{says} a buffer that keeps it holds the next one: {call.at(found)}")
-    pairs = zip(calls, calls[1:], returned, returned[1:], strict=False)
-    for before, call, one, other in pairs if subject.given is not None else ():
-        if place := _shared(one, other):
-            says = "a call returns an array or dict that the call before has returned"
-            raise call.fault(says, place, "a new array or dict", f"the one of {before.what}")
-
-
-def _shared(one: Any, other: Any, place: str = "") -> str | None:
-    """Returns the first place at which two values share a dict or an array's memory."""
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return place if np.shares_memory(one, other) else None
-    if isinstance(one, dict) and isinstance(other, dict):
-        if one is other:
-            return place
-        parts = [(one[key], other[key], key) for key in one if key in other]
-    elif isinstance(one, tuple) and isinstance(other, tuple):
-        parts = [(a, b, i) for i, (a, b) in enumerate(zip(one, other, strict=False))]
-    else:
-        return None
-    places = (_shared(a, b, f"{place}[{key!r}]" if place else str(key)) for a, b, key in parts)
-    return next(filter(None, places), None)
+        if subject.given is None or not subject.repeats:
+            return
+        if found := compare(calls, subject.record(env, then=scramble)):
+            says = "if the caller changes what a call has returned, the next returns other values"
+            raise Failed(f"{says}: {found}; return new arrays and dicts")
 
 
 # Seeds.
@@ -509,14 +491,6 @@ def scramble(value: Any) -> None:
         value.clear()
 
 
-def _refusing(name: str) -> Callable[..., Any]:
-    def change(options: Any, *args: Any, **kwargs: Any) -> Any:
-        by = f"{name}({', '.join(map(repr, args))})"
-        raise Failed(f"reset changes the caller's options by {by}; copy them first")
-
-    return change
-
-
 class _Options(dict[str, Any]):
     """Empty options that refuse to be changed, of a key that is not there too."""
 
@@ -524,9 +498,14 @@ class _Options(dict[str, Any]):
         return True  # so that code which looks into some options looks into these
 
 
+def _refuse(options: Any, *args: Any, **kwargs: Any) -> Any:
+    what = f" ({', '.join(map(repr, args))})" if args else ""
+    raise Failed(f"reset changes the caller's options{what}; copy them first")
+
+
 _CHANGES = ("__setitem__", "__delitem__", "clear", "pop", "popitem", "setdefault", "update")
 for _name in (*_CHANGES, "__ior__"):
-    setattr(_Options, _name, _refusing(_name))
+    setattr(_Options, _name, _refuse)
 
 
 def options(subject: Subject) -> None:
@@ -547,9 +526,9 @@ def render(subject: Subject) -> None:
     with subject.open() as env:
         chosen = getattr(env, "render_mode", None)
         modes = (getattr(env, "metadata", None) or {}).get("render_modes") or ()
-    drawn = [{"render_mode": mode} for mode in _MODES if mode in modes]
-    takes = chosen is None and "render_mode" in subject.takes
-    kwargs: dict[str, Any] = drawn[0] if drawn and takes else {}
+    kwargs: dict[str, Any] = {}
+    if chosen is None and "render_mode" in subject.takes:
+        kwargs = next(({"render_mode": mode} for mode in _MODES if mode in modes), {})
     if chosen == "human":
         raise Skipped("its render_mode is 'human'")
 

@@ -163,11 +163,9 @@ def protocol(subject: Subject) -> None:
     env = subject.given
     require(isinstance(env, MTEnv), f"expected an MTEnv, got {type(env).__name__}")
     space = env.observation_space
-    require(
-        isinstance(space, Dict)
-        and set(space.keys()) - {"task_embedding"} == {"env_obs", "task_obs"},
-        f"observation_space must be a Dict of env_obs and task_obs, got {space}",
-    )
+    keys = {*space} - {"task_embedding"} if isinstance(space, Dict) else None
+    says = f"observation_space must be a Dict of env_obs and task_obs, got {space}"
+    require(keys == {"env_obs", "task_obs"}, says)
 
 
 def unseeded(subject: Subject) -> None:

@@ -251,17 +251,14 @@ def _passes_on(expected: list[Call], got: list[Call], i: int, mode: AutoresetMod
     """
     pairs = [(_flat(one), _flat(other)) for one, other in zip(expected, got, strict=False)]
     first_end = next((c for c, call in enumerate(expected) if call.ends), len(expected))
-    inner = pairs[:first_end]
-    passed = {
-        name
-        for name in {name for one, _ in inner for name in one}
-        if all(name not in one or same(one[name], other.get(name)) for one, other in inner)
-    }
-    for call, actual, (one, other) in zip(expected, got, pairs, strict=False):
+    inner = [(k, v, other.get(k)) for one, other in pairs[:first_end] for k, v in one.items()]
+    changed = {name for name, value, other in inner if not same(value, other)}
+    passed = {name for name, *_ in inner} - changed
+    for call, actual, flat in zip(expected, got, pairs, strict=False):
         if actual.is_step != call.is_step or actual.ends != call.ends:
             break  # wrappers end episodes elsewhere
-        names = [name for name in (*FLAGS, *sorted(passed)) if name in one]
-        left, right = ({k: each[k] for k in names if k in each} for each in (one, other))
+        names = [name for name in (*FLAGS, *sorted(passed)) if name in flat[0]]
+        left, right = ({k: each[k] for k in names if k in each} for each in flat)
         if found := find(left, right):
             end = " at an episode's end, in final_obs and final_info" if call.ends else ""
             says = f"it and SyncVectorEnv differ in mode {mode.value}{end}"
@@ -419,7 +416,7 @@ def independence(subject: Subject) -> None:
             ended = next((c for c, (a, b) in both if np.any(a.ends | b.ends)), None)
             for i in {*range(n)} - chosen:
                 one, other = (calls_of(calls[:ended], i, n, obs_space, mode) for calls in pair)
-                if found := compare(one, other, loose=True):
+                if found := compare(one, other):
                     raise Failed(
                         f"environment {i} returns something else if only other environments are "
                         "given other actions: actions, or what follows from them, reach the wrong "

@@ -95,15 +95,10 @@ def before(do, base=WalkEnv):
 
 def made(do, base=WalkEnv):
     """One that does ``do(env)`` when it is made."""
-    return broken(base, __init__=lambda s: (base.__init__(s), do(s))[0])
+    return broken(base, __init__=lambda s, *given: (base.__init__(s, *given), do(s))[0])
 
 
-class NumpyFlagEnv(WalkEnv):
-    """Its flags are NumPy's."""
-
-    def step(self, action):
-        obs, reward, terminated, truncated, info = super().step(action)
-        return obs, reward, np.bool_(terminated), truncated, info
+NumpyFlagEnv = steps(lambda s, o, r, terminated, *rest: (o, r, np.bool_(terminated), *rest))
 
 
 class ReusedBufferEnv(WalkEnv):
@@ -354,10 +349,6 @@ class DrawnEnv(WalkEnv):
         return np.full((2, 2, 3), round(abs(self.place)), np.uint8)
 
 
-def move(self):
-    self.place += 0.01
-
-
 class ClockInfoEnv(WalkEnv):
     """Has an info that does not repeat."""
 
@@ -510,10 +501,7 @@ ENVS = {
     "seed % 2": (seeds(lambda s, seed: None if seed is None else seed % 2), "other seeds"),
     "seed % 100": (seeds(lambda s, seed: None if seed is None else seed % 100), "other seeds"),
     "own constant": (OwnConstantEnv, "other seeds", "makes the same of both"),
-    "own constant, random": (
-        broken(OwnConstantEnv, generator=lambda s: random.Random(7)),
-        "other seeds",
-    ),
+    "own random": (broken(OwnConstantEnv, generator=lambda s: random.Random(7)), "other seeds"),
     "unseen constant": (UnseenConstantEnv, "other seeds", "makes the same of both"),
     "np.random": (
         broken(draw_goal=lambda s: float(np.random.uniform(-1, 1))),
@@ -547,14 +535,10 @@ ENVS = {
     "sets an option": (
         before(lambda s, options: options is not None and options.setdefault("level", 1)),
         "options",
-        "changes the caller's options by",
+        "reset changes the caller's options ('level', 1); copy them first",
     ),
-    "pops an option": (
-        before(lambda s, options: options and options.pop("level", None)),
-        "options",
-        "by pop('level', None)",
-    ),
-    "render moves": (broken(DrawnEnv, draw=move), "render", "render() changes the state"),
+    "pops an option": (before(lambda s, o: o and o.pop("level", None)), "options"),
+    "render moves": (broken(DrawnEnv, draw=lambda s: s.step(0)), "render", "render() changes the"),
     "render draws": (
         broken(DrawnEnv, draw=lambda s: s.np_random.integers(256, size=(2, 2, 3))),
         "render",
@@ -642,11 +626,6 @@ def make_sync(num_envs=3, autoreset_mode=SAME, env=WalkEnv):
     return SyncVectorEnv([env] * num_envs, autoreset_mode=autoreset_mode)
 
 
-def make_same(env=WalkEnv, wrapper=lambda envs: envs):
-    """A vector environment whose constructor has no arguments to try; no fault."""
-    return wrapper(SyncVectorEnv([env] * 3, autoreset_mode=SAME))
-
-
 class ElapsedEnv(WalkEnv):
     """Has episodes of five steps, and says in its infos how many it has taken; no fault."""
 
@@ -671,16 +650,13 @@ class Changed(VectorWrapper):
         return tuple(returned)
 
 
-class LostFinalVectorEnv(Changed):
-    """Returns the next episode's first observation as the last one: Gymnasium #1132."""
-
-    def __init__(self, env):
-        super().__init__(env, first_as_last)
-
-
 def first_as_last(envs, returned, done):
+    """Returns the next episode's first observation as the last one: Gymnasium #1132."""
     for i in np.flatnonzero(done):
         returned[4]["final_obs"][i] = returned[0][i].copy()
+
+
+LostFinalVectorEnv = partial(Changed, change=first_as_last)
 
 
 def last_again(envs, returned, done):
@@ -714,20 +690,11 @@ def swapped_finals(envs, returned, done):
         returned[4]["final_obs"][at] = returned[4]["final_obs"][at[::-1]]
 
 
-def no_final_info(envs, returned, done):
-    returned[4].pop("final_info", None)
-    returned[4].pop("_final_info", None)
-
-
 def next_final_info(envs, returned, done):
     """``final_info`` has the infos of the next episode."""
     for key, value in returned[4].get("final_info", {}).items():
         if not key.startswith("_") and key in returned[4]:
             value[done] = returned[4][key][done]
-
-
-def empty_final_info(envs, returned, done):
-    returned[4].get("final_info", {}).clear()
 
 
 def final_everywhere(envs, returned, done):
@@ -742,14 +709,6 @@ def all_final(envs, returned, done):
         returned[4]["_final_obs"] = np.ones_like(done)
 
 
-def no_mask(envs, returned, done):
-    returned[4].pop("_goal", None)
-
-
-def no_final_mask(envs, returned, done):
-    returned[4].get("final_info", {}).pop("_goal", None)
-
-
 def swapped_flags(envs, returned, done):
     returned[2], returned[3] = returned[3], returned[2]
 
@@ -758,15 +717,10 @@ def whole_flags(envs, returned, done):
     returned[3] = returned[3].astype(np.int8)
 
 
-class Actions(VectorWrapper):
-    """Steps with ``change(actions)``."""
-
-    def __init__(self, env, change):
-        super().__init__(env)
-        self.change = change
-
-    def step(self, actions):
-        return self.env.step(self.change(actions))
+def acting(change, **kwargs):
+    """One that steps with ``change(actions)``."""
+    wrapper = broken(VectorWrapper, step=lambda s, actions: s.env.step(change(actions)))
+    return same(wrapper, **kwargs)
 
 
 class KeepingVectorEnv(VectorWrapper):
@@ -841,19 +795,6 @@ def reset_left(envs, seed, options):
     """Shifts observations after a reset that follows an end."""
     obs, infos = envs.env.reset(seed=seed, options=options)
     return obs + 0.01 * envs.ended, infos
-
-
-class ThreadVectorEnv(VectorWrapper):
-    def __init__(self, env):
-        super().__init__(env)
-        start_thread(self)
-
-
-class RenderedVectorEnv(VectorWrapper):
-    """Draws a random number where it is rendered."""
-
-    def render(self):
-        self.env.np_random[0].random()
 
 
 class SkippingStatistics(VectorWrapper):
@@ -943,48 +884,36 @@ VECTORS = {
         "as sync",
         "differ in mode SameStep",
     ),
-    "swapped rewards": (
-        changed(lambda envs, r, done: r.__setitem__(1, r[1][[1, 0, 2]])),
-        "independence",
-        "reach the wrong",
-    ),
+    "swapped rewards": (changed(lambda e, r, d: r.__setitem__(1, r[1][[1, 0, 2]])), "independence"),
     "seeds reversed": (
         same(Resets, lambda s, seed, o: s.env.reset(seed=seed if seed != 0 else [2, 1, 0])),
         "seeds of each",
         "must seed environment i with 0 + i, as a list of seeds does",
     ),
-    "thread": (same(ThreadVectorEnv), "close", "1 threads are left after close(): left"),
+    "thread": (same(made(start_thread, VectorWrapper)), "close", "1 threads are left after close"),
     "space replaced": (same(Resets, replace_space), "spaces", "replaces a space"),
-    "sets an option": (same(Resets, set_option), "options", "by setdefault('level', 1)"),
+    "sets an option": (same(Resets, set_option), "options", "the caller's options ('level', 1)"),
     "final of neighbour": (changed(final_of_neighbour), "as sync", "differ in mode SameStep at an"),
     "finals at once": (changed(swapped_finals, env=ElapsedEnv), "as sync", "differ in mode"),
-    "no final_info": (changed(no_final_info), "as sync", "differ in mode SameStep at an episode's"),
+    "no final_info": (changed(lambda e, r, done: r[4].pop("final_info", None)), "as sync"),
     "next final_info": (changed(next_final_info, env=ElapsedEnv), "as sync", "['elapsed']"),
     "next final_info, goal": (
         changed(next_final_info, env=resets(lambda s, o, i: (o, {"goal": s.goal}))),
         "as sync",
         "differ in mode SameStep at an",
     ),
-    "empty final_info": (changed(empty_final_info), "as sync", "no such key"),
+    "empty final_info": (changed(lambda e, r, d: r[4].get("final_info", {}).clear()), "as sync"),
     "flags": (changed(swapped_flags), "as sync", "terminated"),
-    "final everywhere": (
-        changed(final_everywhere),
-        "mode, as sync",
-        "if and only if an episode ended",
-    ),
+    "final everywhere": (changed(final_everywhere), "mode, as sync", "if and only if an episode"),
     "all final": (changed(all_final), "mode", "if and only if an episode ended"),
-    "no mask": (changed(no_mask), "masks", "infos have values of 'goal', but no mask"),
-    "no final mask": (changed(no_final_mask), "masks", "infos have values of 'goal', but no"),
+    "no mask": (changed(lambda e, r, d: r[4].pop("_goal", None)), "masks", "'goal', but no mask"),
+    "no final mask": (changed(lambda e, r, d: r[4].get("final_info", {}).pop("_goal", 0)), "masks"),
     "whole flags": (changed(whole_flags), "types", "has the wrong type"),
     "list of infos": (same(DictInfoToList), "types", "info: expected a dict"),
     "RandomState": (same(env=RandomStateEnv), "types", "Gymnasium promises"),
-    "swapped actions": (same(Actions, lambda a: a[[1, 0, 2]]), "independence", "wrong env"),
-    "one action": (same(Actions, lambda a: np.repeat(a[:1], 3)), "independence", "wrong env"),
-    "clipped actions": (
-        same(Actions, lambda a: np.clip(a, -0.1, 0.1, out=a), env=PushEnv),
-        "actions",
-        "changes the action that it",
-    ),
+    "swapped actions": (acting(lambda a: a[[1, 0, 2]]), "independence", "reach the wrong env"),
+    "one action": (acting(lambda a: np.repeat(a[:1], 3)), "independence"),
+    "clipped actions": (acting(lambda a: np.clip(a, -0.1, 0.1, out=a), env=PushEnv), "actions"),
     "kept actions": (same(KeepingVectorEnv, env=PushEnv), "actions", "keeps the array"),
     "masked reset": (same(Resets, moving_reset, mode=DISABLED), "as sync", "mode Disabled"),
     "masked reset, hidden": (same(Resets, hidden_reset, mode=DISABLED), "as sync", "mode Disabled"),
@@ -1010,7 +939,7 @@ VECTORS = {
         "environments 1 and 2 begin all",
     ),
     "left at the end": (same(Resets, reset_left), "seed repeats", "an episode has ended"),
-    "render": (same(RenderedVectorEnv), "render", "render() draws random numbers"),
+    "render": (same(broken(VectorWrapper, render=lambda s: s.env.np_random[0].random())), "render"),
     "#1624": (same(SkippingStatistics), "statistics", "not the sums of its steps"),
     "#1668": (same(SkippingStatistics, True), "statistics", "do not count every step once"),
     "batch size": (BatchVectorEnv, "batch size", "something else if there are 6 and not 3"),

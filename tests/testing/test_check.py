@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from functools import partial
 
 import gymnasium
@@ -16,7 +15,6 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistic
 
 from mtwrappers import MetaParallelEnvExecutor
 from mtwrappers.testing import check_vector_env
-from mtwrappers.testing.rules import guarded
 from mtwrappers.testing.vector import can_start
 from tests.fakes import run_python
 from tests.testing import faults
@@ -62,18 +60,11 @@ def test_the_fault_of_a_vector_environment_is_found_and_named(fault):
 
 
 @pytest.mark.usefixtures("alone")
-@pytest.mark.parametrize("env", faults.RIGHT)
+@pytest.mark.parametrize("env", [*faults.RIGHT, faults.KeptStartEnv])
 def test_an_environment_without_a_fault_passes_by_itself(env):
     report = check(env)
     assert report.ok, str(report)
     assert report["other seeds"].outcome == report["pickling"].outcome == "passed"
-
-
-@pytest.mark.usefixtures("alone")
-def test_a_start_that_only_a_seed_draws_is_no_fault():
-    report = check(faults.KeptStartEnv)
-    assert report.ok, str(report)
-    assert check(faults.same(env=faults.KeptStartEnv)).ok
 
 
 @pytest.mark.slow
@@ -92,7 +83,7 @@ def test_an_environment_without_a_fault_passes_among_others(given):
     assert report["workers"].outcome == report["killed worker"].outcome == "passed"
 
 
-@pytest.mark.parametrize("env", faults.RIGHT)
+@pytest.mark.parametrize("env", [*faults.RIGHT, faults.KeptStartEnv])
 @pytest.mark.slow_but("WalkEnv", "DiscreteTaskEnv")
 def test_a_vector_environment_without_a_fault_passes(env):
     report = check(partial(faults.make_sync, env=env))
@@ -214,7 +205,6 @@ FILE = r"\(test_check.py, line \d+, in {}\)".format
         (no_message, f"it cannot be made: AssertionError without a message {FILE('no_.*')}"),
         (leave, f"it cannot be made: SystemExit: 3 {FILE('leave')}"),
         (odd("reset", leave), f"SystemExit: 3 {FILE('leave')}"),
-        (odd("step", no_message), "AssertionError without a message"),
         (odd("step", lambda: faults.raise_(UnreadableError())), "UnreadableError: its message"),
         (odd("close", no_message), "AssertionError without a message"),
         (odd("reset", list), r"must return \(observation, info\), got \[\]"),
@@ -235,12 +225,7 @@ def test_whatever_an_environment_raises_is_named_with_its_place(make, says):
         (WalkEnv(), (), TypeError, "expected an id, or a function"),
         (lambda: 3, (), TypeError, r"must make a gymnasium\.Env or VectorEnv, got 3"),
         ("NoSuch-v0", (), gymnasium.error.NameNotFound, "NoSuch"),
-        (
-            WalkEnv,
-            "info.action",
-            ValueError,
-            r"must be names of infos such as \['info.time'\], got",
-        ),
+        (WalkEnv, "info.action", ValueError, r"names of infos such as \['info.time'\], got 'info"),
         (WalkEnv, ["observation.time"], ValueError, "must be names of infos"),
         (WalkEnv, ["info."], ValueError, "must be names of infos"),
     ],
@@ -289,20 +274,6 @@ def test_a_vector_environment_that_hangs_when_a_worker_is_killed_is_found(monkey
     report = check(lambda: Hanging([WalkEnv] * 2))
     assert report.failed == ("killed",), str(report)
     assert "hangs" in report["killed"].says
-
-
-def test_an_answer_does_not_wait_for_what_was_left_behind():
-    def leave_a_process():
-        if os.fork() == 0:
-            time.sleep(10)
-            os._exit(0)
-        return "an answer"
-
-    start = time.monotonic()
-    assert guarded(leave_a_process, 60) == "an answer"
-    assert time.monotonic() - start < 9
-    with pytest.raises(RuntimeError, match="ended without an answer"):
-        guarded(lambda: os._exit(0), 60)
 
 
 def run_script(path, text):
