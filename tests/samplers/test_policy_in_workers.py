@@ -225,12 +225,13 @@ def test_torch_has_one_thread_in_a_worker():
 @pytest.mark.parametrize(("workers", "num_envs"), [(1, 3), (2, 3), (3, 6)])
 @pytest.mark.slow_but("2-3-NextStep", "1-3-SameStep")
 def test_an_evaluation_finds_the_same_wherever_the_policy_is_asked(mode, workers, num_envs):
-    make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs, autoreset_mode=mode)
+    kwargs = {"max_episode_steps": 20, "autoreset_mode": mode}
+    make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs, **kwargs)
     for policy in waves, MetaWaves(), noise, ActionChunks(Chunks(), 3):
         with closing(make()) as envs:
-            expected = evaluate(policy, envs, 3, max_episode_steps=20)
+            expected = evaluate(policy, envs, 3)
         with closing(make(workers=workers, execution="parallel")) as envs:
-            assert evaluate(policy, envs, 3, policy_in="workers", max_episode_steps=20) == expected
+            assert evaluate(policy, envs, 3, policy_in="workers") == expected
 
 
 class Ends(Observer):

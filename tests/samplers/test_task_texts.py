@@ -53,8 +53,9 @@ def test_environments_that_report_no_names_have_those_of_their_groups():
         seen.append(task_names.tolist())
         return ones(observations)
 
-    with closing(gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)) as envs:
-        mt.evaluate(notes, envs, 1, tasks=["task 1"], max_episode_steps=2)
+    make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=2)
+    with closing(make()) as envs:
+        mt.evaluate(notes, envs, 1, tasks=["task 1"])
     assert seen == [["", "task 1"]] * 2  # the first runs no episode
     makers = [partial(ScriptedEnv, [2])] * 3
     seen.clear()
