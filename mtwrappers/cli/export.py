@@ -17,10 +17,10 @@ from mtwrappers.export.export import export
 from mtwrappers.metaworld.agent_view import CAMERA, ObservationName
 from mtwrappers.metaworld.upstream import all_classes
 
-# For each library: its dataset, and the default observation and sentences.
-_LIBRARIES: dict[str, tuple[Callable[[str, Frames], Dataset], ObservationName, str | None]] = {
-    "minari": (MinariDataset, "state", None),
-    "lerobot": (LeRobotDataset, "pixels_agent_pos", "lerobot-0.6.1"),
+# For each library: its dataset, and the default observation.
+_LIBRARIES: dict[str, tuple[Callable[[str, Frames], Dataset], ObservationName]] = {
+    "minari": (MinariDataset, "state"),
+    "lerobot": (LeRobotDataset, "pixels_agent_pos"),
 }
 
 
@@ -54,13 +54,12 @@ def run(
     library, _, name = dataset.partition(":")
     if library not in _LIBRARIES or not name:
         raise UsageError(f"a dataset must be minari:NAME or lerobot:DIR, got {dataset}")
-    make, default, sentences = _LIBRARIES[library]
+    make, default = _LIBRARIES[library]
     frames = Frames(
         observation or default,
         tuple(camera or [CAMERA]),
         size or SIZE,
         not no_shadows,
-        sentences,
         video,
     )
     if frames.observation == "state" and (camera or size or no_shadows):

@@ -26,6 +26,8 @@ SIZE = 480
 # The size of a chunk in Minari's file, which is compressed and read as a whole.
 _CHUNK_BYTES = 2**20
 _ROOT = "MINARI_DATASETS_PATH"
+# What a buffer of Minari has of a `Replayed`.
+_BUFFERED = {"observations", "actions", "rewards", "terminations", "truncations"}
 # The file beside LeRobot's own with all that is needed to replay the episodes.
 ABOUT = Path("meta", "mtwrappers.json")
 
@@ -39,9 +41,9 @@ class Replayed:
     """A replayed episode of ``T`` steps.
 
     Args:
-        seed: The seed of its reset.
-        about: ``task_state``, ``task_name``, ``task_description`` (if there is one), ``rand_vec``
-            (Meta-World's random vector) and ``number`` within the evaluation.
+        about: ``seed`` (of its reset), ``task_name``, ``task_description`` (if there is one),
+            ``task_state``, ``rand_vec`` (Meta-World's random vector) and ``number`` within the
+            evaluation.
         observations: ``(T + 1, O)`` float64; or a dict with frames ``(T + 1, H, W, 3)`` uint8 under
             ``pixels``, for several cameras a dict of them; or the frames alone.
         actions: ``(T, 4)`` float32, in [-1, 1].
@@ -51,8 +53,7 @@ class Replayed:
         successes: ``(T,)`` bool.
     """
 
-    seed: int
-    about: Mapping[str, Any]
+    about: dict[str, Any]
     observations: Any
     actions: NDArray[np.float32]
     rewards: NDArray[np.float64]
@@ -70,8 +71,6 @@ class Frames:
         cameras: The names of the cameras of the frames.
         size: The number of pixels of each side of a frame.
         shadows: Whether frames have shadows and reflections.
-        descriptions: The sentences of the tasks, see `mtwrappers.metaworld.text`; ``None`` for
-            those of the result.
         video: Whether to store frames as video, with loss.
     """
 
@@ -79,20 +78,16 @@ class Frames:
     cameras: tuple[str, ...] = (CAMERA,)
     size: int = SIZE
     shadows: bool = True
-    descriptions: str | None = None
     video: bool = False
 
     @property
     def kwargs(self) -> dict[str, Any]:
         """The arguments of an id."""
-        found: dict[str, Any] = {}
-        if self.descriptions is not None:
-            found["descriptions"] = self.descriptions
         if self.observation == "state":
-            return found
+            return {}
         camera = self.cameras[0] if len(self.cameras) == 1 else list(self.cameras)
-        view = {"observation": self.observation, "camera_name": camera, "shadows": self.shadows}
-        return {**found, **view, "width": self.size, "height": self.size}
+        view = {"shadows": self.shadows, "width": self.size, "height": self.size}
+        return {"observation": self.observation, "camera_name": camera, **view}
 
 
 class MinariDataset:
@@ -121,27 +116,21 @@ class MinariDataset:
             raise ExportError(
                 f"a name for Minari must look like metaworld/mt10-expert-v0, got {name}"
             ) from None
-        self._name, self.frames = name, frames
+        self._name, self.frames, self.kwargs = name, frames, frames.kwargs
         self.path = Path(import_extra("minari.storage", "minari").get_dataset_path(name))
 
     def write(
         self, place: Path, env: Env, episodes: Iterator[Replayed], about: Mapping[str, Any]
     ) -> Path:
         """Writes the dataset, compressed, within a folder; returns its path."""
-        EpisodeBuffer = import_extra("minari.data_collector", "minari").EpisodeBuffer  # noqa: N806
-        of_episodes = []
+        buffer = import_extra("minari.data_collector", "minari").EpisodeBuffer
+        of_episodes: list[dict[str, Any]] = []
 
         def buffers() -> Iterator[Any]:
             for one in episodes:
-                of_episodes.append(dict(one.about))
-                yield EpisodeBuffer(
-                    seed=one.seed,
-                    observations=one.observations,
-                    actions=one.actions,
-                    rewards=one.rewards,
-                    terminations=one.terminations,
-                    truncations=one.truncations,
-                )
+                of_episodes.append(one.about)
+                fields = {name: value for name, value in vars(one).items() if name in _BUFFERED}
+                yield buffer(seed=one.about["seed"], **fields)
 
         ends = ", each until its first success" * about["successes"]
         with _datasets_in(place), warnings.catch_warnings():
@@ -155,11 +144,10 @@ class MinariDataset:
                 requirements=about["requirements"],
                 jpeg_encoding=False,  # which would change frames
             )
-            dataset.storage.update_episode_metadata(of_episodes)
         path = place / self._name
         self._compress(path / "data" / "main_data.hdf5")
-        size = dataset.storage.get_size()
-        dataset.storage.update_metadata({"dataset_size": size, "mtwrappers_result": dict(about)})
+        dataset.storage.update_episode_metadata(of_episodes)
+        dataset.storage.update_metadata({"mtwrappers_result": dict(about)})
         namespaces = import_extra("minari.namespace", "minari")
         if self._namespace and self._namespace not in namespaces.list_local_namespaces():
             namespaces.create_namespace(self._namespace)
@@ -223,22 +211,23 @@ class LeRobotDataset:
             raise ExportError("a LeRobotDataset has frames: choose the observation pixels, ...")
         datasets = import_extra("lerobot.datasets.lerobot_dataset", "lerobot")
         self._dataset, self.path, self.frames = datasets.LeRobotDataset, Path(path), frames
+        self.kwargs = {**frames.kwargs, "descriptions": "lerobot-0.6.1"}  # LeRobot's own sentences
 
     def write(
         self, place: Path, env: Env, episodes: Iterator[Replayed], about: Mapping[str, Any]
     ) -> Path:
         """Writes the dataset into a folder within a folder; returns its path."""
-        frames = self.frames
+        frames, path = self.frames, place / "whole"
         config = import_extra("mtwrappers.adapters.lerobot", "lerobot").MTWrappersEnv(
             obs_type=frames.observation,
             observation_height=frames.size,
             observation_width=frames.size,
             camera_name=",".join(frames.cameras),
         )
-        dtype = "video" if frames.video else "image"
+        images = "video" if frames.video else "image"
         features = {
             config.features_map[key]: _feature(
-                dtype if one.type.value == "VISUAL" else "float32", one.shape
+                images if one.type.value == "VISUAL" else "float32", one.shape
             )
             for key, one in config.features.items()
         }
@@ -248,25 +237,21 @@ class LeRobotDataset:
             f"mtwrappers/{self.path.name}",
             config.fps,
             features,
-            root=place / "whole",
+            root=path,
             use_videos=frames.video,
             video_backend="pyav",  # LeRobot's default requires FFmpeg's libraries
         )
+        import_extra("datasets", "lerobot").disable_progress_bars()  # one per episode
         of_episodes = []
-        with _without_bars():
-            for episode in episodes:
-                own = dict(episode.about)
-                rand_vec = np.asarray(own.pop("rand_vec")).tolist()
-                of_episodes.append({"seed": episode.seed, **own, "rand_vec": rand_vec})
-                task = own.get("task_description", own["task_name"])
-                found = _columns(episode, config.features_map)
-                columns = {name: value for name, value in found.items() if name in features}
-                for t in range(len(episode.actions)):
-                    frame = {key: np.atleast_1d(column[t]) for key, column in columns.items()}
-                    dataset.add_frame({**frame, "task": task})
-                dataset.save_episode()
-            dataset.finalize()
-        path: Path = place / "whole"
+        for episode in episodes:
+            own = episode.about
+            of_episodes.append(own)
+            task, columns = own.get("task_description", own["task_name"]), _columns(episode, config)
+            for t in range(len(episode.actions)):
+                frame = {name: np.atleast_1d(column[t]) for name, column in columns.items()}
+                dataset.add_frame({**frame, "task": task})
+            dataset.save_episode()
+        dataset.finalize()
         shutil.rmtree(path / "images", ignore_errors=True)  # the folders of frames on their way
         assert env.spec is not None
         spec = {"env_spec": json.loads(env.spec.to_json())}
@@ -275,37 +260,21 @@ class LeRobotDataset:
         return path
 
 
-def _columns(episode: Replayed, names: Mapping[str, str]) -> dict[str, NDArray[Any]]:
-    """The features of an episode, ``(T, ...)``."""
+def _columns(episode: Replayed, config: Any) -> dict[str, NDArray[Any]]:
+    """The features of an episode by LeRobot's names, with a row (or more) for each step."""
     seen = episode.observations
     if not (isinstance(seen, dict) and "pixels" in seen):
         seen = {"pixels": seen}  # frames alone
     if isinstance(seen["pixels"], dict):
         seen = seen | {f"pixels/{camera}": own for camera, own in seen["pixels"].items()}
-    columns = {names[key]: value[:-1] for key, value in seen.items() if key in names}
+    seen = {**seen, "action": episode.actions}
+    columns = {config.features_map[key]: seen[key] for key in config.features}
+    columns["next.reward"] = episode.rewards
     for name, column in columns.items():
         if column.dtype != np.uint8:
             columns[name] = column.astype(np.float32)
-    return {
-        **columns,
-        "action": episode.actions,
-        "next.reward": episode.rewards.astype(np.float32),
-        "next.success": episode.successes,
-        "next.done": episode.terminations | episode.truncations,
-    }
-
-
-@contextlib.contextmanager
-def _without_bars() -> Iterator[None]:
-    """Disables the progress bars of LeRobot's libraries, one per episode."""
-    datasets = import_extra("datasets", "lerobot")
-    disabled = datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if not disabled:
-            datasets.enable_progress_bars()
+    ends = episode.terminations | episode.truncations
+    return {**columns, "next.success": episode.successes, "next.done": ends}
 
 
 def _feature(dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:

@@ -15,27 +15,24 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.cores import cores
 from mtwrappers.common.errors import full_message
-from mtwrappers.common.registration import EPISODE_STEPS, TABLE
+from mtwrappers.common.registration import EPISODE_STEPS
 from mtwrappers.evaluation.episodes import Episode, PlannedEpisode, plan_of
 from mtwrappers.evaluation.evidence import name_of, read_evidence
 from mtwrappers.evaluation.remake import remake
 from mtwrappers.evaluation.result import PACKAGES, EvaluationResult
 from mtwrappers.evaluation.verify import differs, play, read_claim, said, verify
-from mtwrappers.export.datasets import Dataset, ExportError, Frames, Replayed
-from mtwrappers.metaworld.agent_view import without_frames
-from mtwrappers.metaworld.env import MetaWorldMTEnv
-from mtwrappers.metaworld.make import KEYWORDS, parameters_of
+from mtwrappers.export.datasets import Dataset, ExportError, Replayed
+from mtwrappers.metaworld.agent_view import UPSTREAM
+from mtwrappers.metaworld.tasks import OPTIONS
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.state.files import locked, remove
 
 # The largest size of an episode's frames, in bytes: a library takes a whole episode at once.
 _MAX_FRAMES = 2**30
-# Arguments that change what a policy observes or is rewarded with, and not what happens.
-_OF_POLICY = (
-    *("recurrent_info_in_obs", "normalize_reward_in_recurrent_info", "normalize_observations"),
-    *("reward_normalization_method", "reward_alpha", "sample_tasks_on_reset", "select"),
-    *("fast", "render_mode"),
-)
+# The arguments that a dataset's environment takes from a result: what determines an episode, and
+# how observations identify the task.
+_KEPT = {*OPTIONS, *UPSTREAM, "task_encoding", "descriptions", "goals", "seed", "action_repeat"}
+_KEPT |= {"idle_steps", "max_episode_steps", "reward_function_version", "terminate_on_success"}
 
 
 def export(
@@ -62,12 +59,19 @@ def export(
         EvidenceError, OSError, VerificationError: As in `verify`.
     """
     claim = read_claim(result)
-    kwargs = _kwargs(claim, dataset.frames, successes)
+    kwargs = _kwargs(claim, dataset, successes)
     ends = ((x.place, x.steps_to_success if successes else x.length) for x in claim.episodes)
     lengths = {place: length for place, length in ends if length}
     if not lengths:
         raise ExportError("no episode is a success, so there is nothing to export")
-    _check_size(max(lengths.values()), dataset.frames)
+    longest, frames = max(lengths.values()), dataset.frames
+    size = (longest + 1) * len(frames.cameras) * frames.size**2 * 3
+    if frames.observation != "state" and size > _MAX_FRAMES:
+        raise ExportError(
+            f"the frames of an episode of {longest} steps would take {size / 2**30:.1f} GB of "
+            f"memory, and at most {_MAX_FRAMES // 2**30} GB may be: choose a smaller size or "
+            "fewer cameras"
+        )
     with _beside(dataset.path) as place:
         with contextlib.ExitStack() as stack:
             found = verify(result, workers=cores(), progress=True)
@@ -107,31 +111,16 @@ def export(
     return len(lengths), sum(lengths.values())
 
 
-def _kwargs(claim: EvaluationResult, frames: Frames, successes: bool) -> dict[str, Any]:
+def _kwargs(claim: EvaluationResult, dataset: Dataset, successes: bool) -> dict[str, Any]:
     """The arguments of the single environment that runs the episodes of a result."""
     made, design = claim.environments, claim.design
     if made is None or design is None or "benchmark" not in made.kwargs or design.phases:
         raise ExportError("only evaluations on Meta-World's benchmarks can be exported")
     if design.trials:
         raise ExportError("the episodes of few-shot trials follow from one another: export none")
-    of_id = TABLE[made.id][1] if made.id in TABLE else {}
-    known = {*(parameters_of(MetaWorldMTEnv) | KEYWORDS) - {*_OF_POLICY, *of_id}, "env_name"}
-    kwargs = {k: v for k, v in without_frames(made.kwargs).items() if k in known}
-    kwargs.setdefault("max_episode_steps", EPISODE_STEPS)
-    return {**kwargs, **frames.kwargs, **({"terminate_on_success": True} if successes else {})}
-
-
-def _check_size(length: int, frames: Frames) -> None:
-    """Raises `ExportError` if the frames of an episode would not fit into memory."""
-    if frames.observation == "state":
-        return
-    size = (length + 1) * len(frames.cameras) * frames.size**2 * 3
-    if size > _MAX_FRAMES:
-        raise ExportError(
-            f"the frames of an episode of {length} steps would take {size / 2**30:.1f} GB of "
-            f"memory, and at most {_MAX_FRAMES // 2**30} GB may be: choose a smaller size or "
-            "fewer cameras"
-        )
+    kwargs = {name: value for name, value in made.kwargs.items() if name in _KEPT}
+    kwargs = {"max_episode_steps": EPISODE_STEPS, **kwargs, **dataset.kwargs}
+    return {**kwargs, "terminate_on_success": True} if successes else kwargs
 
 
 class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -162,17 +151,17 @@ class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
             if (stored != actions).any():
                 why = "; a dataset has actions of float32 in [-1, 1], which its own are not"
             raise ExportError(f"{found}{why}")
-        assert planned.seed is not None
         about = {
+            "seed": planned.seed,
             "task_name": one.task,
             "task_description": getattr(self.unwrapped, "task_description", None),
             "task_state": one.task_state,
-            "rand_vec": self.env.get_wrapper_attr("rand_vec"),
+            "rand_vec": self.env.get_wrapper_attr("rand_vec").tolist(),
             "number": one.number,
         }
         about = {name: value for name, value in about.items() if value is not None}
         columns = map(np.array, zip(*self._steps, strict=True))
-        return Replayed(planned.seed, about, _stacked(self._observations), *columns)
+        return Replayed(about, _stacked(self._observations), *columns)
 
 
 def _stacked(observations: list[Any]) -> Any:

@@ -12,6 +12,7 @@ from mtwrappers import (
     MetaIterativeEnvExecutor,
     MultiEnvWrapper,
     TaskStream,
+    VectorRL2Observation,
     VectorTaskStream,
     continual_evaluate,
 )
@@ -272,7 +273,8 @@ def make(*budgets, tasks=(0, 1, 2), **kwargs):
 
 
 def side_by_side(*budgets, n=2, **kwargs):
-    return VectorTaskStream(MetaIterativeEnvExecutor([partial(make, *budgets, **kwargs)] * n, n))
+    envs = MetaIterativeEnvExecutor([partial(make, *budgets, **kwargs)] * n, n)
+    return VectorRL2Observation(VectorTaskStream(envs))
 
 
 class Learner:

@@ -32,7 +32,13 @@ from mtwrappers import (
     save_checkpoint,
 )
 from mtwrappers.testing import check_meta_vector_env, check_mtenv
-from tests.fakes import CountingEnv, check_env_warnings, counting_makers, equal
+from tests.fakes import (
+    CountingEnv,
+    CountingMTEnv,
+    check_env_warnings,
+    counting_makers,
+    equal,
+)
 from tests.vector.fakes import all_modes, exact
 from tests.vector.faults import FragileEnv, kill, kill_itself, once, parallel, run_steps
 
@@ -243,7 +249,7 @@ def test_resets_draw_from_the_tasks_of_a_phase_as_the_seed_says():
     assert copied.reset(seed=1)[1]["task_id"] == drawn[0][0]
 
 
-def test_tasks_may_be_elements_of_a_space():
+def test_tasks_may_be_elements_of_a_space_or_those_of_any_mtenv():
     tasks = Box(-5.0, 5.0, (1,), np.float64)
     env = EnvToMTEnv(CountingEnv(9), tasks, lambda env, task: setattr(env, "first", int(task[0])))
     env = TaskStream(env, [(np.full(1, -3.0), 1), ([np.full(1, 2.0), np.full(1, 4.0)], 20)])
@@ -251,6 +257,11 @@ def test_tasks_may_be_elements_of_a_space():
     assert env.reset(seed=0)[0]["task_obs"] == -3.0
     env.step(0)
     assert {float(env.reset()[0]["task_obs"][0]) for _ in range(20)} == {2.0, 4.0}
+    env = TaskStream(CountingMTEnv(), [(2, 1), ([0, 1], 20)])
+    assert env.phase_names == ("2", "0, 1")
+    assert env.reset(seed=0)[1]["goal"] == 2
+    env.step(0)
+    assert {env.reset()[1]["goal"] for _ in range(20)} == {0, 1}
 
 
 def test_a_task_that_is_asked_for_has_one_episode_in_the_budget_of_the_phase():

@@ -178,6 +178,23 @@ def halved(episodes):
     return [(planned, actions / 2, ends)]
 
 
+def test_a_dataset_has_the_classes_and_the_observations_of_its_result(tmp_path):
+    """Not those that an id has by default."""
+    classes = ["push-v3", "door-open-v3"]
+    given = {"train_classes": classes, "num_goals": 2, "use_one_hot": False, "action_repeat": 2}
+    envs = gymnasium.make_vec("mtwrappers/CustomMT-v0", max_episode_steps=3, **given)
+    found = evaluate(
+        lambda obs: np.full((2, 4), 0.5, np.float32), envs, 1, evidence=tmp_path / "r.npz"
+    )
+    found.save(tmp_path / "r.json")
+    assert export(tmp_path / "r.json") == 0
+    dataset = minari.load_dataset(NAME)
+    names = [one["task_name"] for one in dataset.storage.get_episode_metadata([0, 1])]
+    assert names == classes
+    assert dataset.observation_space.shape == (39,)
+    assert given.items() <= dataset.env_spec.kwargs.items()
+
+
 def test_only_plain_evaluations_on_meta_world_with_success_are_exported(tmp_path, capsys):
     path = tmp_path / "results.json"
     none = gymnasium.make_vec("mtwrappers/MT1-v0", max_episode_steps=3)
