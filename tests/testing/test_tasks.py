@@ -18,7 +18,7 @@ from mtwrappers.testing import (
     check_vector_env,
 )
 from tests.fakes import CountingEnv, CountingMTEnv, CountingSetTaskEnv, counting_makers, equal
-from tests.testing.faults import DISABLED, broken, raise_
+from tests.testing.faults import DISABLED, broken, count, raise_
 from tests.vector.fakes import BoxCountingEnv
 
 
@@ -38,12 +38,6 @@ def returns(base, **changes):
         return method
 
     return broken(base, **{name: changed(name, change) for name, change in changes.items()})
-
-
-def count(env):
-    """How often it was called for this environment."""
-    env.counted = getattr(env, "counted", 0) + 1
-    return env.counted
 
 
 def put(obs, entry, value):
@@ -232,7 +226,7 @@ BROKEN_MT = {
         optioned(
             lambda o: (
                 {"task_state": (o["task_state"] + 1) % 3}
-                if o and len(o) == 1 and ("task_state" in o)
+                if o and len(o) == 1 and "task_state" in o
                 else o
             )
         ),
@@ -535,9 +529,7 @@ BROKEN_META = {
         asks(
             lambda s, seed, o: (
                 seed,
-                {"reset_mask": np.ones(4, bool)}
-                if o and "reset_mask" in o and (s.autoreset_mode is DISABLED)
-                else None,
+                {"reset_mask": np.ones(4, bool)} if o and s.autoreset_mode is DISABLED else None,
             )
         ),
         "Disabled: environment 1, the reset after step 1, observation[1, 0]: ",

@@ -69,18 +69,6 @@ def test_the_reset_of_the_next_step_read_as_a_step_is_a_phantom():
         check_transitions(*stored)
 
 
-def test_the_first_observation_of_the_next_episode_is_not_the_last_of_the_one_before():
-    stored = collect("SameStep", reads="Disabled")
-    report = check_transitions(*stored, strict=False)
-    ends = stored[4] | stored[5]
-    assert report.wrong.tolist() == ends.tolist()
-    assert report.bootstraps.sum() == 0 < report.truncations.sum()
-    assert "at (1, 0, 1): expected (1, 0, 2), got (1, 1, 0)" in str(report)
-    assert str(report).endswith(
-        f"0 of {report.truncations.sum()} truncations bootstrap from their true last observation"
-    )
-
-
 # Environment 0 is at [0], [3], [6], ...; its first episode ends at [12], its second is cut at [18].
 @pytest.mark.parametrize(
     ("name", "at", "value", "says"),
@@ -92,6 +80,7 @@ def test_the_first_observation_of_the_next_episode_is_not_the_last_of_the_one_be
         ("rewards", 0, lambda x: 0.0, "reward is not as it was: [0] at (0, 0, 0): expected (0, 0"),
         ("actions", 3, lambda x: -x, "action is not as it was: [3] at (0, 0, 1): expected False"),
         ("next_obs", 3, lambda x: x + 1, "next_obs is not as it was: [3] at (0, 0, 1): expected ("),
+        ("next_obs", 18, lambda x: [0, 2, 0], "at (0, 1, 1): expected (0, 1, 2), got (0, 2, 0)"),
         ("next_obs", 3, lambda x: x - 9, "expected (0, 0, 2), got (-1, -1, -1)"),
         ("terminated", 12, lambda x: False, "terminated is not as it was: [12] at (0, 0, 4): exp"),
         ("terminated", 18, lambda x: True, "[18] at (0, 1, 1): expected False, got True"),
