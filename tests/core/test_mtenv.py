@@ -72,14 +72,6 @@ def test_a_seed_that_is_none_is_refused_and_changes_nothing(env, method):
     assert tasks_drawn(env) == expected
 
 
-def test_a_task_state_in_the_options_is_set_and_draws_nothing(env):
-    env.reset(seed=3)
-    expected = tasks_drawn(env)
-    env.reset(seed=3, options={"task_state": 1})
-    assert env.get_task_state() == 1
-    assert tasks_drawn(env) == expected
-
-
 def test_resample_task_draws_from_the_stream_that_was_just_seeded(env):
     states = []
     for seed in range(20):

@@ -28,9 +28,6 @@ from tests.metaworld.fakes import (
 )
 
 CLASSES = metaworld.ALL_V3_ENVIRONMENTS
-copies = pytest.mark.parametrize(
-    "copy_of", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))], ids=["copy", "pickle"]
-)
 
 
 def test_it_keeps_the_set_task_contract():
@@ -178,25 +175,6 @@ def test_stepping_and_rendering_need_a_reset():
     env.set_task(env.sample_tasks(1)[0])
     with pytest.raises(ResetNeeded, match=r"and before step\(\) and render\(\)"):
         env.render()
-
-
-@copies
-def test_a_copy_draws_what_the_original_draws_and_leaves_it_in_its_episode(copy_of):
-    env, undisturbed = (MetaWorldSetTaskEnv(**ONEHOT, seed=0) for _ in range(2))
-    for one in (env, undisturbed):
-        one.set_task(one.sample_tasks(5)[4])
-        one.reset()
-    other = copy_of(env)
-    drawn = other.sample_tasks(8)
-    other.set_task(drawn[1])
-    other.reset()
-    for action in actions(3):
-        assert equal(env.step(action), undisturbed.step(action))
-    assert equal(env.sample_tasks(8), drawn)
-    # One without arguments is on its task, and keeps its wrapper.
-    bound = MetaWorldSetTaskEnv(wrapper=double)
-    bound.set_task(MetaWorldSetTaskEnv(**PAIR_ENV).sample_tasks(2)[1])
-    assert equal(episode(copy_of(bound)), episode(bound))
 
 
 # Wrappers.

@@ -56,10 +56,6 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def resident_bytes(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
-
-
 # Seconds that a busy machine may take for what would otherwise take much longer, or for ever.
 PATIENCE = 30.0
 

@@ -196,14 +196,15 @@ def test_a_journal_keeps_copies(executor, plain):
         assert equal(other.step(still)[0], shown)
 
 
-def test_what_a_call_was_given_is_copied_too():
+def test_every_call_is_made_again_in_order_with_what_it_was_given():
     with closing(two(Settings)) as envs:
         envs.reset(seed=0)
         array = np.ones(2)
-        envs.call("keep", array)
+        for call in (("keep", array), ("keep", array), ("double",), ("keep", array)):
+            envs.call(*call)
         array[...] = 9
         kill(envs, 1)
-        assert envs.step([0, 0])[1].tolist() == [2.0, 2.0]
+        assert envs.step([0, 0])[1].tolist() == [10.0, 10.0]
 
 
 class TypedEnv(CountingEnv):

@@ -94,16 +94,16 @@ def test_paths_are_the_same_wherever_environments_and_policy_are():
 
 
 def test_an_evaluation_finds_the_same():
-    make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", 6)
+    make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", 6, max_episode_steps=20)
 
     def noise(observations, rng):
         return np.stack([own.uniform(-1, 1, 2) for own in rng])
 
     with closing(make()) as envs:
-        expected = mt.evaluate(noise, envs, 3, max_episode_steps=20)
+        expected = mt.evaluate(noise, envs, 3)
     with closing(make(workers=2, execution="ray")) as envs:
         for where in "parent", "workers":
-            found = mt.evaluate(noise, envs, 3, policy_in=where, max_episode_steps=20)
+            found = mt.evaluate(noise, envs, 3, policy_in=where)
             assert found == expected
 
 

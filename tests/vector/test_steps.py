@@ -1,6 +1,5 @@
 """What goes into steps and resets, and what comes out: new for the caller, or refused."""
 
-import copy
 from collections.abc import Iterable
 from contextlib import closing
 from functools import partial
@@ -8,14 +7,11 @@ from functools import partial
 import numpy as np
 import pytest
 from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError, ResetNeeded
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from mtwrappers import MetaIterativeEnvExecutor
 from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import (
-    BagEnv,
     BoxCountingEnv,
-    NestedEnv,
     WordEnv,
     all_modes,
     both_executors,
@@ -146,39 +142,6 @@ def arrays_in(value):
     if not isinstance(value, str) and isinstance(value, Iterable):
         for item in value:
             yield from arrays_in(item)
-
-
-@both_executors
-@all_modes
-@pytest.mark.parametrize("make", [CountingEnv, NestedEnv, WordEnv, BagEnv])
-@pytest.mark.slow_but("iterative", "CountingEnv-NextStep-parallel", "make1-Disabled-parallel")
-def test_no_array_is_handed_out_twice_and_what_is_done_to_it_changes_nothing(executor, mode, make):
-    seen, maker = [], partial(make, 3)
-    with (
-        closing(executor(maker, 2, autoreset_mode=mode)) as envs,
-        closing(SyncVectorEnv([maker] * 2, autoreset_mode=mode)) as oracle,
-    ):
-
-        def check_and_scribble(method, **kwargs):
-            found, expected = (getattr(e, method)(**copy.deepcopy(kwargs)) for e in (envs, oracle))
-            assert equal(found, expected)
-            arrays = list(arrays_in(found))
-            assert not any(np.shares_memory(array, other) for array in arrays for other in seen)
-            seen.extend(arrays)
-            for array in arrays:
-                array[...] = None if array.dtype == object else 1
-            return expected
-
-        envs.action_space.seed(0)
-        check_and_scribble("reset", seed=0)
-        for t in range(9):
-            if t % 4 == 2:
-                # The other environment's observation is the one that was handed out before.
-                check_and_scribble("reset", options={"reset_mask": np.array([True, False])})
-            expected = check_and_scribble("step", actions=envs.action_space.sample())
-            over = expected[2] | expected[3]
-            if mode is AutoresetMode.DISABLED and over.any():
-                check_and_scribble("reset", options={"reset_mask": over})
 
 
 class ReusingEnv(CountingEnv):
