@@ -97,20 +97,24 @@ def test_an_image_is_the_one_that_its_camera_draws_alone():
     every.close()
 
 
+@pytest.mark.parametrize("free", [False, True], ids=["a camera", "the free one"])
 @pytest.mark.parametrize("name", ["reach-v3", "window-close-v3"])
 @pytest.mark.slow_but("reach-v3")
-def test_first_and_later_frames_are_upstreams_after_mj_forward(name):
+def test_first_and_later_frames_are_upstreams_after_mj_forward(name, free):
     look = {"width": 32, "height": 24}
-    env = make("MT1", env_name=name, observation="pixels", num_goals=1, **look)
+    chosen = {"camera_id": -1} if free else {}  # else it is corner4
+    env = make("MT1", env_name=name, observation="pixels", num_goals=1, **look, **chosen)
     upstream = bare(name, env.get_wrapper_attr("tasks")[0], render_mode="rgb_array", **look)
-    upstream.mujoco_renderer.camera_id = upstream.model.camera("corner4").id
+    if not free:
+        upstream.mujoco_renderer.camera_id = upstream.model.camera("corner4").id
     observed = episode(env, 3, seed=0)
     upstream.reset()
     for step, (obs, *_) in enumerate(observed):
         if step:
             upstream.step(actions(3)[step - 1])
         mujoco.mj_forward(upstream.model, upstream.data)
-        assert np.array_equal(obs, upstream.render()[::-1, ::-1])
+        frame = upstream.render()
+        assert np.array_equal(obs, frame if free else frame[::-1, ::-1])
     env.close()
     upstream.close()
 

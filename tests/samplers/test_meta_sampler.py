@@ -65,14 +65,6 @@ def test_tasks_are_drawn_from_the_environment():
             assert path["observations"][0].tolist() == [tasks[task]["first"]] * 2
 
 
-def test_copies_of_a_used_environment_have_chances_of_their_own():
-    env = CountingSetTaskEnv(1)
-    env.reset(seed=3)
-    paths = sample(env, lazy, 6, 2, 5, **WORKERS)
-    draws = {int(path["env_infos"]["draw"][0]) for own in paths.values() for path in own}
-    assert len(draws) == 12
-
-
 def test_figures_are_logged_with_the_prefix():
     logged = {}
     sampler = mt.MetaSampler(LengthEnv(), lazy, 2, 2, 9, log_sink=logged.__setitem__)

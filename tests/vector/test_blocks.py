@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
-from gymnasium.vector import AutoresetMode
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from tests.fakes import CountingEnv, equal
@@ -46,25 +45,6 @@ def test_environments_that_are_paused_are_left_as_they_are(executor, mode):
         assert envs.call("steps") == (1, 1, 1, 1)
         envs.step(zeros)
         assert envs.call("steps")[1:] == (1, 2, 1)  # the first one's episode may have begun anew
-
-
-@all_modes
-@both_executors
-def test_a_step_says_which_environments_took_it_and_which_it_reset_instead(executor, mode):
-    with closing(counting(executor, autoreset_mode=mode)) as envs:
-        envs.reset(seed=0)
-        zeros, none, said = np.zeros(4, np.int64), np.zeros(4, np.bool_), []
-        for paused in ([], [], [0], []):  # the first episode ends with the second step
-            if mode is AutoresetMode.DISABLED and envs._buffers.finished.any() and not paused:
-                envs.reset(options={"reset_mask": envs._buffers.finished.copy()})
-            envs.pause(np.isin(np.arange(4), paused))
-            envs.step(zeros)
-            said.append((envs.stepped.tolist(), envs.restarted.tolist()))
-        all_, none = [True] * 4, [False] * 4
-        assert said[:3] == [(all_, none), (all_, none), ([False, True, True, True], none)]
-        two = [True, True, False, False]  # the second one's ended with the third step
-        restarts = mode is AutoresetMode.NEXT_STEP
-        assert said[3] == ((two[::-1], two) if restarts else (all_, none))
 
 
 @both_executors
