@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Discrete
 
 from mtwrappers import MultiEnvWrapper, PadSpaces
 from tests.fakes import CountingEnv, check_env_warnings, equal, play
@@ -82,28 +82,13 @@ def test_junk_in_padded_actions_changes_nothing(junk):
     assert equal(*results)
 
 
-@pytest.mark.parametrize(
-    ("change", "args", "error", "message"),
-    [
-        ({}, (2,), ValueError, "observation_size must be at least the environment's 3, got 2"),
-        ({}, (3, 1), ValueError, "action_size must be at least the environment's 2, got 1"),
-        ({"observation_space": Box(0, 255, (4, 4, 3), np.uint8)}, (), TypeError, "FlattenObserv"),
-        ({"observation_space": Dict(a=Box(0, 1))}, (), TypeError, "1-D Box .*FlattenObservation"),
-        (
-            {"action_space": Discrete(3)},
-            (3, 4),
-            TypeError,
-            r"TransformAction\(env, func",
-        ),
-        ({"action_space": Box(-1, 1, (2, 2))}, (), TypeError, r"got Box.*\(env, function, Box"),
-    ],
-)
-def test_what_cannot_be_padded_is_refused(change, args, error, message):
+def test_what_cannot_be_padded_is_refused():
+    with pytest.raises(ValueError, match="action_size must be at least the environment's 2, got 1"):
+        PadSpaces(ArmEnv(), 3, 1)
     env = ArmEnv()
-    for name, space in change.items():
-        setattr(env, name, space)
-    with pytest.raises(error, match=message):
-        PadSpaces(env, *args)
+    env.action_space = Box(-1, 1, (2, 2))
+    with pytest.raises(TypeError, match=r"got Box.*TransformAction\(env, function, Box"):
+        PadSpaces(env)
 
 
 def test_an_action_of_another_shape_is_refused():
@@ -112,8 +97,6 @@ def test_an_action_of_another_shape_is_refused():
     for action in ([0.0, 0.0], np.zeros(5, np.float32), 0.0):
         with pytest.raises(ValueError, match=r"expected an action of shape \(4,\), got"):
             env.step(action)
-    with pytest.raises(ValueError, match=r"expected an observation of shape \(3,\)"):
-        env._pad(np.zeros(2))
 
 
 def test_it_goes_through_json_pickle_and_copies_and_passes_the_checker():

@@ -89,17 +89,12 @@ UPSTREAM = {
         lambda env: setattr(env, "update_running_mean", False),
     ),
     "NormalizeReward": (lambda: wrappers.NormalizeReward(CountingEnv(7)), no_change),
-    "NormalizeReward, frozen": (
-        lambda: wrappers.NormalizeReward(CountingEnv(7)),
-        lambda env: setattr(env, "update_running_mean", False),
-    ),
     "MaxAndSkipObservation": (
         lambda: wrappers.MaxAndSkipObservation(CountingEnv(5), 4),
         no_change,
     ),
     "exponential": (partial(meta_world, reward_normalization_method="exponential"), no_change),
     "random tasks": (meta_world, no_change),
-    "the same task": (meta_world, toggle("sample_tasks_on_reset", False)),
     "pseudorandom": (partial(meta_world, task_select="pseudorandom"), no_change),
     "the next task": (
         partial(meta_world, task_select="pseudorandom"),

@@ -1,6 +1,5 @@
 """The arguments of executors: constructors, tasks, seeds, options, attributes."""
 
-import multiprocessing
 from contextlib import closing
 from functools import partial
 
@@ -77,15 +76,6 @@ def test_the_environments_are_closed_when_one_cannot_be_built():
     with pytest.raises(RuntimeError, match="no bricks\nthe constructor of environment 2 failed"):
         MetaIterativeEnvExecutor(made.makers, 3)
     assert [env.closed for env in made.envs.values()] == [True, True]
-
-
-def test_a_daemonic_process_is_told_what_to_use_instead():
-    message = "^a daemonic process may not have children, .* or execution='iterative' in make_vec$"
-    with (
-        multiprocessing.get_context("forkserver").Pool(1) as pool,
-        pytest.raises(RuntimeError, match=message),
-    ):
-        pool.apply(MetaParallelEnvExecutor, (CountingEnv, 2))
 
 
 def test_the_autoreset_mode_may_be_a_member_its_name_or_its_value():
