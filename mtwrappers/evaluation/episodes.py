@@ -266,22 +266,18 @@ def draw_states(states: Sequence[Sequence[int]], trials: int, seed: int) -> list
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def plan_of(
-    envs: Any, design: Design, tasks: Sequence[Sequence[Any]] | None = None
-) -> tuple[list[Stage], list[PlannedEpisode]]:
+def plan_of(envs: Any, design: Design) -> tuple[list[Stage], list[PlannedEpisode]]:
     """Plans an evaluation: its stages in order, and its episodes in the order of the result.
 
     Args:
         envs: The environments, which are reset.
         design: The numbers that determine the episodes.
-        tasks: In few-shot evaluation, the ``M`` tasks of each trial, if they are given and
-            ``design`` does not have them.
 
     Raises:
         ValueError: If a chosen task is unknown, or the environments have no tasks to draw.
     """
     if design.trials:
-        stages = [*_stages_of_trials(envs, design, tasks)]
+        stages = [*_stages_of_trials(envs, design)]
         order: dict[str, int] = {}
     else:
         _, infos = envs.reset(seed=stream_seed(design.seed, _FIRST_RESET))
@@ -302,9 +298,7 @@ def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[PlannedEpisode]
     return [task for task in known if tasks is None or task in tasks]
 
 
-def _stages_of_trials(
-    envs: Any, design: Design, tasks: Sequence[Sequence[Any]] | None
-) -> Iterator[Stage]:
+def _stages_of_trials(envs: Any, design: Design) -> Iterator[Stage]:
     """The stages of each trial, on given tasks or on those that are drawn.
 
     Where a goal is to be drawn, it follows from the seed: all environments of a group then have one
@@ -312,7 +306,7 @@ def _stages_of_trials(
     """
     inner: MetaVectorEnv = envs.unwrapped
     k, draws = inner.envs_per_task, has_everywhere(inner, "exact_task_state")
-    for trial, row in enumerate(_tasks_of_trials(envs, design, tasks)):
+    for trial, row in enumerate(_tasks_of_trials(envs, design)):
         for group, state in enumerate(row if draws else ()):
             if isinstance(state, (int, np.integer)):
                 exact = state, stream_seed(design.seed, group, trial)
@@ -324,14 +318,12 @@ def _stages_of_trials(
             yield Stage(design.of_stage(trial, stage, names, row), row, trial, stage)
 
 
-def _tasks_of_trials(
-    envs: Any, design: Design, tasks: Sequence[Sequence[Any]] | None
-) -> list[list[Any]]:
+def _tasks_of_trials(envs: Any, design: Design) -> list[list[Any]]:
     """The tasks of each trial, as given or drawn from those of the environments."""
     inner: MetaVectorEnv = envs.unwrapped
     m = inner.meta_batch_size
-    if (given := design.trial_tasks or tasks) is not None:
-        return [list(row) for row in given]
+    if design.trial_tasks is not None:
+        return [list(row) for row in design.trial_tasks]
     if has_everywhere(inner, "task_states"):
         states = inner.get_attr("task_states")[:: inner.envs_per_task]
         return draw_states(states, design.trials, design.seed)

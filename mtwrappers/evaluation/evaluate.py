@@ -230,24 +230,29 @@ def few_shot_evaluate(
     >>> len(result.adaptation.episodes), len(result.scored)
     (8, 24)
     """
-    tasks = trials if isinstance(trials, (list, tuple)) else None
+    given: Any = trials if isinstance(trials, (list, tuple)) else ()
+    tasks: Any = tuple(tuple(row) if isinstance(row, list) else row for row in given)
     ends = adaptation_terminate_on_success
     design = Design(
         check_seed(seed),
         positive(evaluation_episodes, "evaluation_episodes"),
-        trials=positive(trials if tasks is None else len(tasks), "trials"),
+        trials=positive(len(tasks) if tasks else trials, "trials"),
         adaptation_episodes=positive(adaptation_episodes, "adaptation_episodes"),
         adaptation_steps=positive(adaptation_steps, "adaptation_steps"),
         adapts=callable(getattr(policy, "adapt", None)),
         adaptation_terminate_on_success=None if ends is None else check_flag(ends, _ENDS),
-        trial_tasks=None if tasks is None else _numbers(tasks),
+        trial_tasks=tasks or None,
     )
-    if tasks is not None and evidence is not None and design.trial_tasks is None:
+    named = _are_numbers(tasks)
+    if evidence is not None and not named:
         raise TypeError(
             "evidence is for tasks that a file can name, so tasks must be numbers (task states) or "
             f"follow from the seed; got {tasks!r}"
         )
-    return run_evaluation(policy, envs, design, evidence=evidence, resume=resume, tasks=tasks)
+    result = run_evaluation(policy, envs, design, evidence=evidence, resume=resume)
+    if named:
+        return result
+    return dataclasses.replace(result, design=dataclasses.replace(design, trial_tasks=None))
 
 
 def run_evaluation(
@@ -261,14 +266,12 @@ def run_evaluation(
     resume: bool = False,
     progress: bool = False,
     command: Mapping[str, Any] | None = None,
-    tasks: Sequence[Sequence[Any]] | None = None,
 ) -> EvaluationResult:
     """Runs an evaluation by a design, and by a protocol if there is one.
 
-    With ``command``, the options of a command, what is resumed must have had the same. ``tasks``
-    are those of few-shot trials, if they are given.
+    With ``command``, the options of a command, what is resumed must have had the same.
     """
-    inner = _check_envs(envs, design, protocol, tasks)
+    inner = _check_envs(envs, design, protocol)
     sizes = inner.meta_batch_size, inner.envs_per_task
     act = PolicyCaller(policy, *sizes, action_shape=envs.single_action_space.shape)
     _check_adapting(policy, design)
@@ -284,7 +287,7 @@ def run_evaluation(
         for observer in observers:  # closed after the end of an interrupted step
             stack.callback(observer.close)
         scale, raw = stack.enter_context(undisturbed(envs))
-        stages, planned = plan_of(envs, design, tasks)
+        stages, planned = plan_of(envs, design)
         if design.tasks is not None:
             chosen = tuple(dict.fromkeys(one.task for one in planned))
             design = dataclasses.replace(design, tasks=chosen)
@@ -493,9 +496,7 @@ def _by_task(each: Sequence[Sequence[Path]], share: int) -> list[list[Path]]:
 # Arguments.
 
 
-def _check_envs(
-    envs: Any, design: Design, protocol: Protocol | None, tasks: Sequence[Sequence[Any]] | None
-) -> MetaVectorEnv:
+def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVectorEnv:
     """Checks the environments of an evaluation; returns the unwrapped executor."""
     inner = envs.unwrapped if isinstance(envs, VectorEnv) else envs
     if not isinstance(inner, MetaVectorEnv):
@@ -522,8 +523,8 @@ def _check_envs(
             "the environments draw a task at every reset, but a trial stays on one: make them "
             f"with {draws}=False"
         )
-    m = inner.meta_batch_size
-    if any(not isinstance(row, (list, tuple)) or len(row) != m for row in tasks or ()):
+    m, tasks = inner.meta_batch_size, design.trial_tasks or ()
+    if any(not isinstance(row, tuple) or len(row) != m for row in tasks):
         raise ValueError(
             f"trials must be a number, or lists of {m} tasks, one list per trial; got {tasks!r}"
         )
@@ -575,13 +576,10 @@ def _check_tasks(tasks: Any) -> Sequence[str]:
     return tasks
 
 
-def _numbers(tasks: Sequence[Any]) -> tuple[tuple[int | float, ...], ...] | None:
-    """The given tasks of each trial as tuples, if all are finite numbers, else ``None``."""
-    if not all(isinstance(row, (list, tuple)) for row in tasks):
-        return None
-    every = [task for row in tasks for task in row]
-    numbers = all(type(task) in (int, float) and math.isfinite(task) for task in every)
-    return tuple(map(tuple, tasks)) if numbers else None
+def _are_numbers(tasks: Sequence[Any]) -> bool:
+    """Whether the tasks of all trials are finite numbers, which a file can name."""
+    every = [task for row in tasks if isinstance(row, tuple) for task in row]
+    return all(type(task) in (int, float) and math.isfinite(task) for task in every)
 
 
 # The environments.

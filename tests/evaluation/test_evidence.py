@@ -208,10 +208,10 @@ from mtwrappers.evaluation import Observer
 from tests.evaluation.fakes import drawn, scripted
 from tests.evaluation.test_evidence import SHORT
 class Kills(Observer):
-    steps = 0
-    def step(self, step):
-        self.steps += 1
-        if self.steps == {after}:
+    calls = 0
+    def {event}(self, *given):
+        self.calls += 1
+        if self.calls == {after}:
             os.kill(os.getpid(), signal.{signal})
 evaluate(drawn, scripted(SHORT), 4, observers=[Kills()], evidence="r.npz", resume=True)
 """
@@ -222,8 +222,9 @@ def test_kills_and_ctrl_c_at_random_steps_leave_what_was_finished(tmp_path):
     evaluate(drawn, scripted(SHORT), 4, evidence=tmp_path / "whole.npz")
     path, rng = tmp_path / "r.npz", np.random.default_rng(1)
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    for name in ("SIGKILL", "SIGINT", "SIGKILL", "SIGKILL"):
-        code = KILLED.format(after=int(rng.integers(1, 60)), signal=name)
+    steps = [("step", int(rng.integers(1, 60)), f"SIG{name}") for name in ("INT", "KILL", "KILL")]
+    for event, after, name in (("end", 3, "SIGKILL"), *steps):
+        code = KILLED.format(event=event, after=after, signal=name)
         subprocess.run(
             [sys.executable, "-c", code],
             cwd=tmp_path,
@@ -231,6 +232,8 @@ def test_kills_and_ctrl_c_at_random_steps_leave_what_was_finished(tmp_path):
             stderr=subprocess.DEVNULL,
             timeout=60,
         )
+        if event == "end":  # the episode that has just ended is in the file too
+            assert len(read_evidence(path)) == 3
     left = sorted(os.listdir(tmp_path))
     result = evaluate(drawn, scripted(SHORT), 4, evidence=path, resume=True)
     assert len(result.episodes) == 8
