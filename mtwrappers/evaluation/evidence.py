@@ -131,7 +131,6 @@ class EvidenceWriter:
     def add(self, episode: Episode, actions: NDArray[Any]) -> None:
         """Writes an episode and its actions ``(T, A)``."""
         self._write(episode, to_npy(actions))
-        self._unfinished.file.flush()  # a kill would lose buffered data
         if not self._moved and sys.platform != "win32":  # which moves no open file
             self._move()
 
