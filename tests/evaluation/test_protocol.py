@@ -88,6 +88,23 @@ def test_every_field_counts_in_the_digest():
 
 
 @pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("reward_function_version", "v1"),
+        ("goals_seed", 1),
+        ("num_goals", 3),
+        ("max_episode_steps", 6),
+        ("action_repeat", 2),
+        ("idle_steps", 1),
+        ("terminate_on_success", False),
+    ],
+)
+def test_what_a_protocol_fixes_is_an_argument_of_its_environments(field, value):
+    other = dataclasses.replace(SMALL, name="other", **{field: value})
+    assert other.settings["seed" if field == "goals_seed" else field] == value
+
+
+@pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"max_episode_steps": 0}, r"max_episode_steps must be in \[1, 2\*\*32 - 1\], got 0"),

@@ -31,7 +31,7 @@ from tests.fakes import ROOT
 ID = "mtwrappers/CustomMT-v0"
 SETTINGS = {"train_classes": ["reach-v3", "push-v3"], "num_goals": 4, "max_episode_steps": 8}
 TRIALS = "mtwrappers/CustomML-test-v0"
-OF_TRIALS = {"test_classes": ["pick-place-v3", "door-open-v3"]}
+OF_TRIALS = {"train_classes": ["reach-v3"], "test_classes": ["pick-place-v3", "door-open-v3"]}
 STREAM = functools.partial(
     gymnasium.make, "mtwrappers/CW10-v0", steps_per_task=4, max_episode_steps=3
 )
