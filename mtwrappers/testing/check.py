@@ -197,8 +197,10 @@ def check_vector_env(
         subject.seed, subject.steps = check_seed(seed), steps
         subject.ignore, subject.settings = frozenset(ignore), settings
         results = tuple(_results(subject, VECTOR_CHECKS if subject.is_vector else ENV_CHECKS))
-    kind = "vector environment" if subject.is_vector else "environment"
-    return CheckReport(subject.name, kind, results)
+        kind = "vector environment" if subject.is_vector else "environment"
+        report = CheckReport(subject.name, kind, results)
+        del subject  # and closed environments, whose `__del__` may raise
+    return report
 
 
 def _results(subject: Subject, checks: _Checks) -> Iterator[CheckResult]:

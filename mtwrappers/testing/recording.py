@@ -338,17 +338,18 @@ def info_of(infos: dict[Any, Any], i: int, n: int) -> dict[Any, Any]:
     return found
 
 
-def calls_of(recording: list[Call], i: int, n: int, space: Any, mode: Any) -> list[Call]:
-    """The calls of environment ``i`` of ``n``, as it would record them by itself.
+def calls_of(envs: Any, recording: list[Call], i: int) -> list[Call]:
+    """The calls of environment ``i`` of a vector environment, as it would record them by itself.
 
     A reset within a step of the batch is a call of its own. The infos of an episode's last step
     that are not in ``final_info`` are those of the next episode.
     """
     calls: list[Call] = []
-    ended = True
+    mode, ended = mode_of(envs), True
     for call in recording:
-        info = info_of(call.values["info"], i, n)
-        begins = {"observation": [*iterate(space, call.values["observation"])][i], "info": info}
+        info = info_of(call.values["info"], i, envs.num_envs)
+        obs = [*iterate(envs.observation_space, call.values["observation"])][i]
+        begins = {"observation": obs, "info": info}
         if not call.is_step or (ended and mode is AutoresetMode.NEXT_STEP):
             if ended:
                 calls.append(Call(f"the reset at {call.what}" if calls else call.what, begins))
@@ -389,7 +390,7 @@ class Subject:
         makers: The constructors of the sub-environments of ``given``.
         mode: The autoreset mode that ``given`` was asked for.
         settings: The settings of the process before anything was made.
-        kept: What several checks in vector environments use.
+        kept: A `SyncVectorEnv` in each mode, closed, and its recording.
     """
 
     make: Callable[..., Any]
@@ -404,7 +405,7 @@ class Subject:
     makers: tuple[Callable[[], Any], ...] = ()
     mode: AutoresetMode = AutoresetMode.NEXT_STEP
     settings: dict[str, Any] = field(default_factory=dict)
-    kept: dict[Any, Any] = field(default_factory=dict)
+    kept: dict[AutoresetMode, tuple[Any, list[Call]]] = field(default_factory=dict)
 
     @contextmanager
     def open(self, **kwargs: Any) -> Iterator[Any]:
@@ -456,18 +457,18 @@ class Subject:
 
     @functools.cached_property
     def modes(self) -> list[tuple[Any, list[Call]]]:
-        """A recording in each autoreset mode that the vector environment has."""
+        """A vector environment in each autoreset mode that it has, closed, and its recording."""
         with self.open() as envs:
-            found = [(mode_of(envs), self.first)]
-        for other in AutoresetMode if "autoreset_mode" in self.takes else ():
-            if other is found[0][0]:
+            found = [(envs, self.first)]
+        for mode in AutoresetMode if "autoreset_mode" in self.takes else ():
+            if mode is mode_of(found[0][0]):
                 continue
             try:
-                envs = self.make(autoreset_mode=other)
+                envs = self.make(autoreset_mode=mode)
             except Exception:  # it need not have every mode
                 continue
             with closing(envs):
-                found.append((other, self.record(envs)))
+                found.append((envs, self.record(envs)))
         return found
 
     @functools.cached_property
@@ -519,10 +520,9 @@ class Subject:
         if not self.is_vector:
             yield "", self.first
             return
-        n, space = self.num_envs, self.spaces["observation_space"]
-        for mode, recording in self.modes:
-            for i in range(n):
-                yield f"environment {i}, ", calls_of(recording, i, n, space, mode)
+        for envs, recording in self.modes:
+            for i in range(self.num_envs):
+                yield f"environment {i}, ", calls_of(envs, recording, i)
 
 
 def learns(env: Any) -> bool:

@@ -83,31 +83,30 @@ def _limited(make: Callable[[], Any], steps: int) -> Any:
     return gymnasium.wrappers.TimeLimit(make(), steps)
 
 
-def of_sync(subject: Subject, mode: AutoresetMode) -> list[Call]:
-    """The recording of Gymnasium's `SyncVectorEnv` in a mode."""
+def of_sync(subject: Subject, mode: AutoresetMode) -> tuple[Any, list[Call]]:
+    """Gymnasium's `SyncVectorEnv` in a mode, closed, and its recording."""
     if mode not in subject.kept:
         steps = max(_STEPS, subject.length) if mode is _SAME else _STEPS
         subject.kept[mode] = _record_sync(subject, mode, steps)
-    found: list[Call] = subject.kept[mode]
-    return found
+    return subject.kept[mode]
 
 
-def _record_sync(subject: Subject, mode: AutoresetMode, steps: int, **seed: Any) -> list[Call]:
+def _record_sync(
+    subject: Subject, mode: AutoresetMode, steps: int, **seed: Any
+) -> tuple[Any, list[Call]]:
     with closing(SyncVectorEnv(makers(subject), autoreset_mode=mode)) as envs:
-        return subject.record(envs, subject.actions(envs, steps), **seed)
+        return envs, subject.record(envs, subject.actions(envs, steps), **seed)
 
 
 def autoreset(subject: Subject) -> None:
     """In each mode a sub-environment returns the same as alone, where no other exists beside it."""
     subject.require_repeatable()
     for mode in AutoresetMode:
-        batch = of_sync(subject, mode)
-        with closing(SyncVectorEnv(makers(subject))) as envs:
-            given = subject.actions(envs, len(steps_of(batch)))
-            space, n = envs.observation_space, envs.num_envs
-            each = [list(iterate(envs.action_space, action)) for action in given]
+        envs, batch = of_sync(subject, mode)
+        given = subject.actions(envs, len(steps_of(batch)))
+        each = [list(iterate(envs.action_space, action)) for action in given]
         for i, make in enumerate(makers(subject)):
-            calls = calls_of(batch, i, n, space, mode)
+            calls = calls_of(envs, batch, i)
             at = {call.what for call in calls if call.is_step}
             taken = [actions[i] for t, actions in enumerate(each) if f"step {t}" in at]
             with closing(make()) as env:
@@ -164,7 +163,7 @@ def _require_same_in_workers(
             "no worker process can start: each imports the main module again, so run the check "
             "below `if __name__ == '__main__':`, in a file"
         )
-    expected, made = of_sync(subject, mode), makers(subject)
+    (_, expected), made = of_sync(subject, mode), makers(subject)
     kwargs |= {"timeout": _TIMEOUT, "context": start_method(), "autoreset_mode": mode}
     with closing(MetaParallelEnvExecutor(made, len(made), workers=2, **kwargs)) as envs:
         steps = itertools.count()
@@ -221,24 +220,21 @@ def killed_worker(subject: Subject) -> None:
 def as_sync(subject: Subject) -> None:
     """It returns what `SyncVectorEnv` of its constructors returns, but for what wrappers change."""
     subject.require_repeatable()
-    n, compared = subject.num_envs, False
-    for mode, recording in subject.modes:
-        kwargs = {"autoreset_mode": mode} if mode is not subject.modes[0][0] else {}
-        with subject.open(**kwargs) as envs:
-            base = envs.unwrapped
-            constructors = getattr(base, "env_fns", None)
-            if constructors is None:
-                raise Skipped("the constructors of its sub-environments are not known")
-            if envs.action_space != base.action_space:
-                raise Skipped("its wrappers change actions")
-            observations = getattr(base, "observation_mode", "same")
+    compared = False
+    for envs, recording in subject.modes:
+        base, mode = envs.unwrapped, mode_of(envs)
+        constructors = getattr(base, "env_fns", None)
+        if constructors is None:
+            raise Skipped("the constructors of its sub-environments are not known")
+        if envs.action_space != base.action_space:
+            raise Skipped("its wrappers change actions")
+        observations = getattr(base, "observation_mode", "same")
         made = SyncVectorEnv(constructors, autoreset_mode=mode, observation_mode=observations)
         with closing(made) as sync:
-            expected, space = subject.record(sync), sync.observation_space
-        for i in range(n):
-            one = calls_of(expected, i, n, space, mode)
-            other = calls_of(recording, i, n, subject.spaces["observation_space"], mode)
-            compared |= _passes_on(one, other, i, mode)
+            expected = subject.record(sync)
+        for i in range(subject.num_envs):
+            pair = calls_of(sync, expected, i), calls_of(envs, recording, i)
+            compared |= _passes_on(*pair, i, mode)
     if not compared:
         raise Skipped("its wrappers change all that it returns")
 
@@ -301,7 +297,8 @@ def mode(subject: Subject) -> None:
     """Final observations and infos are there if and only if an episode ended, as the mode says."""
     subject.require_types()
     n, ended = subject.num_envs, False
-    for declared, recording in subject.modes:
+    for envs, recording in subject.modes:
+        declared = mode_of(envs)
         if not isinstance(declared, AutoresetMode):
             says = "metadata['autoreset_mode'] must say when an environment is reset"
             raise Failed(f"{says}, expected an AutoresetMode, got {text_of(declared)}")
@@ -376,7 +373,7 @@ def batch_size(subject: Subject) -> None:
             single = copy.deepcopy(envs.single_action_space)
             single.seed(0)
             batch = subject.record(envs, [batched(single, [single.sample()] * size)] * _STEPS)
-            calls = calls_of(batch, 0, size, envs.observation_space, mode_of(envs))
+            calls = calls_of(envs, batch, 0)
             made.append([call._replace(values=_only(call, [])) for call in calls])
     if found := compare(*made):
         says = f"environment 0 returns something else if there are {2 * least} and not {least}"
@@ -395,11 +392,10 @@ def independence(subject: Subject) -> None:
     if n == 1:
         raise Skipped("there is only one")
     subject.require_repeatable()
-    obs_space = subject.spaces["observation_space"]
     with subject.open() as envs:
         if learns(envs):
             raise Skipped("its running statistics are of all environments")
-        space, single, mode = envs.action_space, envs.single_action_space, mode_of(envs)
+        space, single = envs.action_space, envs.single_action_space
         single.seed(subject.seed + 1)
         given = subject.actions(envs, min(subject.length, _STEPS))
         # Of two environments, the actions of each are once changed while the other's are not.
@@ -415,7 +411,7 @@ def independence(subject: Subject) -> None:
             both = enumerate(zip(*pair, strict=False))
             ended = next((c for c, (a, b) in both if np.any(a.ends | b.ends)), None)
             for i in {*range(n)} - chosen:
-                one, other = (calls_of(calls[:ended], i, n, obs_space, mode) for calls in pair)
+                one, other = (calls_of(envs, calls[:ended], i) for calls in pair)
                 if found := compare(one, other):
                     raise Failed(
                         f"environment {i} returns something else if only other environments are "
@@ -426,11 +422,10 @@ def independence(subject: Subject) -> None:
 
 def partial_reset(subject: Subject) -> None:
     """In mode ``DISABLED`` a reset with a mask resets those alone, and leaves the caller's dict."""
-    with subject.open() as envs:
-        declared = mode_of(envs)
-    if declared is not _DISABLED and _DISABLED not in dict(subject.modes):
-        raise Skipped(f"its mode is {getattr(declared, 'value', declared)}")
-    with subject.open(**({} if declared is _DISABLED else {"autoreset_mode": _DISABLED})) as envs:
+    modes = [mode_of(envs) for envs, _ in subject.modes]
+    if _DISABLED not in modes:
+        raise Skipped(f"its mode is {getattr(modes[0], 'value', modes[0])}")
+    with subject.open(**({} if modes[0] is _DISABLED else {"autoreset_mode": _DISABLED})) as envs:
         options = {"reset_mask": np.arange(envs.num_envs) == 0}
         envs.reset(seed=subject.seed)
         obs = copy.deepcopy(envs.step(subject.actions(envs, 1)[0])[0])
@@ -495,5 +490,5 @@ def as_its_makers(subject: Subject) -> None:
     ours, mode, seed = subject.given, subject.mode, subject.seed
     each = [seed * 7 + 3 * i for i in range(subject.num_envs)]
     for given, got in ((each, subject.record(ours, seed=each)), (seed, subject.first)):
-        expected = _record_sync(subject, mode, subject.steps, seed=given)
+        _, expected = _record_sync(subject, mode, subject.steps, seed=given)
         _require_equal(expected, got, type(ours).__name__, mode)
