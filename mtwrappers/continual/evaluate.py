@@ -86,10 +86,8 @@ class PhaseEvaluator:
         with closing(check_callable(make, "make")()) as env:
             self._phases, spec = _phases_of(_stream(env, TaskStream)), env.spec
         self.phases = tuple((name, phase.steps) for name, phase in self._phases)
-        self._settings: dict[str, Any] = {
-            "episodes_per_task": positive(episodes_per_phase, "episodes_per_phase"),
-            "seed": check_seed(seed),
-        }
+        self._episodes = positive(episodes_per_phase, "episodes_per_phase")
+        self._seed = check_seed(seed)
         self._evidence = None if evidence is None else Path(evidence)
         self._first = 0  # the number of the first call
         chosen = range(len(self.phases)) if phases is None else phases
@@ -129,7 +127,7 @@ class PhaseEvaluator:
         if path is not None:
             number = self._first + len(self.results)
             path = path.with_name(f"{path.stem}-{number}{path.suffix}")
-        found = evaluate(policy, self._envs, evidence=path, **self._settings)
+        found = evaluate(policy, self._envs, self._episodes, seed=self._seed, evidence=path)
         assert found.design is not None
         design = replace(found.design, phases=self.phases, tasks=found.tasks)
         self.results.append(replace(found, design=design).described(training_steps=step))

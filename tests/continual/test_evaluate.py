@@ -26,27 +26,20 @@ from tests.vector.fakes import exact
 # Metrics, computed by hand.
 
 POINTS = [0, 5, 10, 15, 20, 25, 30]
-# Two runs of three phases of ten steps: at each point, the score of each phase.
-RUNS = [
+# Two runs of three phases of ten steps: of each phase, its score at each point.
+CURVES = [
     [
-        [0.0, 0.0, 0.2],
-        [0.4, 0.0, 0.2],
-        [0.8, 0.0, 0.2],  # the end of phase 0
-        [0.6, 0.5, 0.2],
-        [0.4, 1.0, 0.2],  # the end of phase 1
-        [0.2, 0.6, 0.6],
-        [0.2, 0.4, 0.9],  # the end of phase 2
+        [0.0, 0.4, 0.8, 0.6, 0.4, 0.2, 0.2],  # trained until the third point
+        [0.0, 0.0, 0.0, 0.5, 1.0, 0.6, 0.4],  # from there until the fifth
+        [0.2, 0.2, 0.2, 0.2, 0.2, 0.6, 0.9],
     ],
     [
-        [0.0, 0.0, 0.0],
-        [0.0, 0.0, 0.0],
-        [0.6, 0.0, 0.0],
-        [0.6, 0.1, 0.0],
-        [0.6, 0.2, 0.0],
-        [0.6, 0.2, 0.0],
-        [0.4, 0.4, 0.1],
+        [0.0, 0.0, 0.6, 0.6, 0.6, 0.6, 0.4],
+        [0.0, 0.0, 0.0, 0.1, 0.2, 0.2, 0.4],
+        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1],
     ],
 ]
+RUNS = np.transpose(CURVES, (0, 2, 1))
 # AUC^b is 0.5, 0.25 and 0.6.
 ALONE = [[0.0, 0.4, 0.6], [0.9, 0.0, 0.5], [0.0, 0.4, 0.8]]
 
@@ -328,6 +321,10 @@ def points(found):
     return {task: [one.description.training_steps for one in own] for task, own in by_task}
 
 
+def rates(found):
+    return [one.overall["mean"]["success_once"].value for one in found]
+
+
 def test_points_are_at_the_nearest_step_and_baselines_are_of_each_task_alone_and_once(tmp_path):
     making = partial(make, *BUDGETS, **VISITS)
     found = continual_evaluate(Learner, making, 3, episodes_per_phase=1)
@@ -337,8 +334,7 @@ def test_points_are_at_the_nearest_step_and_baselines_are_of_each_task_alone_and
     actions = [read_evidence(tmp_path / f"b-{i}.npz") for i in range(6)]
     assert [digest(one) for one in actions] == [one.evidence for one in found]
     assert points(found) == {"0 task 0": [0, 10, 20], "1 task 1": [0, 15, 30]}
-    rates = [one.overall["mean"]["success_once"].value for one in found]
-    assert rates == [1, 1, 1, 0, 1, 1]
+    assert rates(found) == [1, 1, 1, 0, 1, 1]
     assert asked == [0, 10, 10, 0, 15, 15]
 
 
@@ -364,6 +360,7 @@ def test_the_step_of_several_environments_that_ends_a_phase_is_its_end():
     assert found.R.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
     alone = single_task_baselines(*given, **settings)
     assert points(alone) == {f"{i} task {i}": [0, 40] for i in range(3)}
+    assert rates(alone) == [1, 1, 0, 1, 0, 1]
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,9 @@ def test_after_the_end_the_last_task_goes_on_and_counts_for_nothing(boundary):
     assert run(env, 9) == " ".join(["1b101 1b102 1b103. [1b100]"] * 3)
     assert (env.stream_steps, env.step(0)[4]["stream_finished"]) == (6, True)
     assert env.reset(options={"task_state": 0})[1]["stream_finished"]
+    env.held_phase = 0  # as an evaluation, which is not after the end
+    assert not env.reset()[1]["stream_finished"]
+    env.held_phase = None
     assert told(*env.reset(seed=0)) == "0a0"
     assert (env.stream_steps, env.stream_finished) == (0, False)
 
@@ -245,6 +248,7 @@ def test_resets_draw_from_the_tasks_of_a_phase_as_the_seed_says():
         assert set(ids) == {0, 2}
         drawn.append(ids)
     assert drawn[0] == drawn[1] != drawn[2]
+    assert drawn[0][:8] == [0, 0, 2, 2, 2, 2, 2, 0]
     copied = pickle.loads(pickle.dumps(env))
     assert copied.reset(seed=1)[1]["task_id"] == drawn[0][0]
 

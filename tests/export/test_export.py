@@ -107,8 +107,9 @@ def test_a_dataset_has_the_episodes_of_the_result_and_all_that_a_replay_takes(
 @draws
 def test_frames_of_each_camera_are_stored_without_loss(result, root):
     looks = ["--observation", "pixels_agent_pos", "--camera", "corner", "--camera", "gripperPOV"]
-    assert export(result, *looks, "--size", "16", "--no-shadows", "--successes") == 0
+    assert export(result, *looks, "--size", "32", "--no-shadows", "--successes") == 0
     [episode] = dataset = minari.load_dataset(NAME)
+    assert dataset.env_spec.kwargs["shadows"] is False
     env = dataset.recover_environment()
     (about,) = dataset.storage.get_episode_metadata([0])
     options = {"task_state": int(about["task_state"])}
@@ -117,7 +118,7 @@ def test_frames_of_each_camera_are_stored_without_loss(result, root):
         assert obs["agent_pos"].tolist() == episode.observations["agent_pos"][t].tolist()
         for camera in ("corner", "gripperPOV"):
             frames = episode.observations["pixels"][camera]
-            assert frames.shape == (len(episode) + 1, 16, 16, 3)
+            assert frames.shape == (len(episode) + 1, 32, 32, 3)
             assert np.array_equal(frames[t], obs["pixels"][camera])
         obs, *_ = env.step(action)
     env.close()
@@ -125,7 +126,7 @@ def test_frames_of_each_camera_are_stored_without_loss(result, root):
     with h5py.File(file) as data:
         stored = data["episode_0/observations/pixels/corner"]
         assert stored.id.get_storage_size() < 0.6 * frames.nbytes
-        assert stored.maxshape == (None, 16, 16, 3)  # as Minari's own, to which it can add
+        assert stored.maxshape == (None, 32, 32, 3)  # as Minari's own, to which it can add
 
 
 def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(
@@ -181,7 +182,7 @@ def halved(episodes):
 def test_a_dataset_has_the_classes_and_the_observations_of_its_result(tmp_path):
     """Not those that an id has by default."""
     classes = ["push-v3", "door-open-v3"]
-    given = {"train_classes": classes, "num_goals": 2, "use_one_hot": False, "action_repeat": 2}
+    given = {"envs_list": classes, "num_goals": 2, "task_encoding": "none", "action_repeat": 2}
     envs = gymnasium.make_vec("mtwrappers/CustomMT-v0", max_episode_steps=3, **given)
     found = evaluate(
         lambda obs: np.full((2, 4), 0.5, np.float32), envs, 1, evidence=tmp_path / "r.npz"
