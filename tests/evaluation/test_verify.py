@@ -317,6 +317,12 @@ def test_each_forged_field_is_false_refused_or_said_by_the_file(kind, played, tm
         }
 
 
+def test_classes_of_the_other_kind_are_said_by_the_file(played, tmp_path):
+    change = lambda data: data["environments"]["kwargs"].update(train_classes=["push-v3"])  # noqa: E731
+    text = outcome(forged(played["few_shot"], tmp_path, change))
+    assert 'train_classes=["push-v3"]' in text.partition("said by the file")[2]
+
+
 def test_a_forged_score_or_format_is_refused(played, tmp_path):
     for name, message in (("score", "its score is 'success at any"), ("format", "is not a resul")):
         data = json.loads((played["plain"] / "r.json").read_text())
