@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_name
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.rollout import Flags, Step
 from mtwrappers.samplers.task_texts import has_everywhere, task_names
 from mtwrappers.vector.contract import MetaVectorEnv
@@ -401,7 +399,7 @@ def goal_of(one: Episode, drawn: bool) -> int:
 
 
 class Observer:
-    """Follows an evaluation, such as a progress bar, a recorder of frames, or a list of episodes.
+    """Follows an evaluation, such as a recorder of frames or a list of episodes.
 
     A subclass overrides the methods that it needs. The environments are idle during these calls, so
     an observer may use them (``envs.call_some([i], "render")``).
@@ -437,27 +435,6 @@ class Observer:
 
     def close(self) -> None:
         """Called once at the end of the evaluation, also after an error or an interruption."""
-
-
-class Progress(Observer):
-    """A progress bar on stderr, with the number of episodes."""
-
-    def __init__(self) -> None:
-        self._bar, self._stack = ProgressBar(True), contextlib.ExitStack()
-        self._advance: Advance | None = None
-
-    def plan(self, episodes: Sequence[PlannedEpisode]) -> None:
-        """Displays the bar."""
-        self._advance = self._stack.enter_context(self._bar.of("episodes", len(episodes)))
-
-    def end(self, i: int, episode: Episode) -> None:
-        """Counts an episode."""
-        if self._advance is not None:
-            self._advance(1)
-
-    def close(self) -> None:
-        """Removes the bar."""
-        self._stack.close()
 
 
 class Tally:

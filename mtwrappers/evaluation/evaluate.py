@@ -23,7 +23,6 @@ from mtwrappers.evaluation.episodes import (
     Episode,
     Observer,
     PlannedEpisode,
-    Progress,
     Stage,
     Tally,
     plan_of,
@@ -34,6 +33,7 @@ from mtwrappers.evaluation.protocol import Protocol, check_envs
 from mtwrappers.evaluation.result import Description, EvaluationResult, environments_of, versions
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.metaworld.make import determining
+from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
@@ -277,8 +277,7 @@ def run_evaluation(
     _check_adapting(policy, design)
     remote = check_choice(policy_in, get_args(PolicyIn), "policy_in") == "workers"
     _check_observers(observers, envs, remote)
-    if check_flag(progress, "progress"):
-        observers = [*observers, Progress()]
+    bar = ProgressBar(progress)
     if check_flag(resume, "resume") and evidence is None:
         raise ValueError("resume=True continues from the episodes in evidence, got evidence=None")
     if design.adaptation_terminate_on_success is not None:
@@ -307,11 +306,13 @@ def run_evaluation(
         episodes = {one.place: one for one, _ in kept}
         for observer in observers:
             observer.plan([one for one in planned if one.place not in episodes])
+        advance = stack.enter_context(bar.of("episodes", len(planned) - len(episodes)))
 
         def keep(i: int, episode: Episode, actions: NDArray[Any] | None) -> None:
             episodes[episode.place] = episode
             if writer is not None and actions is not None:
                 writer.add(episode, actions)
+            advance(1)
 
         left = [one for one in (s.without(episodes) for s in stages) if any(one.episodes)]
         run = _Run(policy, sizes, left, design, scale, raw, writer is not None)
