@@ -226,16 +226,17 @@ def _box_of_actions(space: Space[Any], what: str) -> Box:
 
 # An id makes its environment as it was registered, so a wrapped one needs an id of its own.
 _WRAP = (
-    "wrap the environment first (in its constructor for MultiEnvWrapper, or register a function "
+    "wrap an environment first (in its constructor for MultiEnvWrapper, or register a function "
     "that does so under an id of your own, for env_ids), as in gymnasium.wrappers."
 )
 
 
 def _differ(space: Space[Any], name: str, expected: Space[Any]) -> ValueError:
     return ValueError(
-        f"{name} has action space {space}, expected {expected} as the others have"
-        f"{difference(space, expected)}; only Boxes are padded: {_WRAP}TransformAction(env, "
-        f"function, {expected})"
+        f"{name} has action space {space}, expected {expected} as the first one has"
+        f"{difference(space, expected)}; only Boxes are padded, so give all of them one space, "
+        f"such as the largest: {_WRAP}TransformAction(env, function, space); see the guide "
+        "'Your own environments'"
     )
 
 

@@ -104,14 +104,14 @@ def remake(
     if environments is None:
         raise VerificationError(
             "it does not say how to make its environments (they have no spec, or are in a wrapper "
-            "that changes actions or rewards): give them as envs=..."
+            "that changes actions or rewards): call mtwrappers.verify(..., envs=...) with them"
         )
     given, in_trials = environments.kwargs, design.trials > 0
     env_id, chosen = determining(environments.spec, in_trials)
     if env_id not in TABLE or env_id == "mtwrappers/MultiEnv-v0":
         raise VerificationError(
             f"its environments are {env_id!r}, and a results file never decides which code "
-            "runs: make them and pass them as envs=..."
+            "runs: make them, and call mtwrappers.verify(..., envs=...)"
         )
     of_id = TABLE[env_id][1]
     for name in ("benchmark", "kind", "sequence"):

@@ -105,7 +105,10 @@ def _measured(label: str, result: Any) -> Run:
     if not isinstance(result, EvaluationResult):
         raise TypeError(f"expected an EvaluationResult as {label}, got {type(result).__name__}")
     if not result.has_success:
-        raise ValueError(f"{label} does not record success")
+        raise ValueError(
+            f"{label} does not record success, and only success rates are compared; "
+            "EvaluationResult.normalized scores returns"
+        )
     run = Run(label, result)
     if twice := _shared([run]):
         raise ValueError(f"{label} has {twice} twice")

@@ -91,6 +91,15 @@ def test_what_cannot_be_padded_is_refused():
         PadSpaces(env)
 
 
+def test_other_discrete_actions_are_refused_with_a_way_to_equal_ones():
+    makers = [partial(gymnasium.make, name) for name in ("CartPole-v1", "MountainCar-v0")]
+    message = (
+        r"task 1 .* Discrete\(2\) as the first one .* give all of them one space.*TransformAct"
+    )
+    with pytest.raises(ValueError, match=message):
+        MultiEnvWrapper(makers, unify="pad")
+
+
 def test_an_action_of_another_shape_is_refused():
     env = PadSpaces(ArmEnv(), 3, 4)
     env.reset()

@@ -133,7 +133,7 @@ def test_the_rule_of_the_protocol_says_what_a_success_is():
 def test_two_policies_are_needed():
     with pytest.raises(ValueError, match=r"two policies or more to compare, got \['one'\]"):
         compare({"one": [result(a=1)]})
-    with pytest.raises(ValueError, match="result 1 of 'other' does not record success"):
+    with pytest.raises(ValueError, match="'other' does not record success, and only success"):
         only(
             result(a=1),
             EvaluationResult(
