@@ -104,6 +104,9 @@ NAMES = {
     "counting": counting_makers,
     "goals": partial(mtwrappers.EnvToMTEnv, mtwrappers.PointGoalEnv()),
     "multi": partial(mtwrappers.MultiEnvWrapper, counting_makers(2)),
+    "differing": lambda: mtwrappers.MultiEnvWrapper(
+        [CountingEnv, partial(CountingEnv, num_actions=3)]
+    ),
     "three": partial(mtwrappers.MetaIterativeEnvExecutor, counting_makers(3), 3),
     "dict_actions": lambda: gymnasium.wrappers.TransformAction(
         CountingEnv(), dict, gymnasium.spaces.Dict({"a": Discrete(2)})

@@ -14,6 +14,8 @@ WRAPPERS = """
 MultiEnvWrapper([]) -> ValueError: funcs_to_make_envs must hold at least one constructor, got none
 MultiEnvWrapper(CountingEnv) -> TypeError: funcs_to_make_envs must be a list ..., got <class
 MultiEnvWrapper([CountingEnv, CountingEnv()]) -> TypeError: the constructor of task 1 in ...got <
+differing().set_task_state(1) -> ValueError: task 1 has ...; wrap the environment, as in the guide
+multi().set_task_state(np.zeros((9, 9))) -> ValueError: ...in [0, 1], got array([[0., 0., ......
 multi("0") -> ValueError: initial_task_state must be an integer in [0, 1], got '0'
 multi(task_names=["a"]) -> ValueError: task_names must hold one name for each of 2 tasks, got ['a']
 multi(task_names="ab") -> TypeError: task_names must be a list of at least one name, got 'ab'
@@ -143,7 +145,7 @@ sampler(log_sink="stdout") -> TypeError: a log sink must be a callable (key, val
 sampler(nope=1) -> TypeError: MetaIterativeEnvExecutor takes no 'nope': it takes ['autoreset_...
 sampler(autoreset_mode="NextStep") -> ValueError: MetaSampler needs ...got 'NextStep'
 sampler(env=CountingEnv).update_tasks() -> TypeError: <CountingEnv instance> has no sample_tasks(n);
-sampler(policy=lambda o: 3).obtain_samples() -> ValueError: expected actions of shape (4,) ...got ()
+sampler(policy=lambda o: 3).obtain_samples() -> ValueError: expected actions of shape (4, ...
 sampler(policy=lambda o: o * NAN).obtain_samples() -> ValueError: actions of environments [0, 1, 2,
 sampler(policy=lambda o: (o, {})).obtain_samples() -> TypeError: ...returned a tuple (actions, state
 do(sampler(), "close()", "obtain_samples()") -> ClosedEnvironmentError: MetaIterativeEnvExecutor was
@@ -152,7 +154,7 @@ Sampler(PointGoalEnv(), np.negative, 0, 5) -> ValueError: batch_size must be a p
 """
 
 PROCESSORS = """
-SampleProcessor(None) -> TypeError: a baseline must have fit and predict, got None
+SampleProcessor(None) -> TypeError: a baseline must be ...with fit and predict, such as ...got None
 DiceSampleProcessor(ZeroBaseline(), "a") -> ValueError: max_path_length must be a ...got 'a'
 DiceSampleProcessor(ZeroBaseline(), 2, bootstrap_truncated=True) -> ValueError: ...a return_baseline
 SampleProcessor(ZeroBaseline(), discount="0.5") -> ValueError: discount must be in [0, 1], got '0.5'
@@ -165,6 +167,8 @@ MetaSampleProcessor(ZeroBaseline()).process_samples({0: []}) -> ValueError: path
 DiceMetaSampleProcessor(ZeroBaseline(), 5).process_samples(None) -> ValueError: expected a dict
 LinearFeatureBaseline(-1) -> ValueError: reg_coeff must be zero or greater, got -1
 LinearTimeBaseline().predict({}) -> ValueError: path 0 of those to predict lacks ['observations']; i
+SampleProcessor(ZeroBaseline()).process_samples({0: [PATH]}) -> ValueError: ...; the paths of severa
+SampleProcessor(ZeroBaseline()).process_samples([[PATH]]) -> ValueError: ...; the paths of several
 ZeroBaseline().predict(None) -> ValueError: path 0 of those to predict must be a dict, got None
 discounted_sums([1, 2, 3], 0.9, [2]) -> ValueError: lengths must add up to 3 steps, got [2]
 """
@@ -174,6 +178,7 @@ evaluate(None, point) -> TypeError: a policy must have get_actions(observations)
 evaluate(np.negative, SyncVectorEnv(counting(2))) -> TypeError: envs must be a vector ...got Sync
 evaluate(np.negative, point, 0) -> ValueError: episodes_per_task must be a positive integer, got 0
 evaluate(np.negative, point, 1, seed=None) -> TypeError: a seed must be an integer, got None
+evaluate(np.negative, point, 1, evidence="r.json") -> ValueError: evidence must ...npz, got 'r.json'
 evaluate(np.negative, point, 1, tasks="task 0") -> TypeError: tasks must be a list ...got 'task 0'
 evaluate(np.negative, point, 1, tasks=["x"]) -> ValueError: tasks must be among ['task ...got ['x']
 evaluate(np.negative, point, 1, observers=[print]) -> TypeError: observers must be ...got [<
@@ -213,7 +218,7 @@ cli("rollout", "MT10", "--episodes", "0") -> Exit: Invalid value "0" for --episo
 cli("rollout", "MT10", "--policy", "best") -> Exit: Invalid value "best" for --policy. Choose from
 cli("rollout", "MT10", "--out", "/proc/x") -> Exit: cannot write to /proc/x
 cli("verify-fast", "--workers", "-2") -> Exit: ..."-2" for --workers. Must be >= 1.
-cli("list", "extra") -> Exit: Unused Tokens: ['extra']. See mtwrappers list --help.
+cli("list", "extra") -> Exit: Unexpected argument "extra". See mtwrappers list --help.
 """
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
-from cyclopts import App, Group, Parameter, Token
+from cyclopts import (
+    App,
+    CycloptsError,
+    Group,
+    Parameter,
+    Token,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 from cyclopts.validators import Number
 
 from mtwrappers import __version__
@@ -46,6 +55,19 @@ app["--help"].group = app["--version"].group = "Options"
 def help_of(argv: Sequence[str]) -> str:
     """Returns the call that prints the help of the command in ``argv``."""
     return " ".join(["mtwrappers", *app.parse_commands(argv)[0], "--help"])
+
+
+def said_of(exc: CycloptsError) -> str:
+    """Returns the message of an error of parsing."""
+    if isinstance(exc, UnusedCliTokensError):
+        return f'Unexpected argument "{(exc.unused_tokens or [""])[0]}".'
+    if isinstance(exc, UnknownOptionError):
+        # Dashes do not count here, unlike in cyclopts, which takes --env-name for --name.
+        given = exc.token.keyword or exc.token.value
+        known = [name[2:] for one in exc.argument_collection for name in one.names]
+        close = difflib.get_close_matches(given.lstrip("-"), known, 1, 0.7)
+        return f"Unknown option: {given}.{f' Did you mean --{close[0]}?' if close else ''}"
+    return str(exc)
 
 
 def described(documented: F) -> F:

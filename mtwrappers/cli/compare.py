@@ -70,7 +70,8 @@ def run(
         compared = compare(policies, force=force) if differences else []
         drawn = None if curve is None else curves(policies, force=force)
     except IncomparableError as exc:
-        raise UsageError(f"{exc}; --force compares them anyway") from None
+        hint = "" if force else "; --force compares them anyway"
+        raise UsageError(f"{exc}{hint}") from None
     except ValueError as exc:
         raise UsageError(str(exc)) from None
     table = format == "table"  # otherwise print the table only

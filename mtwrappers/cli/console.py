@@ -27,8 +27,20 @@ def unknown(what: str, name: str, known: Collection[str]) -> UsageError:
 
 
 def result_file(given: str) -> Path:
-    """The file with the results of a rollout, named by itself or by its folder."""
-    return Path(given, RESULTS) if os.path.isdir(given) else Path(given)
+    """The file with the results of a rollout, named by itself or by its folder.
+
+    Raises:
+        UsageError: If the folder has no such file.
+    """
+    if not os.path.isdir(given):
+        return Path(given)
+    path = Path(given, RESULTS)
+    if not path.exists():
+        raise UsageError(
+            f"{given} has no {RESULTS}: expected the folder of a complete rollout (--resume "
+            "completes an interrupted one) or a file of EvaluationResult.save"
+        )
+    return path
 
 
 class Terminal(Console):

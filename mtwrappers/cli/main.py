@@ -60,14 +60,14 @@ def _run(argv: Sequence[str]) -> int:
     except DependencyNotInstalled as exc:
         print(f"mtwrappers: error: {exc}", file=sys.stderr)
         sys.exit(2)
-    from mtwrappers.cli.commands import app, help_of
+    from mtwrappers.cli.commands import app, help_of, said_of
     from mtwrappers.cli.console import Terminal, UsageError, refuse, say
 
     try:
         code: int | None = app(argv, console=Terminal())  # without arguments: the help
         return code or 0
     except CycloptsError as exc:
-        refuse(f"{exc} See {help_of(argv)}.")
+        refuse(f"{said_of(exc)} See {help_of(argv)}.")
     except (UsageError, DependencyNotInstalled) as exc:
         refuse(full_message(exc))
     except KeyboardInterrupt as exc:

@@ -52,7 +52,8 @@ def load_policy(given: str) -> Own:
     if isinstance(policy, type) or not (callable(policy) or hasattr(policy, "get_actions")):
         raise UsageError(
             f"--policy {given}: {made or f'{name!r} of {source}'} must be a function from "
-            f"observations (N, O) to actions (N, 4), or an object with get_actions, got {policy!r}"
+            "observations (N, O) to actions (N, 4), such as lambda obs: model.predict(obs)[0], or "
+            f"an object with get_actions, got {policy!r}"
         )
     return Own(given, file, policy)
 

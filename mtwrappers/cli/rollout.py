@@ -151,6 +151,8 @@ def run(
     with _folder(options):
         films = options.video and _can_film()
         raise_on_ctrl_c()
+        if options.resume and not (options.out / EVIDENCE).exists():
+            warn(f"{options.out} has no episodes to continue: starting from the beginning")
         with contextlib.suppress(BrokenPipeError):  # the files are written if nobody reads this
             _announce(rollout)
         follower, start = _Follower(options.out), time.perf_counter()
@@ -268,7 +270,7 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
         if options.episodes not in (None, episodes):
             raise UsageError(
                 f"--protocol {options.protocol}: it has {episodes} episodes per class, got "
-                f"{options.episodes}"
+                f"{options.episodes}; leave out --episodes"
             )
         kwargs.update(protocol.settings)
         design = protocol.design(options.seed, tasks=options.task or None)
@@ -307,6 +309,8 @@ def _count_classes(full: str, options: Options) -> int:
         made = make_benchmark(name, seed=options.seed)
         known = list(made.test_classes if kind == "test" else made.train_classes)
     for task in options.task:
+        if "," in task:
+            raise UsageError(f"--task takes one class, got {task!r}: repeat --task for each class")
         if task not in known:
             raise unknown(f"class {task!r} of {full}", task, known)
     return 1 if name in ONE_CLASS else len(set(options.task) or known)
@@ -414,7 +418,7 @@ def _files_of_rollouts(out: Path) -> list[str]:
 def _cannot_write(out: Path, exc: OSError) -> UsageError:
     return UsageError(
         f"cannot write to {out}: {exc.strerror or exc}; choose another directory with --out DIR, "
-        "or continue with --resume where episodes were finished"
+        "or make this one writable and continue with --resume"
     )
 
 

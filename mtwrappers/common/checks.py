@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.spaces import Space
 
 from mtwrappers.common.did_you_mean import did_you_mean
-from mtwrappers.common.errors import is_printable, printable, with_place
+from mtwrappers.common.errors import is_printable, printable, short, with_place
 
 LogSink: TypeAlias = Callable[[str, Any], object]
 
@@ -40,7 +40,7 @@ def check_index(value: Any, n: int, name: str) -> int:
     """Returns ``value`` as an ``int`` in [0, n - 1], or raises `ValueError`."""
     index = _whole(value)
     if not 0 <= index < n:
-        raise ValueError(f"{name} must be an integer in [0, {n - 1}], got {value!r}")
+        raise ValueError(f"{name} must be an integer in [0, {n - 1}], got {short(value)}")
     return index
 
 
@@ -148,7 +148,7 @@ def check_space(value: Any, name: str) -> Any:
 def check_mapping(value: Any, name: str) -> Mapping[Any, Any]:
     """Returns ``value`` if it is a mapping, or raises `TypeError`."""
     if not isinstance(value, (dict, Mapping)):  # dict first, because it is faster
-        raise TypeError(f"{name} must be a dict, got {value!r}")
+        raise TypeError(f"{name} must be a dict, got {short(value)}")
     return value
 
 
@@ -163,7 +163,7 @@ def check_list(value: Any, name: str, what: str) -> list[Any]:
     except TypeError:
         items = None
     if items is None:
-        raise TypeError(f"{name} must be a list of at least one {what}, got {value!r}")
+        raise TypeError(f"{name} must be a list of at least one {what}, got {short(value)}")
     items = list(items)
     if not items:
         raise ValueError(f"{name} must hold at least one {what}, got none")

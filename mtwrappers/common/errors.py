@@ -67,6 +67,12 @@ def printable(text: str, most: int | None = None) -> str:
     return "".join(one if is_printable(one) else ascii(one)[1:-1] for one in text)
 
 
+def short(value: Any, most: int = 120) -> str:
+    """The first ``most`` characters of the ``repr`` of a value, for a message."""
+    text = repr(value)
+    return text if len(text) <= most else f"{' '.join(text[:most].split())}..."
+
+
 def is_printable(text: str) -> bool:
     """Whether `printable` leaves a text as it is."""
     return text.isprintable() and _INVISIBLE.search(text) is None

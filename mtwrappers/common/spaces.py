@@ -10,13 +10,15 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, MultiDiscrete, Space, Tuple
 from numpy.typing import NDArray
 
+from mtwrappers.common.errors import short
+
 _MOST = 10  # differing indices or keys that a message names
 
 
 def require_flat_box(space: Space[Any], what: str) -> Box:
     """Returns a 1-D Box, or raises `TypeError`."""
     if not isinstance(space, Box) or len(space.shape) != 1:
-        raise TypeError(f"{what} must be a 1-D Box, got {space}")
+        raise TypeError(f"{what} must be a 1-D Box, got {short(space)}")
     return space
 
 

@@ -287,7 +287,8 @@ def _train(
                 env = stream = _StepCounter(env)
             else:
                 env.unwrapped.set_attr("held_phase", alone)
-        learn = check_callable(make_learner, "make_learner")(env)
+        made = check_callable(make_learner, "make_learner")(env)
+        learn = check_callable(made, "the learn(steps) that make_learner returns")
         _along(learn, stream, [*itertools.accumulate(budgets)], per_phase, evaluator)
         return evaluator.results
 

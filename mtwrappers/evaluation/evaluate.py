@@ -280,6 +280,8 @@ def run_evaluation(
     bar = ProgressBar(progress)
     if check_flag(resume, "resume") and evidence is None:
         raise ValueError("resume=True continues from the episodes in evidence, got evidence=None")
+    if evidence is not None and os.path.splitext(evidence)[1] != ".npz":  # not the result's name
+        raise ValueError(f"evidence must be a file name that ends in .npz, got {str(evidence)!r}")
     if design.adaptation_terminate_on_success is not None:
         observers = [_Ending(inner, design), *observers]
     with contextlib.ExitStack() as stack:

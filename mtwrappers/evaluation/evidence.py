@@ -253,7 +253,7 @@ def _difference(name: str, before: Any, now: Any) -> str:
     if isinstance(before, dict) and isinstance(now, dict):
         for key in [*now, *before]:
             if before.get(key) != now.get(key):
-                return _difference(f"{name} {key}", before.get(key), now.get(key))
+                return _difference(key, before.get(key), now.get(key))
     return f"{name} {before!r}, got {now!r}"
 
 
@@ -264,8 +264,9 @@ def _members(path: str | os.PathLike[str]) -> Iterator[Iterator[tuple[str, bytes
         try:
             yield arrays.read_members(file, MAX_BYTES, text=_JSON, cut_off=True)
         except Exception as exc:  # an invalid file may raise anything
-            said = f"cannot use {os.fspath(path)}: {full_message(exc)}"
-            raise EvidenceError(f"expected the episodes of an evaluation, {said}") from exc
+            raise EvidenceError(
+                f"cannot use {os.fspath(path)} as evidence: {full_message(exc)}"
+            ) from exc
 
 
 def to_npy(actions: NDArray[Any]) -> bytes:

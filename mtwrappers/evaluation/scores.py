@@ -475,7 +475,10 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
     methods = methods_of(policies)
     trained = [one for one in methods if any(run.steps is not None for run in one.runs)]
     if not trained:
-        raise ValueError(f"no result of {[one.name for one in methods]} names its training_steps")
+        raise ValueError(
+            f"no result of {[one.name for one in methods]} names its training_steps: give them to "
+            "rollout as --training-steps, or to result.described(training_steps=...)"
+        )
     points, omitted = {}, {}
     for method in trained:
         points[method.name], omitted[method.name] = _points(method)

@@ -200,8 +200,16 @@ def _verified(
 ) -> Verification:
     """Verifies one result with the evidence at ``path``."""
     if claim.evidence is None or claim.design is None:
-        raise VerificationError("it was saved without evidence, so there is nothing to replay")
-    actions = read_evidence(path)
+        raise VerificationError(
+            "it was saved without evidence, so there is nothing to replay: evaluate again with "
+            "evidence=..."
+        )
+    try:
+        actions = read_evidence(path)
+    except FileNotFoundError:
+        raise VerificationError(
+            f"there is no file {os.fspath(path)} with its evidence, the actions to replay"
+        ) from None
     _check_actions(claim.episodes, actions)
     again: dict[Any, Episode] = {}
     with contextlib.ExitStack() as stack:
@@ -211,7 +219,7 @@ def _verified(
             envs = stack.enter_context(contextlib.closing(remake(*of, workers)))
         inner: MetaVectorEnv = envs.unwrapped
         if claim.environments is not None and goals_of(inner) != claim.environments.goals:
-            raise VerificationError("its goals are not those of its environments")
+            raise VerificationError(f"its goals are not those of {inner}")
         scale, raw = stack.enter_context(undisturbed(inner))
         _check_size(claim, claim.design, inner)
         stages, planned = plan_of(inner, claim.design)
@@ -507,7 +515,7 @@ def read_claims(path: str | os.PathLike[str]) -> list[EvaluationResult]:
         if not claims:
             raise ValueError("it has no result")
     except (ValueError, TypeError, OverflowError, RecursionError) as exc:
-        raise VerificationError(f"{os.fspath(path)} is not a result: {full_message(exc)}") from exc
+        raise VerificationError(full_message(exc)) from exc
     return claims
 
 

@@ -15,6 +15,7 @@ from gymnasium.spaces import Discrete
 from numpy.random import Generator
 
 from mtwrappers.common.checks import check_choice, check_flag, check_options, not_negative
+from mtwrappers.common.errors import short
 from mtwrappers.core.mtenv import TASK_OPTIONS
 from mtwrappers.core.selection import WithoutReplacement
 from mtwrappers.core.task_list import TaskSetMTEnv
@@ -316,5 +317,5 @@ def layout_of(task: Any) -> Layout:
     except Exception as exc:  # a damaged pickle may raise anything
         raise ValueError(
             "expected a task as sample_tasks() returns it, a dict of benchmark, kind, "
-            f"add_env_onehot, classes and inner; got {task!r}: {exc!r}"
+            f"add_env_onehot, classes and inner; got {short(task)}: {exc!r}"
         ) from exc

@@ -250,7 +250,10 @@ def checked_baseline(baseline: Any, bootstrapped: bool) -> Any:
     """Returns ``baseline`` if it has the methods that a processor calls, or raises an error."""
     methods = (getattr(baseline, name, None) for name in ("fit", "predict"))
     if isinstance(baseline, type) or not all(map(callable, methods)):
-        raise TypeError(f"a baseline must have fit and predict, got {baseline!r}")
+        raise TypeError(
+            "a baseline must be an object with fit and predict, such as LinearFeatureBaseline(), "
+            f"got {baseline!r}"
+        )
     if bootstrapped and not hasattr(baseline, "fit_bootstrapped"):
         raise ValueError(
             "bootstrap_truncated needs a baseline with the method fit_bootstrapped, such as "

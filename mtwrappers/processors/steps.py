@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.errors import short
 from mtwrappers.processors.returns import Floats, discounted_sums
 from mtwrappers.samplers.nested import join
 from mtwrappers.samplers.path import Path
@@ -151,13 +152,20 @@ def cut_observations(paths: Sequence[Path], what: str = "paths") -> list[NDArray
     return found
 
 
+def _several(given: Any) -> str:
+    if not isinstance(given, (Mapping, list, tuple)):
+        return ""
+    return "; the paths of several tasks are for MetaSampleProcessor or DiceMetaSampleProcessor"
+
+
 def check_keys(paths: Any, keys: Sequence[str], what: str) -> None:
     """Checks that there are paths, and that each is a dict with these keys."""
     if not isinstance(paths, Sequence) or isinstance(paths, (str, bytes)) or not paths:
-        got = "none" if isinstance(paths, Sequence) else repr(paths)
-        raise ValueError(f"{what} must be a list of at least one path, got {got}")
+        got = "none" if isinstance(paths, Sequence) else short(paths)
+        raise ValueError(f"{what} must be a list of at least one path, got {got}{_several(paths)}")
     for i, path in enumerate(paths):
         if not isinstance(path, dict):
-            raise ValueError(f"path {i} of {what} must be a dict, got {path!r}")
+            got = f"{short(path)}{_several(path)}"
+            raise ValueError(f"path {i} of {what} must be a dict, got {got}")
         if missing := set(keys) - path.keys():
             raise ValueError(f"path {i} of {what} lacks {sorted(missing)}; it has {sorted(path)}")

@@ -18,6 +18,7 @@ from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import positive
+from mtwrappers.common.errors import short
 from mtwrappers.samplers.nested import join, map_arrays
 
 PolicyIn: TypeAlias = Literal["parent", "workers"]
@@ -103,7 +104,8 @@ class PolicyCaller:
         get_actions = getattr(policy, "get_actions", None)
         if isinstance(policy, type) or not (callable(get_actions) or callable(policy)):
             raise TypeError(
-                f"a policy must have get_actions(observations) or be callable, got {policy!r}"
+                "a policy must have get_actions(observations) or be callable, such as "
+                f"lambda obs: model.predict(obs)[0], got {policy!r}"
             )
         self._act: Callable[..., Any] = policy
         self._shape: tuple[int, ...] = (len(places),)
@@ -235,7 +237,8 @@ class ActionChunks:
         get_actions = getattr(policy, "get_actions", None)
         if isinstance(policy, type) or not (callable(get_actions) or callable(policy)):
             raise TypeError(
-                f"a policy must have get_actions(observations) or be callable, got {policy!r}"
+                "a policy must have get_actions(observations) or be callable, such as "
+                f"lambda obs: model.predict(obs)[0], got {policy!r}"
             )
         self._policy, self.action_chunk = policy, positive(k, "k")
         self._act: Callable[..., Any] = get_actions if callable(get_actions) else policy
@@ -375,9 +378,10 @@ def _joined(values: Any, name: str, shape: tuple[int, ...]) -> Any:
     """Converts a policy's values, possibly nested in dicts, to arrays ``(n, ...)``."""
     if isinstance(values, dict):
         return {k: _joined(value, f"{name}[{k!r}]", shape) for k, value in values.items()}
+    sizes = ", ".join(map(str, shape))
     if values is None:
         raise TypeError(
-            f"expected {name} of shape {shape} and more from the policy, got None: is a return "
+            f"expected {name} of shape ({sizes}, ...) from the policy, got None: is a return "
             "missing?"
         )
     try:
@@ -386,10 +390,12 @@ def _joined(values: Any, name: str, shape: tuple[int, ...]) -> Any:
         raise ValueError(
             f"{name} must be an array with rows of one shape, got {_short(values)}"
         ) from None
+    except RuntimeError as exc:  # such as a tensor of PyTorch that requires a gradient
+        raise TypeError(f"{name} from the policy must become an array: {exc}") from None
     axes = len(shape)
     if array.shape[:axes] != shape:
         raise ValueError(
-            f"expected {name} of shape {shape} and more from the policy, got {array.shape}"
+            f"expected {name} of shape ({sizes}, ...) from the policy, got {array.shape}"
         )
     return array.reshape(-1, *array.shape[axes:])
 
@@ -455,5 +461,4 @@ def _takes_argument(function: Callable[..., Any]) -> bool:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:60] + '...'}"
+    return f"{type(value).__name__} {short(value, 60)}"

@@ -134,6 +134,8 @@ def parse_json(text: bytes) -> Any:
         data = json.loads(text, object_pairs_hook=_each_key_once)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except UnicodeDecodeError:
+        raise ValueError("it is not text") from None
     left = [data]
     while left:
         one = left.pop()

@@ -139,7 +139,7 @@ class ActionCheck:
                 f"0 to {n - 1}, got {type(actions).__name__} of shape {shape}"
             )
         if array.dtype.kind not in "biuf" or array.itemsize > 8:
-            raise ValueError(f"actions must be numbers of at most 8 bytes, got {array.dtype}")
+            raise ValueError(f"actions must be numbers of at most 8 bytes, got dtype {array.dtype}")
         if self._may_be_nan and np.count_nonzero(np.isnan(array)):
             bad = np.isnan(array).reshape(n, -1).any(axis=1)
             raise ValueError(

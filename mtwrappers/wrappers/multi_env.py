@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Space
+from gymnasium.spaces import Box, Dict, Discrete, Space
 from gymnasium.wrappers import TimeLimit
 from numpy.typing import ArrayLike, NDArray
 
@@ -255,4 +255,8 @@ class MultiEnvWrapper(TaskSetMTEnv):
 
 
 def _hint(space: Space[Any]) -> str:
-    return "; pass unify='pad' to pad shorter Boxes" if isinstance(space, Box) else ""
+    if isinstance(space, Box):
+        return "; pass unify='pad' to pad shorter Boxes"
+    if isinstance(space, Discrete):
+        return "; wrap the environment, as in the guide 'Your own environments'"
+    return ""

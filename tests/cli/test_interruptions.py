@@ -64,21 +64,23 @@ def test_an_interrupted_rollout_continues_to_the_same_bytes(sent, tmp_path):
 
 def test_what_contradicts_the_rollout_that_is_resumed_is_refused(tmp_path, capsys):
     arguments = [*RANDOM, "2", "--name", "a"]
-    before = results_of(tmp_path, *arguments)
+    main(["rollout", *arguments, "--out", str(tmp_path), "--resume"])
+    assert "has no episodes to continue: starting from the beginning" in capsys.readouterr().err
+    before = EvaluationResult.load(tmp_path / "results.json")
     for given, message in (
         (["--seed", "1"], "seed 0, got 1"),
-        (["--episodes", "3"], "design episodes_per_task 2, got 3"),
-        (["--task", "push-v3"], "design tasks None, got ['push-v3']"),
-        (["--policy", "expert"], "command policy 'random', got 'expert'"),
-        (["--name", "b"], "command name 'a', got 'b'"),
-        (["--training-seed", "1"], "command training_seed None, got 1"),
-        (["--training-steps", "1"], "command training_steps None, got 1"),
-        (["--protocol", "metaworld-3.1", "--episodes", "50"], "design episodes_per_task 2, got 50"),
+        (["--episodes", "3"], "episodes_per_task 2, got 3"),
+        (["--task", "push-v3"], "tasks None, got ['push-v3']"),
+        (["--policy", "expert"], "policy 'random', got 'expert'"),
+        (["--name", "b"], "name 'a', got 'b'"),
+        (["--training-seed", "1"], "training_seed None, got 1"),
+        (["--training-steps", "1"], "training_steps None, got 1"),
+        (["--protocol", "metaworld-3.1", "--episodes", "50"], "episodes_per_task 2, got 50"),
     ):
         with pytest.raises(SystemExit, match=r"^2$"):
             main(["rollout", *arguments, *given, "--out", str(tmp_path), "--resume"])
         said = capsys.readouterr().err
-        assert said.startswith("mtwrappers: error: --resume: expected the episodes of an evalu")
+        assert said.startswith("mtwrappers: error: --resume: cannot use ")
         assert message in said
     for option in ("--overwrite", "--video"):
         with pytest.raises(SystemExit, match=r"^2$"):
@@ -174,7 +176,7 @@ def test_a_full_disk_is_one_line_and_keeps_finished_episodes(tmp_path):
     assert process.exitcode == 2
     assert said.read_text().endswith(
         f"\nmtwrappers: error: cannot write to {out}: File too large; choose another directory "
-        "with --out DIR, or continue with --resume where episodes were finished\n"
+        "with --out DIR, or make this one writable and continue with --resume\n"
     )
     assert os.listdir(out) == ["results.npz"]
     assert 1 <= finished(out) < 40

@@ -76,11 +76,16 @@ def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
     ("arguments", "message"),
     [
         (["verify", "none.json"], "cannot read none.json: No such file or directory"),
-        (["verify", "broken.json"], "cannot verify broken.json: broken.json is not a result"),
+        (["verify", "broken.json"], "cannot verify broken.json: expected an evaluation in JSON"),
+        (["verify", "alone.json"], "there is no file alone.npz with its evidence"),
+        (
+            ["verify", "results.npz"],
+            "expected an evaluation in JSON, results.npz is not one: it",
+        ),
         (["verify", "none.json", "--sample", "2"], "for --sample. Must be <= 1."),
         (["compare", "none.json"], "cannot read none.json: No such file or directory"),
         (["compare", ".", "results.json"], "results.json is given twice"),
-        (["compare", "broken.json", "results.json"], "broken.json: broken.json is not a result"),
+        (["compare", "broken.json", "results.json"], "broken.json: expected an evaluation in JSON"),
         (
             ["rollout", "MT10", "--name", "a\nb"],
             "the name of a policy must be printable, got 'a\\nb'",
@@ -90,13 +95,14 @@ def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
         (["rollout", "ML10", "--protocol", "metaworld-3.1"], "metaworld-3.1 is for "),
         (
             ["rollout", "--protocol", "metaworld-3.1", "--episodes", "2"],
-            "it has 50 episodes per class, got 2",
+            "it has 50 episodes per class, got 2; leave out --episodes",
         ),
     ],
 )
 def test_what_is_refused_is_one_line(arguments, message, finished, capsys, monkeypatch):
     monkeypatch.chdir(finished[0])
     (finished[0] / "broken.json").write_text("{")
+    shutil.copy("results.json", "alone.json")
     with pytest.raises(SystemExit, match=r"^2$"):
         main(arguments)
     said = capsys.readouterr().err

@@ -416,6 +416,8 @@ def test_an_evaluation_observes_each_phase_as_the_stream_does_and_leaves_the_str
 def test_what_cannot_be_evaluated_is_refused():
     with pytest.raises(TypeError, match="expected an environment with a TaskStream inside"):
         PhaseEvaluator(CountingEnv)
+    with pytest.raises(TypeError, match="that make_learner returns must be callable, got None"):
+        continual_evaluate(lambda env: None, partial(make, 9), 1)
     with pytest.raises(TypeError, match="no 'envs_per_phase'"):
         PhaseEvaluator(partial(make, 9), envs_per_phase=2)
 

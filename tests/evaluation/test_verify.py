@@ -324,7 +324,10 @@ def test_classes_of_the_other_kind_are_said_by_the_file(played, tmp_path):
 
 
 def test_a_forged_score_or_format_is_refused(played, tmp_path):
-    for name, message in (("score", "its score is 'success at any"), ("format", "is not a resul")):
+    for name, message in (
+        ("score", "its score is 'success at any"),
+        ("format", "expected an evaluation of"),
+    ):
         data = json.loads((played["plain"] / "r.json").read_text())
         data[name] += "0"
         (tmp_path / "r.json").write_text(json.dumps(data))
@@ -370,8 +373,8 @@ def design(**change):
         (design(episodes_per_task=10**6), "it has 6 of 2,000,000 episodes"),
         (design(trials=1), "adaptation_episodes must be in"),
         (lambda data: data.update(evidence=None), "it was saved without evidence"),
-        (lambda data: data["environments"].update(goals="0"), "its goals are not those of its"),
-        (kwargs(num_goals=5), "its goals are not those of its environments"),
+        (lambda data: data["environments"].update(goals="0"), "its goals are not those of Meta"),
+        (kwargs(num_goals=5), "its goals are not those of Meta"),
         (kwargs(num_goals=10**9), "num_goals must be at most 1,000, got 1,000,000,000"),
         (kwargs(benchmark="MT1"), "has benchmark 'CustomMT', got 'MT1'"),
         (kwargs(nonsense=1), "it cannot be replayed: .* takes no 'nonsense'"),
@@ -487,8 +490,16 @@ def test_a_mutated_file_is_an_error_of_one_line_or_changes_nothing(name, played,
     assert "refused" in kinds
 
 
-@pytest.mark.parametrize("text", ["", "[" * 10**5, "{", "[]", "3", '{"a": 1, "a": 2}'])
-def test_what_is_no_result_is_refused(text, played, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        *((text, "expected an evaluation in JSON") for text in ("", "[" * 10**5, "{")),
+        ('{"a": 1, "a": 2}', "expected an evaluation in JSON"),
+        ("[]", "it has no result"),
+        ("3", "expected an evaluation"),
+    ],
+)
+def test_what_is_no_result_is_refused(text, message, played, tmp_path):
     (tmp_path / "r.json").write_text(text)
-    with pytest.raises(VerificationError, match="is not a result"):
+    with pytest.raises(VerificationError, match=message):
         verify(tmp_path / "r.json", played["plain"] / "r.npz")

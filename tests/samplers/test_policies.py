@@ -170,21 +170,29 @@ def test_reset_takes_a_mask_or_nothing(reset, received):
     assert log == received
 
 
+class Grad:
+    """As a tensor of PyTorch that requires a gradient."""
+
+    def __array__(self, *args, **kwargs):
+        raise RuntimeError("detach() it")
+
+
 REFUSED = """
-PolicyCaller("random", 2, 3) -> TypeError: a policy must have get_actions(...) or be callable, got
-PolicyCaller(Scripted, 2, 3) -> TypeError: a policy must have get_actions(...) or be callable, got
-ask(np.zeros((2, 2, 2))) -> ValueError: ...of shape (2, 3) and more ..., got (2, 2, 2)
+PolicyCaller("random", 2, 3) -> TypeError: a policy must have get_actions(...) or be callable, such
+PolicyCaller(Scripted, 2, 3) -> TypeError: a policy must have get_actions(...) or be callable, such
+ask(np.zeros((2, 2, 2))) -> ValueError: ...of shape (2, 3, ...) from the policy, got (2, 2, 2)
 ask([ACTIONS[0], ACTIONS[1][:2]]) -> ValueError: actions must be ...rows of one shape, got list
 ask(None) -> TypeError: expected actions of ..., got None: is a return missing?
-called(0.0) -> ValueError: expected actions of shape (6,) and more from the policy, got ()
+called(0.0) -> ValueError: expected actions of shape (6, ...) from the policy, got ()
 called(None) -> TypeError: expected actions of ..., got None: is a return missing?
-called(np.zeros((5, 2))) -> ValueError: expected actions of shape (6,) and ..., got (5, 2)
+called(Grad()) -> TypeError: actions from the policy must become an array: detach() it
+called(np.zeros((5, 2))) -> ValueError: expected actions of shape (6, ...)...got (5, 2)
 called([[0], [1, 2]] * 3) -> ValueError: ...an array with rows of one shape, got list
 called((ACTED, None)) -> TypeError: ...tuple (actions, state): ...predict(obs)[0], or ...get_actions
 called((ACTED, (np.zeros((1, 6, 8)),) * 2)) -> TypeError: ...returned a tuple (actions, state)
 called((ACTED[:, 0], None)) -> TypeError: ...returned a tuple (actions, state)
 called((ACTED[:5], None)) -> ValueError: ...rows of one shape, got tuple
-ask(ACTIONS, [{"mean": MEANS[0]}]) -> ValueError: ...['mean'] of shape (2, 3) ...got (1, 3, 2)
+ask(ACTIONS, [{"mean": MEANS[0]}]) -> ValueError: ...['mean'] of shape (2, 3, ...)...got (1, 3, 2)
 ask(ACTIONS, [[{"std": 0.0}] * 3, [{"std": 0.0}] * 2]) -> ValueError: agent_infos['std'] of task 1 m
 ask(ACTIONS, {"std": [[0.0] * 3, [0.0] * 2]}) -> ValueError: agent_infos['std'] must be an array
 ask(ACTIONS, {"a": {"std": np.zeros((2, 2))}}) -> ValueError: ...infos['a']['std'] of ...got (2, 2)

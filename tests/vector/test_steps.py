@@ -54,7 +54,7 @@ def test_infos_that_do_not_go_together_are_named(executor):
 
 
 SHAPE = "expected actions of shape (4, 2), a row for each of environments 0 to 3, got "
-NUMBERS = "actions must be numbers of at most 8 bytes, got "
+NUMBERS = "actions must be numbers of at most 8 bytes, got dtype "
 
 
 @both_executors
