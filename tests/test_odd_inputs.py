@@ -30,7 +30,7 @@ multi(task_embedding=[[1], [2, 3]]) -> ValueError: ...task_embedding must be an 
 multi(task_embedding=[[1], [NAN]]) -> ValueError: task_embedding must be finite, got
 PadSpaces(3) -> TypeError: env must be a gymnasium.Env, got 3
 PadSpaces(CountingEnv(), 1) -> ValueError: observation_size must be at least the ...2, got 1
-PadSpaces(CountingEnv(), action_size=3) -> TypeError: the action space ...got Discrete(2); wrap the
+PadSpaces(CountingEnv(), action_size=3) -> TypeError: the action space ...got Discrete(2); wrap an
 PadSpaces(gymnasium.make("FrozenLake-v1")) -> TypeError: ...must be a 1-D Box ...FlattenObservation
 do(PadSpaces(Odd(obs=3.0), 3), "reset()") -> ValueError: expected ...(2,)...got 3.0
 multi(env_observation_space=3) -> TypeError: env_observation_space must be a gymnasium.Space, got 3
