@@ -114,7 +114,7 @@ class EvaluationResult:
     In few-shot evaluation, the episodes after adaptation are scored; `adaptation`, `unadapted` and
     `by_episode` are results of others.
 
-    Intervals (95%) are over the episodes (over the trials in few-shot evaluation) of *one* policy:
+    Intervals (95 %) are over the episodes (over the trials in few-shot evaluation) of *one* policy:
     they say how precisely it was measured, not how much another training run would differ from it.
     Success rates have Wilson intervals, at the effective number of values for several tasks or
     trials; returns and lengths have Student's. Their coverage is documented under Scores. Metrics
@@ -481,7 +481,8 @@ class EvaluationResult:
             mean = self.overall["mean"][metric]
             assert mean is not None  # every episode has a return
             found = mean
-        ends = "" if found.low is None else f" ({found.low:.3f} to {found.high:.3f}, 95%)"
+        # Saved results contain this line and are refused if it differs, so it stays as it is.
+        ends = "" if found.low is None else f" ({found.low:.3f} to {found.high:.3f}, 95 %)"
         return f"{name} {found.value:.3f}{ends}, mean over {over}"
 
     def plot(self, path: str | Path, title: str = "", note: str = "") -> None:
@@ -604,7 +605,7 @@ def load_results(path: str | PathLike[str]) -> list[EvaluationResult]:
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, load_results
     >>> EvaluationResult([Episode("reach", 0, 1.0, 5, True, True)]).save("one.json")
     >>> [result.score for result in load_results("one.json")]
-    ['success at any step 1.000 (0.207 to 1.000, 95%), mean over tasks']
+    ['success at any step 1.000 (0.207 to 1.000, 95 %), mean over tasks']
     """
     return [EvaluationResult.from_dict(one) for one in load_data(path)]
 

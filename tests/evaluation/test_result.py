@@ -143,7 +143,7 @@ def test_a_file_brings_everything_back(tmp_path):
         assert getattr(after, name) == getattr(before, name)
     described = before.to_dict()
     assert described["format"] == "mtwrappers.EvaluationResult/7"
-    assert described["score"] == "success at any step 0.375 (0.137 to 0.694, 95%), mean over tasks"
+    assert described["score"] == "success at any step 0.375 (0.137 to 0.694, 95 %), mean over tasks"
     assert described["episodes"][5]["episode_return"] == 20.0
     # A line for each episode, and nothing that follows from them.
     lines = (tmp_path / "result.json").read_text().splitlines()
