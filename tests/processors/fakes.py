@@ -93,17 +93,6 @@ def loop_returns(rewards, discount):
     return returns[::-1]
 
 
-def loop_gae(rewards, values, last_value, discount, gae_lambda):
-    """Generalized advantage estimates of one path, step by step from its end."""
-    advantages, following, next_value = [], 0.0, last_value
-    for reward, value in zip(reversed(list(rewards)), reversed(list(values)), strict=True):
-        delta = discount * next_value + reward - value
-        following = delta + discount * gae_lambda * following
-        advantages.append(following)
-        next_value = value
-    return advantages[::-1]
-
-
 def make(processor_type, baseline=None, **options):
     """A processor whose advantages are over ``baseline``."""
     baseline = mt.ZeroBaseline() if baseline is None else baseline

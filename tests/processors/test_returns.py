@@ -11,7 +11,6 @@ from mtwrappers.processors.returns import discounted_sums, gae
 from tests.processors.fakes import (
     ObservedValue,
     every_type,
-    loop_gae,
     loop_returns,
     make_path,
     process,
@@ -26,6 +25,17 @@ LENGTHS = [
     [1, 4000, 1],
     [3, 1000, 5, 600, 1, 1, 90],
 ]
+
+
+def loop_gae(rewards, values, last_value, discount, gae_lambda):
+    """Generalized advantage estimates of one path, step by step from its end."""
+    advantages, following, next_value = [], 0.0, last_value
+    for reward, value in zip(reversed(list(rewards)), reversed(list(values)), strict=True):
+        delta = discount * next_value + reward - value
+        following = delta + discount * gae_lambda * following
+        advantages.append(following)
+        next_value = value
+    return advantages[::-1]
 
 
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)

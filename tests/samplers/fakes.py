@@ -3,9 +3,7 @@
 from contextlib import closing
 from functools import partial
 
-import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, MetaSampler, evaluate
 from tests.evaluation.fakes import ScriptedEnv
@@ -17,30 +15,6 @@ WORKERS = {"workers": 2}
 
 def lazy(observations):
     return np.zeros(len(observations), dtype=np.int64)
-
-
-class LengthEnv(gymnasium.Env):
-    """Its task says how long episodes are; it observes the length and the step."""
-
-    def __init__(self):
-        self.observation_space = Box(0, 1000, (2,), np.float64)
-        self.action_space = Discrete(2)
-        self.length = 1
-
-    def set_task(self, task):
-        self.length = task["length"]
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.steps = 0
-        return self._obs(), {}
-
-    def step(self, action):
-        self.steps += 1
-        return self._obs(), float(self.steps), self.steps >= self.length, False, {}
-
-    def _obs(self):
-        return np.array([self.length, self.steps], np.float64)
 
 
 class ChanceEnv(CountingSetTaskEnv):
@@ -88,30 +62,12 @@ def reads(observations, descriptions):
     return np.repeat(np.array(paid)[:, None], 2, axis=1)
 
 
-class Reader:
-    """`get_actions` of what the sentences say, which are kept beside the actions."""
-
-    def get_actions(self, observations, task_names, descriptions):
-        actions = np.stack(list(map(reads, observations, descriptions)))
-        return actions, {"names": task_names, "descriptions": descriptions}
-
-
 def read_envs(names=("a", "b"), lengths=(2, 5, 3), workers=0, **kwargs):
     """Two task groups of two `ReadEnv` each."""
     makers = [partial(ReadEnv, lengths, name=name) for name in names]
     if workers:
         return MetaParallelEnvExecutor(makers, 2, 2, workers=workers, **kwargs)
     return MetaIterativeEnvExecutor(makers, 2, 2, **kwargs)
-
-
-# Where a policy is asked, and on which executor.
-WAYS_TO_ASK = [
-    {},
-    {"policy_in": "workers"},
-    {"workers": 2},
-    {"workers": 1, "policy_in": "workers"},
-    {"workers": 3, "policy_in": "workers"},
-]
 
 
 def evaluated(policy, episodes_per_task=7, *, policy_in="parent", **kwargs):

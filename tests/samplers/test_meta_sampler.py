@@ -4,16 +4,42 @@ import contextlib
 import gc
 from functools import partial
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
 import mtwrappers as mt
 from mtwrappers.samplers.nested import join, map_arrays
 from tests.fakes import CountingSetTaskEnv, equal
-from tests.samplers.fakes import TASKS, WORKERS, ChanceEnv, LengthEnv, lazy, lengths, sample
+from tests.samplers.fakes import TASKS, WORKERS, ChanceEnv, lazy, lengths, sample
 from tests.vector.fakes import EXECUTORS, BagEnv, NestedEnv, WordEnv, both_executors
 
 # How many paths, and which.
+
+
+class LengthEnv(gymnasium.Env):
+    """Its task says how long episodes are; it observes the length and the step."""
+
+    def __init__(self):
+        self.observation_space = Box(0, 1000, (2,), np.float64)
+        self.action_space = Discrete(2)
+        self.length = 1
+
+    def set_task(self, task):
+        self.length = task["length"]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._obs(), {}
+
+    def step(self, action):
+        self.steps += 1
+        return self._obs(), float(self.steps), self.steps >= self.length, False, {}
+
+    def _obs(self):
+        return np.array([self.length, self.steps], np.float64)
 
 
 @pytest.mark.parametrize(("envs_per_task", "longest"), [(1, 50), (2, 4), (3, 50), (5, 4)])

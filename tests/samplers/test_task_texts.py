@@ -12,8 +12,26 @@ import mtwrappers as mt
 from mtwrappers.vector.make import make_executor
 from tests.evaluation.fakes import ScriptedEnv, drawn, ones
 from tests.fakes import equal
-from tests.samplers.fakes import WAYS_TO_ASK, ReadEnv, Reader, evaluated, read_envs, reads
+from tests.samplers.fakes import ReadEnv, evaluated, read_envs, reads
 from tests.vector.fakes import all_modes
+
+
+class Reader:
+    """`get_actions` of what the sentences say, which are kept beside the actions."""
+
+    def get_actions(self, observations, task_names, descriptions):
+        actions = np.stack(list(map(reads, observations, descriptions)))
+        return actions, {"names": task_names, "descriptions": descriptions}
+
+
+# Where a policy is asked, and on which executor.
+WAYS_TO_ASK = [
+    {},
+    {"policy_in": "workers"},
+    {"workers": 2},
+    {"workers": 1, "policy_in": "workers"},
+    {"workers": 3, "policy_in": "workers"},
+]
 
 
 @all_modes

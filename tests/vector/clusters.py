@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
 
-from mtwrappers.vector.journal import read_only
-from mtwrappers.vector.make import MetaRayEnvExecutor
-from tests.vector.faults import fragile_makers
 from tests.vector.processes import all_gone, children
 
 
@@ -42,16 +37,3 @@ def local_cluster(num_cpus: int, **kwargs: Any) -> Iterator[None]:
             ray.shutdown()
         assert started
         assert all_gone(started, 20)
-
-
-def on_ray(makers=None, m=2, k=2, **kwargs):
-    """Four fragile environments on two actors: environment 2 is the first of worker 1."""
-    return MetaRayEnvExecutor(makers or fragile_makers(), m, k, **{"workers": 2, **kwargs})
-
-
-recovering = partial(on_ray, on_worker_failure="recover")
-
-
-def pids_of(envs: Any) -> list[int]:
-    """The process of each environment."""
-    return list(envs.call(read_only(lambda env: os.getpid())))

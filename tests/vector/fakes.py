@@ -49,27 +49,6 @@ class BoxCountingEnv(CountingEnv):
         self.action_space = Box(-1.0, 1.0, (2,), np.float32)
 
 
-class TallyEnv(CountingEnv):
-    """Counts its episodes in an array that it hands out, takes, and changes in place."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tally = np.zeros(1)
-
-    def reset(self, *, seed=None, options=None):
-        self.tally += 1
-        return super().reset(seed=seed, options=options)
-
-    def get_state(self):
-        return {"tally": self.tally}
-
-    def set_state(self, state):
-        self.tally = state["tally"]
-
-    def _info(self):
-        return {"tally": float(self.tally[0])}
-
-
 class SpaceEnv(gymnasium.Env):
     """Observes what it draws from a space, and reports infos that look different at every step."""
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import faulthandler
 import os
-import resource
 import signal
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -16,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
@@ -82,20 +76,6 @@ def kill_itself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def exit_at_once() -> None:
-    os._exit(7)
-
-
-def leave_python() -> None:
-    sys.exit(5)
-
-
-def segfault() -> None:
-    faulthandler.disable()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    ctypes.string_at(0)
-
-
 def hang() -> None:
     time.sleep(100)
 
@@ -105,13 +85,6 @@ def break_a_leg(after: float = 0) -> None:
     raise ZeroDivisionError("a leg")
 
 
-def interrupt_parent() -> str:
-    """Presses Ctrl-C for the parent, which awaits this environment's answer by now."""
-    time.sleep(0.1)
-    os.kill(os.getppid(), signal.SIGINT)
-    return "interrupted"
-
-
 def once(path: Path, fault: Callable[[], Any]) -> Any:
     """Does it the first time only, whichever process asks."""
     try:
@@ -119,30 +92,6 @@ def once(path: Path, fault: Callable[[], Any]) -> Any:
     except FileExistsError:
         return "not again"
     return fault()
-
-
-class LockedError(Exception):
-    """Can be made from a string, and does not pickle."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.lock = threading.Lock()
-
-
-class TwoPartError(Exception):
-    """Cannot be made from one string."""
-
-    def __init__(self, what: str, where: str) -> None:
-        super().__init__(f"{what} at {where}")
-
-
-# What may end a worker, and how the error says so.
-DEATHS = [
-    (kill_itself, "was killed by SIGKILL"),
-    (exit_at_once, "exited with code 7"),
-    (leave_python, "exited with code 5"),
-    (segfault, "was killed by SIGSEGV"),
-]
 
 
 # Uses of four environments, of all kinds.
@@ -168,14 +117,6 @@ faulty_uses = pytest.mark.parametrize(
 
 def fail(error: type[Exception], *args: Any) -> NoReturn:
     raise error(*args)
-
-
-def build_once(path: Path, fault: Callable[[], Any]) -> gymnasium.Env:
-    """A `FragileEnv` the first time, a fault afterwards."""
-    if path.exists():
-        fault()
-    path.touch()
-    return FragileEnv(first=900)
 
 
 def parallel(makers: Any = None, m: int = 2, k: int = 2, **kwargs: Any) -> MetaParallelEnvExecutor:

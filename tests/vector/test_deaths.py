@@ -1,7 +1,11 @@
 """Workers that die, hang or stop, where that is an error."""
 
+import ctypes
+import faulthandler
 import os
+import resource
 import signal
+import sys
 import time
 from functools import partial
 
@@ -11,12 +15,12 @@ from gymnasium.error import ClosedEnvironmentError
 
 from mtwrappers import WorkerDiedError
 from tests.vector.faults import (
-    DEATHS,
     USES,
     FragileEnv,
     fragile_makers,
     hang,
     kill,
+    kill_itself,
     parallel,
 )
 from tests.vector.processes import PATIENCE, is_alive, needs_proc, wait_until
@@ -25,6 +29,29 @@ pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind")]
 
 FAULT = np.array([0, 0, 1, 0])
 KILLED = r"^worker 1 was killed by SIGKILL, with environments 2 to 3 of tasks \[1\] \(b\); all"
+
+
+def exit_at_once() -> None:
+    os._exit(7)
+
+
+def leave_python() -> None:
+    sys.exit(5)
+
+
+def segfault() -> None:
+    faulthandler.disable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    ctypes.string_at(0)
+
+
+# What may end a worker, and how the error says so.
+DEATHS = [
+    (kill_itself, "was killed by SIGKILL"),
+    (exit_at_once, "exited with code 7"),
+    (leave_python, "exited with code 5"),
+    (segfault, "was killed by SIGSEGV"),
+]
 
 
 def begun(*args, **kwargs):

@@ -17,8 +17,6 @@ from mtwrappers.common.errors import WorkerTraceback
 from tests.vector.fakes import all_modes, both_executors
 from tests.vector.faults import (
     FragileEnv,
-    LockedError,
-    TwoPartError,
     break_a_leg,
     fail,
     faulty_uses,
@@ -32,6 +30,21 @@ pytestmark = needs_proc
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 FAULT = np.array([0, 0, 1, 0])
+
+
+class LockedError(Exception):
+    """Can be made from a string, and does not pickle."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+class TwoPartError(Exception):
+    """Cannot be made from one string."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(f"{what} at {where}")
 
 
 def text_of(exc):

@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
+from mtwrappers.vector.journal import read_only
+from mtwrappers.vector.make import MetaRayEnvExecutor
 from tests.fakes import equal, run_with_python
-from tests.vector.clusters import local_cluster, on_ray, pids_of, recovering
+from tests.vector.clusters import local_cluster
 from tests.vector.fakes import KINDS, kinds_and_modes
 from tests.vector.faults import (
     FragileEnv,
@@ -42,6 +44,19 @@ pytestmark = [
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 FAULT = np.array([0, 0, 1, 0])
+
+
+def on_ray(makers=None, m=2, k=2, **kwargs):
+    """Four fragile environments on two actors: environment 2 is the first of worker 1."""
+    return MetaRayEnvExecutor(makers or fragile_makers(), m, k, **{"workers": 2, **kwargs})
+
+
+recovering = partial(on_ray, on_worker_failure="recover")
+
+
+def pids_of(envs):
+    """The process of each environment."""
+    return list(envs.call(read_only(lambda env: os.getpid())))
 
 
 @pytest.fixture(scope="module", autouse=True)

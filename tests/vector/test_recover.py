@@ -16,7 +16,6 @@ from tests.vector.faults import (
     beside,
     both,
     break_a_leg,
-    build_once,
     faulty_uses,
     fragile_makers,
     hang,
@@ -37,6 +36,14 @@ NO_ACTIONS = np.zeros(4, dtype=np.int64)
 # Environment 2 is the first of worker 1 and of task 1.
 FAULT = np.array([0, 0, 1, 0])
 recovering = partial(parallel, on_worker_failure="recover", context=None)
+
+
+def build_once(path, fault):
+    """A `FragileEnv` the first time, a fault afterwards."""
+    if path.exists():
+        fault()
+    path.touch()
+    return FragileEnv(first=900)
 
 
 @all_modes

@@ -12,7 +12,7 @@ import pytest
 from mtwrappers import MetaIterativeEnvExecutor
 from mtwrappers.common.errors import NotDeterministicError
 from tests.fakes import CountingEnv, equal
-from tests.vector.fakes import KINDS, TallyEnv, both_executors, kinds_and_modes
+from tests.vector.fakes import KINDS, both_executors, kinds_and_modes
 from tests.vector.faults import (
     fragile_makers,
     parallel,
@@ -23,6 +23,27 @@ from tests.vector.processes import needs_proc
 pytestmark = needs_proc
 
 iterative = partial(MetaIterativeEnvExecutor, meta_batch_size=2, envs_per_task=2, journal=True)
+
+
+class TallyEnv(CountingEnv):
+    """Counts its episodes in an array that it hands out, takes, and changes in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tally = np.zeros(1)
+
+    def reset(self, *, seed=None, options=None):
+        self.tally += 1
+        return super().reset(seed=seed, options=options)
+
+    def get_state(self):
+        return {"tally": self.tally}
+
+    def set_state(self, state):
+        self.tally = state["tally"]
+
+    def _info(self):
+        return {"tally": float(self.tally[0])}
 
 
 @kinds_and_modes
