@@ -1,9 +1,11 @@
 """States between episodes: whoever takes one goes on as the other would have."""
 
 import pickle
+import sys
 from collections import deque
 from contextlib import closing
 from functools import partial
+from types import ModuleType
 
 import gymnasium
 import metaworld  # noqa: F401 (registers its ids)
@@ -143,6 +145,22 @@ def test_the_statistics_of_episodes_are_kept(tmp_path):
     mt.load_checkpoint(tmp_path / "x", env=other)
     assert queues(other) == queues(first)
     assert queues(other)[2] == deque([6.0] * 5, maxlen=5)
+
+
+def test_videos_are_numbered_on(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "moviepy", ModuleType("moviepy"))
+
+    def make(name, asked):
+        env = CountingEnv(3, render_mode="rgb_array")
+        asks = {"episode_trigger": asked.append, "step_trigger": asked.append}
+        return wrappers.RecordVideo(env, str(tmp_path / name), **asks)
+
+    asked = [], []
+    first, other = make("first", asked[0]), make("other", asked[1])
+    episodes(first)
+    set_state(other, get_state(first))
+    episodes(other, 1)
+    assert asked == ([0, 0, 1, 2, 1, 3, 4, 5, 2, 6, 7, 8], [3, 9, 10, 11])
 
 
 VECTOR = {
