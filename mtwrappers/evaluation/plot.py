@@ -121,7 +121,7 @@ def draw_rows(
         elif head == RATE:
             axes.set_xlim(0, 1)
     row[0].set_yticks(y, names)
-    row[0].invert_yaxis()
+    row[0].set_ylim(y[-1] + 0.5, y[0] - 0.5)  # downwards, with room for every row
     if any(one.label for own in panels.values() for one in own):
         picture.legend(ncols=2, title=_wrapped(footer))
         footer = ""

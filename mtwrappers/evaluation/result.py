@@ -311,7 +311,7 @@ class EvaluationResult:
         if made is None and not self.versions:
             return None
         return {
-            **_arguments(None if made is None else made.spec, self.few_shot),
+            **_arguments(None if made is None else made.spec, self.unit == "trials"),
             **{name: self.versions.get(name) for name in SIMULATION},
         }
 

@@ -246,6 +246,8 @@ def test_episodes_before_any_adaptation_compare_with_those_after():
     less = dataclasses.replace(one.unadapted, episodes=one.unadapted.episodes[:-1])
     with pytest.raises(IncomparableError, match="has 0 of 12 episodes of few"):
         compare({"before": [less], "after": [one]})
+    one = trials(3, 2, before=1, made=metaworld(benchmark="ML10", kind="test"))
+    assert compare({"before": [one.unadapted], "after": [one]})[0].forced == ""
     plain, other = trials(3, 2), trials(1, 2)
     longer = dataclasses.replace(other.design, adaptation_episodes=1)
     with pytest.raises(IncomparableError, match=r"adapt on, and after, \(2, 3\) and \(1, 3\)"):
