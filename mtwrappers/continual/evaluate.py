@@ -172,7 +172,7 @@ def continual_evaluate(
         computes forgetting and transfer from those of one run or of several.
 
     Raises:
-        TypeError: As `PhaseEvaluator`, or if ``make_learner`` is not callable.
+        TypeError: As `PhaseEvaluator`, or if ``make_learner`` or what it returns is not callable.
         ValueError: As `PhaseEvaluator`; if ``train_in`` makes a stream of other phases, tasks or
             budgets than ``make``; or if the learner takes no step, or comes to the end of a phase
             before that phase was scored.

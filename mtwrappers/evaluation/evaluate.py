@@ -133,7 +133,8 @@ def evaluate(
         ValueError: If a number is out of range, a task is unknown, actions have another shape or
             are NaN, ``success`` in infos is neither a bool nor 0 or 1, or is missing after a step
             of the episode that has it, a return is not finite, an environment changes its task by
-            itself, recorded actions change their dtype, or the name of a task is not printable.
+            itself, recorded actions change their dtype, the name of a task is not printable, or
+            that of the evidence does not end in ``.npz``.
         RuntimeError: If an episode has not ended after 100,000 steps.
 
     >>> import gymnasium, numpy as np, mtwrappers
