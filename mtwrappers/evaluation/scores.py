@@ -260,7 +260,7 @@ def _caption(found: Scores) -> Iterator[str]:
     each = (own for one in several for own in (*one.tasks.values(), *one.overall.values()))
     if any(own.low is None for own in each):
         yield "There is no interval where runs do not differ."
-    yield from (f"{note[:1].upper()}{note[1:]}." for note in found.notes)
+    yield from (f"Note: {note}." for note in found.notes)
 
 
 def _measured(

@@ -90,13 +90,18 @@ def test_runs_that_did_the_same_are_compared_with_a_warning():
     same = [result(seed, paid=0.0, a=0) for seed in (1, 2)]
     found = scores({"mine": same})
     assert found.methods["mine"].tasks["a"].value == 0.0
-    assert found.caption[-1] == "Result 1 of 'mine' and result 2 of 'mine' have the same episodes."
+    assert (
+        found.caption[-1]
+        == "Note: result 1 of 'mine' and result 2 of 'mine' have the same episodes."
+    )
     [both] = compare({"mine": same[:1], "copy": {"copy.json": same[0]}})
     assert both.notes == ("result 1 of 'mine' and copy.json have the same episodes",)
     assert both.notes[0] in str(both)
     kept = [result(i, made=changed(evidence=e), paid=0.0, a=0) for i, e in enumerate("aba")]
     assert scores({"mine": kept[:2]}).notes == ()  # other actions may come to the same
-    assert "have the same actions" in scores({"mine": kept}).notes[0]
+    found = scores({"mine": {f"mine-{i}.json": one for i, one in enumerate(kept)}})
+    note = "mine-0.json and mine-2.json have the same actions"
+    assert (found.notes, str(found).splitlines()[-1]) == ((note,), f"Note: {note}.")
 
 
 # What is refused, unless it is forced and said.
