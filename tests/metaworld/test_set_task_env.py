@@ -56,6 +56,7 @@ def test_tasks_are_drawn_in_rounds_without_replacement_and_a_seed_begins_anew():
     env.reset(seed=1)
     drawn = [task for n in (1, 0, 7, 112) for task in env.sample_tasks(n)]
     names = [task["inner"].env_name for task in drawn]
+    assert repr(drawn[0]).startswith(f"<train task of MT10: {names[0]}, rand_vec [")
     rounds = {tuple(names[i : i + 10]) for i in range(0, 120, 10)}
     assert len(rounds) == 12  # each in an order of its own
     assert all(sorted(one) == sorted(made.train_classes) for one in rounds)
@@ -145,6 +146,14 @@ def test_the_first_task_of_an_environment_without_arguments_fixes_its_space():
         assert equal(env.get_task(), second)
         assert env.reset()[0] in env.observation_space
         assert env.observation_space == outer.observation_space == source.observation_space
+
+
+def test_a_task_of_another_benchmark_leaves_the_space_and_the_classes():
+    env = MetaWorldSetTaskEnv(**PAIR_ENV)
+    space, names = env.observation_space, env.task_names
+    env.set_task(MetaWorldSetTaskEnv("MT1", env_name="push-v3", num_goals=1).sample_tasks(1)[0])
+    assert env.reset()[1]["task_name"] == "push-v3"
+    assert (env.observation_space, env.task_names) == (space, names)
 
 
 # Episodes.

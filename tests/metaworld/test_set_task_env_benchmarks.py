@@ -68,7 +68,7 @@ MALFORMED = [
     ({"classes": ("reach-v2",)}, "got {.*unknown class 'reach-v2'"),
     ({"classes": ("push-v3",)}, r"got {.*KeyError\('reach"),
     ({"classes": 5}, "got {.*'classes': 5"),
-    ({"inner": metaworld.Task("reach-v3", b"cut off")}, "got {.*cut off.*UnpicklingError"),
+    ({"inner": metaworld.Task("reach-v3", b"cut off")}, "got {.*UnpicklingError"),
     ({"inner": metaworld.Task("reach-v3", PUSH_DATA)}, "'reach-v3' is not the name of .*Push"),
     (
         {"inner": make_benchmark("ML1", num_goals=1).train_tasks[0]},  # whose goal is hidden
