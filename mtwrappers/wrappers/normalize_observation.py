@@ -101,7 +101,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         centered /= moments.deviation
         if self._is_all:
             return centered
-        out = obs.copy()
+        out = obs.astype(self._dtype)
         out[: self._size] = centered
         return out
 

@@ -241,3 +241,16 @@ def test_statistics_of_something_else_are_refused_and_change_nothing(change, mes
         with pytest.raises(ValueError, match=message):
             env.set_state({**state, "count": [5.0] * 3, **change})
         assert env.get_state() == state
+
+
+def test_observations_in_lists_of_integers_are_normalized_to_floats():
+    class Listed(gymnasium.ObservationWrapper):
+        def observation(self, obs):
+            return [int(value) for value in obs]
+
+    plain, listed = (
+        mt.NormalizeObservationPerTask(wrap(CountingEnv(length=9)), 1, num_leading=1)
+        for wrap in (lambda env: env, Listed)
+    )
+    assert (observations(plain) == observations(listed)).all()
+    assert len(np.unique(observations(listed)[:, 0] % 1)) > 1
