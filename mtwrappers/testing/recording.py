@@ -258,6 +258,7 @@ def record(
     """
     calls: list[Call] = []
     vector = isinstance(env, VectorEnv)
+    _keep_mode(env)
     masked = vector and mode_of(env) is AutoresetMode.DISABLED
 
     def note(what: str, names: tuple[str, ...], now: Any) -> None:
@@ -280,6 +281,13 @@ def record(
         if time.perf_counter() - start > seconds:
             break
     return calls
+
+
+def _keep_mode(env: Any) -> None:
+    """Gives a vector environment its own metadata, which in Gymnasium 1.2 the next one changes."""
+    base = getattr(env, "unwrapped", None)
+    if isinstance(base, VectorEnv) and isinstance(base.metadata, dict):
+        base.metadata = dict(base.metadata)
 
 
 def recorded(returned: dict[str, Any], ignore: Collection[str]) -> dict[str, Any]:
@@ -414,6 +422,7 @@ class Subject:
             yield self.given
             return
         with closing(self.make(**kwargs)) as env:
+            _keep_mode(env)
             yield env
 
     def actions(self, env: Any, steps: int) -> list[Any]:
