@@ -323,9 +323,13 @@ def _announce(rollout: Rollout) -> None:
             f"{rollout.benchmark.partition('-')[0]} has hidden goals. The experts read them from "
             "the environment: privileged\ninformation that a learner does not have."
         )
-    numbers = {"worker": rollout.workers, "episode": rollout.design.episodes_per_task}
-    workers, episodes = (f"{n} {what}{'s' * (n > 1)}" for what, n in numbers.items())
+    workers = f"{rollout.workers} worker{'s' * (rollout.workers > 1)}"
+    episodes = _episodes(rollout.design.episodes_per_task)
     say(f"Running {rollout.title} on {workers}: {episodes} per class into {rollout.options.out}")
+
+
+def _episodes(n: int) -> str:
+    return f"{n} episode{'s' * (n > 1)}"
 
 
 def _make_envs(rollout: Rollout, films: bool) -> MetaVectorEnv:
@@ -338,7 +342,8 @@ def _make_envs(rollout: Rollout, films: bool) -> MetaVectorEnv:
     execution: Any = "ray" if rollout.options.execution == "ray" else None
     if films:
         kwargs["render_mode"] = "rgb_array"
-        kwargs["camera_name"] = kwargs.get("camera_name", "corner3")
+        if kwargs.get("observation", "state") == "state":  # else the policy's own camera
+            kwargs["camera_name"] = "corner3"
     if not rollout.options.task or rollout.protocol is not None:
         options = {"workers": workers, "envs_per_task": each, "execution": execution}
         return cast(MetaVectorEnv, gymnasium.make_vec(env_id, **kwargs, **options))
@@ -517,7 +522,7 @@ def _write(rollout: Rollout, result: EvaluationResult, videos: Videos | None) ->
     ]
     as_csv(rows, out / TABLE_FILE)
     title = f"{rollout.title}, {options.policy} policy, seed {options.seed}, "
-    result.plot(out / CHART, f"{title}{rollout.design.episodes_per_task} episodes per class")
+    result.plot(out / CHART, f"{title}{_episodes(rollout.design.episodes_per_task)} per class")
     films = [] if videos is None else videos.write(out)
     result.save(out / RESULTS)
     return [out / name for name in (TABLE_FILE, RESULTS, *films, CHART, EVIDENCE)]

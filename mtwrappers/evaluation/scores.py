@@ -244,7 +244,7 @@ def _caption(found: Scores) -> Iterator[str]:
     yield _measured(found.protocols, found.adaptation)
     for name, one in found.methods.items():
         after = f" after {one.training_steps:,} training steps" if one.training_steps else ""
-        yield f"{name}: {_runs(one)}{after}, {one.episodes} episodes."
+        yield f"{name}: {_runs(one)}{after}, {one.episodes} episode{'s' * (one.episodes > 1)}."
     methods = [*found.methods.values()]
     for unit in dict.fromkeys(one.unit for one in methods):
         if unit == "runs":

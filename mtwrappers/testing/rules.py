@@ -217,7 +217,9 @@ def compare_task_ids(space: Any, every: list[tuple[str, list[Call]]]) -> None:
         if isinstance(part, Discrete) or size:
             break
     else:
-        raise Skipped("the observation has no Discrete task_obs and no one-hot at its end")
+        raise Skipped(
+            "the observation has no Discrete task_obs and no one-hot in [0, 1] at its end"
+        )
     place = f"observation[{key!r}]" if key else "observation"
     for (env, call), value in zip(named, values, strict=True):
         task = call.values["info"]["task_id"]

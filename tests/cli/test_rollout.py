@@ -215,12 +215,14 @@ def test_a_policy_observes_frames_and_sentences(own, tmp_path, monkeypatch, caps
     )
     seen = ["--observation", "pixels", "--instruction"]
     out = tmp_path / "out"
-    result = results_of(out, "MT1", "--task", "reach-v3", *seen, "--policy", f"{own}:act")
+    policy = ["--policy", f"{own}:act"]
+    result = results_of(out, "MT1", "--task", "reach-v3", *seen, *policy, "--video")
     assert [one.length for one in result.episodes] == [3] * 5
+    assert "camera_name" not in result.environments.kwargs  # filmed by the policy's own
     assert main(["verify", str(out / "results.json")]) == 0
     capsys.readouterr()
-    mine = ["--policy", f"{own}:act"]
-    for benchmark, *more in (["MT1"], ["MT1", *mine, "--protocol", "lerobot-0.6"], ["ML1", *mine]):
+    given = (["MT1"], ["MT1", *policy, "--protocol", "lerobot-0.6"], ["ML1", *policy])
+    for benchmark, *more in given:
         with pytest.raises(SystemExit):
             main(["rollout", benchmark, *seen, *more])
     scripted, fixed, hidden = capsys.readouterr().err.splitlines()
