@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -30,4 +31,7 @@ def _call(function: Callable[..., Any], args: tuple[Any, ...], output: Any) -> N
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(file, number)
         setattr(sys, name, os.fdopen(number, "w", closefd=False))
+    # The server that forks workers is a child of the test's process, and none of this one.
+    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    server._forkserver_address = server._forkserver_alive_fd = server._forkserver_pid = None
     sys.exit(function(*args))
