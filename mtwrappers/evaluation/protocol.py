@@ -491,7 +491,7 @@ class Protocol:
 
     def _settle(self, options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arguments of `make_vec` that the protocol fixes, and the others that were given."""
-        # None stands for the default, but of the limit for none.
+        # None stands for an argument's default; as the limit of steps, for no limit.
         limit = "max_episode_steps"
         given = {k: v for k, v in by_our_names(options).items() if v is not None or k == limit}
         fixed = fixed_by(self)

@@ -117,10 +117,10 @@ class EvaluationResult:
     Intervals (95 %) are over the episodes (over the trials in few-shot evaluation) of *one* policy:
     they say how precisely it was measured, not how much another training run would differ from it.
     Success rates have Wilson intervals, at the effective number of values for several tasks or
-    trials; returns and lengths have Student's. Their coverage is documented under Scores. Metrics
-    that no episode has, such as success if infos do not report it, are ``None``. Returns are not
-    normalised, so their means over tasks are not meaningful if reward scales differ; see
-    `normalized`.
+    trials; returns and lengths have Student's. How often they cover is in
+    ``benchmarks/coverage.md``. Metrics that no episode has, such as success if infos do not report
+    it, are ``None``. Returns are not normalised, so their means over tasks are not meaningful if
+    reward scales differ; see `normalized`.
 
     Results are equal if episodes, design, protocol, description and normalization are. Where they
     were measured does not count.
@@ -346,10 +346,10 @@ class EvaluationResult:
         low, high = ends = self.normalization.get(task, (np.nan, np.nan))
         with np.errstate(all="ignore"):
             found = (found - low) / (high - low)
-        if not (low < high and np.isfinite(found).all()):
+        if not (low < high and np.isfinite([high - low, *found]).all()):
             raise ValueError(
-                f"{task!r} needs two finite returns low < high, not too close to each other, to "
-                f"normalise by, got {ends}"
+                f"{task!r} needs two returns low < high to normalise by, finite and neither too "
+                f"close to each other nor too far apart, got {ends}"
             )
         return found
 

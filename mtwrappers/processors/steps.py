@@ -153,7 +153,8 @@ def cut_observations(paths: Sequence[Path], what: str = "paths") -> list[NDArray
 
 
 def _several(given: Any) -> str:
-    if not isinstance(given, (Mapping, list, tuple)):
+    """The end of a message, if paths may have been given task by task."""
+    if not given or not isinstance(given, (Mapping, list, tuple)):
         return ""
     return "; the paths of several tasks are for MetaSampleProcessor or DiceMetaSampleProcessor"
 

@@ -53,9 +53,8 @@ def makers_with(i, fault):
     return makers
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.*multi-threaded:DeprecationWarning"
-)  # of Python 3.12, for any fork
+# Python 3.12 warns of every fork beside other threads.
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
 @pytest.mark.slow_but("fork")
 def test_a_worker_lost_while_it_builds_is_replaced_with_a_warning(context, tmp_path):
