@@ -54,7 +54,7 @@ goals([{"goal": (1, 0)}], 3) -> TypeError: set_task must be callable, got 3
 goals([{"goal": (1, 0)}], task_obs=3) -> ValueError: task_obs and ...got only one
 TaskOnehotWrapper(CountingEnv(), 3, 3) -> ValueError: task_index must be an integer in [0, 2], got 3
 TaskOnehotWrapper(CountingEnv(), 0, 0) -> ValueError: n_total_tasks must be a positive ...got 0
-TaskOnehotWrapper(gymnasium.make("FrozenLake-v1"), 0, 3) -> TypeError: the ...got Discrete(16)
+TaskOnehotWrapper(gymnasium.make("FrozenLake-v1"), 0, 3) -> TypeError: ...got Discrete(16); ...Fla
 do(TaskOnehotWrapper(Odd(obs=3.0), 0, 2), "reset()") -> ValueError: expected ...(2,)...got 3.0
 do(TaskOnehotWrapper(Odd(obs=None), 0, 2), "reset()") -> ValueError: expected ...(2,)...got None
 do(TaskOnehotWrapper(Odd(obs=[1, None]), 0, 2), "reset()") -> ValueError: expected ...[1, None]
@@ -84,6 +84,9 @@ NormalizeObservationPerTask(CountingEnv(dtype=np.int64)) -> TypeError: observati
 RL2Observation(CountingEnv(), reward_divisor=0) -> ValueError: reward_divisor must be above ...got 0
 RL2Observation(dict_actions()) -> TypeError: expected a Box, Discrete, MultiDiscrete or ...got Dict(
 RL2Observation(CountingEnv(), across_episodes="no") -> TypeError: across_episodes must ...got 'no'
+RL2Observation(SyncVectorEnv(counting(2))) -> TypeError: RL2...one env...: use VectorRL2Observation
+NormalizeRewardPerTask(SyncVectorEnv(counting(2))) -> TypeError: ...VectorNormalizeRewardPerTask
+VectorRL2Observation(CountingEnv()) -> TypeError: ...for vector environments, got ...<CountingEnv
 VectorNormalizeRewardPerTask(SyncVectorEnv(counting(2))) -> TypeError: ...got SyncVectorEnv, which h
 MetaVectorWrapper(ClipReward(three(), 0, 1)) -> TypeError: ...no step_async...Gymnasium's own ...go
 """
@@ -128,6 +131,7 @@ SetTaskSampler(PointGoalEnv, env=3) -> TypeError: env must be a gymnasium.Env, g
 NewEnvUpdate(lambda: None)() -> TypeError: what env_constructor makes must be a ...got None
 SetTaskUpdate(3, 1) -> TypeError: env_type must be callable, got 3
 SetTaskUpdate(CountingEnv, 1)() -> TypeError: <CountingEnv instance> has no set_task(task)
+SetTaskUpdate(PointGoalEnv, {"goal": (0, 1)}, dict)() -> TypeError: in wrapper(env, task), which
 SetTaskUpdate(PointGoalEnv, 1, 3) -> TypeError: wrapper_constructor must be callable, got 3
 ExistingEnvUpdate(None) -> TypeError: env must be a gymnasium.Env, got None
 """
@@ -198,6 +202,7 @@ EvaluationResult([]) -> ValueError: an evaluation needs at least one episode aft
 EvaluationResult([3]) -> TypeError: episodes must be of the type Episode, got 3
 RESULT.of_task("b") -> ValueError: task must be one of ['a'], got 'b'
 EvaluationResult.load(THIS) -> ValueError: expected an evaluation in JSON, ...odd_inputs.py
+RESULT.save("actions.npz") -> ValueError: a result is saved as JSON ...got actions.npz
 EvaluationResult.from_dict({"format": RESULT.to_dict()["format"]}) -> ValueError: ...no 'episodes'
 """
 

@@ -18,7 +18,10 @@ _MOST = 10  # differing indices or keys that a message names
 def require_flat_box(space: Space[Any], what: str) -> Box:
     """Returns a 1-D Box, or raises `TypeError`."""
     if not isinstance(space, Box) or len(space.shape) != 1:
-        raise TypeError(f"{what} must be a 1-D Box, got {short(space)}")
+        raise TypeError(
+            f"{what} must be a 1-D Box, got {short(space)}; gymnasium.wrappers.FlattenObservation "
+            "makes one of any other"
+        )
     return space
 
 

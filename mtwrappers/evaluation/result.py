@@ -555,8 +555,9 @@ class EvaluationResult:
 
         Raises:
             OSError: If the file cannot be written, or exists and is not a regular file.
+            ValueError: If its name ends in ``.npz``, which is for evidence.
         """
-        write_atomically(path, f"{_json(self)}\n".encode())
+        _write(path, _json(self))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> EvaluationResult:
@@ -584,6 +585,7 @@ def save_results(path: str | PathLike[str], results: Sequence[EvaluationResult])
 
     Raises:
         OSError: If the file cannot be written, or exists and is not a regular file.
+        ValueError: If its name ends in ``.npz``, which is for evidence.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, load_results, save_results
     >>> result = EvaluationResult([Episode("reach", 0, 1.0, 5, True, True)])
@@ -592,7 +594,15 @@ def save_results(path: str | PathLike[str], results: Sequence[EvaluationResult])
     True
     """
     text = ",\n".join(map(_json, results))
-    write_atomically(path, f"[{text}]\n".encode())
+    _write(path, f"[{text}]")
+
+
+def _write(path: str | PathLike[str], text: str) -> None:
+    if str(path).endswith(".npz"):
+        raise ValueError(
+            f"a result is saved as JSON, such as result.json, got {path}: evidence= writes that"
+        )
+    write_atomically(path, f"{text}\n".encode())
 
 
 def load_results(path: str | PathLike[str]) -> list[EvaluationResult]:

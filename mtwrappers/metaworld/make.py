@@ -55,6 +55,11 @@ SETTINGS = [field.name for field in dataclasses.fields(SawyerSettings)]
 KEYWORDS = {"action_repeat", "select", "descriptions", *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
 # The arguments of executors; all sub-environments have the same spaces, so there is none to unify.
 EXECUTOR = EXECUTOR_OPTIONS - {"timeout", "unify"}
+# What other libraries call some of these, and too unlike for `did_you_mean`.
+_OTHER_NAMES = {
+    **dict.fromkeys(("image_size", "img_size", "size"), "frames have a width and a height"),
+    **dict.fromkeys(("normalize_rewards", "normalize_reward"), "pass reward_normalization_method"),
+}
 
 
 def make_env(benchmark: str, **kwargs: Any) -> Env:
@@ -88,7 +93,8 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
     known = parameters_of(MetaWorldMTEnv) | KEYWORDS
     only_vector = {"num_envs", *VECTOR_SETTINGS, *EXECUTOR} - known
     hint = "it is for make_vec, without vectorization_mode"
-    check_keywords(kwargs, known, f"make of {benchmark}", dict.fromkeys(only_vector, hint))
+    hints = {**dict.fromkeys(only_vector, hint), **_OTHER_NAMES}
+    check_keywords(kwargs, known, f"make of {benchmark}", hints)
     inputs, kwargs = take_inputs(benchmark, kwargs)
     kwargs.pop("execution", None)
     env = make_mt_env(benchmark, **kwargs)
@@ -211,7 +217,7 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
     >>> envs.close()
     """
     known = {"benchmark", "num_envs", *VECTOR_SETTINGS, *EXECUTOR, *KEYWORDS}
-    check_keywords(kwargs, known, f"make_vec of {benchmark}")
+    check_keywords(kwargs, known, f"make_vec of {benchmark}", _OTHER_NAMES)
     view, kwargs = take_inputs(benchmark, kwargs)
     settings = VectorSettings(**_take(kwargs, VECTOR_SETTINGS))
     options = {**_take(kwargs, OPTIONS), "num_goals": settings.num_goals}

@@ -267,7 +267,10 @@ def _classes(
     takes = TAKES.get(name, ())
     for argument, value in given.items():
         if value is not None and argument not in takes:
-            raise ValueError(f"{name} takes no {argument}, got {value!r}")
+            others = [one for one, taken in TAKES.items() if argument in taken]
+            raise ValueError(
+                f"{name} takes no {argument}, got {value!r}; it is for {' and '.join(others)}"
+            )
         if value is None and argument in takes and argument != "env_name":
             raise ValueError(f"{name} needs {argument}, a list of class names")
     if "env_name" in takes:

@@ -127,7 +127,11 @@ class SetTaskUpdate(EnvUpdate):
     def _wrap(self, base: Env) -> Env:
         if self.wrapper_constructor is None:
             return base
-        env = self.wrapper_constructor(base, self.task)
+        try:
+            env = self.wrapper_constructor(base, self.task)
+        except TypeError as exc:
+            exc.add_note("in wrapper(env, task), which gets an environment and its task")
+            raise
         env.wrapped_for = _class(self.task)  # type: ignore[attr-defined]
         return env
 

@@ -14,7 +14,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import above_zero, check_flag, check_mapping, positive
-from mtwrappers.wrappers.vector import MetaVectorWrapper
+from mtwrappers.wrappers.vector import MetaVectorWrapper, require_single
 
 # As in Gymnasium's RunningMeanStd: a prior variance of one, with the weight of 1e-4 samples.
 PRIOR_COUNT = 1e-4
@@ -193,6 +193,10 @@ class _TaskIds(dict[Any, int]):
 
 class PerTaskWrapper(_PerTask, gymnasium.Wrapper[Any, Any, Any, Any]):
     """Keeps statistics of each task of an environment; the task is ``info["task_id"]``."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        require_single(env, type(self).__name__)
+        super().__init__(env)
 
     def _read(self, name: str) -> Any:
         return self.env.get_wrapper_attr(name) if self.env.has_wrapper_attr(name) else None

@@ -20,7 +20,7 @@ from mtwrappers.common.checks import above_zero, check_flag
 from mtwrappers.common.spaces import append_box, as_row, require_floating_box
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult, split_options
-from mtwrappers.wrappers.vector import MetaVectorWrapper
+from mtwrappers.wrappers.vector import MetaVectorWrapper, require_single
 
 # Methods that return the task, in the order of preference; otherwise it is ``info["task_id"]``.
 _TASK_READERS = ("get_task_state", "get_task")
@@ -72,6 +72,7 @@ class RL2Observation(
         reward_divisor: float = 1.0,
         across_episodes: bool = True,
     ) -> None:
+        require_single(env, "RL2Observation")
         # Python's own values, so that JSON can hold the spec.
         reward_divisor = above_zero(reward_divisor, "reward_divisor")
         across_episodes = check_flag(across_episodes, "across_episodes")

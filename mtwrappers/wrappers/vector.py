@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from numpy.typing import NDArray
@@ -16,6 +17,14 @@ else:
     _Base = VectorWrapper  # generic in later versions of Gymnasium only
 
 _NEEDED = ("step_async", "step_wait", "call", "set_tasks", "meta_batch_size", "envs_per_task")
+
+
+def require_single(env: gymnasium.Env[Any, Any], name: str) -> None:
+    """Raises `TypeError` if the environment for the wrapper ``name`` is a vector environment."""
+    if isinstance(env, VectorEnv):
+        raise TypeError(
+            f"{name} is for one environment, got the vector environment {env}: use Vector{name}"
+        )
 
 
 class MetaVectorWrapper(_Base):
@@ -47,6 +56,11 @@ class MetaVectorWrapper(_Base):
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        if isinstance(env, gymnasium.Env):
+            raise TypeError(
+                f"{type(self).__name__} is for vector environments, got the environment {env}; "
+                "the wrapper for one environment has no Vector in its name"
+            )
         missing = [name for name in _NEEDED if not hasattr(env, name)]
         if missing:
             raise TypeError(

@@ -19,7 +19,8 @@ from tests.odd_inputs import NAMES, check, lines
 # Which classes and goals.
 BENCHMARKS = """
 make("MT1", env_name="reach-v9") -> ValueError: unknown class 'reach-v9' in env_name; did you mean
-make("MT10", env_name="reach-v3") -> ValueError: MT10 takes no env_name, got 'reach-v3'
+make("MT10", env_name="reach-v3") -> ValueError: MT10 takes no env_name, got 'reach-v3'; it ...
+make("MT10", image_size=84) -> TypeError: ...takes no 'image_size': frames have a width and a hei
 make("MT10", seed=2**40) -> ValueError: a benchmark's seed must be below 2**32 ...got 1099511627776
 make("MT10", kind="test") -> ValueError: MT10 has no test tasks
 make("CustomMT", train_classes="reach-v3") -> TypeError: train_classes must be a list ...'reach-v3'
