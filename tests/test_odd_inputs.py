@@ -202,7 +202,7 @@ EvaluationResult([]) -> ValueError: an evaluation needs at least one episode aft
 EvaluationResult([3]) -> TypeError: episodes must be of the type Episode, got 3
 RESULT.of_task("b") -> ValueError: task must be one of ['a'], got 'b'
 EvaluationResult.load(THIS) -> ValueError: expected an evaluation in JSON, ...odd_inputs.py
-RESULT.save("actions.npz") -> ValueError: a result is saved as JSON ...got actions.npz
+RESULT.save("actions.npz") -> ValueError: a result is saved as JSON, ...got actions.npz
 EvaluationResult.from_dict({"format": RESULT.to_dict()["format"]}) -> ValueError: ...no 'episodes'
 """
 
