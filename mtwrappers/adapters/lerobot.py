@@ -43,15 +43,15 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
         task: Classes such as ``"reach-v3"``, LeRobot's groups ``"easy"``, ``"medium"``, ``"hard"``
             and ``"very_hard"``, or ``"MT10"``, ``"MT25"`` and ``"MT50"``, with commas between.
         fps: Steps per second of simulated time, which is fixed.
-        episode_length: When to truncate an episode, in steps.
-        obs_type: ``"pixels"``; ``"pixels_agent_pos"``, with where the hand is (metres) and how far
-            the gripper is open; or ``"pixels_state"``, with Meta-World's 39 numbers.
-        observation_height: Of a frame, in pixels.
-        observation_width: Of a frame, in pixels.
+        episode_length: The number of steps after which an episode is truncated.
+        obs_type: ``"pixels"``; ``"pixels_agent_pos"``, with the position of the hand (metres) and
+            the opening of the gripper; or ``"pixels_state"``, with Meta-World's 39 numbers.
+        observation_height: The height of frames in pixels.
+        observation_width: The width of frames in pixels.
         camera_name: The camera that draws the frames, or several with commas between: policies then
-            see ``observation.images.NAME`` of each instead of ``observation.image``.
+            observe ``observation.images.NAME`` of each instead of ``observation.image``.
         shadows: Whether frames have shadows and reflections.
-        idle_steps: How many zero actions follow each reset; they do not count as steps.
+        idle_steps: The number of zero actions after each reset, which do not count as steps.
         descriptions: The sentences that policies read, ``"lerobot-0.6.1"`` or ``"metaworld"``; see
             `mtwrappers.metaworld.text`.
 
@@ -118,14 +118,14 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
         }
 
     def create_envs(self, n_envs: int, use_async_envs: bool = False) -> dict[str, dict[int, Any]]:
-        """A vector of ``n_envs`` environments for each class, by the part of ``task`` and a number.
+        """Makes ``n_envs`` environments of each class: a dict by part of ``task`` and class index.
 
-        It is a `gymnasium.vector.SyncVectorEnv` or, with ``use_async_envs`` and ``n_envs`` above 1,
+        Each value is a `gymnasium.vector.SyncVectorEnv` or, with ``use_async_envs`` and ``n_envs`` above 1,
         LeRobot's vector over worker processes. In both, an environment stays as its episode ended
         until LeRobot begins the next rollout. Models are compiled at the first reset.
 
         Raises:
-            ValueError: If a value is not one of those that it may have.
+            ValueError: If a field has none of the allowed values.
         """
         classes, kwargs = classes_of(self.task), self.gym_kwargs
         make_class_env(next(iter(classes.values()))[0], **kwargs).close()  # or it raises

@@ -25,7 +25,7 @@ def classes_of(task: str) -> dict[str, list[str]]:
             ``"MT50"``.
 
     Raises:
-        ValueError: If there is no such part, or a part stands there twice.
+        ValueError: If there is no such part, or a part is given twice.
 
     >>> from mtwrappers.adapters.lerobot_envs import classes_of
     >>> classes_of("reach-v3, hard")["hard"][:2]

@@ -18,8 +18,8 @@ def as_skrl_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
 
     skrl's ``wrap_env`` ignores autoreset modes, and stores wrong transitions in each of them. Here
     the next observation of an episode's last step is the episode's own, and the trainer resets the
-    environments whose episode has ended. It does so only in an environment that counts as one, so
-    it is given ``env.for_trainer()``; models and memories are made with ``env`` itself. A
+    environments whose episode has ended. It does so only if there is a single environment, so
+    pass it ``env.for_trainer()``, which counts as one; models and memories are made with ``env`` itself. A
     ``StepTrainer`` also needs ``trainer.scopes = [(0, env.num_envs)]``. Trainers of several agents
     at once refuse this environment.
 

@@ -40,7 +40,7 @@ _GRIPPER = _specs.DimSpec(
 class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class of the harness
     """The episodes that `Protocol.evaluate` runs for a protocol, one at a time.
 
-    A policy that acts the same has the same success, length and return in each episode as there.
+    The same actions have the same success, length and return in each episode as there.
     A task is a class, and its suite the group that the protocol has it in, or the benchmark. Of an
     episode, ``metrics`` has ``success``, by the rule of the protocol, and the fields of `Episode`.
 
@@ -50,12 +50,12 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
     ``actions``, ``(4,)``: the move of the hand and the effort of the gripper.
 
     Args:
-        protocol: Its name in `mtwrappers.protocols`. None with adaptation.
-        benchmark: The protocol is taken `on` this one, such as ``"MT10"``.
-        env_name: The class of MT1.
+        protocol: The name of a protocol without adaptation in `mtwrappers.protocols`.
+        benchmark: The benchmark for `Protocol.on`, such as ``"MT10"``.
+        env_name: The class, for MT1.
         tasks: Classes such as ``"reach-v3"``, and groups of the protocol such as ``"easy"``; all by
             default. A choice does not change their episodes.
-        seed: Of the evaluation, as `Protocol.evaluate` takes it.
+        seed: The seed of the evaluation, as in `Protocol.evaluate`.
         changes: Fields of the protocol with other values, a new ``name`` among them, such as
             ``{"name": "mine", "image_size": [256, 256]}``.
         send_state: Whether observations have ``state``, where the protocol has one.

@@ -95,22 +95,22 @@ def make_vec_env(
     """Makes a vector environment in which each sub-environment runs one registered environment.
 
     Args:
-        num_envs: How many environments in all, a multiple of the number of ids; 1 (Gymnasium's
+        num_envs: The total number of environments, a multiple of the number of ids; 1 (Gymnasium's
             default) means one per id.
-        env_ids: Registered ids; two of classic control, padded, by default.
-        task_names: Their names; by default the ids.
+        env_ids: Registered ids; by default two of classic control, padded.
+        task_names: The names of the tasks; by default the ids.
         task_encoding: ``"onehot"``, ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
-        task_embedding: More about each task, ``(num_tasks, E)`` numbers, appended to the
+        task_embedding: A vector for each task, ``(num_tasks, E)`` numbers, appended to the
             observation, before a one-hot.
-        action_repeat: For how many steps of the environment each action is repeated: a number, or a
-            list of one for each id.
+        action_repeat: The number of environment steps for which each action is repeated, or a list
+            with one number for each id.
         unify: ``"pad"``, or a dict of its arguments, pads observations and actions to one length;
             see `MultiEnvWrapper`.
         render_mode: Passed to every environment.
-        env_kwargs: Passed to every environment; or a list with a dict for each id, which may say
-            its ``max_episode_steps``.
-        envs_per_task: How many environments per id, 1 by default.
-        record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
+        env_kwargs: Passed to every environment, or a list with a dict for each id, which may
+            contain ``max_episode_steps``.
+        envs_per_task: The number of environments per id, by default 1.
+        record_episode_statistics: Whether infos have ``episode`` at an episode's end.
         **executor: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
             `mtwrappers.vector.settings.Settings` does: ``autoreset_mode``, ``workers``,
             ``on_worker_failure``, ``journal``, ``timeout``, ``context`` and ``ray_options``.

@@ -152,9 +152,10 @@ def make_vec_env(
     """The vector environment behind ``mtwrappers/PointGoal-v0``, for `gymnasium.make_vec`.
 
     Args:
-        num_envs: How many environments; 1 (Gymnasium's default) means one per task.
+        num_envs: The total number of environments; 1 (Gymnasium's default) means one per task.
         radius: The radius of the circle of goals, in (0, 4].
-        max_episode_steps: The step at which episodes are truncated, ``None`` for never.
+        max_episode_steps: The number of steps after which episodes are truncated, ``None`` for no
+            limit.
         meta_batch_size: The number of tasks; by default ``num_envs``, which it must divide.
         render_mode: Must be ``None``.
         **executor: ``execution`` and the other arguments of

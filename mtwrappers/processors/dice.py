@@ -146,12 +146,12 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
         baseline: Predicts discounted rewards; has ``fit`` and ``predict``.
         max_path_length: The length of the rows, in steps.
         discount: In [0, 1].
-        gae_lambda: In [0, 1]; concerns ``advantages``.
-        normalize_adv: Whether ``adjusted_rewards`` and ``advantages`` get mean 0 and standard
-            deviation 1 over the real steps of a task.
-        positive_adv: Whether both are then shifted to be positive.
+        gae_lambda: In [0, 1]; only for ``advantages``.
+        normalize_adv: Whether to normalize ``adjusted_rewards`` and ``advantages`` to mean 0 and
+            standard deviation 1 over the real steps of a task.
+        positive_adv: Whether to shift both to positive values afterwards.
         return_baseline: Predicts returns, for ``advantages``; has ``fit`` and ``predict``.
-        bootstrap_truncated: Whether ``advantages`` go on after a time limit, see
+        bootstrap_truncated: Whether ``advantages`` are bootstrapped at a time limit, see
             `SampleProcessor`; the ``return_baseline`` then needs ``fit_bootstrapped``.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`.
 

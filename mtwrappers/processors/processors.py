@@ -150,16 +150,16 @@ class MetaSampleProcessor(SampleProcessor):
             `mtwrappers.processors.baselines.Baseline`.
         discount: In [0, 1].
         gae_lambda: In [0, 1].
-        normalize_adv: Whether advantages get mean 0 and standard deviation 1 over the steps of a
-            task.
-        positive_adv: Whether advantages are then shifted to be positive.
-        bootstrap_truncated: Whether a path that a time limit cut is worth the baseline's value of
-            its ``next_observation`` after its last step, and not 0; see `SampleProcessor`.
+        normalize_adv: Whether to normalize advantages to mean 0 and standard deviation 1 over the
+            steps of a task.
+        positive_adv: Whether to shift advantages to positive values afterwards.
+        bootstrap_truncated: Whether to bootstrap paths that were truncated and not terminated; see
+            `SampleProcessor`.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`.
 
     Raises:
-        ValueError: If ``discount`` or ``gae_lambda`` is outside [0, 1], or the baseline cannot be
-            fitted as ``bootstrap_truncated`` needs it.
+        ValueError: If ``discount`` or ``gae_lambda`` is outside [0, 1], or ``bootstrap_truncated``
+            is set and the baseline has no ``fit_bootstrapped``.
         TypeError: If the baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither
             kind.
 

@@ -69,7 +69,7 @@ def gae(
         last_values: ``V`` after the last step of each path, ``(P,)``: zero if the path terminated.
         discount: In [0, 1].
         gae_lambda: In [0, 1].
-        lengths: Steps of each path, ``(P,)``, 1 or more.
+        lengths: The number of steps of each path, ``(P,)``, 1 or more.
 
     Returns:
         Advantages of all paths, ``(S,)`` float64.

@@ -121,11 +121,11 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one, with floating-point
             observations ``(N, O)``.
-        num_tasks: How many values ``task_id`` has; by default what the environments say, or the
+        num_tasks: The number of values of ``task_id``; by default the environments' number, or the
             number of task groups.
-        num_leading: How many entries to normalize, from the first on. By default those of the
-            environments below a `TaskOnehotWrapper` or `FlattenMTEnv`, else all.
-        epsilon: Added to the variance, so that nothing is divided by zero.
+        num_leading: The number of leading entries to normalize. By default all, or the entries
+            before those that a `TaskOnehotWrapper` or `FlattenMTEnv` appends.
+        epsilon: Added to the variance to avoid division by zero.
 
     Raises:
         TypeError: If observations are of another kind, or ``env`` is none of ours.

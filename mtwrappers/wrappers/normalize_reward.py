@@ -99,10 +99,10 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
 
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one.
-        num_tasks: How many values ``task_id`` has; by default what the environments say, or the
+        num_tasks: The number of values of ``task_id``; by default the environments' number, or the
             number of task groups.
         gamma: The discount.
-        epsilon: Added to the variance, so that nothing is divided by zero.
+        epsilon: Added to the variance to avoid division by zero.
 
     Raises:
         TypeError: If ``env`` is none of ours.

@@ -129,9 +129,9 @@ class VectorRL2Observation(MetaVectorWrapper):
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one, with floating-point
             observations ``(N, O)``.
-        reward_divisor: The appended reward is the environment's divided by this.
-        across_episodes: Whether the appended numbers stay after a reset on the same task. If not,
-            every episode begins with zeros.
+        reward_divisor: The divisor of the appended reward.
+        across_episodes: Whether a reset on the same task keeps the appended values. If not, every
+            episode begins with zeros.
 
     Raises:
         TypeError: If observations or actions are of another kind, or ``env`` is none of ours.
