@@ -120,9 +120,10 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
     def create_envs(self, n_envs: int, use_async_envs: bool = False) -> dict[str, dict[int, Any]]:
         """Makes ``n_envs`` environments of each class: a dict by part of ``task`` and class index.
 
-        Each value is a `gymnasium.vector.SyncVectorEnv` or, with ``use_async_envs`` and ``n_envs`` above 1,
-        LeRobot's vector over worker processes. In both, an environment stays as its episode ended
-        until LeRobot begins the next rollout. Models are compiled at the first reset.
+        They are in a `gymnasium.vector.SyncVectorEnv` or, with ``use_async_envs`` and ``n_envs``
+        above 1, in LeRobot's vector environment over worker processes. In both, an environment
+        stays as its episode ended until LeRobot begins the next rollout. Models are compiled at the
+        first reset.
 
         Raises:
             ValueError: If a field has none of the allowed values.

@@ -19,9 +19,9 @@ def as_skrl_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     skrl's ``wrap_env`` ignores autoreset modes, and stores wrong transitions in each of them. Here
     the next observation of an episode's last step is the episode's own, and the trainer resets the
     environments whose episode has ended. It does so only if there is a single environment, so
-    pass it ``env.for_trainer()``, which counts as one; models and memories are made with ``env`` itself. A
-    ``StepTrainer`` also needs ``trainer.scopes = [(0, env.num_envs)]``. Trainers of several agents
-    at once refuse this environment.
+    pass it ``env.for_trainer()``, which counts as one; models and memories are made with ``env``
+    itself. A ``StepTrainer`` also needs ``trainer.scopes = [(0, env.num_envs)]``. Trainers of
+    several agents at once refuse this environment.
 
     Set ``time_limit_bootstrap=True`` in the configuration of on-policy agents: by default their
     advantages go on from a truncated episode into the next one.
