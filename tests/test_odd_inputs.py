@@ -223,7 +223,7 @@ cli("rollout", "MT10", "--episodes", "0") -> Exit: Invalid value "0" for --episo
 cli("rollout", "MT10", "--policy", "best") -> Exit: Invalid value "best" for --policy. Choose from
 cli("rollout", "MT10", "--out", "/proc/x") -> Exit: cannot write to /proc/x
 cli("verify-fast", "--workers", "-2") -> Exit: ..."-2" for --workers. Must be >= 1.
-cli("list", "extra") -> Exit: Unexpected argument "extra". See mtwrappers list --help.
+cli("list", "extra") -> Exit: Unexpected argument "extra": list takes no argument
 """
 
 

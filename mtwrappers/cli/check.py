@@ -87,6 +87,8 @@ def _subject(given: str) -> Any:
     if not source or not name.isidentifier():
         forms = "package.module:NAME, FILE.py:NAME or a registered id"
         hint = _hint(given) if not source else ""
+        if given.endswith(".py"):
+            hint = f"name the function in the file too, such as {given}:make"
         raise UsageError(f"expected {forms}, got {given!r}{f'; {hint}' if hint else ''}")
     made, _ = own_object(given, given)
     if source.endswith(".py"):

@@ -10,8 +10,11 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import (
     App,
+    Argument,
+    ArgumentCollection,
     CycloptsError,
     Group,
+    MissingArgumentError,
     Parameter,
     Token,
     UnknownOptionError,
@@ -22,6 +25,27 @@ from cyclopts.validators import Number
 from mtwrappers import __version__
 
 F = TypeVar("F", bound=Callable[..., int] | type)
+
+# What other libraries call our options.
+_OTHER_WORDS = {
+    **dict.fromkeys(("env", "env-name", "env-id", "task-name"), ("task",)),
+    **dict.fromkeys(("num-envs", "n-envs"), ("workers", "episodes")),
+    **dict.fromkeys(("jobs", "n-jobs", "num-processes"), ("workers",)),
+    **dict.fromkeys(("o", "save", "save-dir", "log-dir"), ("out",)),
+    **dict.fromkeys(("model", "model-path", "checkpoint"), ("policy",)),
+    **dict.fromkeys(("latex", "markdown", "csv"), ("format",)),
+    "render": ("video",),
+}
+# What a command takes beside options.
+_TAKES = {
+    "list": "list takes no argument and prints all ids; for some: mtwrappers list | grep MT10",
+    "rollout": "rollout takes one benchmark; choose classes with --task CLASS, once for each",
+    "export": "export takes one result and one dataset",
+    "verify": "verify takes one result",
+    "protocols": "protocols takes no argument and prints all protocols",
+    "check": "check takes one environment; --kwargs has the arguments of its constructor",
+    "verify-fast": "verify-fast takes no argument and compares all classes",
+}
 
 
 def _examples(*lines: str) -> str:
@@ -59,15 +83,57 @@ def help_of(argv: Sequence[str]) -> str:
 
 def said_of(exc: CycloptsError) -> str:
     """Returns the message of an error of parsing."""
-    if isinstance(exc, UnusedCliTokensError):
-        return f'Unexpected argument "{(exc.unused_tokens or [""])[0]}".'
+    command = (exc.command_chain or [""])[-1]
     if isinstance(exc, UnknownOptionError):
-        # Dashes do not count here, unlike in cyclopts, which takes --env-name for --name.
-        given = exc.token.keyword or exc.token.value
-        known = [name[2:] for one in exc.argument_collection for name in one.names]
-        close = difflib.get_close_matches(given.lstrip("-"), known, 1, 0.7)
-        return f"Unknown option: {given}.{f' Did you mean --{close[0]}?' if close else ''}"
+        return _unknown_option(exc.token.keyword or exc.token.value, command)
+    if isinstance(exc, UnusedCliTokensError):
+        given = (exc.unused_tokens or [""])[0]
+        words = list(exc.root_input_tokens or [given])
+        before = words[words.index(given) - 1]
+        takes = f"{before} takes no value" if before.startswith("--") else _TAKES[command]
+        return f'Unexpected argument "{given}": {takes}.'
+    if isinstance(exc, MissingArgumentError) and exc.argument is not None:
+        name = exc.argument.name
+        about = next(each for each in _arguments(command) if each.name == name)
+        return f"{command} needs a value for {name}: {_about(about)}."
     return str(exc)
+
+
+def _unknown_option(given: str, command: str) -> str:
+    options = {
+        name[2:]: argument
+        for argument in _arguments(command)
+        for name in argument.names
+        if name.startswith("--")
+    }
+    if meant := _meant(given.lstrip("-"), list(options)):
+        hint = f"Did you mean {' or '.join(f'--{name}' for name in meant)}? "
+        hint += " ".join(f"--{name}: {_about(options[name])}." for name in meant)
+    elif options:
+        hint = f"{command} has {', '.join(f'--{name}' for name in options)}."
+    else:
+        hint = f"{command} has no options."
+    return f"Unknown option: {given}. {hint}"
+
+
+def _arguments(command: str) -> ArgumentCollection:
+    """The arguments of a command, with their help."""
+    return app[command].assemble_argument_collection(
+        default_parameter=app.default_parameter, parse_docstring=True
+    )
+
+
+def _meant(given: str, options: Sequence[str]) -> list[str]:
+    """Returns the options that a name could mean, which has none of its own."""
+    if other := [name for name in _OTHER_WORDS.get(given, ()) if name in options]:
+        return other
+    part = [name for name in options if name in given or (len(given) > 2 and given in name)]
+    return part or difflib.get_close_matches(given, options, 1, 0.7)
+
+
+def _about(argument: Argument) -> str:
+    """The first sentence of an argument's help."""
+    return (argument.parameter.help or "").partition(". ")[0].rstrip(".")
 
 
 def described(documented: F) -> F:
@@ -80,8 +146,17 @@ def _whole(type_: Any, tokens: Sequence[Token]) -> int:
     """Converts a sign and digits only: cyclopts' ``int`` would misread 1e3, 0x10 and 1.5."""
     [token] = tokens
     if not token.value.removeprefix("-").isdecimal():
-        raise ValueError(f'expected a whole number, got "{token.value}".')
+        raise ValueError(f'expected a whole number such as 1000000, got "{token.value}".')
     return int(token.value[:20])  # longer ones are too large in any case
+
+
+def _part(type_: Any, tokens: Sequence[Token]) -> float:
+    """Converts a number, and says of what else comes which numbers there are."""
+    [token] = tokens
+    try:
+        return float(token.value)
+    except ValueError:
+        raise ValueError(f'expected a number such as 0.1, got "{token.value}".') from None
 
 
 def _number(metavar: str, least: int, most: int) -> Any:
@@ -90,6 +165,9 @@ def _number(metavar: str, least: int, most: int) -> Any:
 
 Count = Annotated[int, _number("NUMBER", 1, 1_000_000)]
 Seed = Annotated[int, _number("SEED", 0, 2**32 - 2)]
+Share = Annotated[
+    float, Parameter(converter=_part, validator=Number(gte=0, lte=1), metavar="SHARE")
+]
 Steps = Annotated[int, _number("NUMBER", 0, 2**63 - 1)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from cyclopts import Parameter
 
 from mtwrappers.cli.commands import described
-from mtwrappers.cli.console import UsageError, result_file, say, say_table, warn
+from mtwrappers.cli.console import UsageError, result_file, say, say_table, unreadable, warn
 from mtwrappers.evaluation import (
     IncomparableError,
     Scores,
@@ -50,8 +51,8 @@ def run(
             the same --name are training runs of one method. reference:NAME is a result that comes
             with mtwrappers, by the same protocol: reference:experts for Meta-World's scripted
             experts, reference:random for random actions.
-        format: table (default) also prints the differences from the first method; latex needs the
-            package booktabs; csv has full precision.
+        format: table (default), which also prints the differences from the first method; markdown;
+            latex, which needs the package booktabs; or csv, which has full precision.
         no_tasks: Print and draw only the means over all tasks and over groups of tasks.
         plot: Also draw the scores, and the differences beside them.
         curve: Also draw success against --training-steps, and write a CSV file beside the image.
@@ -78,10 +79,11 @@ def run(
     (say_table if table else say)(scored.format(format, tasks=not no_tasks))
     for i, each in enumerate(compared):
         if table:
-            say(f"\n{each}")
+            say(f"\n{each.format(tasks=not no_tasks)}")
         if plot is not None:
             numbered = plot.with_name(f"{plot.stem}-{i + 1}{plot.suffix}")
-            _write(plot if len(compared) == 1 else numbered, each.plot, table)
+            path = plot if len(compared) == 1 else numbered
+            _write(path, functools.partial(each.plot, tasks=not no_tasks), table)
     if curve is not None and drawn is not None:
         csv = curve.with_suffix(".csv")
         if curve != csv:
@@ -151,7 +153,7 @@ def _read(argument: str, like: EvaluationResult | None) -> dict[str, EvaluationR
     except ValueError as exc:
         raise UsageError(str(exc)) from None
     except OSError as exc:
-        raise UsageError(f"cannot read {exc.filename}: {exc.strerror}") from None
+        raise unreadable(exc, ", or reference:NAME") from None
     return {f"{_REFERENCE}{label}": result for label, result in found.items()}
 
 

@@ -26,6 +26,14 @@ def unknown(what: str, name: str, known: Collection[str]) -> UsageError:
     return UsageError(f"unknown {what}; {hint}")
 
 
+def unreadable(exc: OSError, other: str = "") -> UsageError:
+    """Returns the error for a result that cannot be read; ``other`` names what else it may be."""
+    return UsageError(
+        f"cannot read {exc.filename}: {exc.strerror}; expected the folder of a rollout or a file "
+        f"of EvaluationResult.save{other}"
+    )
+
+
 def result_file(given: str) -> Path:
     """The file with the results of a rollout, named by itself or by its folder.
 

@@ -71,11 +71,17 @@ _OF_MACHINE = ("workers", "execution", "out", "video", "overwrite", "resume")
 
 def _check_policy(type_: Any, text: str | None) -> None:
     source, _, name = (text or "").rpartition(":")
-    if text is not None and text not in POLICIES and not (source and name.isidentifier()):
-        if text.endswith(".py"):
-            raise ValueError(f"Name the policy in the file too, such as {text}:act.")
-        forms = ", ".join([*POLICIES, "FILE.py:NAME", "package.module:NAME"])
-        raise ValueError(did_you_mean(text, POLICIES).capitalize() or f"Choose from {forms}.")
+    if text is None or text in POLICIES or (source and name.isidentifier()):
+        return
+    if text.endswith(".py"):
+        raise ValueError(f"Name the policy in the file too, such as {text}:act.")
+    if hint := did_you_mean(text, POLICIES):
+        raise ValueError(hint.capitalize())
+    forms = ", ".join([*POLICIES, "FILE.py:NAME", "package.module:NAME"])
+    raise ValueError(
+        f"Choose from {forms}. For a saved model, write a FILE.py with a function NAME that loads "
+        "it and returns the policy; see the guide 'Evaluate and report'."
+    )
 
 
 @described
@@ -236,7 +242,11 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
         raise UsageError(f"--{name} is for a policy of your own without a protocol: {what}")
     full = benchmark if benchmark in BENCHMARKS else f"{benchmark}-train"
     if full not in BENCHMARKS:
-        raise unknown(f"benchmark {benchmark!r}", benchmark, BENCHMARKS)
+        if benchmark in all_classes():
+            raise UsageError(
+                f"{benchmark} is a class: choose it with mtwrappers rollout MT1 --task {benchmark}"
+            )
+        raise unknown(f"benchmark {benchmark!r}", benchmark.rpartition("/")[2], BENCHMARKS)
     if options.instruction and full.startswith("ML"):
         raise UsageError(f"--instruction would reveal the class, which {benchmark} hides")
     num_classes = _count_classes(full, options)

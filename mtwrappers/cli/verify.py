@@ -6,10 +6,9 @@ import time
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
-from mtwrappers.cli.commands import Count, described
-from mtwrappers.cli.console import UsageError, result_file, say
+from mtwrappers.cli.commands import Count, Share, described
+from mtwrappers.cli.console import UsageError, result_file, say, unreadable
 from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.cores import cores
 from mtwrappers.evaluation import EvidenceError, VerificationError, verify
@@ -24,7 +23,7 @@ def run(
     result: Annotated[str, Parameter(metavar="RESULT")],
     /,
     *,
-    sample: Annotated[float, Parameter(validator=Number(gte=0, lte=1), metavar="SHARE")] = 1.0,
+    sample: Share = 1.0,
     workers: Count | None = None,
 ) -> int:
     """Replay the actions of a result, and compare every number.
@@ -42,7 +41,7 @@ def run(
     except (VerificationError, EvidenceError) as exc:
         raise UsageError(f"cannot verify {path}: {exc}") from None
     except OSError as exc:
-        raise UsageError(f"cannot read {exc.filename}: {exc.strerror}") from None
+        raise unreadable(exc) from None
     about, _, outcome = str(found).partition("\n\n")
     say(f"{about}\n")
     style = "bold green" if found.ok else "bold red"

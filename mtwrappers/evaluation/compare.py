@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mtwrappers.common.checks import check_flag
 from mtwrappers.evaluation import plot, statistics
 from mtwrappers.evaluation.runs import Compared, Policies, Run, compared, methods_of
 from mtwrappers.evaluation.scores import (
@@ -88,17 +89,33 @@ class Comparison:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        return self.format()
 
-    def plot(self, path: str | Path, title: str = "") -> None:
+    def format(self, *, tasks: bool = True) -> str:
+        """Formats the differences with their intervals as a table in 80 columns.
+
+        Args:
+            tasks: Whether to include single tasks.
+
+        Raises:
+            TypeError: If ``tasks`` is not a bool.
+        """
+        return "\n".join(_lines(self, check_flag(tasks, "tasks")))
+
+    def plot(self, path: str | Path, title: str = "", *, tasks: bool = True) -> None:
         """Draws both scores, and beside them the differences, with intervals.
 
         Args:
             path: The image file; its suffix sets the format.
             title: The title; by default the names.
+            tasks: Whether to include single tasks.
+
+        Raises:
+            TypeError: If ``tasks`` is not a bool.
         """
         first, second = self.names
-        rows = {**self.tasks, **self.overall}
+        of_tasks = self.tasks if check_flag(tasks, "tasks") else {}
+        rows = {**of_tasks, **self.overall}
         found = [row.difference for row in rows.values()]
         clear = [plot.DARK if _excludes_zero(one) else plot.LIGHT for one in found]
         scored = [
@@ -108,7 +125,7 @@ class Comparison:
         panels = {plot.RATE: scored, plot.DIFFERENCE: [plot.Series("", clear, found)]}
         lines = filter(None, [said_forced(self.forced), title or f"{second} minus {first}"])
         footer = f"lines: {_unit(self)}; dark: the difference excludes zero"
-        plot.draw_rows(Path(path), [*rows], len(self.tasks), panels, "\n".join(lines), footer)
+        plot.draw_rows(Path(path), [*rows], len(of_tasks), panels, "\n".join(lines), footer)
 
 
 def compare(policies: Policies, *, force: bool = False) -> list[Comparison]:
@@ -224,18 +241,19 @@ def _unit(found: Comparison) -> str:
     return f"95% intervals over {found.unit}{'' if found.unit == 'runs' else ' of one run each'}"
 
 
-def _lines(found: Comparison) -> Iterator[str]:
-    """A table in 80 columns."""
+def _lines(found: Comparison, with_tasks: bool) -> Iterator[str]:
     if found.forced:
         yield said_forced(found.forced)
     for label, name, one in zip("AB", found.names, found.scores, strict=True):
         steps = one.training_steps
         after = "" if steps is None else f" after {steps:,} training steps"
         yield f"{label}: {name} ({one.runs} run{'s' * (one.runs > 1)}{after})"
-    width = max(len(label) for label in (*found.tasks, *found.overall))
+    of_tasks = found.tasks if with_tasks else {}
+    width = max(len(label) for label in ("task", *of_tasks, *found.overall))
     yield from ("", f"{'task':<{width}}  {'A':>5}  {'B':>5}  {'B - A':>6}  (95%)")
-    yield from (_row(label, row, width) for label, row in found.tasks.items())
-    yield "-" * (width + 41)
+    yield from (_row(label, row, width) for label, row in of_tasks.items())
+    if of_tasks:
+        yield "-" * (width + 41)
     yield from (_row(label, row, width) for label, row in found.overall.items())
     yield f"{_unit(found)}; *: the interval excludes zero"
     if found.unit == "runs":

@@ -235,7 +235,11 @@ def _subject_of(given: Any, kwargs: Mapping[str, Any], vector: bool) -> Subject:
     try:
         made: Any = make()
     except RAISED as exc:
-        raise Failed(f"it cannot be made: {said(exc)}") from exc
+        hint = ""
+        if isinstance(exc, TypeError) and " argument" in str(exc):
+            hint = "; give arguments as kwargs, on the command line as --kwargs JSON, or check a "
+            hint += "function without arguments that makes it"
+        raise Failed(f"it cannot be made: {said(exc)}{hint}") from exc
     is_vector = isinstance(made, VectorEnv)
     n = getattr(made, "num_envs", 1) if is_vector else 3
     with suppress(Exception):  # it is a check of its own

@@ -74,7 +74,8 @@ def said(exc: BaseException) -> str:
         return text
     kind = type(exc).__name__
     text = f"{kind} without a message" if text == kind else f"{kind}: {text}"
-    if not (frames := traceback.extract_tb(exc.__traceback__)):
+    frames = traceback.extract_tb(exc.__traceback__)
+    if len(frames) < 2:  # the call itself, which is ours
         return text
     file, line, function, _ = frames[-1]
     return f"{text} ({Path(file).name}, line {line}, in {function})"

@@ -38,7 +38,9 @@ def test_a_fault_is_named_and_the_exit_code_is_1(tmp_path, capsys):
     assert check("my_env:NumpyFlagEnv") == 1
     assert "FAILED   types" in capsys.readouterr().out
     assert check("my_env:LostFinalVectorEnv") == 1  # which needs an argument
-    assert "it cannot be made: TypeError" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "it cannot be made: TypeError: " in said
+    assert "argument: 'env'; give arguments as kwargs, on the command line as --kwargs JSON" in said
     (tmp_path / "leaving.py").write_text("import sys\n\ndef make():\n    sys.exit(3)\n")
     assert check("leaving.py:make") == 1
     assert "it cannot be made: SystemExit: 3 (leaving.py, line 4" in capsys.readouterr().out
@@ -61,6 +63,7 @@ def test_an_info_can_be_ignored(capsys):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (["my_env.py"], "got 'my_env.py'; name the function in the file too, such as my_env.py:m"),
         (["my_env:nothing"], "my_env has no 'nothing'"),
         (["no_such_module:make"], "No module named 'no_such_module'"),
         (["my_env:WalkEmv"], "my_env has no 'WalkEmv'; did you mean 'WalkEnv'"),

@@ -76,6 +76,13 @@ def test_formats_are_the_table_alone(format, start, name, files, capsys):
         assert [row["method"] for row in rows] == ["mine"] * 2 + ["their_method"] * 2
 
 
+def test_without_tasks_only_means_are_printed(files, capsys):
+    assert main(["compare", *files, "--no-tasks", "--plot", "plot.png"]) == 0
+    said = capsys.readouterr().out
+    assert "reach-v3" not in said
+    assert said.count("mean over tasks") == 2
+
+
 def test_a_curve_is_a_picture_and_a_table_beside_it(files, tmp_path, capsys):
     for seed, steps, successes in ((0, 10, 1), (1, 10, 2), (0, 20, 3), (1, 20, 5)):
         save(f"run-{seed}-{steps:04}", "run", seed, successes, steps)
@@ -112,7 +119,7 @@ def test_a_curve_is_a_picture_and_a_table_beside_it(files, tmp_path, capsys):
             "--plot draws differences between policies, and all results are of mine",
         ),
         (["mine-0.json", "mine-0.json"], "mine-0.json is given twice"),
-        (["none.json"], "cannot read none.json: No such file or directory"),
+        (["none.json"], "cannot read none.json: No such file or directory; expected the f"),
         (
             ["mine-0.json", "again.json"],
             "the results of mine are not comparable: mine-0.json and again.json are both of "

@@ -75,7 +75,10 @@ def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["verify", "none.json"], "cannot read none.json: No such file or directory"),
+        (
+            ["verify", "none.json"],
+            "cannot read none.json: No such file or directory; expected the f",
+        ),
         (["verify", "broken.json"], "cannot verify broken.json: expected an evaluation in JSON"),
         (["verify", "alone.json"], "there is no file alone.npz with its evidence"),
         (
@@ -83,7 +86,10 @@ def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
             "expected an evaluation in JSON, results.npz is not one: it",
         ),
         (["verify", "none.json", "--sample", "2"], "for --sample. Must be <= 1."),
-        (["compare", "none.json"], "cannot read none.json: No such file or directory"),
+        (
+            ["compare", "none.json"],
+            "cannot read none.json: No such file or directory; expected the f",
+        ),
         (["compare", ".", "results.json"], "results.json is given twice"),
         (["compare", "broken.json", "results.json"], "broken.json: expected an evaluation in JSON"),
         (
