@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers.vector import ClipReward
 
@@ -22,9 +22,10 @@ from mtwrappers.cli.main import main
 from mtwrappers.common.errors import full_message
 from mtwrappers.evaluation import Episode, EvaluationResult
 from mtwrappers.processors.returns import discounted_sums
+from mtwrappers.wrappers.action_repeat import ActionRepeat
 from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
 from mtwrappers.wrappers.vector import MetaVectorWrapper
-from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers
+from tests.fakes import CountingEnv, CountingMTEnv, CountingSetTaskEnv, counting_makers
 
 NAN, INF = float("nan"), float("inf")
 PATH = {"observations": np.zeros((3, 2)), "actions": np.zeros((3, 1)), "rewards": np.ones(3)}
@@ -51,6 +52,11 @@ class Odd(CountingEnv):
     def step(self, action):
         obs, reward, *rest = super().step(action)
         return obs, self.changes.get("reward", reward), *rest
+
+
+class Spaces(CountingMTEnv):
+    def __init__(self, *spaces):
+        mtwrappers.MTEnv.__init__(self, *spaces)
 
 
 def do(thing, *calls):
@@ -91,8 +97,9 @@ RESULT = EvaluationResult([Episode("a", 0, 1.0, 3)])
 NAMES = {
     **{name: getattr(mtwrappers, name) for name in mtwrappers.__all__},
     **vars(mtwrappers.testing),
-    **{c.__name__: c for c in (ClipReward, Discrete, SyncVectorEnv, discounted_sums, threading)},
-    **{c.__name__: c for c in (MetaVectorWrapper, TerminateOnSuccess)},
+    **{c.__name__: c for c in (Box, ClipReward, Dict, Discrete, SyncVectorEnv, threading)},
+    **{c.__name__: c for c in (ActionRepeat, MetaVectorWrapper, TerminateOnSuccess)},
+    "discounted_sums": discounted_sums,
     "CountingSetTaskEnv": CountingSetTaskEnv,
     **{"TWO": ("MT10", "--task", "push-v3"), "THIS": __file__},
     "adapts": SimpleNamespace(adapt=print, get_actions=print),
@@ -101,6 +108,12 @@ NAMES = {
         counting_makers(2), select=lambda *_: to, sample_tasks_on_reset=True
     ),
     "point_disabled": lambda: NAMES["make_vec"]("PointGoal", autoreset_mode="Disabled"),
+    "BEGUN": ("reset()", "step(0)"),
+    "BOX": Box(0, 1, (1,)),
+    "bytes_and": lambda space: mtwrappers.EnvToMTEnv(
+        CountingEnv(dtype=np.uint8, high=9), [0], print, task_obs=int, task_observation_space=space
+    ),
+    "of_task": lambda task: mtwrappers.TaskNameWrapper(CountingEnv(), task_id=task),
     "counting": counting_makers,
     "goals": partial(mtwrappers.EnvToMTEnv, mtwrappers.PointGoalEnv()),
     "multi": partial(mtwrappers.MultiEnvWrapper, counting_makers(2)),

@@ -1,6 +1,9 @@
 """Checkpoints that somebody has crafted: they run nothing, write nowhere, and end."""
 
+import copy
 import functools
+import os
+import pickle
 import sys
 from contextlib import closing, suppress
 from functools import partial
@@ -22,12 +25,35 @@ from mtwrappers import (
     save_checkpoint,
 )
 from mtwrappers.metaworld import tasks as mw_tasks
+from mtwrappers.state.checkpoint import _MAGIC, VERSION, _fingerprint, from_bytes, to_bytes
 from mtwrappers.state.env_state import get_state, set_state
-from tests.crafted import craft, paths, payload, read, replace
 from tests.fakes import CountingEnv
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Box observation space:UserWarning")
 of_one = partial(MetaIterativeEnvExecutor, meta_batch_size=1, journal=True)
+
+
+def read(path):
+    """The plain values of a checkpoint."""
+    return from_bytes(path.read_bytes().split(b"\n", 1)[1])
+
+
+def write(path, states):
+    """A checkpoint of plain values, with the right checksum."""
+    data = to_bytes(states)
+    path.write_bytes(b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data)) + data)
+
+
+def craft(path, **change):
+    """Changes these attributes of the layer that has them."""
+    states = read(path)
+    [kept] = [
+        kept
+        for *_, kept in states["env"]
+        if isinstance(kept, dict) and change.keys() <= kept.keys()
+    ]
+    kept.update(change)
+    write(path, states)
 
 
 @functools.cache
@@ -36,6 +62,16 @@ def benchmark():
 
 
 # What runs a command.
+
+
+class Command:
+    """Makes a directory where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
 
 
 class Sawyer(metaworld.ALL_V3_ENVIRONMENTS["reach-v3"]):
@@ -48,7 +84,7 @@ class Sawyer(metaworld.ALL_V3_ENVIRONMENTS["reach-v3"]):
 class Choose(gymnasium.Wrapper):
     """A user's wrapper, which chooses a task at each reset."""
 
-    def __init__(self, env, tasks, **more):
+    def __init__(self, env, tasks):
         super().__init__(env)
         self.tasks, self.given = tasks, None
 
@@ -58,155 +94,89 @@ class Choose(gymnasium.Wrapper):
 
 
 class Composed(gymnasium.Env):
-    """A user's environment, which has one of Meta-World's and is none."""
+    """A user's environment, which has one of Meta-World's and is none; options set its task."""
 
     def __init__(self):
         self.parts = {"arm": [bare(Sawyer)]}
-        [self.arm] = self.parts["arm"]
-        self.observation_space, self.action_space = (
-            self.arm.observation_space,
-            self.arm.action_space,
-        )
-
-    def set_task(self, task):
-        self.arm.set_task(task)
+        [arm] = self.parts["arm"]
+        self.observation_space, self.action_space = arm.observation_space, arm.action_space
+        self.step = arm.step
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        return self.arm.reset()
-
-    def step(self, action):
-        return self.arm.step(action)
-
-
-def registered():
-    """Meta-World's own environment, whose wrapper draws one of its tasks."""
-    settings = {"env_name": "reach-v3", "disable_env_checker": True, "seed": 1}
-    env = gymnasium.make("Meta-World/MT1", **settings)
-    env.get_wrapper_attr("sample_tasks")()
-    return env
+        if options:
+            self.parts["arm"][0].set_task(options["task"])
+        return self.parts["arm"][0].reset()
 
 
-def upstream(select=RandomTaskSelectWrapper):
-    """The same, but for its other wrappers, in less time."""
-    return select(bare(metaworld.ALL_V3_ENVIRONMENTS["reach-v3"]), benchmark().train_tasks[:3])
-
-
-def bare(cls):
+def bare(cls=metaworld.ALL_V3_ENVIRONMENTS["reach-v3"]):
     env = cls()
     env.set_task(benchmark().train_tasks[0])
     return env
 
 
+def upstream(select=RandomTaskSelectWrapper):
+    """Meta-World's own environment and the wrapper that draws one of its tasks."""
+    return select(bare(), benchmark().train_tasks[:1])
+
+
 def chosen():
-    return Choose(bare(Sawyer), benchmark().train_tasks[:2])
-
-
-class Optional(gymnasium.Wrapper):
-    """A user's wrapper, which sets the task in the options of a reset."""
-
-    def reset(self, *, seed=None, options=None):
-        if options:
-            self.unwrapped.set_task(options["task"])
-        return self.env.reset(seed=seed)
-
-
-def optional(cls=None):
-    return Optional(bare(Sawyer) if cls is None else cls())
+    return Choose(bare(Sawyer), benchmark().train_tasks[:1])
 
 
 def of_list():
     return EnvToMTEnv(bare(Sawyer), benchmark().train_tasks[:2])
 
 
-def in_state(**change):
-    """Changes the state of the wrapper that has these attributes."""
-
-    def apply(layers):
-        for *_, kept in layers:
-            if isinstance(kept, dict) and change.keys() <= kept.keys():
-                kept.update(change)
-
-    return apply
-
-
-def in_reset(**options):
-    """Changes the options of the first environment's reset."""
-
-    def apply(layers):
-        layers[0][2]["logs"][0]["reset"][1] = options
-
-    return apply
-
-
-def in_state_of_log(**change):
-    return lambda layers: in_state(**change)(layers[0][2]["logs"][0]["state"])
-
-
-ROADS = {
-    "state": (registered, lambda evil: in_state(tasks=["list", [evil]])),
-    "state of a pseudorandom wrapper": (
-        partial(upstream, PseudoRandomTaskSelectWrapper),
-        lambda evil: in_state(tasks=["list", [evil]], current_task_idx=-1),
-    ),
-    "state in a vector environment": (
-        partial(of_one, upstream),
-        lambda evil: in_state_of_log(tasks=["list", [evil]]),
-    ),
-    "options of a reset": (partial(of_one, optional), lambda evil: in_reset(task=evil)),
-    "options of a reset, to a part": (
-        partial(of_one, partial(optional, Composed)),
-        lambda evil: in_reset(task=evil),
-    ),
-    "task state of one of several": (
-        partial(of_one, of_list),
-        lambda evil: in_reset(task_state=evil),
-    ),
-    "list of a user's wrapper": (chosen, lambda evil: in_state(tasks=["list", [evil]])),
-    "attribute of a user's wrapper": (chosen, lambda evil: in_state(given=evil)),
-    "text": (chosen, lambda evil: in_state(given=np.bytes_(evil.tobytes()))),
-    "user's wrapper in a vector environment": (
-        partial(of_one, chosen),
-        lambda evil: in_state_of_log(given=evil),
-    ),
+MAKES = {
+    "Meta-World's wrapper": (upstream, None),
+    "its other wrapper": (partial(upstream, PseudoRandomTaskSelectWrapper), None),
+    "a user's wrapper": (chosen, None),
+    "a vector environment": (partial(of_one, chosen), None),
+    "options of a reset": (partial(of_one, Composed), {"task": 1}),
+    "task state of one of several": (partial(of_one, of_list), {"task_state": 1}),
 }
 
 
-def load_and_reset(path, env):
-    """Either may be where it is found that something is no task."""
-    load_checkpoint(path, env=env)
-    env.reset()
+def places(values, place=()):
+    """The way to each of some plain values, however deep."""
+    inner = values.items() if isinstance(values, dict) else ()
+    if type(values) in (list, tuple):
+        inner = enumerate(values)
+    for key, value in inner:
+        yield (*place, key)
+        yield from places(value, (*place, key))
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_nothing_in_a_checkpoint_is_unpickled(road, tmp_path):
-    make, crafted = ROADS[road]
-    with closing(make()) as first, closing(make()) as other:
-        first.reset(seed=0)
-        save_checkpoint(tmp_path / "x", env=first)
-        load_checkpoint(tmp_path / "x", env=other)  # as it is, it is taken
-        change = crafted(payload(tmp_path / "it ran"))
-        craft(tmp_path / "x", lambda states: change(states["env"]))
-        message = r"metaworld\.Task|task state must be"
-        with pytest.raises((CheckpointError, TypeError), match=message):
-            load_and_reset(tmp_path / "x", other)
-    assert not (tmp_path / "it ran").exists()
+def replaced(values, place, value):
+    """The plain values with another one at the end of this way."""
+    if not place:
+        return value
+    key, *rest = place
+    if isinstance(values, tuple):
+        return tuple(replaced(v, rest, value) if i == key else v for i, v in enumerate(values))
+    values[key] = replaced(values[key], rest, value)
+    return values
 
 
-@pytest.mark.parametrize("make", [upstream, chosen], ids=["Meta-World's wrapper", "a user's"])
-def test_nothing_is_unpickled_wherever_it_stands(make, tmp_path):
-    path, evil = tmp_path / "x", payload(tmp_path / "it ran")
+@pytest.mark.parametrize("kind", MAKES)
+def test_nothing_in_a_checkpoint_is_unpickled_wherever_it_stands(kind, tmp_path):
+    path, (make, options) = tmp_path / "x", MAKES[kind]
+    # An array, or text, has an attribute `data` as a task has.
+    array = np.frombuffer(pickle.dumps(Command(tmp_path / "it ran")), np.uint8)
     with closing(make()) as env:
-        env.reset(seed=0)
+        env.reset(seed=0, options=options)
         save_checkpoint(path, env=env)
-        whole = path.read_bytes()
-        places = [*paths(read(path)["env"])]
-        for place in places:
-            path.write_bytes(whole)
-            craft(path, lambda states, place=place: replace(states, ("env", *place), evil))
-            with suppress(Exception):
-                load_and_reset(path, env)
-    assert len(places) > 10
+        load_checkpoint(path, env=env)  # as it is, it is taken
+        whole = read(path)["env"]
+        found = [place for place in places(whole) if place[1:2] == (2,)]  # in the states of layers
+        for place in found:
+            for evil in (array, np.bytes_(array.tobytes())):
+                write(path, {"env": replaced(copy.deepcopy(whole), place, evil)})
+                with suppress(Exception):
+                    load_checkpoint(path, env=env)
+                    env.reset()
+    assert len(found) >= 3
     assert not (tmp_path / "it ran").exists()
 
 
@@ -232,7 +202,7 @@ def test_a_guarded_class_still_takes_what_its_own_method_does():
 def test_tasks_of_another_kind_are_refused(tasks, message, tmp_path):
     with closing(upstream()) as env:
         save_checkpoint(tmp_path / "x", env=env)
-        craft(tmp_path / "x", lambda states: in_state(tasks=tasks)(states["env"]))
+        craft(tmp_path / "x", tasks=tasks)
         with pytest.raises(CheckpointError, match=message):
             load_checkpoint(tmp_path / "x", env=env)
         env.reset()
@@ -249,8 +219,7 @@ class Recorder(wrappers.RecordVideo):
 
 @pytest.mark.filterwarnings("ignore:.*Overwriting existing videos:UserWarning")
 @pytest.mark.parametrize("kind", [wrappers.RecordVideo, Recorder])
-@pytest.mark.parametrize("name", ["video_folder", "name_prefix", "_video_name"])
-def test_no_checkpoint_decides_where_videos_are_written(kind, name, tmp_path, monkeypatch):
+def test_no_checkpoint_decides_where_videos_are_written(kind, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "moviepy", ModuleType("moviepy"))
 
     def make(folder):
@@ -264,28 +233,28 @@ def test_no_checkpoint_decides_where_videos_are_written(kind, name, tmp_path, mo
         with closing(make("another")) as other:
             set_state(other, get_state(env))
             assert other.video_folder == str(tmp_path / "another")
-        save_checkpoint(tmp_path / "x", env=env)
-        craft(tmp_path / "x", lambda states: states["env"][0][2].update({name: "theirs"}))
-        with pytest.raises(CheckpointError, match=r"expected \[|is not plain data"):
-            load_checkpoint(tmp_path / "x", env=env)
+        for name in ("video_folder", "name_prefix", "_video_name"):
+            save_checkpoint(tmp_path / "x", env=env)
+            states = read(tmp_path / "x")
+            states["env"][0][2][name] = "theirs"
+            write(tmp_path / "x", states)
+            with pytest.raises(CheckpointError, match=r"expected \[|is not plain data"):
+                load_checkpoint(tmp_path / "x", env=env)
 
 
 def test_a_random_vector_with_which_a_reset_never_ends_is_refused(tmp_path):
     push = metaworld.MT1("push-v3", seed=0).train_tasks[0]
     vector = mw_tasks.decode(push)["rand_vec"]
     near = np.concatenate([vector[:3], vector[:3]])  # the object at its goal
-    endless = mw_tasks.with_vector(push, near)
-    save_checkpoint(tmp_path / "x", it={"task": endless})
-    with pytest.raises(CheckpointError, match="too close together"):
-        load_checkpoint(tmp_path / "x", it={})
-    save_checkpoint(tmp_path / "x", it={"task": mw_tasks.with_vector(push, vector * np.nan)})
-    with pytest.raises(CheckpointError, match="must be 6 numbers"):
-        load_checkpoint(tmp_path / "x", it={})
+    for wrong, message in ((near, "too close together"), (vector * np.nan, "must be 6 numbers")):
+        save_checkpoint(tmp_path / "x", it={"task": mw_tasks.with_vector(push, wrong)})
+        with pytest.raises(CheckpointError, match=message):
+            load_checkpoint(tmp_path / "x", it={})
     env = metaworld.ALL_V3_ENVIRONMENTS["push-v3"]()
     env.set_task(push)
     with closing(env):
         save_checkpoint(tmp_path / "x", env=env)
-        craft(tmp_path / "x", lambda states: in_state(_last_rand_vec=near)(states["env"]))
+        craft(tmp_path / "x", _last_rand_vec=near)
         with pytest.raises(CheckpointError, match="too close together"):
             load_checkpoint(tmp_path / "x", env=env)
 

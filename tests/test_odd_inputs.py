@@ -25,6 +25,7 @@ multi(unify={"image_size": 64}) -> TypeError: unify takes no 'image_size': ...
 multi(unify={"action_size": 0}) -> ValueError: unify['action_size'] must be a positive ...got 0
 multi(max_episode_steps=[1]) -> ValueError: max_episode_steps must hold one ...2 tasks, got [1]
 multi(max_episode_steps=[1, "x"]) -> ValueError: max_episode_steps of task 1 must be a ...got 'x'
+multi(action_repeat=[1, 0]) -> ValueError: action_repeat of task 1 must be a positive ...got 0
 multi(task_embedding=[1, 2]) -> ValueError: task_embedding must be an array (2, E) ...shape (2,)
 multi(task_embedding=[[1], [2, 3]]) -> ValueError: ...task_embedding must be an array
 multi(task_embedding=[[1], [NAN]]) -> ValueError: task_embedding must be finite, got
@@ -52,6 +53,17 @@ EnvToMTEnv(CountingEnv(), [1]) -> TypeError: <CountingEnv instance> has no set_t
 goals(3) -> TypeError: tasks must be a list of at least one task, got 3
 goals([{"goal": (1, 0)}], 3) -> TypeError: set_task must be callable, got 3
 goals([{"goal": (1, 0)}], task_obs=3) -> ValueError: task_obs and ...got only one
+goals([{"goal": (1, 0)}], task_obs=3, task_observation_space=BOX) -> TypeError: task_obs must be
+goals([{"goal": (1, 0)}], task_obs=int, task_observation_space=3) -> TypeError: task_observation_
+goals([{"goal": (1, 0)}], initial_task_state=1) -> ValueError: initial_task_state must be ...got 1
+goals([{"goal": (1, 0)}], sample_tasks_on_reset=1) -> TypeError: sample_tasks_on_reset must be ...1
+goals(BOX, task_names=["a"]) -> ValueError: task_names and select are for a list of tasks, got a
+goals(BOX, select="round_robin") -> ValueError: task_names and select are for a list of tasks, got a
+do(goals(BOX, print), "set_task_state(np.ones(1) * 2)") -> ValueError: ...an element of Box...got a
+Spaces(3, BOX, BOX) -> TypeError: action_space must be a gymnasium.Space, got 3
+Spaces(BOX, 3, BOX) -> TypeError: env_observation_space must be a gymnasium.Space, got 3
+Spaces(BOX, BOX, 3) -> TypeError: task_observation_space must be a gymnasium.Space, got 3
+ActionRepeat(CountingEnv(), 0) -> ValueError: n must be a positive integer, got 0
 TaskOnehotWrapper(CountingEnv(), 3, 3) -> ValueError: task_index must be an integer in [0, 2], got 3
 TaskOnehotWrapper(CountingEnv(), 0, 0) -> ValueError: n_total_tasks must be a positive ...got 0
 TaskOnehotWrapper(gymnasium.make("FrozenLake-v1"), 0, 3) -> TypeError: ...got Discrete(16); ...Fla
@@ -68,17 +80,32 @@ TaskOnehotWrapper.wrap_env_cons_list(3) -> TypeError: env_cons must be a list of
 TaskOnehotWrapper.wrap_env_list([CountingEnv()] * 2 + [3]) -> TypeError: environment 2 ...got 3
 TerminateOnSuccess.wrap_env_cons_list([3]) -> TypeError: the constructor of task 0 in ...got 3
 TerminateOnSuccess(CountingEnv(), 3) -> TypeError: key must be a string, got 3
+TerminateOnSuccess.wrap_env_cons_list([CountingEnv], 3) -> TypeError: key must be a string, got 3
+do(TerminateOnSuccess(CountingEnv()), "reset()", "step(0)") -> ValueError: expected 'success' in the
 do(TerminateOnSuccess(Odd(info={"success": NAN})), "reset()", "step(0)") -> ValueError: ...got nan
 do(TerminateOnSuccess(Odd(info={"success": "no"})), "reset()", "step(0)") -> ValueError: ...got 'no'
 TaskNameWrapper(CountingEnv()) -> ValueError: give task_name, task_id, or both; got neither
 TaskNameWrapper(CountingEnv(), task_name=3) -> TypeError: task_name must be a string, got 3
 TaskNameWrapper(CountingEnv(), task_id="a") -> TypeError: task_id must be an int, got 'a'
 FlattenMTEnv(multi(), "flat") -> ValueError: task_encoding must be 'onehot' or 'none', got 'flat'
+FlattenMTEnv(CountingEnv()) -> TypeError: expected an MTEnv with observations {env_obs, task_obs}
+FlattenMTEnv(MultiEnvWrapper([multi])) -> TypeError: the space of env_obs must be a 1-D Box, got Di
+FlattenMTEnv(bytes_and(Dict(a=BOX))) -> TypeError: the space of task_obs must be Discrete or ...Dict
+FlattenMTEnv(bytes_and(Box(0, 1, (2, 2)))) -> TypeError: the space of task_obs must be ...1-D Box,
+FlattenMTEnv(bytes_and(BOX)) -> TypeError: task_obs of dtype float32 ...dtype uint8 without loss
 NormalizeRewardPerTask(CountingEnv(), 0) -> ValueError: num_tasks must be a positive integer, got 0
 NormalizeRewardPerTask(CountingEnv(), gamma=2) -> ValueError: gamma must be in [0, 1], got 2
 NormalizeRewardPerTask(CountingEnv(), epsilon=NAN) -> ValueError: epsilon must be above ...got nan
+do(NormalizeRewardPerTask(of_task(-1)), *BEGUN) -> ValueError: ...in [0, 0]...with task_id -1; pass
+do(NormalizeRewardPerTask(CountingEnv(), 2), *BEGUN) -> ValueError: ...with task_id None; ...TaskNa
+do(VectorNormalizeRewardPerTask(three(), 2), "reset()") -> ValueError: ...got 2 from environment 2;
+do(VectorNormalizeObservationPerTask(three(), 2), "reset()") -> ValueError: ...got 2 from environme
+VectorNormalizeRewardPerTask(three(), gamma=2) -> ValueError: gamma must be in [0, 1], got 2
+VectorNormalizeObservationPerTask(three(), 0) -> ValueError: num_tasks must be a positive ...got 0
+VectorRL2Observation(three(), reward_divisor=0) -> ValueError: reward_divisor must be above ...got 0
 NormalizeRewardPerTask(CountingEnv()).set_state(None) -> TypeError: a state must be a dict, got None
 NormalizeObservationPerTask(CountingEnv(), num_leading=9) -> ValueError: num_leading must ...got 9
+NormalizeObservationPerTask(CountingEnv(), epsilon=0) -> ValueError: epsilon must be above ...got 0
 NormalizeObservationPerTask(gymnasium.make("FrozenLake-v1")) -> TypeError: an observation space to b
 NormalizeObservationPerTask(CountingEnv(dtype=np.int64)) -> TypeError: observations of dtype int64
 RL2Observation(CountingEnv(), reward_divisor=0) -> ValueError: reward_divisor must be above ...got 0
@@ -95,12 +122,15 @@ ENVIRONMENTS = """
 PointGoalEnv(radius=NAN) -> ValueError: radius must be in (0, 4], got nan
 PointGoalEnv(render_mode="human") -> ValueError: ...render_mode must be None, got 'human'
 PointGoalEnv().sample_tasks(-1) -> ValueError: n_tasks must be zero or a positive integer, got -1
+PointGoalEnv().set_task({"goal": (1, NAN)}) -> ValueError: a task must be {'goal': (x, y)}, got {'g
+PointGoalEnv().reset(seed=1.0) -> TypeError: a seed must be an integer, got 1.0
 PointGoalEnv().reset(options={"tasks": 1}) -> ValueError: PointGoalEnv takes no ...got ['tasks']
 PointGoalEnv().reset(options={"Task": 1}) -> ValueError: PointGoalEnv takes no ...got ['Task']
 PointGoalEnv().step([0, 0]) -> ResetNeeded: call reset() before step()
 do(PointGoalEnv(), "reset()", "step([0, INF])") -> ValueError: expected a finite ...got [0, inf]
 make("PointGoal", max_episode_steps=0) -> ValueError: Expect the `max_episode_steps` to be positive,
 make_vec("PointGoal", num_envs="3") -> ValueError: num_envs must be a positive integer, got '3'
+make_vec("PointGoal", meta_batch_size=0) -> ValueError: meta_batch_size must be a positive ...got 0
 make_vec("PointGoal", max_episode_steps="a") -> ValueError: max_episode_steps must be a ...got 'a'
 make_vec("PointGoal", execution="threads") -> ValueError: execution must be ...got 'threads'
 make_vec("PointGoal", workers=True) -> ValueError: workers must be zero or a ...got True
@@ -108,6 +138,7 @@ make("MultiEnv", env_ids=[]) -> ValueError: env_ids must hold at least one regis
 make("MultiEnv", env_ids=[CountingEnv]) -> TypeError: entry 0 of env_ids must be a ...; register the
 make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of task 0 ('tests/Nope-
 make("MultiEnv", task_encoding="flat") -> ValueError: ...'onehot', 'none' or 'dict', got 'flat'
+make("MultiEnv", env_kwargs=[3, {}]) -> TypeError: env_kwargs of task 0 must be a dict, got 3
 make_vec("MultiEnv", record_episode_statistics="x") -> TypeError: record_...False, got 'x'
 make_vec("MultiEnv", num_envs=5) -> ValueError: MultiEnv has 2 tasks: num_envs must be a multiple of
 make_vec("MultiEnv", num_envs=2, envs_per_task=2) -> ValueError: ...num_envs must be 4 ..., got 2
@@ -118,6 +149,7 @@ ConstructEnvsSampler([]) -> ValueError: env_constructors must hold at least one 
 ConstructEnvsSampler(3) -> TypeError: env_constructors must be a list of at least one ...got 3
 ConstructEnvsSampler([CountingEnv, 3]) -> TypeError: the constructor of task 1 in env_...got 3
 ConstructEnvsSampler([CountingEnv]).sample(0) -> ValueError: n_tasks must be a positive ...got 0
+ConstructEnvsSampler([CountingEnv], seed="a") -> TypeError: a seed must be an integer, got 'a'
 ConstructEnvsSampler([CountingEnv]).sample(1, "no") -> TypeError: with_replacement must ...'no'
 pool().sample(1, "no") -> TypeError: with_replacement must be True or False, got 'no'
 SetTaskSampler(PointGoalEnv).sample(1, "no") -> TypeError: with_replacement must be ...got 'no'
@@ -127,8 +159,11 @@ pool().sample(2) -> ValueError: the pool holds 1 environments, got n_tasks=2; gr
 pool().sample(1, True) -> ValueError: a pool of environments cannot be sampled with replacement
 pool().grow_pool(-1) -> ValueError: new_size must be a positive integer, got -1
 SetTaskSampler(CountingEnv) -> TypeError: <CountingEnv instance> has no sample_tasks(n)
+SetTaskSampler(3) -> TypeError: env_constructor must be callable, got 3
+SetTaskSampler(PointGoalEnv, wrapper=3) -> TypeError: wrapper must be callable, got 3
 SetTaskSampler(PointGoalEnv, env=3) -> TypeError: env must be a gymnasium.Env, got 3
 NewEnvUpdate(lambda: None)() -> TypeError: what env_constructor makes must be a ...got None
+NewEnvUpdate(3) -> TypeError: env_constructor must be callable, got 3
 SetTaskUpdate(3, 1) -> TypeError: env_type must be callable, got 3
 SetTaskUpdate(CountingEnv, 1)() -> TypeError: <CountingEnv instance> has no set_task(task)
 SetTaskUpdate(PointGoalEnv, {"goal": (0, 1)}, dict)() -> TypeError: in wrapper(env, task), which
