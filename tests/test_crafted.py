@@ -192,11 +192,11 @@ def test_a_guarded_class_still_takes_what_its_own_method_does():
 @pytest.mark.parametrize(
     ("tasks", "message"),
     [
-        (["list", []], "expected a list of metaworld.Tasks"),
+        ([], "expected a list of metaworld.Tasks"),
         ("reach-v3", "expected a list of metaworld.Tasks"),
-        (["dict", [["a", 1]]], "expected a list of metaworld.Tasks"),
-        (["list", [1]], "expected only metaworld.Tasks in tasks, got 1"),
-        (["list", [metaworld.ML1("push-v3").train_tasks[0]]], "got one of 'push-v3'"),
+        ({"a": 1}, "expected a list of metaworld.Tasks"),
+        ([1], "expected only metaworld.Tasks in tasks, got 1"),
+        ([metaworld.ML1("push-v3").train_tasks[0]], "got one of 'push-v3'"),
     ],
 )
 def test_tasks_of_another_kind_are_refused(tasks, message, tmp_path):

@@ -262,7 +262,7 @@ def _members(path: str | os.PathLike[str]) -> Iterator[Iterator[tuple[str, bytes
     """The members of a file; errors name it."""
     with opened(path, MAX_FILE) as file:
         try:
-            yield arrays.read_members(file, MAX_BYTES, text=_JSON, cut_off=True)
+            yield arrays.read_members(file, MAX_BYTES)
         except Exception as exc:  # an invalid file may raise anything
             raise EvidenceError(
                 f"cannot use {os.fspath(path)} as evidence: {full_message(exc)}"

@@ -1,4 +1,4 @@
-"""Arrays in a zip file, each a ``.npy`` member, as `numpy.savez` writes them.
+"""Arrays and JSON in a zip file; an array is a ``.npy`` member, as `numpy.savez` writes it.
 
 Untrusted files are safe to read: nothing in them is run, sizes are checked before allocation, and
 anything but a plain array raises an exception.
@@ -40,19 +40,15 @@ def add_member(archive: zipfile.ZipFile, name: str, data: bytes, *, compress: bo
     archive.writestr(zipfile.ZipInfo(name, _DATE), data, method, compresslevel=1)
 
 
-def read_members(
-    file: BinaryIO, max_bytes: int | None, *, text: str | None = None, cut_off: bool = False
-) -> Iterator[tuple[str, bytes]]:
-    """Reads the names of a zip file's members, and the bytes of each.
+def read_members(file: BinaryIO, max_bytes: int | None) -> Iterator[tuple[str, bytes]]:
+    """Reads the names of a zip file's members, arrays and JSON, and the bytes of each.
+
+    Of a file without a directory, which a killed process leaves, it reads the complete members.
 
     Args:
         file: The file.
         max_bytes: The memory that all of them may take: the arrays, and 64 bytes for each character
             of JSON; ``None`` if nothing may be compressed.
-        text: The name of the member that is JSON, or the suffix of all that are (``".json"``); all
-            others are arrays.
-        cut_off: Whether to read the complete members of a file without a directory, which a killed
-            process leaves.
 
     Raises:
         Exception: If ``file`` is not such a file, or is too large.
@@ -60,21 +56,19 @@ def read_members(
     try:
         archive = zipfile.ZipFile(file)
     except zipfile.BadZipFile:
-        whole = list(_whole_members(file, max_bytes, text)) if cut_off else []
+        whole = list(_whole_members(file, max_bytes))
         if not whole:
             raise
         yield from whole
         return
     with archive:
-        _check(archive.infolist(), max_bytes, text)
+        _check(archive.infolist(), max_bytes)
         for one in archive.infolist():
             with archive.open(one) as member:
                 yield one.filename, member.read(one.file_size + 1)
 
 
-def _whole_members(
-    file: BinaryIO, max_bytes: int | None, text: str | None
-) -> Iterator[tuple[str, bytes]]:
+def _whole_members(file: BinaryIO, max_bytes: int | None) -> Iterator[tuple[str, bytes]]:
     """The complete members of a file without a directory."""
     found: list[tuple[zipfile.ZipInfo, bytes]] = []
     file.seek(0)
@@ -86,7 +80,7 @@ def _whole_members(
         one = zipfile.ZipInfo(name.decode())
         one.compress_type, one.CRC, one.file_size = method, crc, size
         found.append((one, data))
-    _check([one for one, _ in found], max_bytes, text)
+    _check([one for one, _ in found], max_bytes)
     for one, data in found:
         if one.compress_type == zipfile.ZIP_DEFLATED:
             data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, one.file_size + 1)
@@ -94,15 +88,15 @@ def _whole_members(
             yield one.filename, data
 
 
-def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int | None, text: str | None) -> None:
+def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int | None) -> None:
     """Checks the names, compression and sizes that a file declares, before it is read."""
     names = Counter(one.filename for one in members)
     methods = (zipfile.ZIP_STORED,) + ((zipfile.ZIP_DEFLATED,) if max_bytes is not None else ())
     needed = 0
     for one in members:
-        is_text = one.filename == text or (text == _JSON and one.filename.endswith(_JSON))
+        is_text = one.filename.endswith(_JSON)
         if names[one.filename] > 1 or not (is_text or one.filename.endswith(_NPY)):
-            raise ValueError(f"{one.filename!r} is not an array, or occurs twice")
+            raise ValueError(f"{one.filename!r} is not an array or JSON, or occurs twice")
         if one.compress_type not in methods:
             said = "by another method than deflate" if zipfile.ZIP_DEFLATED in methods else ""
             raise ValueError(f"{one.filename!r} is compressed {said}".rstrip())

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import re
-import stat
+import sys
 import zipfile
 from collections.abc import Mapping
 from typing import Any, BinaryIO
@@ -25,11 +25,10 @@ from numpy.typing import NDArray
 from mtwrappers.common.errors import full_message
 from mtwrappers.state import arrays as npz
 from mtwrappers.state import env_state as layers
-from mtwrappers.state import packages
-from mtwrappers.state.files import write_atomically
-from mtwrappers.state.plain_data import check_generator, dict_of, set_generator
+from mtwrappers.state.files import opened, write_atomically
+from mtwrappers.state.plain_data import array_name, decode, encode, set_generator
 
-VERSION = 5
+VERSION = 6
 _MAGIC = b"mtwrappers checkpoint"
 _STATES = "states.json"
 
@@ -82,7 +81,7 @@ def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
             damaged, or does not match the names or an object. After this and any other error, all
             objects are as before.
         TypeError: If an object has no state.
-        OSError: If the file cannot be read.
+        OSError: If the file cannot be read, or is a directory, a pipe or a device.
 
     >>> import gymnasium, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, journal=True)
@@ -125,8 +124,6 @@ def _get(name: str, obj: Any) -> Any:
         return layers.get_state(obj)
     if isinstance(obj, np.random.Generator):
         return obj.bit_generator.state
-    if isinstance(obj, np.random.RandomState):
-        return obj.get_state(legacy=False)
     if isinstance(obj, dict):
         return obj
     if hasattr(obj, "get_state") and hasattr(obj, "set_state"):
@@ -150,9 +147,6 @@ def _set(obj: Any, state: Any) -> None:
         layers.set_state(obj, state)
     elif isinstance(obj, np.random.Generator):
         set_generator(obj, state)
-    elif isinstance(obj, np.random.RandomState):
-        check_generator(state)
-        obj.set_state(state)
     elif isinstance(obj, dict):
         if not isinstance(state, dict):
             raise TypeError(f"expected a dict, got {type(state).__name__}")
@@ -182,9 +176,7 @@ def _same(state: Any, other: Any) -> bool:
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise CheckpointError(f"{path}: expected a file, got a directory, a pipe or a device")
-    with open(path, "rb") as file:
+    with opened(path, sys.maxsize) as file:
         data = _checked(file, str(path))
     try:
         return from_bytes(data)
@@ -225,12 +217,12 @@ def _fingerprint(data: bytes) -> bytes:
 def to_bytes(states: Mapping[str, Any]) -> bytes:
     """Encodes states by name as bytes; a `TypeError` names a value that cannot be encoded."""
     arrays: list[NDArray[Any]] = []
-    encoded = {name: _encode(state, name, arrays) for name, state in states.items()}
+    encoded = {name: encode(state, name, arrays) for name, state in states.items()}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         npz.add_member(archive, _STATES, json.dumps(encoded).encode(), compress=False)
         for number, array in enumerate(arrays):
-            npz.add_member(archive, _member(number), npz.to_npy(array), compress=False)
+            npz.add_member(archive, array_name(number), npz.to_npy(array), compress=False)
     return buffer.getvalue()
 
 
@@ -240,66 +232,11 @@ def from_bytes(data: bytes) -> dict[str, Any]:
     Untrusted bytes are safe: nothing in them is run, and invalid ones raise an exception early.
     Nothing in them is compressed, so that what they take follows from their length.
     """
-    members = dict(npz.read_members(io.BytesIO(data), None, text=_STATES))
+    members = dict(npz.read_members(io.BytesIO(data), None))
     states = json.loads(members.pop(_STATES, b"").decode("ascii"))
     if not isinstance(states, dict):
         raise ValueError(f"expected the states by name, got {type(states).__name__}")
-    decoded = {name: _decode(value, members) for name, value in states.items()}
+    decoded = {name: decode(value, members) for name, value in states.items()}
     if members:
         raise ValueError(f"nothing refers to the arrays {sorted(members)}")
     return decoded
-
-
-def _member(number: Any) -> str:
-    return f"{number}.npy"
-
-
-def _encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
-    """Turns a state into JSON values, and collects its arrays."""
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    if npz.is_plain(value):
-        arrays.append(np.asarray(value))
-        return {"#scalar" if isinstance(value, np.generic) else "#array": len(arrays) - 1}
-    if type(value) in (list, tuple):
-        items = [_encode(item, f"{where}[{i}]", arrays) for i, item in enumerate(value)]
-        return items if type(value) is list else {"#tuple": items}
-    if isinstance(value, dict):
-        items = [
-            [_encode(key, where, arrays), _encode(item, f"{where}[{key!r}]", arrays)]
-            for key, item in value.items()
-        ]
-        return {"#dict": items}
-    if (found := packages.to_plain(value)) is not None:
-        package, plain = found
-        return {f"#{package}": _encode(plain, where, arrays)}
-    kind = type(value).__name__ + (f" of {value.dtype}" if hasattr(value, "dtype") else "")
-    others = ", ".join(packages.KNOWN_BY)
-    raise TypeError(
-        f"a checkpoint holds JSON values, plain arrays and tasks of {others}; "
-        f"{where} is {value!r} ({kind})"
-    )
-
-
-def _decode(value: Any, members: dict[str, bytes]) -> Any:
-    """Reverses `_encode`, and takes the arrays out of ``members``."""
-    if isinstance(value, list):
-        return [_decode(item, members) for item in value]
-    if not isinstance(value, dict):
-        return value
-    [(kind, content)] = value.items()
-    if kind in ("#array", "#scalar"):
-        if type(content) is not int or (name := _member(content)) not in members:
-            raise ValueError(f"expected the number of an array that is used once, got {content!r}")
-        # The order in memory stays, too: sums depend on it in their last bits.
-        array = npz.from_npy(name, members.pop(name)).copy("K")
-        return array if kind == "#array" else array[()]
-    if not isinstance(content, list):
-        raise ValueError(f"expected a list in {kind!r}, got {content!r}")
-    if kind == "#tuple":
-        return tuple(_decode(item, members) for item in content)
-    if kind == "#dict":
-        return dict_of([(_decode(key, members), _decode(item, members)) for key, item in content])
-    if kind[1:] in packages.KNOWN_BY:
-        return packages.known_by(kind[1:]).from_plain(_decode(content, members))
-    raise ValueError(f"expected an array, a tuple, a task or a dict, got {kind!r}")

@@ -35,7 +35,7 @@ from gymnasium.wrappers import vector as vector_wrappers
 
 from mtwrappers.state import packages
 from mtwrappers.state.identity import WATCHERS, identity_of, require_same
-from mtwrappers.state.plain_data import copied, pack, unpack
+from mtwrappers.state.plain_data import copied, restored, snapshot
 
 # The class of a layer, its identity, and its state.
 Layers = list[tuple[str, dict[str, Any], Any]]
@@ -236,7 +236,7 @@ class _Keeps:
         self.listed = bool(self.names) or self._open or not issubclass(cls, WATCHERS)
 
     def read(self, layer: Any, chain: Sequence[Any]) -> dict[str, Any]:
-        """The attributes of a layer, packed."""
+        """Copies of the attributes of a layer."""
         values = {name: getattr(layer, name) for name in self._present(layer)}
         for name in _CLOCKS & values.keys():
             values[name] = time.perf_counter() - values[name]
@@ -248,7 +248,7 @@ class _Keeps:
         state = {}
         try:
             for name, value in values.items():
-                state[name] = pack(value)
+                state[name] = snapshot(value)
         except TypeError as exc:
             raise TypeError(
                 f"the state of {self._label} is unknown: its attribute {name} is or has {exc}, "
@@ -271,7 +271,7 @@ class _Keeps:
             if fixed or callable(of_class) or hasattr(of_class, "__get__"):
                 raise ValueError(f"{name} of {self._label} is not plain data")
         present = {name: getattr(layer, name, None) for name in state}
-        values = {name: unpack(packed, present[name]) for name, packed in state.items()}
+        values = {name: restored(value, present[name]) for name, value in state.items()}
         for package in packages.imported():
             package.check(layer, values)
         for name, value in values.items():

@@ -15,7 +15,7 @@ import shutil
 import stat
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,39 +30,24 @@ _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)  # of file systems
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a file; if that fails, an existing one is unchanged. See `write_together`."""
-    write_together({path: data})
-
-
-def write_together(files: Mapping[str | os.PathLike[str], bytes]) -> None:
-    """Writes files; if that fails, existing ones are unchanged.
-
-    The data goes to temporary files in the same directory, which are moved when all of them are
-    complete. A symbolic link is replaced, and its target is not changed. A file keeps the mode of
-    the one that it replaces; a new one gets the mode that `open` would give it. Temporary files of
-    a killed write are removed.
-
-    Args:
-        files: The content of each file, by its path.
+    """Writes a file; if that fails, an existing one is unchanged.
 
     Raises:
-        OSError: If a file cannot be written, or there is something other than a file or a link.
+        OSError: If it cannot be written, or there is something other than a file or a link.
     """
-    with contextlib.ExitStack() as undo:
-        unfinished = []
-        for path, data in files.items():
-            unfinished.append(undo.enter_context(Unfinished(path)))
-            unfinished[-1].file.write(data)
-            unfinished[-1].complete()
-        for each in unfinished:
-            each.move()
+    with Unfinished(path) as unfinished:
+        unfinished.file.write(data)
+        unfinished.complete()
+        unfinished.move()
 
 
 class Unfinished:
     """A context manager for a file that appears only once it is complete.
 
     Data written to ``file`` goes to a temporary file beside ``path``, until `complete` and then
-    `move` are called; without them nothing is left. See `write_together`.
+    `move` are called; without them nothing is left. A symbolic link is replaced, and its target is
+    not changed. A file keeps the mode of the one that it replaces; a new one gets the mode that
+    `open` would give it. Temporary files of killed writes to ``path`` are removed.
 
     Raises:
         OSError: If it cannot be written, or there is something other than a file or a link.

@@ -58,18 +58,10 @@ def package_of(cls: type[Any]) -> str | None:
     return package if package in KNOWN_BY else None
 
 
-def is_plain(value: Any) -> bool:
-    """Whether a value is plain data of one of these packages."""
+def owner_of(value: Any) -> str | None:
+    """The package whose plain data a value is, if any."""
     package = package_of(type(value))
-    return package is not None and known_by(package).is_plain(value)
-
-
-def to_plain(value: Any) -> tuple[str, Any] | None:
-    """The package of a value and the result of its `to_plain`, or ``None`` for other values."""
-    package = package_of(type(value))
-    if package is None or not (module := known_by(package)).is_plain(value):
-        return None
-    return package, module.to_plain(value)
+    return package if package is not None and known_by(package).is_plain(value) else None
 
 
 def imported() -> Iterator[KnowsObjects]:

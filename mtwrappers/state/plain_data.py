@@ -1,4 +1,7 @@
-"""Plain data as a state: JSON values, tuples, arrays, and objects of `packages`."""
+"""Plain data: JSON values, tuples, deques, arrays, generators, statistics, and Meta-World tasks.
+
+States consist of it. Its one encoding, for files, is JSON that refers to arrays by number.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 from gymnasium.wrappers.utils import RunningMeanStd
+from numpy.typing import NDArray
 
 from mtwrappers.state import packages
+from mtwrappers.state.arrays import from_npy, is_plain
 
 T = TypeVar("T")
 
 _SCALARS = {type(None), bool, int, float, str, np.float64, np.float32, np.int64, np.bool_}
-# Dicts, and subclasses that are packed as dicts.
+# Dicts, and subclasses that are encoded as dicts.
 PLAIN_DICTS: set[type] = {dict}
 _MOMENTS = ("mean", "var", "count")
-_CONTAINERS: dict[Any, Callable[..., Any]] = {"list": list, "tuple": tuple, "deque": deque}
 _BIT_GENERATORS = {
     each.__name__: each
     for each in (
@@ -28,63 +32,132 @@ _BIT_GENERATORS = {
 }
 
 
-def pack(value: Any) -> Any:
-    """Packs plain data: every container becomes a list that begins with its type.
+class Frozen(tuple[str, dict[str, Any]]):
+    """The state of a generator or of running statistics: the name of its class, and plain data."""
+
+    __slots__ = ()
+
+
+def snapshot(value: Any) -> Any:
+    """Copies plain data, with each generator and statistics as `Frozen`.
 
     For other data, the message of the `TypeError` is the offending value.
     """
+    return copied(value, _freeze)
+
+
+def _freeze(value: Any) -> Any:
     kind = type(value)
-    if kind in _SCALARS:
-        return value
-    if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
-        return value.copy()
-    if kind in (list, tuple, deque):
-        scalars = _SCALARS.issuperset(map(type, value))
-        items = list(value) if scalars else [pack(item) for item in value]
-        return [kind.__name__, items, value.maxlen] if kind is deque else [kind.__name__, items]
-    if kind in PLAIN_DICTS:
-        return ["dict", [[pack(key), pack(item)] for key, item in value.items()]]
     if kind is RunningMeanStd:
-        return ["RunningMeanStd", *(pack(getattr(value, name)) for name in _MOMENTS)]
+        return Frozen((kind.__name__, {name: copied(getattr(value, name)) for name in _MOMENTS}))
     if kind is np.random.Generator and type(value.bit_generator).__name__ in _BIT_GENERATORS:
-        return ["Generator", copied(value.bit_generator.state, copy.deepcopy)]
-    if packages.is_plain(value):
+        return Frozen((kind.__name__, value.bit_generator.state))
+    if isinstance(value, np.generic) or packages.owner_of(value) is not None:
         return value
     raise TypeError(f"{kind.__name__} {value!r}")
 
 
-def unpack(packed: Any, present: Any = None) -> Any:
-    """Unpacks the result of `pack`.
+def restored(value: Any, present: Any = None) -> Any:
+    """Reverses `snapshot`.
 
-    If ``present`` is a generator or statistics of the same type, it is updated in place, because
+    If ``present`` is a generator or statistics of the same class, it is updated in place, because
     other objects may share it.
     """
-    if not isinstance(packed, list):
-        return packed.copy() if isinstance(packed, np.ndarray) else packed
-    kind, *parts = packed
+    return _thaw(value, present) if type(value) is Frozen else copied(value, _thaw)
+
+
+def _thaw(value: Any, present: Any = None) -> Any:
+    if type(value) is not Frozen:
+        return value
+    kind, state = value
     if kind == "Generator":
-        name = parts[0]["bit_generator"]
+        name = state["bit_generator"]
         if type(getattr(present, "bit_generator", None)).__name__ != name:
             present = np.random.Generator(_BIT_GENERATORS[name]())
-        set_generator(present, parts[0])
+        set_generator(present, state)
         return present
-    if kind == "RunningMeanStd":
-        moments = [unpack(part) for part in parts]
-        if type(present) is not RunningMeanStd:
-            present = RunningMeanStd(shape=np.shape(moments[0]))  # type: ignore[no-untyped-call]
-        if {np.shape(each) for each in moments[:2]} != {np.shape(present.mean)}:
-            raise ValueError(
-                f"expected statistics of shape {np.shape(present.mean)}, got {np.shape(moments[0])}"
-            )
-        for name, moment in zip(_MOMENTS, moments, strict=True):
-            setattr(present, name, moment)
-        return present
-    if kind == "dict":
-        return dict_of([(unpack(key), unpack(item)) for key, item in parts[0]])
-    return _CONTAINERS[kind]([unpack(item) for item in parts[0]], *parts[1:])
+    shape = np.shape(state["mean"])
+    if type(present) is not RunningMeanStd:
+        present = RunningMeanStd(shape=shape)  # type: ignore[no-untyped-call]
+    if not shape == np.shape(state["var"]) == np.shape(present.mean):
+        raise ValueError(f"expected statistics of shape {np.shape(present.mean)}, got {shape}")
+    for name in _MOMENTS:
+        setattr(present, name, copied(state[name]))
+    return present
 
 
-def dict_of(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+def encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
+    """Turns plain data into JSON values, and adds its arrays to a list.
+
+    Raises:
+        TypeError: For other data; the message begins with the place ``where`` it is.
+    """
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if is_plain(value):
+        arrays.append(np.asarray(value))
+        return {"#scalar" if isinstance(value, np.generic) else "#array": len(arrays) - 1}
+    if type(value) in (list, tuple, deque):
+        items = [encode(item, f"{where}[{i}]", arrays) for i, item in enumerate(value)]
+        if type(value) is list:
+            return items
+        return {"#tuple": items} if type(value) is tuple else {"#deque": [items, value.maxlen]}
+    if isinstance(value, dict):
+        items = [
+            [encode(key, where, arrays), encode(item, f"{where}[{key!r}]", arrays)]
+            for key, item in value.items()
+        ]
+        return {"#dict": items}
+    if type(value) is Frozen:
+        return {f"#{value[0]}": encode(value[1], where, arrays)}
+    if (package := packages.owner_of(value)) is not None:
+        return {f"#{package}": encode(packages.known_by(package).to_plain(value), where, arrays)}
+    kind = type(value).__name__ + (f" of {value.dtype}" if hasattr(value, "dtype") else "")
+    others = ", ".join(packages.KNOWN_BY)
+    raise TypeError(
+        f"a checkpoint holds JSON values, plain arrays and tasks of {others}; "
+        f"{where} is {value!r} ({kind})"
+    )
+
+
+def decode(value: Any, members: dict[str, bytes]) -> Any:
+    """Reverses `encode`, and takes the arrays, ``.npy`` files by name, out of ``members``."""
+    if isinstance(value, list):
+        return [decode(item, members) for item in value]
+    if not isinstance(value, dict):
+        return value
+    [(kind, content)] = value.items()
+    if kind in ("#array", "#scalar"):
+        if type(content) is not int or (name := array_name(content)) not in members:
+            raise ValueError(f"expected the number of an array that is used once, got {content!r}")
+        # The order in memory stays, too: sums depend on it in their last bits.
+        array = from_npy(name, members.pop(name)).copy("K")
+        return array if kind == "#array" else array[()]
+    if kind in ("#Generator", "#RunningMeanStd"):
+        state = decode(content, members)
+        if not isinstance(state, dict):
+            raise ValueError(f"expected a dict in {kind!r}, got {state!r}")
+        return Frozen((kind[1:], state))
+    if not isinstance(content, list):
+        raise ValueError(f"expected a list in {kind!r}, got {content!r}")
+    if kind == "#tuple":
+        return tuple(decode(item, members) for item in content)
+    if kind == "#deque":
+        items, maxlen = content
+        return deque(decode(items, members), maxlen)
+    if kind == "#dict":
+        return _dict_of([(decode(key, members), decode(item, members)) for key, item in content])
+    if kind[1:] in packages.KNOWN_BY:
+        return packages.known_by(kind[1:]).from_plain(decode(content, members))
+    raise ValueError(f"expected an array, a tuple, a task or a dict, got {kind!r}")
+
+
+def array_name(number: int) -> str:
+    """The name of an array in a file."""
+    return f"{number}.npy"
+
+
+def _dict_of(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     """Builds a dict of untrusted pairs; raises `ValueError` if too many hashes collide."""
     hashes = Counter(hash(key) for key, _ in pairs)
     if max(hashes.values(), default=0) > 100:
@@ -98,12 +171,6 @@ def set_generator(generator: np.random.Generator, state: Any) -> None:
     Raises:
         TypeError, ValueError: If ``state`` is not a state of this type of generator.
     """
-    check_generator(state)
-    generator.bit_generator.state = state
-
-
-def check_generator(state: Any) -> None:
-    """Raises an error if a generator's state contains an index out of range."""
     if not isinstance(state, dict):
         raise TypeError(f"expected the state of a generator, got {state!r}")
     # NumPy does not check these indices into its arrays.
@@ -115,6 +182,7 @@ def check_generator(state: Any) -> None:
     for name, (place, end) in places.items():
         if type(place) is not int or not 0 <= place <= end:
             raise ValueError(f"expected {name} of a generator in [0, {end}], got {place!r}")
+    generator.bit_generator.state = state
 
 
 def copied(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
@@ -122,7 +190,7 @@ def copied(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
 
     Args:
         value: Anything.
-        other: Copies all other objects in it; by default, they are not copied.
+        other: Copies all other objects in it; by default, only named tuples are copied.
     """
     kind: Any = type(value)
     if kind in _SCALARS:
@@ -131,6 +199,8 @@ def copied(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
         return {key: copied(item, other) for key, item in value.items()}
     if kind in (list, tuple):
         return kind(copied(item, other) for item in value)
+    if kind is deque:
+        return deque((copied(item, other) for item in value), value.maxlen)
     if isinstance(value, np.ndarray):
         if value.dtype != object or not value.ndim:
             return value.copy("K")
@@ -138,11 +208,13 @@ def copied(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
         for i in np.ndindex(value.shape):
             array[i] = copied(value[i], other)
         return array
+    if other is not None:
+        return other(value)
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        items = [copied(item, other) for item in value]
+        items = [copied(item) for item in value]
         changed = any(a is not b for a, b in zip(items, value, strict=True))
         return kind._make(items) if changed else value
-    return value if other is None else other(value)
+    return value
 
 
 def copied_if_possible(value: T) -> T:

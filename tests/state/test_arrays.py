@@ -7,7 +7,6 @@ import io
 import zipfile
 
 import numpy as np
-import pytest
 
 from mtwrappers.state.arrays import add_member, from_npy, read_members, to_npy
 
@@ -64,11 +63,9 @@ def test_a_file_that_is_cut_off_anywhere_gives_the_members_that_are_whole():
     for end in range(len(data) - 1):
         part = io.BytesIO(data[:end])
         try:
-            found = dict(read_members(part, 10_000, cut_off=True))
+            found = dict(read_members(part, 10_000))
         except zipfile.BadZipFile:
             found = {}
         assert found == {name: whole[name] for name in list(whole)[: len(found)]}
         counts.add(len(found))
-        with pytest.raises(zipfile.BadZipFile):
-            list(read_members(part, 10_000))
     assert counts == {*range(len(whole) + 1)}

@@ -19,7 +19,6 @@ from gymnasium.wrappers import NormalizeObservation, NormalizeReward, RecordEpis
 import mtwrappers as mt
 from mtwrappers.state import env_state
 from mtwrappers.state.checkpoint import VERSION
-from mtwrappers.vector.journal import read_only
 from tests.fakes import equal
 
 PENDULUM = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0)]
@@ -61,18 +60,6 @@ def test_a_run_goes_on_in_mid_episode_with_all_that_it_is_made_of(tmp_path):
         assert equal(other_goes_on(), goes_on())
 
 
-def test_what_a_wrapper_changes_inside_is_in_the_state(tmp_path):
-    """Meta-World's switches belong to a wrapper of ours, which has no state of its own."""
-    kwargs = {"env_name": "reach-v3", "record_episode_statistics": False, "journal": True}
-    make = partial(gymnasium.make_vec, "mtwrappers/MT1-v0", **kwargs)
-    with closing(make()) as envs, closing(make()) as other:
-        envs.call("toggle_sample_tasks_on_reset", False)
-        envs.reset(seed=0)
-        mt.save_checkpoint(tmp_path / "x", envs=envs)
-        mt.load_checkpoint(tmp_path / "x", envs=other)
-        assert equal(other.reset(), envs.reset())
-
-
 @pytest.mark.parametrize(
     "value",
     [
@@ -90,7 +77,7 @@ def test_values_come_back_as_they_were(value, tmp_path):
     assert repr(found["value"]) == repr(value)
 
 
-def test_arrays_are_theirs_who_load_them_in_the_same_order_of_memory(tmp_path):
+def test_arrays_are_copies_in_the_same_memory_order(tmp_path):
     value = np.asfortranarray(np.arange(6.0).reshape(2, 3))
     mt.save_checkpoint(tmp_path / "x", it={"a": value, "b": value})
     found = {}
@@ -103,67 +90,25 @@ def test_arrays_are_theirs_who_load_them_in_the_same_order_of_memory(tmp_path):
 # What does not go in.
 
 
-def test_what_has_no_state_is_named_and_the_old_file_stays(tmp_path):
+@pytest.mark.parametrize(
+    ("objects", "message"),
+    [
+        ({"sampler": object()}, r"sampler must have get_state\(\) and set_state\(\)"),
+        ({"it": {"a": [1, print]}}, r"it\['a'\]\[1\] is <built-in function"),
+        ({"it": {"x": np.array([object()])}}, r"it\['x'\] is array"),
+        ({"it": {"x": np.ma.array([1.0], mask=[True])}}, "(?s)masked_array.*dArray of float64"),
+        ({"it": {"x": np.zeros(2, [("a", "<f8")])}}, r"\(ndarray of \[\('a', '<f8'\)\]\)"),
+    ],
+)
+def test_what_has_no_state_is_named_and_the_old_file_stays(objects, message, tmp_path):
     path = tmp_path / "x"
-    mt.save_checkpoint(path, it={"a": 1})
-    before = path.read_bytes()
-    bad = {
-        r"it\['a'\]\[1\] is <built-in function": {"it": {"a": [1, print, len]}},
-        r"sampler must have get_state\(\) and set_state\(\)": {"sampler": object()},
-        r"it\['x'\] is array": {"it": {"x": np.array([object()])}},
-        r"it\['x'\] is masked_array.*MaskedArray of float64": {
-            "it": {"x": np.ma.array([1.0, 2.0], mask=[True, False])}
-        },
-        r"it\['x'\] is .*\(ndarray of \[\('a', '<f8'\)\]\)": {
-            "it": {"x": np.zeros(2, [("a", "<f8")])}
-        },
-        r"it\['x'\] is <function evaluate": {"it": {"x": mt.evaluate}},
-    }
-    for message, objects in bad.items():
-        with pytest.raises(TypeError, match=f"(?s){message}"):
-            mt.save_checkpoint(path, **objects)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
+    path.write_bytes(b"old")
+    with pytest.raises(TypeError, match=message):
+        mt.save_checkpoint(path, **objects)
+    assert [(one, one.read_bytes()) for one in tmp_path.iterdir()] == [(path, b"old")]
 
 
 # What does not come in.
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    path = tmp_path_factory.mktemp("saved") / "x"
-    mt.save_checkpoint(path, it={"a": np.arange(50), "b": [1, "two", {"three": 3.0}]})
-    return path.read_bytes()
-
-
-def refused(path, data):
-    """Requires that this file is refused and changes nothing; returns why."""
-    path.write_bytes(data)
-    found = {"mine": 1}
-    with pytest.raises(mt.CheckpointError, match=str(path)) as info:
-        mt.load_checkpoint(path, it=found)
-    assert found == {"mine": 1}
-    return str(info.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda data: b"", "expected a file that begins with"),
-        (lambda data: b"PK\3\4" + data, "expected a file that begins with"),
-        (lambda data: data[:-1], "truncated or damaged, expected checksum"),
-        (
-            lambda data: data.replace(b"checkpoint %d" % VERSION, b"checkpoint 2", 1),
-            "of version 5, got version 2; an earlier mtwrappers reads it",
-        ),
-        (
-            lambda data: data.replace(b"checkpoint %d" % VERSION, b"checkpoint 99", 1),
-            "expected a checkpoint of version 5, got version 99",
-        ),
-    ],
-)
-def test_every_damage_is_named(change, message, saved, tmp_path):
-    assert re.search(message, refused(tmp_path / "x", change(saved)))
 
 
 def zipped(*members, method=zipfile.ZIP_STORED):
@@ -210,7 +155,21 @@ def it(value):
 
 ARRAY = it({"#array": 0})
 JSON = json.dumps(it(1)).encode()
-CRAFTED = {
+WHOLE = saying(it([1, "two", {"#array": 0}]), npy())
+
+
+def of_version(number):
+    return WHOLE.replace(b"checkpoint %d" % VERSION, b"checkpoint %d" % number, 1)
+
+
+REFUSED = {
+    # Damaged, or with another version.
+    "empty": (b"", "expected a file that begins with"),
+    "foreign": (b"PK\3\4" + WHOLE, "expected a file that begins with"),
+    "truncated": (WHOLE[:-1], "truncated or damaged, expected checksum"),
+    "earlier": (of_version(2), f"of version {VERSION}, got version 2; an earlier mtwrappers reads"),
+    "later": (of_version(99), f"of version {VERSION}, got version 99; a later mtwrappers reads it"),
+    # Crafted, with the right checksum.
     "function": (saying(it({"#function": ["os", "mkdir"]})), "#function"),
     "package that none knows": (saying(it({"#os": []})), "an array, a tuple, a task or a dict"),
     "unpickled": (saying(ARRAY, npy("|O8")), r"plain array, got 1 of '\|O8'"),
@@ -236,6 +195,8 @@ CRAFTED = {
     "not used": (saying(it(1), npy()), r"nothing refers to the arrays \['0.npy'\]"),
     "no bools": (saying(ARRAY, npy("|b1", data=b"8")), "bools that are 0 or 1"),
     "no list": (saying(it({"#tuple": 3})), "expected a list in '#tuple'"),
+    "no state": (saying(it({"#Generator": 3})), "expected a dict in '#Generator', got 3"),
+    "a deque of less than none": (saying(it({"#deque": [[], -1]})), "non-negative"),
     "no pairs": (saying(it({"#dict": [1]})), "cannot unpack"),
     "two kinds": (saying(it({"#dict": [], "#tuple": []})), "too many values"),
     "lists as keys": (saying(it({"#dict": [[[1], 2]]})), "unhashable"),
@@ -254,17 +215,16 @@ CRAFTED = {
     "long number": (saying(b'{"it": ' + b"9" * 10_000 + b"}"), "4300"),
     "other letters": (saying('{"it": "\xe4"}'.encode()), "ascii"),
     "no zip file": (signed(b"states.json"), "not a zip file"),
-    "cut off": (signed(zipped(("states.json", JSON))[:-22]), "not a zip file"),
     "no states": (signed(zipped(("0.npy", npy()))), "Expecting value"),
     "another member": (
         signed(zipped(("states.json", JSON), ("a.py", b""))),
-        "'a.py' is not an array",
+        "'a.py' is not an array or JSON",
     ),
     "a member twice": (
         signed(
             zipped(("states.json", JSON), ("0.npy", b""), ("1.npy", b"")).replace(b"1.n", b"0.n")
         ),
-        "'0.npy' is not an array, or occurs twice",
+        "'0.npy' is not an array or JSON, or occurs twice",
     ),
     "bomb": (
         signed(zipped(("states.json", b" " * 10**8), method=zipfile.ZIP_DEFLATED)),
@@ -279,35 +239,29 @@ CRAFTED = {
 }
 
 
-@pytest.mark.parametrize("kind", CRAFTED)
-def test_a_crafted_file_with_the_right_checksum_is_refused_at_once(kind, tmp_path):
-    data, message = CRAFTED[kind]
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_damaged_or_crafted_file_is_refused_at_once_and_changes_nothing(kind, tmp_path):
+    path, (data, message), found = tmp_path / "x", REFUSED[kind], {"mine": 1}
+    path.write_bytes(data)
     tracemalloc.start()
-    found = refused(tmp_path / "x", data)
+    with pytest.raises(mt.CheckpointError, match=f"{path}: .*{message}"):
+        mt.load_checkpoint(path, it=found)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert re.search(message, found)
+    assert found == {"mine": 1}
     assert peak < 10**8
 
 
-@pytest.mark.parametrize("kind", ["directory", "pipe", "device"])
-def test_what_is_no_file_is_refused_at_once(kind, tmp_path):
-    path = tmp_path / "x"
-    if kind == "directory":
-        path.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(path)
-    else:
-        path = "/dev/zero"
-    with pytest.raises(
-        mt.CheckpointError, match=f"{path}: expected a file, got a directory, a pipe"
-    ):
-        mt.load_checkpoint(path, it={})
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, partial(os.symlink, "/dev/zero")])
+def test_what_is_no_file_is_refused_at_once(make, tmp_path):
+    make(tmp_path / "x")
+    with pytest.raises(OSError, match=r"(not a regular file|Is a directory).*x"):
+        mt.load_checkpoint(tmp_path / "x", it={})
 
 
 def test_a_large_foreign_file_is_not_read(tmp_path):
     with open(tmp_path / "x", "wb") as file:
-        file.write(b"mtwrappers checkpoint 5 0 0\n")
+        file.write(b"mtwrappers checkpoint %d 0 0\n" % VERSION)
         file.truncate(2**33)
     tracemalloc.start()
     with pytest.raises(mt.CheckpointError, match="truncated or damaged, expected checksum and si"):
@@ -317,26 +271,20 @@ def test_a_large_foreign_file_is_not_read(tmp_path):
     assert peak < 10**6
 
 
-@pytest.mark.parametrize(
-    ("kind", "place"), [("MT19937", "pos"), ("Philox", "buffer_pos"), ("RandomState", "pos")]
-)
+@pytest.mark.parametrize(("kind", "place"), [("MT19937", "pos"), ("Philox", "buffer_pos")])
 def test_generators_whose_place_is_outside_of_their_memory_are_refused(kind, place, tmp_path):
-    def make(seed=0):
-        rng = getattr(np.random, kind)(seed)
-        rng = rng if kind == "RandomState" else np.random.Generator(rng)
-        rng.random(3)
-        return rng
-
-    rng, other = make(), make(1)
-    mt.save_checkpoint(tmp_path / "x", rng=rng)
-    mt.load_checkpoint(tmp_path / "x", rng=other)
+    path = tmp_path / "x"
+    rng, other = (np.random.Generator(getattr(np.random, kind)(seed)) for seed in (0, 1))
+    rng.random(3)
+    mt.save_checkpoint(path, rng=rng)
+    mt.load_checkpoint(path, rng=other)
     assert other.random(9).tolist() == rng.random(9).tolist()
-    text, arrays = contents(tmp_path / "x")
+    text, arrays = contents(path)
     text, n = re.subn(rb'\["%s", \d+\]' % place.encode(), b'["%s", -900000]' % place.encode(), text)
     assert n == 1
-    (tmp_path / "x").write_bytes(saying(text, *arrays))
+    path.write_bytes(saying(text, *arrays))
     with pytest.raises(mt.CheckpointError, match=f"expected {place} of a generator in .*-900000"):
-        mt.load_checkpoint(tmp_path / "x", rng=make())
+        mt.load_checkpoint(path, rng=other)
 
 
 WORDS = [b"null", b"-1", b"1e999", b"[]", b"{}", b'"a"', b"true", b"99999999999999999999", b'"|V0"']
@@ -461,21 +409,3 @@ def test_other_names_and_other_objects_are_refused_and_change_nothing(tmp_path):
             mt.load_checkpoint(path, it=mine, envs=other)
         assert mine == {"b": 2}
         assert equal(other.get_state(), before)
-
-
-def change(env):
-    env.unwrapped.g = 3.0
-
-
-def test_environments_that_were_evaluated_are_saved(tmp_path):
-    with closing(make_vec()) as envs, closing(make_vec()) as other:
-        mt.evaluate(lambda obs: np.zeros((len(obs), 1), np.float32), envs, 1)
-        envs.reset(seed=1)
-        mt.save_checkpoint(tmp_path / "x", envs=envs)
-        mt.load_checkpoint(tmp_path / "x", envs=other)
-        assert equal(step(other, 3), step(envs, 3))
-        envs.call(read_only(lambda env: env.unwrapped.g))  # which leaves nothing behind
-        mt.save_checkpoint(tmp_path / "x", envs=envs)
-        envs.call(change)
-        with pytest.raises(RuntimeError, match=r"with <function change at .*reset first, then s"):
-            mt.save_checkpoint(tmp_path / "x", envs=envs)

@@ -19,6 +19,7 @@ from gymnasium.wrappers.utils import RunningMeanStd
 import mtwrappers as mt
 from mtwrappers.envs.point_goal import PointGoalEnv
 from mtwrappers.state.env_state import get_state, set_state
+from mtwrappers.state.plain_data import Frozen
 from tests.fakes import CountingEnv, equal, run_python
 
 GRAVITIES = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0, 10.0)]
@@ -134,17 +135,13 @@ def without_times(results):
     return results
 
 
-def test_the_statistics_of_episodes_are_kept(tmp_path):
-    def queues(env):
-        names = ("episode_count", "time_queue", "return_queue", "length_queue")
-        return [getattr(env, name) for name in names]
-
+def test_the_statistics_of_episodes_are_kept():
     first, other = (wrappers.RecordEpisodeStatistics(CountingEnv(3), 5) for _ in range(2))
     episodes(first, 7)
-    mt.save_checkpoint(tmp_path / "x", env=first)
-    mt.load_checkpoint(tmp_path / "x", env=other)
-    assert queues(other) == queues(first)
-    assert queues(other)[2] == deque([6.0] * 5, maxlen=5)
+    set_state(other, get_state(first))
+    assert other.return_queue == deque([6.0] * 5, maxlen=5)
+    for name in ("episode_count", "time_queue", "return_queue", "length_queue"):
+        assert getattr(other, name) == getattr(first, name)
 
 
 def test_videos_are_numbered_on(monkeypatch, tmp_path):
@@ -284,7 +281,6 @@ class Helper:
         ([1, {"x": Helper()}], "Helper <"),
         ({1, 2}, "set {1, 2}"),
         (b"ab", "bytes b'ab'"),
-        (np.array([None]), "ndarray array"),
         (np.random.RandomState(0), "RandomState"),
     ],
 )
@@ -306,12 +302,15 @@ def test_a_state_sets_no_attribute_that_is_no_data(name):
         set_state(env, [(label, identity, {name: 1}), bottom])
 
 
-@pytest.mark.parametrize("change", [{}, {"obs_rms": ["RunningMeanStd", np.zeros(3), 1.0, 1.0]}])
+@pytest.mark.parametrize(
+    "change", [{}, {"obs_rms": {"mean": np.zeros(3), "var": np.ones(3), "count": 1.0}}]
+)
 def test_statistics_of_something_else_are_refused(change):
     env = wrappers.NormalizeObservation(CountingEnv())
     [(label, identity, kept), bottom] = get_state(env)
+    kept = {**kept, "obs_rms": Frozen(("RunningMeanStd", change["obs_rms"]))} if change else {}
     with pytest.raises(ValueError, match=r"expected (\['_update|statistics of shape \(2,\))"):
-        set_state(env, [(label, identity, {**kept, **change} if change else {}), bottom])
+        set_state(env, [(label, identity, kept), bottom])
 
 
 class Holds(CountingEnv):
@@ -355,21 +354,22 @@ def test_set_task_environments_keep_their_task_and_their_order_of_tasks():
         set_state(mt.MetaWorldSetTaskEnv("ML10"), get_state(first))
 
 
-def test_task_samplers_go_on_with_the_same_tasks():
-    envs = [PointGoalEnv() for _ in range(5)]
-    for make in (lambda s: mt.EnvPoolSampler(envs, seed=s), partial(_meta_world_sampler)):
-        first, other = make(1), make(2)
-        first.sample(3)
-        other.set_state(first.get_state())
-        assert [_shown(u) for u in other.sample(4)] == [_shown(u) for u in first.sample(4)]
+ENVS = [PointGoalEnv() for _ in range(5)]
 
 
-def _meta_world_sampler(seed):
-    return mt.MetaWorldTaskSampler("MT10", "train", seed=seed)
-
-
-def _shown(update):
-    return getattr(update, "task", None) or update()
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda seed: mt.EnvPoolSampler(ENVS, seed=seed),
+        lambda seed: mt.MetaWorldTaskSampler("MT10", "train", seed=seed),
+    ],
+)
+def test_task_samplers_go_on_with_the_same_tasks(make):
+    first, other = make(1), make(2)
+    first.sample(3)
+    other.set_state(first.get_state())
+    tasks = [[getattr(u, "task", None) or u() for u in one.sample(4)] for one in (first, other)]
+    assert tasks[0] == tasks[1]
 
 
 @pytest.mark.parametrize("way", [{}, {"parallel": True, "policy_in": "workers"}])

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mtwrappers.state.files import write_atomically, write_together
+from mtwrappers.state.files import write_atomically
 
 # Writes two files, and is killed before the second is moved.
 KILLED = """
@@ -24,22 +24,23 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.mark.parametrize(("umask", "expected"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
-def test_a_new_file_has_the_mode_that_open_would_give_it(umask, expected, tmp_path):
+@pytest.mark.parametrize(
+    ("umask", "old", "expected"),
+    [(0o022, None, 0o644), (0o077, None, 0o600), (0o077, 0o640, 0o640)],
+)
+def test_a_file_has_the_mode_that_open_would_give_it_or_of_the_one_it_replaces(
+    umask, old, expected, tmp_path
+):
+    path = tmp_path / "x"
+    if old is not None:
+        path.write_bytes(b"old")
+        path.chmod(old)
     before = os.umask(umask)
     try:
-        write_atomically(tmp_path / "new", b"1")
+        write_atomically(path, b"new")
     finally:
         os.umask(before)
-    assert mode(tmp_path / "new") == expected
-
-
-def test_a_file_keeps_the_mode_of_the_one_that_it_replaces(tmp_path):
-    path = tmp_path / "x"
-    path.write_bytes(b"old")
-    path.chmod(0o640)
-    write_atomically(path, b"new")
-    assert (path.read_bytes(), mode(path)) == (b"new", 0o640)
+    assert (path.read_bytes(), mode(path)) == (b"new", expected)
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -86,18 +87,6 @@ def test_what_a_killed_write_leaves_is_gone_after_the_next_of_this_file(tmp_path
     write_atomically(tmp_path / "y", b"1")
     assert len(os.listdir(tmp_path)) == 3
     write_atomically(path, b"new")
-    assert sorted(os.listdir(tmp_path)) == ["x", "y"]
-
-
-def test_of_files_that_are_written_together_all_are_moved_or_none(tmp_path):
-    files = {tmp_path / "x": b"1", tmp_path / "y": b"2"}
-    write_together(files)
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
-    (tmp_path / "y").unlink()
-    (tmp_path / "y").mkdir()
-    with pytest.raises(OSError, match="not a regular file"):
-        write_together(dict.fromkeys(files, b"new"))
-    assert (tmp_path / "x").read_bytes() == b"1"
     assert sorted(os.listdir(tmp_path)) == ["x", "y"]
 
 
