@@ -1,13 +1,12 @@
 """Calls policies, either their method ``get_actions`` or a plain callable.
 
 Besides observations, a policy may take arguments named ``rng``, ``task_names``, ``descriptions``
-and ``due``. `ActionChunks` makes a policy of one that returns chunks of actions.
+and ``due``. `ActionChunks` is for a policy that returns chunks of actions.
 """
 
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -92,7 +91,9 @@ class PolicyCaller:
     ) -> None:
         if isinstance(policy, PickledPolicy):
             policy = cloudpickle.loads(policy)
-        self.action_chunk = policy.action_chunk if isinstance(policy, ActionChunks) else None
+        self.action_chunk: int | None = None
+        if isinstance(policy, ActionChunks):
+            self.action_chunk, policy = policy.action_chunk, policy.policy
         m, k = meta_batch_size, envs_per_task
         rows = slice(0, m * k) if rows is None else rows
         places = range(rows.start, rows.stop)
@@ -101,16 +102,8 @@ class PolicyCaller:
         tasks = [i // k for i in places[::together]]
         if len(places) < m * k and hasattr(policy, "for_tasks"):
             policy = policy.for_tasks(tasks)
-        get_actions = getattr(policy, "get_actions", None)
-        if isinstance(policy, type) or not (callable(get_actions) or callable(policy)):
-            raise TypeError(
-                "a policy must have get_actions(observations) or be callable, such as "
-                f"lambda obs: model.predict(obs)[0], got {policy!r}"
-            )
-        self._act: Callable[..., Any] = policy
-        self._shape: tuple[int, ...] = (len(places),)
-        if callable(get_actions):
-            self._act, self._shape = get_actions, (len(tasks), together)
+        self._act, has_method = _function_of(policy)
+        self._shape: tuple[int, ...] = (len(tasks), together) if has_method else (len(places),)
         n, names = len(places), _parameters(self._act)
         self.texts = tuple(name for name in TEXTS if name in names)
         self.first, self.envs_per_task = rows.start, k
@@ -122,12 +115,18 @@ class PolicyCaller:
             self._given["rng"] = rngs
         self._takes_due = "due" in names
         self._action_shape, self._everyone = action_shape, np.ones(n, dtype=np.bool_)
+        # The last chunks with their agent infos, and the index of the next action in each row.
+        self._kept: dict[str, Any] | None = None
+        self._next = np.full(n, self.action_chunk or 0)
         reset = getattr(policy, "reset", None)
         self._reset: Callable[..., Any] | None = reset if callable(reset) else None
         self._takes_mask = self._reset is not None and _takes_argument(self._reset)
 
     def reset(self, mask: Flags) -> None:
         """Calls the policy's ``reset`` for the environments that begin an episode, ``(n,)``."""
+        if self.action_chunk is not None:
+            self._next[mask] = self.action_chunk
+            self._kept = None if mask.all() else self._kept
         if self._reset is None:
             return
         if self._takes_mask:
@@ -163,53 +162,102 @@ class PolicyCaller:
             ValueError: If the policy returns another number of actions or agent infos, or chunks of
                 actions.
         """
-        shape = self._shape
+        due = self._everyone if live is None else live
+        if self.action_chunk is None:
+            return self._ask(observations, due, "actions")
+        rows = due & (self._next >= self.action_chunk)
+        if rows.any():
+            self._plan(observations, rows, self.action_chunk)
+        assert self._kept is not None  # some row is due at first
+        at = np.minimum(self._next, self.action_chunk - 1)
+        self._next += 1
+        return self._kept["actions"][np.arange(len(at)), at], self._kept["infos"]
+
+    def _ask(self, observations: Any, due: Flags, what: str) -> tuple[Any, dict[str, Any]]:
+        """The policy's answer as arrays ``(n, ...)``: its actions or chunks, and its agent infos.
+
+        For chunks, it is the answer for the rows ``due``, ``(n,)`` bool.
+        """
+        shape, given, chunks = self._shape, self._given, self.action_chunk is not None
+        if chunks and len(shape) == 1 and not due.all():  # `get_actions` needs whole tasks
+            shape = (int(due.sum()),)
+            observations = map_arrays(lambda a: a[due], observations)
+            given = {name: a[due] for name, a in given.items()}
         # Copies, so that a policy cannot change recorded arrays in place.
         obs = map_arrays(lambda a: a.copy().reshape(*shape, *a.shape[1:]), observations)
-        by_name = {name: a.copy().reshape(shape) for name, a in self._given.items()}
+        by_name = {name: a.copy().reshape(shape) for name, a in given.items()}
         if self._takes_due:
-            by_name["due"] = (self._everyone if live is None else live).copy().reshape(shape)
-        answer = self._act(obs, **by_name)
+            by_name["due"] = due.copy().reshape(self._shape)
         if len(shape) == 1:
-            try:
-                return self._single(_joined(answer, "actions", shape)), {}
-            except ValueError:
-                if not _is_with_state(answer, shape):
-                    raise
-            raise TypeError(
-                "the policy returned a tuple (actions, state): give lambda obs: "
-                "model.predict(obs)[0], or an object whose get_actions(observations) returns "
-                "(actions, agent_infos)"
-            )
+            return self._joined_actions(self._act(obs, **by_name), what, shape), {}
+        if chunks and "rng" in by_name:  # draws for other rows have no effect
+            for place in zip(*np.nonzero(~due.reshape(shape)), strict=True):
+                by_name["rng"][place] = copy.deepcopy(by_name["rng"][place])
+        answer = self._act(obs, **by_name)
         if not isinstance(answer, (tuple, list)) or len(answer) != 2:
             raise TypeError(
                 f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
             )
-        actions, infos = answer
-        found = self._single(_joined(actions, "actions", shape))
-        return found, _agent_infos(infos, shape)
+        actions = self._joined_actions(answer[0], what, shape)
+        infos = _agent_infos(answer[1], shape)
+        if not chunks:
+            return actions, infos
+        return actions[due], map_arrays(lambda a: a[due], infos)
 
-    def _single(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Returns actions ``(n, A)``, or raises `ValueError` if they are chunks."""
-        expected, shape = self._action_shape, actions.shape[1:]
-        if expected is not None and len(shape) == 1 + len(expected) and shape[1:] == expected:
+    def _plan(self, observations: Any, rows: Flags, k: int) -> None:
+        """Asks the policy for chunks ``(n, H, A)`` for some rows, and keeps ``k`` actions each."""
+        chunks, infos = self._ask(observations, rows, "chunks of actions")
+        if chunks.ndim < 3:
             raise ValueError(
-                f"expected actions of shape {(*self._shape, *expected)} from the policy, got "
-                f"{(*self._shape, *shape)}: if these are chunks of {shape[0]} actions, pass "
-                f"mtwrappers.ActionChunks(policy, k), with k from 1 to {shape[0]}, the number of "
+                f"ActionChunks expects chunks of shape (n, H, A) with H >= {k} from the policy, "
+                f"got {chunks.shape}: a policy that returns one action for each row needs no "
+                "ActionChunks"
+            )
+        if chunks.shape[1] < k:
+            raise ValueError(
+                f"ActionChunks executes {k} actions of each chunk, but the policy returned chunks "
+                f"of {chunks.shape[1]}, shape {chunks.shape}: pass k={chunks.shape[1]} or less"
+            )
+        new = {"actions": chunks[:, :k], "infos": infos}
+        self._kept = _with_rows(self._kept, new, rows, "what the policy returns:")
+        self._next[rows] = 0
+
+    def _joined_actions(self, answer: Any, what: str, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Converts a policy's actions, or chunks of them, to an array ``(n, ...)``."""
+        try:
+            actions: NDArray[Any] = _joined(answer, what, shape)
+        except ValueError:
+            if len(shape) > 1 or not _is_with_state(answer, shape):
+                raise
+            raise TypeError(
+                "the policy returned a tuple (actions, state): give lambda obs: "
+                "model.predict(obs)[0], or an object whose get_actions(observations) returns "
+                "(actions, agent_infos)"
+            ) from None
+        if self.action_chunk is None and self._action_shape is not None:
+            self._refuse_chunks(actions.shape[1:], self._action_shape, shape)
+        return actions
+
+    def _refuse_chunks(
+        self, found: tuple[int, ...], expected: tuple[int, ...], shape: tuple[int, ...]
+    ) -> None:
+        if len(found) == 1 + len(expected) and found[1:] == expected:
+            raise ValueError(
+                f"expected actions of shape {(*shape, *expected)} from the policy, got "
+                f"{(*shape, *found)}: if these are chunks of {found[0]} actions, pass "
+                f"mtwrappers.ActionChunks(policy, k), with k from 1 to {found[0]}, the number of "
                 "actions to execute before the policy is called again"
             )
-        return actions
 
 
 class ActionChunks:
-    """A policy that executes chunks of actions of another policy: ``(n, H, A)`` to ``(n, A)``.
+    """A policy whose chunks of actions are executed up to their ``k``-th action.
 
-    The other policy is a callable that returns chunks ``(n, H, A)``, or has ``get_actions`` that
-    returns ``(M, K, H, A)``, with ``H >= k``. It is called for a row when ``k`` actions of its
-    chunk were executed or its episode begins, so that rows may be due at different times, and it is
-    not called in steps in which no row is due. A callable receives only the rows that are due, in
-    its observations and in arguments by name, except for ``due``, the mask of all rows.
+    The policy is a callable that returns chunks ``(n, H, A)``, or has ``get_actions`` that returns
+    ``(M, K, H, A)``, with ``H >= k``. Evaluations and samplers call it for a row when ``k`` actions
+    of its chunk were executed or its episode begins, so that rows may be due at different times,
+    and do not call it in steps in which no row is due. A callable receives only the rows that are
+    due, in its observations and in arguments by name, except for ``due``, the mask of all rows.
     ``get_actions`` receives all rows, with copies of ``rng`` for rows that are not due, whose
     results are dropped. Its ``agent_infos`` are repeated for every action of a chunk.
 
@@ -218,6 +266,7 @@ class ActionChunks:
         k: The number of actions of each chunk that are executed.
 
     Attributes:
+        policy: The policy.
         action_chunk: ``k``; a result names it.
 
     Raises:
@@ -234,119 +283,24 @@ class ActionChunks:
     """
 
     def __init__(self, policy: Any, k: int) -> None:
-        get_actions = getattr(policy, "get_actions", None)
-        if isinstance(policy, type) or not (callable(get_actions) or callable(policy)):
-            raise TypeError(
-                "a policy must have get_actions(observations) or be callable, such as "
-                f"lambda obs: model.predict(obs)[0], got {policy!r}"
-            )
-        self._policy, self.action_chunk = policy, positive(k, "k")
-        self._act: Callable[..., Any] = get_actions if callable(get_actions) else policy
-        names = _parameters(self._act)
-        self._takes_due = "due" in names
-        kind = inspect.Parameter.KEYWORD_ONLY
-        given = [name for name in ("rng", *TEXTS) if name in names]
-        first = inspect.Parameter("observations", inspect.Parameter.POSITIONAL_ONLY)
-        # The arguments that `PolicyCaller` is to pass.
-        signature = inspect.Signature(
-            [first, *(inspect.Parameter(name, kind) for name in (*given, "due"))]
-        )
-        self.__signature__ = signature
-        if callable(get_actions):
-            self.get_actions: Any = functools.partial(self._get_actions)
-            vars(self.get_actions)["__signature__"] = signature
-        # The last chunks with their agent infos, and the index of the next action in each row.
-        self._kept: dict[str, Any] | None = None
-        self._next = np.zeros(0, dtype=np.int64)
+        _function_of(policy)
+        self.policy, self.action_chunk = policy, positive(k, "k")
 
     def __getattr__(self, name: str) -> Any:
         if name in ("adapt", "begin_trial"):
-            return getattr(self._policy, name)
-        if name == "for_tasks":
-            inner = self._policy.for_tasks
-            return lambda tasks: ActionChunks(inner(tasks), self.action_chunk)
+            return getattr(self.policy, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def reset(self, mask: Flags) -> None:
-        """Begins a chunk in the rows whose episodes begin, and calls the policy's ``reset``."""
-        if len(mask) != len(self._next) or mask.all():
-            self._kept, self._next = None, np.zeros(len(mask), dtype=np.int64)
-        self._next[mask] = self.action_chunk
-        if callable(reset := getattr(self._policy, "reset", None)):
-            if _takes_argument(reset):
-                reset(mask)
-            elif mask.all():
-                reset()
 
-    def __call__(self, observations: Any, *, due: Flags, **given: NDArray[Any]) -> NDArray[Any]:
-        """Returns the next actions ``(n, A)``."""
-        due = due & self._are_used_up(due)
-        if due.any():
-            every = bool(due.all())
-            obs = observations if every else map_arrays(lambda a: a[due], observations)
-            by_name = given if every else {name: a[due] for name, a in given.items()}
-            if self._takes_due:
-                by_name = {**by_name, "due": due}
-            answer = self._act(obs, **by_name)
-            chunks = _joined(answer, "chunks of actions", (int(due.sum()),))
-            self._keep({"actions": self._first_of(chunks)}, due)
-        actions: NDArray[Any] = self._next_of()["actions"]
-        return actions
-
-    def _get_actions(self, observations: Any, *, due: Flags, **given: NDArray[Any]) -> Any:
-        """Returns the next actions ``(M, K, A)`` with their agent infos."""
-        shape = due.shape
-        due = due & self._are_used_up(due.reshape(-1)).reshape(shape)
-        if due.any():
-            by_name = dict(given)
-            if "rng" in given:
-                for place in zip(*np.nonzero(~due), strict=True):
-                    by_name["rng"][place] = copy.deepcopy(by_name["rng"][place])
-            if self._takes_due:
-                by_name["due"] = due
-            answer = self._act(observations, **by_name)
-            if not isinstance(answer, (tuple, list)) or len(answer) != 2:
-                raise TypeError(
-                    f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
-                )
-            chunks = self._first_of(_joined(answer[0], "chunks of actions", shape))
-            infos = _agent_infos(answer[1], shape)
-            flat = due.reshape(-1)
-            self._keep(map_arrays(lambda a: a[flat], {"actions": chunks, "infos": infos}), flat)
-        kept = map_arrays(lambda a: a.reshape(*shape, *a.shape[1:]), self._next_of())
-        return kept["actions"], kept.get("infos", {})
-
-    def _are_used_up(self, due: Flags) -> Flags:
-        if len(due) != len(self._next):  # no episode was begun by `reset`
-            self.reset(np.ones(len(due), dtype=np.bool_))
-        used_up: Flags = self._next >= self.action_chunk
-        return used_up
-
-    def _keep(self, new: dict[str, Any], rows: Flags) -> None:
-        self._kept = _with_rows(self._kept, new, rows, "what the policy returns:")
-        self._next[rows] = 0
-
-    def _next_of(self) -> dict[str, Any]:
-        """The next action of each row, with the agent infos of its chunk."""
-        assert self._kept is not None  # there is a first call
-        at = np.minimum(self._next, self.action_chunk - 1)
-        self._next += 1
-        return {**self._kept, "actions": self._kept["actions"][np.arange(len(at)), at]}
-
-    def _first_of(self, chunks: NDArray[Any]) -> NDArray[Any]:
-        """The executed actions ``(n, k, A)`` of chunks ``(n, H, A)``."""
-        k, shape = self.action_chunk, chunks.shape
-        if len(shape) < 3:
-            raise ValueError(
-                f"ActionChunks expects chunks of shape (n, H, A) with H >= {k} from the policy, "
-                f"got {shape}: a policy that returns one action for each row needs no ActionChunks"
-            )
-        if shape[1] < k:
-            raise ValueError(
-                f"ActionChunks executes {k} actions of each chunk, but the policy returned chunks "
-                f"of {shape[1]}, shape {shape}: pass k={shape[1]} or less"
-            )
-        return chunks[:, :k]
+def _function_of(policy: Any) -> tuple[Callable[..., Any], bool]:
+    """The function that returns a policy's actions, and whether it is ``get_actions``."""
+    get_actions = getattr(policy, "get_actions", None)
+    if isinstance(policy, type) or not (callable(get_actions) or callable(policy)):
+        raise TypeError(
+            "a policy must have get_actions(observations) or be callable, such as "
+            f"lambda obs: model.predict(obs)[0], got {policy!r}"
+        )
+    return (get_actions, True) if callable(get_actions) else (policy, False)
 
 
 def _is_with_state(answer: Any, shape: tuple[int, ...]) -> bool:

@@ -211,7 +211,7 @@ def _describe(
             return names(rows, infos)
         return task_names(executor, infos, rows, lambda i: (first + i) // share)
 
-    policy.describe(rows, read_texts(executor, policy.texts, rows, named, first))
+    policy.describe(rows, read_texts(executor, policy.texts, rows, named))
 
 
 def check_array_spaces(envs: Any) -> None:

@@ -46,7 +46,6 @@ def read_texts(
     texts: Sequence[str],
     rows: Sequence[int],
     names: Callable[[], list[str]],
-    first: int,
 ) -> dict[str, list[str]]:
     """Reads the texts of episodes that begin in some rows from their environments.
 
@@ -55,75 +54,47 @@ def read_texts(
         texts: The members of `mtwrappers.samplers.policies.TEXTS` that the policy takes.
         rows: The environments that begin an episode.
         names: Returns the names of their tasks.
-        first: The index of the first environment among all.
 
     Returns:
         A list with an entry for each row, by the name of the text.
 
     Raises:
         TypeError: If a ``task_description`` is not a string.
-        ValueError: If the environments hide their tasks, or have no ``task_description``; the
-            message names them.
+        ValueError: If an environment hides its task, or has no ``task_description``.
     """
-    found: dict[str, list[str]] = {}
-    looked = inner.call_some(rows, _look, "descriptions" in texts)
-    _refuse({first + i: one[0] for i, one in zip(rows, looked, strict=True)}, "task_names", texts)
-    if "descriptions" in texts:
-        lacking = {first + i: one[1] for i, one in zip(rows, looked, strict=True)}
-        _refuse(lacking, "descriptions", texts)
-        found["descriptions"] = [one[2] for one in looked]
-        for i, text in zip(rows, found["descriptions"], strict=True):
-            if not isinstance(text, str):
-                raise TypeError(
-                    f"task_description of environment {first + i} must be a string, got {text!r}"
-                )
+    descriptions = inner.call_some(rows, _description_of, texts)
+    found = {"descriptions": descriptions} if "descriptions" in texts else {}
     if "task_names" in texts:
         found["task_names"] = names()
     return found
 
 
 @read_only
-def _look(env: Any, described: bool) -> tuple[str, str, Any]:
-    """Reads one environment at an episode's start; runs in the environment's process.
+def _description_of(env: Any, texts: Sequence[str]) -> str | None:
+    """The description of an environment's task, if it is in ``texts``.
 
-    Returns:
-        The reason why it hides its task, or ``""``; the reason why it has no description, or
-        ``""``; and the description.
+    It runs in the environment's process, also to find out whether the environment hides its task:
+    then it raises AttributeError on access to its attributes ``task`` and ``task_description``.
     """
     bottom = env.unwrapped
-    hidden, lacking, text = "", "", None
-    # Environments that hide their task raise AttributeError on access to these attributes.
-    if hasattr(type(bottom), "task") and hasattr(type(bottom), "task_description"):
+    has_description = hasattr(type(bottom), "task_description")
+    if has_description and hasattr(type(bottom), "task"):
         try:
             bottom.task  # noqa: B018
         except AttributeError as exc:
-            hidden = str(exc)
-    if described and not hidden:
-        try:
-            text = env.get_wrapper_attr("task_description")
-        except AttributeError:
-            lacking = "they have no attribute task_description"
-            if hasattr(type(bottom), "task_description"):
-                try:
-                    bottom.task_description  # noqa: B018
-                except AttributeError as exc:
-                    lacking = str(exc)
-    return hidden, lacking, text
-
-
-def _refuse(reasons: Mapping[int, str], what: str, texts: Sequence[str]) -> None:
-    """Raises `ValueError` if there is a reason for any environment, by its index."""
-    of = [i for i, reason in reasons.items() if reason]
-    if not of:
-        return
-    asked = " and ".join(texts)
-    which = ", ".join(map(str, of[:10])) + ", ..." * (len(of) > 10)
-    if what == "task_names":
+            taken = " and ".join(texts)
+            raise ValueError(f"the policy takes {taken}, but {exc}") from exc
+    if "descriptions" not in texts:
+        return None
+    try:
+        text = env.get_wrapper_attr("task_description")
+    except AttributeError as exc:
+        why = exc if has_description else "it has no attribute task_description"
         raise ValueError(
-            f"the policy takes {asked}, but environments {which} hide their tasks: {reasons[of[0]]}"
-        )
-    raise ValueError(
-        f"the policy takes descriptions, but environments {which} have none: "
-        f"{reasons[of[0]]}. Give each environment an attribute task_description, a string that is "
-        "read when an episode begins, or let the policy take task_names instead"
-    )
+            f"the policy takes descriptions, and this environment has none: {why}. Give each "
+            "environment an attribute task_description, a string that is read when an episode "
+            "begins, or let the policy take task_names instead"
+        ) from exc
+    if not isinstance(text, str):
+        raise TypeError(f"task_description must be a string, got {text!r}")
+    return text

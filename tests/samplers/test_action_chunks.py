@@ -1,7 +1,5 @@
 """Chunks of actions: the first are executed, then the policy is asked again, row by row."""
 
-import os
-import signal
 from contextlib import closing
 from functools import partial
 
@@ -15,6 +13,7 @@ from mtwrappers.samplers.policies import PolicyCaller
 from tests.evaluation.fakes import ScriptedEnv, scripted
 from tests.odd_inputs import check, lines
 from tests.samplers.fakes import evaluated, read_envs
+from tests.vector.faults import kill
 
 
 def planned(observations, horizon=3):
@@ -154,7 +153,7 @@ class Kills(Observer):
     def step(self, step):
         self.steps -= 1
         if self.steps == 0:
-            os.kill(self.envs.worker_pids[0], signal.SIGKILL)
+            kill(self.envs, 0)
 
 
 @pytest.mark.filterwarnings("ignore:.*worker 0 was killed:UserWarning")

@@ -112,17 +112,10 @@ def test_figures_are_logged_with_the_prefix():
     }
 
 
-def test_progress_counts_the_trajectories_and_changes_none(monkeypatch, capsys):
-    done = []
-    monkeypatch.setattr(
-        "rich.progress.Progress.advance", lambda self, task, paths: done.append(paths)
-    )
-    tasks = [{"length": 1}, {"length": 3}]
-    counted = sample(LengthEnv(), lazy, 2, 2, 9, tasks=tasks, progress=True, seed=0)
-    assert equal(counted, sample(LengthEnv(), lazy, 2, 2, 9, tasks=tasks, seed=0))
-    # After the first step two paths are whole; the second task's two end with the third step.
-    assert done == [2, 0, 2]
-    capsys.readouterr()
+def test_progress_changes_nothing():
+    sizes = {"tasks": [{"length": 1}, {"length": 3}], "seed": 0}
+    displayed = sample(LengthEnv(), lazy, 2, 2, 9, progress=True, **sizes)
+    assert equal(displayed, sample(LengthEnv(), lazy, 2, 2, 9, **sizes))
 
 
 def test_the_environments_that_the_sampler_made_are_closed_and_the_one_given_is_not():

@@ -34,13 +34,8 @@ ACTIONS = [[[1, 2], [3, 4], [5, 6]], [[7, 8], [9, 10], [11, 12]]]
 
 @pytest.mark.parametrize(
     "actions",
-    [
-        ACTIONS,
-        np.array(ACTIONS),
-        [np.array(own) for own in ACTIONS],
-        tuple(tuple(np.array(one) for one in own) for own in ACTIONS),
-    ],
-    ids=["lists", "array", "arrays-in-a-list", "arrays-in-tuples"],
+    [ACTIONS, np.array(ACTIONS), [np.array(own) for own in ACTIONS]],
+    ids=["lists", "array", "arrays-in-a-list"],
 )
 def test_observations_come_task_by_task_and_actions_as_nested_lists_or_arrays(actions):
     policy = Scripted(actions, None)
@@ -76,14 +71,11 @@ STDS = np.arange(6.0).reshape(2, 3)
 @pytest.mark.parametrize(
     "infos",
     [
-        [[{"mean": MEANS[m, k], "std": STDS[m, k]} for k in range(3)] for m in range(2)],
         [[{"mean": MEANS[m, k].tolist(), "std": STDS[m, k]} for k in range(3)] for m in range(2)],
-        [{"mean": MEANS[m], "std": STDS[m]} for m in range(2)],
-        [{"mean": MEANS[m].tolist(), "std": STDS[m].tolist()} for m in range(2)],
-        {"mean": MEANS, "std": STDS},
-        {"mean": MEANS.tolist(), "std": STDS.tolist()},
+        [{"mean": MEANS[m], "std": STDS[m].tolist()} for m in range(2)],
+        {"mean": MEANS, "std": STDS.tolist()},
     ],
-    ids=["dicts", "dicts-of-lists", "a-dict-a-task", "lists-a-task", "one-dict", "one-of-lists"],
+    ids=["dicts", "a-dict-a-task", "one-dict"],
 )
 def test_agent_infos_come_in_three_forms_nested_or_not(infos):
     def nested(form):
@@ -109,12 +101,9 @@ def test_a_plain_callable_sees_its_environments_at_once(rows):
 
     policy.reset = lambda mask: seen.append(mask.tolist())
     caller = PolicyCaller(policy, 2, 3, rows)
-    actions, infos = caller(OBSERVATIONS[rows])
-    assert equal(seen.pop(), (OBSERVATIONS[rows], rows.stop - rows.start))
-    assert actions.tolist() == [0, 4, 8, 12, 16, 20][rows]
-    assert infos == {}
     caller.reset(mask)
-    assert seen == [mask.tolist()]
+    assert caller(OBSERVATIONS[rows])[0].tolist() == [0, 4, 8, 12, 16, 20][rows]
+    assert equal(seen, [mask.tolist(), (OBSERVATIONS[rows], rows.stop - rows.start)])
 
 
 class PerTask:
@@ -155,13 +144,11 @@ def test_get_actions_sees_its_environments_task_by_task(rows, seen):
     [
         (lambda mask: mask.tolist(), [[True] * 6, [True] + [False] * 5]),
         (lambda dones=None: dones.tolist(), [[True] * 6, [True] + [False] * 5]),
-        (lambda: "all", ["all"]),
-        (lambda **given: "all", ["all"]),
+        (lambda **given: "all", ["all"]),  # called where all environments begin
     ],
-    ids=["mask", "dones", "nothing", "names"],
+    ids=["mask", "dones", "nothing"],
 )
 def test_reset_takes_a_mask_or_nothing(reset, received):
-    """One that takes nothing is called where all environments begin."""
     log, policy = [], Scripted()
     policy.reset = functools.wraps(reset)(lambda *args: log.append(reset(*args)))
     caller = PolicyCaller(policy, 2, 3)
@@ -186,11 +173,8 @@ ask(None) -> TypeError: expected actions of ..., got None: is a return missing?
 called(0.0) -> ValueError: expected actions of shape (6, ...) from the policy, got ()
 called(None) -> TypeError: expected actions of ..., got None: is a return missing?
 called(Grad()) -> TypeError: actions from the policy must become an array: detach() it
-called(np.zeros((5, 2))) -> ValueError: expected actions of shape (6, ...)...got (5, 2)
 called([[0], [1, 2]] * 3) -> ValueError: ...an array with rows of one shape, got list
 called((ACTED, None)) -> TypeError: ...tuple (actions, state): ...predict(obs)[0], or ...get_actions
-called((ACTED, (np.zeros((1, 6, 8)),) * 2)) -> TypeError: ...returned a tuple (actions, state)
-called((ACTED[:, 0], None)) -> TypeError: ...returned a tuple (actions, state)
 called((ACTED[:5], None)) -> ValueError: ...rows of one shape, got tuple
 ask(ACTIONS, [{"mean": MEANS[0]}]) -> ValueError: ...['mean'] of shape (2, 3, ...)...got (1, 3, 2)
 ask(ACTIONS, [[{"std": 0.0}] * 3, [{"std": 0.0}] * 2]) -> ValueError: agent_infos['std'] of task 1 m
@@ -198,7 +182,6 @@ ask(ACTIONS, {"std": [[0.0] * 3, [0.0] * 2]}) -> ValueError: agent_infos['std'] 
 ask(ACTIONS, {"a": {"std": np.zeros((2, 2))}}) -> ValueError: ...infos['a']['std'] of ...got (2, 2)
 ask(ACTIONS, [{"a": np.zeros(3)}, {"b": np.zeros(3)}]) -> ValueError: ...of task 1 ...got ['b']
 ask(ACTIONS, 3.0) -> TypeError: agent_infos must be dicts, in lists or not, got float 3.0
-Sampler(PointGoalEnv(), np.negative, 1, 5).obtain_samples("no") -> TypeError: log must be True or
 sampler().obtain_samples("no") -> TypeError: log must be True or False, got 'no'
 answered(None) -> TypeError: ...must return a pair (actions, agent_infos), got
 answered("ab" * 50) -> TypeError: ...must return a pair (actions, agent_infos), got str 'abab

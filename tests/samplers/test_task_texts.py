@@ -20,8 +20,14 @@ class Reader:
     """`get_actions` of what the sentences say, which are kept beside the actions."""
 
     def get_actions(self, observations, task_names, descriptions):
+        assert {type(name) for name in task_names.flat} == {str}
         actions = np.stack(list(map(reads, observations, descriptions)))
         return actions, {"names": task_names, "descriptions": descriptions}
+
+
+def reads_of_a(observations, task_names, descriptions):
+    """Pays what the sentences of task "a" say, and nothing in others."""
+    return reads(observations, descriptions) * (task_names == "a")[:, None]
 
 
 # Where a policy is asked, and on which executor.
@@ -36,32 +42,20 @@ WAYS_TO_ASK = [
 
 @all_modes
 @pytest.mark.parametrize("way", WAYS_TO_ASK, ids=str)
-def test_each_episode_is_described_by_its_own_sentence(mode, way):
+def test_each_episode_is_described_by_its_own_sentence_and_the_name_of_its_task(mode, way):
     """`drawn` pays what the observation says, `reads` what the sentence says."""
     expected = evaluated(drawn)
     assert len({one.episode_return for one in expected.episodes}) == 14
     assert {one.length for one in expected.episodes} == {2, 3, 5}  # so they end out of step
-    for policy in reads, Reader():
-        assert evaluated(policy, autoreset_mode=mode, **way) == expected
+    assert evaluated(Reader(), autoreset_mode=mode, **way) == expected
+    of_a = evaluated(reads_of_a, autoreset_mode=mode, **way)
+    assert of_a.of_task("a") == expected.of_task("a")
+    assert [one.episode_return for one in of_a.of_task("b")] == [0.0] * 7
 
 
 def test_below_a_wrapper_of_all_environments_the_sentences_are_those_of_the_episodes():
     with closing(read_envs()) as envs:
         assert mt.evaluate(reads, TransformReward(envs, lambda r: r), 7) == evaluated(drawn)
-
-
-@pytest.mark.parametrize("way", WAYS_TO_ASK, ids=str)
-def test_names_are_those_of_the_result(way):
-    """A policy that pays 1 at the one task, and nothing at the other."""
-
-    def knows(observations, task_names):
-        assert (task_names.dtype, task_names.shape) == (np.dtype(object), (len(observations),))
-        assert {type(name) for name in task_names} == {str}
-        return np.repeat(task_names[:, None] == "a", 2, axis=1).astype(np.float64)
-
-    result = evaluated(knows, **way)
-    assert [one.episode_return == one.length for one in result.episodes] == [True] * 7 + [False] * 7
-    assert [one.episode_return for one in result.of_task("b")] == [0.0] * 7
 
 
 def test_environments_that_report_no_names_have_those_of_their_groups():
@@ -82,30 +76,26 @@ def test_environments_that_report_no_names_have_those_of_their_groups():
     assert seen[0] == ["task 0", "task 0", "task 1", "task 1", "task 2", "task 2"]
 
 
-def sampled(way, rounds=2):
-    way = dict(way)
-    policy_in, workers = way.pop("policy_in", "parent"), way.pop("workers", None)
+def sampled(workers=None, rounds=2, **way):
     executor = {} if workers is None else {"workers": workers, "execution": "parallel"}
     make = partial(ReadEnv, (2, 5, 3))
-    sampler = mt.MetaSampler(make, Reader(), 5, 2, 99, 2, seed=3, policy_in=policy_in, **executor)
+    sampler = mt.MetaSampler(make, Reader(), 5, 2, 99, 2, seed=3, **way, **executor)
     with closing(sampler):
         return [sampler.obtain_samples() for _ in range(rounds)]
 
 
 @pytest.mark.parametrize("way", WAYS_TO_ASK, ids=str)
 def test_samplers_give_the_texts_of_the_episode_that_the_row_is_in(way):
-    rounds = sampled(way)
+    rounds = sampled(**way)
     paths = [path for by_task in rounds for own in by_task.values() for path in own]
     assert len(paths) == 20
-    names = set()
     for path in paths:
         infos, draw = path["agent_infos"], int(path["observations"][0, 2])
         n = len(path["rewards"])
         assert infos["names"].tolist() == [f"task {draw % 3}"] * n
         assert infos["descriptions"].tolist() == [f"move {draw / 2**31!r}"] * n
-        names.update(infos["names"].tolist())
-    assert names == {"task 0", "task 1", "task 2"}
-    assert equal(rounds, sampled({}))
+    assert {path["agent_infos"]["names"][0] for path in paths} == {"task 0", "task 1", "task 2"}
+    assert equal(rounds, sampled())
 
 
 class Adapting(Reader):
@@ -157,31 +147,33 @@ def test_nothing_is_read_for_a_policy_that_does_not_ask():
             mt.evaluate(reads, envs, 2)
 
 
-@pytest.mark.parametrize("way", [{}, {"workers": 3, "policy_in": "workers"}], ids=str)
-def test_environments_without_a_sentence_are_named(way):
-    makers = [partial(ReadEnv, [3], name="a"), partial(ScriptedEnv, [3], name="b")]
-    message = (
-        r"the policy takes descriptions, but environments [23].* have none: they have "
-        r"no attribute task_description\. Give each environment an attribute task_description, a "
-        r"string that is read when an episode begins, or let the policy take task_names instead"
-    )
-    way = dict(way)
-    policy_in = way.pop("policy_in", "parent")
-    execution = {"workers": 3, "execution": "parallel"} if way else {}
+class Numbers(ReadEnv):
+    task_description = 3
+
+
+NONE = (
+    "the policy takes descriptions, and this environment has none: it has no attribute "
+    r"task_description\. Give each environment an attribute task_description, a string that is "
+    "read when an episode begins, or let the policy take task_names instead"
+)
+
+
+@pytest.mark.parametrize(
+    ("second", "workers", "error", "message"),
+    [
+        (ScriptedEnv, None, ValueError, rf"environment 2, task 'b': {NONE}"),
+        (ScriptedEnv, 3, ValueError, rf"environment [23], task 'b': {NONE}"),
+        (Numbers, None, TypeError, "environment 2, task 'b': task_description must be .*, got 3"),
+    ],
+)
+def test_environments_without_a_sentence_are_named(second, workers, error, message):
+    makers = [partial(ReadEnv, [3], name="a"), partial(second, [3], name="b")]
+    where = "parent" if workers is None else "workers"
+    execution = {} if workers is None else {"workers": workers, "execution": "parallel"}
     with closing(make_executor(makers, 2, 2, **execution)) as envs:
-        with pytest.raises(ValueError, match=message):
-            mt.evaluate(reads, envs, 2, policy_in=policy_in)
-        mt.evaluate(lambda obs, task_names: ones(obs), envs, 2, policy_in=policy_in)
-
-
-def test_a_sentence_that_is_no_string_is_refused():
-    class Numbers(ReadEnv):
-        task_description = 3
-
-    with closing(mt.MetaIterativeEnvExecutor(partial(Numbers, [3], name="a"), 2)) as envs:
-        said = "task_description of environment 0 must be a string, got 3"
-        with pytest.raises(TypeError, match=said):
-            mt.evaluate(reads, envs, 1)
+        with pytest.raises(error, match=message):
+            mt.evaluate(reads, envs, 2, policy_in=where)
+        mt.evaluate(lambda obs, task_names: ones(obs), envs, 2, policy_in=where)
 
 
 # Meta-World.
@@ -198,13 +190,8 @@ def test_meta_worlds_sentences_go_with_the_classes():
         seen.update(zip(task_names, descriptions, strict=True))
         return still(observations)
 
-    make = partial(
-        gymnasium.make,
-        "mtwrappers/MT10-v0",
-        disable_env_checker=True,
-        max_episode_steps=2,
-        num_goals=2,
-    )
+    short = {"disable_env_checker": True, "max_episode_steps": 2, "num_goals": 2}
+    make = partial(gymnasium.make, "mtwrappers/MT10-v0", **short)
     with closing(make_executor([make], 1)) as envs:  # one environment, which moves
         mt.evaluate(notes, envs, 2, tasks=["push-v3", "door-open-v3"])
     assert seen == {
@@ -214,28 +201,23 @@ def test_meta_worlds_sentences_go_with_the_classes():
 
 
 def test_meta_learning_hides_names_and_sentences_unless_they_are_asked_for():
-    class Asks:
-        def __init__(self):
-            self.seen = set()
+    seen = set()
 
-        def begin_trial(self): ...
-
-        def get_actions(self, observations, task_names):
-            self.seen.update(task_names.flat)
-            return still(observations), {}
-
-    def asks(observations, descriptions):
+    def asks_names(observations, task_names):
+        seen.update(task_names)
         return still(observations)
 
-    asks.begin_trial = lambda: None
+    def asks_sentences(observations, descriptions):
+        return still(observations)
+
+    asks_names.begin_trial = asks_sentences.begin_trial = lambda: None
     kwargs = {"env_name": "reach-v3", "max_episode_steps": 2, "num_goals": 2}
-    hidden = r"the policy takes {}, but environments 0 hide their tasks: .*descriptions="
+    hidden = r"the policy takes {}, but task and .* hidden here; .* pass descriptions="
     with closing(gymnasium.make_vec("mtwrappers/ML1-train-v0", **kwargs)) as envs:
-        for policy, what in ((Asks(), "task_names"), (asks, "descriptions")):
+        for policy, what in ((asks_names, "task_names"), (asks_sentences, "descriptions")):
             with pytest.raises(ValueError, match=hidden.format(what)):
                 mt.few_shot_evaluate(policy, envs, 1, 1, 1)
     kwargs["descriptions"] = "metaworld"
     with closing(gymnasium.make_vec("mtwrappers/ML1-train-v0", **kwargs)) as envs:
-        policy = Asks()
-        mt.few_shot_evaluate(policy, envs, 1, 1, 1)
-        assert policy.seen == {"reach-v3"}
+        mt.few_shot_evaluate(asks_names, envs, 1, 1, 1)
+    assert seen == {"reach-v3"}
