@@ -22,6 +22,8 @@ T = TypeVar("T")
 _SCALARS = {type(None), bool, int, float, str, np.float64, np.float32, np.int64, np.bool_}
 # Dicts, and subclasses that are encoded as dicts.
 PLAIN_DICTS: set[type] = {dict}
+# What stands for a generator or running statistics: a dict with one of these keys and its state.
+_GENERATOR, _STATISTICS = "#Generator", "#RunningMeanStd"
 _MOMENTS = ("mean", "var", "count")
 _BIT_GENERATORS = {
     each.__name__: each
@@ -32,26 +34,20 @@ _BIT_GENERATORS = {
 }
 
 
-class Frozen(tuple[str, dict[str, Any]]):
-    """The state of a generator or of running statistics: the name of its class, and plain data."""
-
-    __slots__ = ()
-
-
 def snapshot(value: Any) -> Any:
-    """Copies plain data, with each generator and statistics as `Frozen`.
+    """Copies plain data, with a dict for each generator and statistics.
 
     For other data, the message of the `TypeError` is the offending value.
     """
-    return copied(value, _freeze)
+    return copied(value, _frozen)
 
 
-def _freeze(value: Any) -> Any:
+def _frozen(value: Any) -> Any:
     kind = type(value)
     if kind is RunningMeanStd:
-        return Frozen((kind.__name__, {name: copied(getattr(value, name)) for name in _MOMENTS}))
+        return {_STATISTICS: {name: copied(getattr(value, name)) for name in _MOMENTS}}
     if kind is np.random.Generator and type(value.bit_generator).__name__ in _BIT_GENERATORS:
-        return Frozen((kind.__name__, value.bit_generator.state))
+        return {_GENERATOR: value.bit_generator.state}
     if isinstance(value, np.generic) or packages.owner_of(value) is not None:
         return value
     raise TypeError(f"{kind.__name__} {value!r}")
@@ -60,30 +56,31 @@ def _freeze(value: Any) -> Any:
 def restored(value: Any, present: Any = None) -> Any:
     """Reverses `snapshot`.
 
-    If ``present`` is a generator or statistics of the same class, it is updated in place, because
+    If ``present`` is a generator or statistics of the same type, it is updated in place, because
     other objects may share it.
     """
-    return _thaw(value, present) if type(value) is Frozen else copied(value, _thaw)
-
-
-def _thaw(value: Any, present: Any = None) -> Any:
-    if type(value) is not Frozen:
-        return value
-    kind, state = value
-    if kind == "Generator":
+    kind: Any = type(value)
+    if kind is dict and value.keys() == {_GENERATOR}:
+        state = value[_GENERATOR]
         name = state["bit_generator"]
         if type(getattr(present, "bit_generator", None)).__name__ != name:
             present = np.random.Generator(_BIT_GENERATORS[name]())
         set_generator(present, state)
         return present
-    shape = np.shape(state["mean"])
-    if type(present) is not RunningMeanStd:
-        present = RunningMeanStd(shape=shape)  # type: ignore[no-untyped-call]
-    if not shape == np.shape(state["var"]) == np.shape(present.mean):
-        raise ValueError(f"expected statistics of shape {np.shape(present.mean)}, got {shape}")
-    for name in _MOMENTS:
-        setattr(present, name, copied(state[name]))
-    return present
+    if kind is dict and value.keys() == {_STATISTICS}:
+        moments = {name: copied(value[_STATISTICS][name]) for name in _MOMENTS}
+        shape = np.shape(moments["mean"])
+        if type(present) is not RunningMeanStd:
+            present = RunningMeanStd(shape=shape)  # type: ignore[no-untyped-call]
+        if not shape == np.shape(moments["var"]) == np.shape(present.mean):
+            raise ValueError(f"expected statistics of shape {np.shape(present.mean)}, got {shape}")
+        vars(present).update(moments)
+        return present
+    if kind in PLAIN_DICTS:
+        return {key: restored(item) for key, item in value.items()}
+    if kind in (list, tuple):
+        return kind(map(restored, value))
+    return deque(map(restored, value), value.maxlen) if kind is deque else copied(value)
 
 
 def encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
@@ -108,8 +105,6 @@ def encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
             for key, item in value.items()
         ]
         return {"#dict": items}
-    if type(value) is Frozen:
-        return {f"#{value[0]}": encode(value[1], where, arrays)}
     if (package := packages.owner_of(value)) is not None:
         return {f"#{package}": encode(packages.known_by(package).to_plain(value), where, arrays)}
     kind = type(value).__name__ + (f" of {value.dtype}" if hasattr(value, "dtype") else "")
@@ -133,11 +128,6 @@ def decode(value: Any, members: dict[str, bytes]) -> Any:
         # The order in memory stays, too: sums depend on it in their last bits.
         array = from_npy(name, members.pop(name)).copy("K")
         return array if kind == "#array" else array[()]
-    if kind in ("#Generator", "#RunningMeanStd"):
-        state = decode(content, members)
-        if not isinstance(state, dict):
-            raise ValueError(f"expected a dict in {kind!r}, got {state!r}")
-        return Frozen((kind[1:], state))
     if not isinstance(content, list):
         raise ValueError(f"expected a list in {kind!r}, got {content!r}")
     if kind == "#tuple":

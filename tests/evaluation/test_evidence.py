@@ -338,7 +338,7 @@ BOMB = _zip(("a/0.npy", bytes(2**20)))
         (_zip(("a/0.txt", GOOD)), "'a/0.txt' is not an array"),
         (
             _zip(("a/0.npy", GOOD), ("a/1.npy", GOOD)).replace(b"a/1", b"a/0"),
-            "'a/0.npy' is not an array, or occurs twice",
+            "'a/0.npy' is not an array or JSON, or occurs twice",
         ),
         (_zip(("a/0.npy", GOOD), method=zipfile.ZIP_LZMA), "compressed by another method"),
         (_zip(("a/0.npy", GOOD[:-4])), "does not match its shape"),

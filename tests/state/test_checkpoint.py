@@ -195,7 +195,6 @@ REFUSED = {
     "not used": (saying(it(1), npy()), r"nothing refers to the arrays \['0.npy'\]"),
     "no bools": (saying(ARRAY, npy("|b1", data=b"8")), "bools that are 0 or 1"),
     "no list": (saying(it({"#tuple": 3})), "expected a list in '#tuple'"),
-    "no state": (saying(it({"#Generator": 3})), "expected a dict in '#Generator', got 3"),
     "a deque of less than none": (saying(it({"#deque": [[], -1]})), "non-negative"),
     "no pairs": (saying(it({"#dict": [1]})), "cannot unpack"),
     "two kinds": (saying(it({"#dict": [], "#tuple": []})), "too many values"),
