@@ -94,10 +94,13 @@ def once(path: Path, fault: Callable[[], Any]) -> Any:
     return fault()
 
 
+NO_ACTIONS = np.zeros(4, dtype=np.int64)
+# Environment 2, the first of worker 1 and of task 1, runs its fault.
+FAULT = np.array([0, 0, 1, 0])
 # Uses of four environments, of all kinds.
 USES: list[tuple[Any, ...]] = [
     ("reset",),
-    ("step", [0] * 4),
+    ("step", NO_ACTIONS),
     ("call", "first"),
     ("set_attr", "first", 3),
     ("set_tasks", [1, 2]),
@@ -123,6 +126,10 @@ def parallel(makers: Any = None, m: int = 2, k: int = 2, **kwargs: Any) -> MetaP
     """Four fragile environments on two workers: environment 2 is the first of worker 1."""
     kwargs = {"workers": 2, "context": "fork", **kwargs}
     return MetaParallelEnvExecutor(makers or fragile_makers(), m, k, **kwargs)
+
+
+recovering = partial(parallel, on_worker_failure="recover")
+loses_workers = pytest.mark.filterwarnings("ignore:.*starting a replacement")
 
 
 def kill(envs: MetaParallelEnvExecutor, worker: int) -> None:

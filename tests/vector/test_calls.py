@@ -3,13 +3,14 @@
 from contextlib import closing
 from functools import partial
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
 
-from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
+from mtwrappers import MetaIterativeEnvExecutor, as_vector
 from tests.fakes import (
     Constructors,
     CountingEnv,
@@ -18,9 +19,8 @@ from tests.fakes import (
     counting_makers,
 )
 from tests.vector.fakes import HalfReward, both_executors
-from tests.vector.faults import USES, fragile_makers
-
-NO_ACTIONS = np.zeros(4, dtype=np.int64)
+from tests.vector.faults import NO_ACTIONS, USES, fragile_makers
+from tests.vector.processes import needs_proc
 
 
 def firsts(envs):
@@ -47,7 +47,7 @@ def test_constructors_become_environments_task_by_task(executor, given, sizes, e
     with closing(executor(given, *sizes)) as envs:
         assert (envs.meta_batch_size, envs.envs_per_task) == (*sizes, 1)[:2]
         assert envs.num_envs == len(expected)
-        assert envs.reset()[0][:, 0].tolist() == expected
+        assert firsts(envs) == expected
 
 
 @both_executors
@@ -84,6 +84,41 @@ def test_the_autoreset_mode_may_be_a_member_its_name_or_its_value():
             with closing(MetaIterativeEnvExecutor(CountingEnv, 2, autoreset_mode=given)) as envs:
                 assert envs.autoreset_mode is mode
     assert "autoreset_mode" not in CountingEnv.metadata
+
+
+@pytest.mark.parametrize(
+    "env_fns",
+    [
+        "CartPole-v1",
+        "gymnasium:CartPole-v1",
+        gymnasium.spec("CartPole-v1"),
+        ("CartPole-v1",),
+        partial(gymnasium.make, "CartPole-v1"),
+    ],
+    ids=["id", "module and id", "spec", "list", "function"],
+)
+def test_an_environment_may_be_said_in_several_ways(env_fns):
+    with closing(as_vector(env_fns, 2)) as envs:
+        assert envs.get_attr("spec")[1].id == "CartPole-v1"
+        assert envs.reset(seed=0)[0].shape == (2, 4)
+
+
+def test_a_list_has_an_environment_of_each_entry_or_as_many_of_each_as_num_envs_has_room_for():
+    for num_envs, expected in ((1, [0, 100]), (4, [0, 0, 100, 100])):
+        with closing(as_vector(counting_makers(2), num_envs)) as envs:
+            assert [env.first for env in envs.envs] == expected
+            assert envs.meta_batch_size == 2
+
+
+@needs_proc
+def test_an_id_need_not_be_registered_in_workers():
+    gymnasium.register("tests/Counting-v0", CountingEnv)
+    try:
+        envs = as_vector("tests/Counting-v0", 2, workers=2, context="forkserver")
+    finally:
+        del gymnasium.registry["tests/Counting-v0"]
+    with closing(envs):
+        assert firsts(envs) == [0, 0]
 
 
 # Tasks.
@@ -181,14 +216,13 @@ def test_call_runs_methods_and_functions_where_the_environments_are(executor):
 
 @both_executors
 def test_render_returns_a_frame_of_each_environment(executor):
-    makers = [partial(CountingEnv, first=10 * i, render_mode="rgb_array") for i in range(3)]
-    with closing(executor(makers, 3)) as envs:
+    with closing(executor(counting_makers(2, render_mode="rgb_array"), 2)) as envs:
         assert envs.render_mode == "rgb_array"
         envs.reset(seed=0)
-        envs.step([0, 0, 0])
+        envs.step([0, 0])
         frames = envs.render()
         assert isinstance(frames, tuple)
-        assert [frame[0, 0].tolist() for frame in frames] == [[10 * i + 1] * 3 for i in range(3)]
+        assert [frame[0, 0].tolist() for frame in frames] == [[1] * 3, [101] * 3]
 
 
 # Wrappers of ours, and the end.
@@ -215,39 +249,24 @@ def test_a_meta_vector_wrapper_forwards_everything(executor):
         wrapped.step(NO_ACTIONS)
 
 
-@both_executors
-def test_nothing_works_after_close_in_the_middle_of_a_step_either(executor):
-    envs = executor(fragile_makers(), 2, 2)
-    assert envs.closed is False
-    envs.reset(seed=0)
-    envs.step_async(NO_ACTIONS)
-    envs.close()
-    envs.close()
-    assert envs.closed is True
-    for use, *given in (*USES, ("step_wait",)):
-        with pytest.raises(ClosedEnvironmentError, match=f"{type(envs).__name__} was closed"):
-            getattr(envs, use)(*given)
-
-
 class LeavesANote(CountingEnv):
     def close(self):
         self.path.touch()
 
 
 @both_executors
-def test_closing_closes_the_environments(executor, tmp_path):
-    envs = executor(LeavesANote, 4)
+def test_closing_in_the_middle_of_a_step_closes_the_environments_and_nothing_works_after_it(
+    executor, tmp_path
+):
+    envs = executor(LeavesANote, 2, 2)
+    assert envs.closed is False
     envs.set_attr("path", [tmp_path / str(i) for i in range(4)])
+    envs.reset(seed=0)
+    envs.step_async(NO_ACTIONS)
     envs.close()
+    envs.close()
+    assert envs.closed is True
     assert sorted(note.name for note in tmp_path.iterdir()) == ["0", "1", "2", "3"]
-
-
-def test_one_script_fits_one_process_too():
-    """Of what is said about workers, nothing is refused that changes no result there."""
-    about_workers = {"workers": 1, "timeout": None, "context": "spawn"}
-    for executor in (MetaIterativeEnvExecutor, MetaParallelEnvExecutor):
-        with closing(
-            executor(CountingEnv, 2, on_worker_failure="recover", **about_workers)
-        ) as envs:
-            envs.reset(seed=0)
-            envs.get_state()  # of its journal
+    for use, *given in (*USES, ("step_wait",)):
+        with pytest.raises(ClosedEnvironmentError, match=f"{type(envs).__name__} was closed"):
+            getattr(envs, use)(*given)

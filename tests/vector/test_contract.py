@@ -14,25 +14,21 @@ from mtwrappers.metaworld.tasks import make_benchmark
 from mtwrappers.testing import check_meta_vector_env
 from mtwrappers.vector.make import make_executor
 from tests.fakes import CountingEnv
-from tests.vector.fakes import KINDS
+from tests.vector.fakes import EXECUTORS, KINDS, both_executors
 
 
-def iterative(makers, **kwargs):
-    return MetaIterativeEnvExecutor(makers, len(makers) // 2, 2, **kwargs)
+def in_pairs(executor, makers, **kwargs):
+    """Two environments per task."""
+    return executor(makers, len(makers) // 2, 2, **kwargs)
 
 
-def parallel(makers, **kwargs):
-    kwargs = {"workers": 2, "context": "fork", **kwargs}
-    return MetaParallelEnvExecutor(makers, len(makers) // 2, 2, **kwargs)
-
-
-@pytest.mark.parametrize("executor", [iterative, parallel])
+@both_executors
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.slow_but("iterative", "nested-parallel", "counting-parallel", "cartpole-parallel")
 def test_executors_are_equal_to_gymnasiums_sync_vector_env(executor, kind):
     # Episodes of these take up to 33 steps, of the others at most 7.
     steps = 40 if kind in ("cartpole", "pendulum") else 16
-    check_meta_vector_env(executor, KINDS[kind], steps=steps)
+    check_meta_vector_env(partial(in_pairs, executor), KINDS[kind], steps=steps)
 
 
 @pytest.mark.parametrize(
@@ -49,18 +45,23 @@ def test_executors_are_equal_to_gymnasiums_sync_vector_env(executor, kind):
 )
 @pytest.mark.slow_but("counting-how0", "text-how2", "counting-how6")
 def test_how_many_workers_there_are_and_how_they_start_makes_no_difference(kind, how):
-    check_meta_vector_env(partial(parallel, **how), KINDS[kind], steps=12)
+    executor = partial(in_pairs, partial(EXECUTORS["parallel"], **how))
+    check_meta_vector_env(executor, KINDS[kind], steps=12)
 
 
 def test_zero_workers_or_one_are_this_process_and_never_are_more_than_environments():
+    """What is said about workers is no error where there are none."""
+    said = {"timeout": None, "context": "spawn", "on_worker_failure": "recover"}
     for workers in (0, 1, None):
-        with closing(make_executor(KINDS["counting"], 4, workers=workers, timeout=None)) as envs:
+        with closing(make_executor(KINDS["counting"], 4, workers=workers, **said)) as envs:
             assert type(envs) is MetaIterativeEnvExecutor
-    with closing(parallel(KINDS["counting"], workers=9)) as envs:
+            envs.reset()
+            envs.get_state()  # of its journal
+    with closing(EXECUTORS["parallel"](KINDS["counting"], 4, workers=9)) as envs:
         assert envs.num_workers == len(envs.worker_pids) == 4
 
 
-@pytest.mark.parametrize(("executor", "classes"), [(iterative, 2), (parallel, 4)])
+@pytest.mark.parametrize(("executor", "classes"), [("iterative", 2), ("parallel", 4)])
 def test_meta_world_on_executors_is_equal_to_gymnasiums_sync_vector_env(executor, classes):
     """Each class moves between two goals."""
     made = make_benchmark("MT10", num_goals=2)
@@ -76,7 +77,7 @@ def test_meta_world_on_executors_is_equal_to_gymnasiums_sync_vector_env(executor
         )
         for i, name in enumerate(list(made.train_classes)[:classes])
     ]
-    check_meta_vector_env(executor, makers, steps=6)
+    check_meta_vector_env(partial(in_pairs, EXECUTORS[executor]), makers, steps=6)
 
 
 class GlobalEnv(CountingEnv):

@@ -16,6 +16,8 @@ from gymnasium.vector import SyncVectorEnv
 from mtwrappers.common.errors import WorkerTraceback
 from tests.vector.fakes import all_modes, both_executors
 from tests.vector.faults import (
+    FAULT,
+    NO_ACTIONS,
     FragileEnv,
     break_a_leg,
     fail,
@@ -27,9 +29,6 @@ from tests.vector.faults import (
 from tests.vector.processes import PATIENCE, needs_proc
 
 pytestmark = needs_proc
-
-NO_ACTIONS = np.zeros(4, dtype=np.int64)
-FAULT = np.array([0, 0, 1, 0])
 
 
 class LockedError(Exception):
@@ -121,29 +120,48 @@ class OddInfoEnv(FragileEnv):
         return *result, {**info, "odd": self.fault()} if action else info
 
 
-def odd_makers(fault, length=2):
-    return [partial(OddInfoEnv, 100 * i, length, fault=fault) for i in range(4)]
+@pytest.fixture
+def make():
+    """Of executors with workers; ``test_ray.py`` has another."""
+    return parallel
+
+
+ANSWER = r"cannot .*\nthe answer of environments 2 to 3 to "
 
 
 @pytest.mark.parametrize(
-    ("use", "given", "length", "what"),
+    ("use", "given", "length", "message"),
     [
-        ("step", [FAULT], 2, "step"),
-        ("step", [FAULT], 1, "step"),  # the last info of an episode
-        ("call_some", [[2], "run_fault"], 2, "call"),
+        ("step", [FAULT], 2, rf"{ANSWER}step\(\)$"),
+        ("step", [FAULT], 1, rf"{ANSWER}step\(\)$"),  # the last info of an episode
+        ("call_some", [[2], "run_fault"], 2, rf"{ANSWER}call\(\)$"),
+        ("map_blocks", [threading.Lock().locked], 2, r"a function must be picklable .*is not \("),
     ],
 )
-def test_what_does_not_pickle_is_one_error_that_says_whose_it_is(use, given, length, what):
-    makers = odd_makers(threading.Lock, length)
+def test_what_does_not_pickle_is_one_error_that_says_whose(make, use, given, length, message):
+    makers = [partial(OddInfoEnv, 100 * i, length, fault=threading.Lock) for i in range(4)]
     with (
-        closing(parallel(makers)) as envs,
+        closing(make(makers)) as envs,
         closing(SyncVectorEnv(makers, autoreset_mode="SameStep")) as oracle,
     ):
         envs.reset(seed=0)
-        message = rf"cannot .*\nthe answer of environments 2 to 3 to {what}\(\)$"
         with pytest.raises(TypeError, match=message):
             getattr(envs, use)(*given)
         play_along(envs, oracle)
+
+
+def test_what_a_worker_cannot_import_is_an_error_and_costs_no_worker(make, monkeypatch):
+    module = types.ModuleType("only_here")
+    exec("def look(env): ...", module.__dict__)
+    with closing(make()) as envs:
+        envs.reset(seed=0)
+        # After the workers were forked.
+        monkeypatch.setitem(sys.modules, "only_here", module)
+        message = r"a worker on .* cannot import what it was given: No module .*'only_here'"
+        with pytest.raises(ModuleNotFoundError, match=message):
+            envs.call(module.look)
+        envs.reset(seed=0)
+        assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
 
 
 class StuckEnv(FragileEnv):
@@ -161,17 +179,3 @@ def test_an_environment_that_cannot_be_closed_is_a_warning_at_once(monkeypatch):
         envs.close()
     assert time.monotonic() - begin < PATIENCE
     assert envs.closed is True
-
-
-def test_what_a_worker_cannot_import_is_an_error_and_costs_no_worker(monkeypatch):
-    module = types.ModuleType("only_here")
-    exec("def look(env): ...", module.__dict__)
-    with closing(parallel()) as envs:
-        envs.reset(seed=0)
-        # After the workers were forked.
-        monkeypatch.setitem(sys.modules, "only_here", module)
-        message = r"a worker on .* cannot import what it was given: No module .*'only_here'"
-        with pytest.raises(ModuleNotFoundError, match=message):
-            envs.call(module.look)
-        envs.reset(seed=0)
-        assert envs.step(np.zeros(4, int))[1].tolist() == [1.0] * 4

@@ -1,4 +1,4 @@
-"""Ctrl-C at every place where Python can hear it in a call."""
+"""Ctrl-C at every place where Python can hear it in a call, and other signals in one."""
 
 import itertools
 import os
@@ -11,19 +11,29 @@ from threading import Timer
 
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 
 import mtwrappers.vector
 from mtwrappers import MetaIterativeEnvExecutor
 from tests.fakes import equal
-from tests.vector.faults import BulkyEnv, fragile_makers, kill, parallel
-from tests.vector.processes import PATIENCE, needs_proc
+from tests.vector.faults import (
+    NO_ACTIONS,
+    BulkyEnv,
+    break_a_leg,
+    faulty_uses,
+    fragile_makers,
+    hang,
+    kill,
+    loses_workers,
+    parallel,
+    play_along,
+    recovering,
+)
+from tests.vector.processes import PATIENCE, all_gone, needs_proc
 
 pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind")]
 
 ROOM = os.path.dirname(mtwrappers.vector.__file__)
-NO_ACTIONS = np.zeros(4, dtype=np.int64)
-# One that counts as hung costs this and is seen by it.
-make = partial(parallel, fragile_makers(), on_worker_failure="recover", timeout=10)
 
 
 class Interrupt:
@@ -64,50 +74,29 @@ def run_steps(envs):
     return [envs.reset(seed=1), envs.step(NO_ACTIONS), envs.call("first")]
 
 
-def what_is_wrong(envs, pids, expected):
-    """What an interrupted call has left behind, or nothing."""
-    begin = time.monotonic()
-    try:
-        results = run_steps(envs)
-    except Exception as exc:
-        return f"{type(exc).__name__}: {exc}"
-    if envs.worker_pids != pids or envs.recoveries:
-        return "a worker was lost"
-    if not equal(results, expected):
-        return "other results"
-    seconds = time.monotonic() - begin
-    return f"{seconds:.1f} s" if seconds > 9 else ""
-
-
-@pytest.mark.filterwarnings("ignore:.*starting a replacement")
+@loses_workers
 @pytest.mark.parametrize(
     ("use", "given"),
     [("step", {"actions": NO_ACTIONS}), ("reset", {"seed": 2}), ("call", {"name": "first"})],
 )
 def test_an_interrupt_anywhere_in_a_call_costs_nothing(use, given):
     """After each, the next reset works at once, with the same workers and the same results."""
-    envs, wrong, k = make(), [], 0
-    try:
+    with closing(recovering(timeout=10)) as envs:  # a worker that counts as hung costs this
         expected, pids = run_steps(envs), envs.worker_pids
-        while True:
-            k += 1
+        for k in itertools.count(1):
             with interrupted(k) as interrupt:
                 getattr(envs, use)(**given)
             if interrupt.place is None:
                 break
-            said = what_is_wrong(envs, pids, expected) if interrupt.heard else "nobody heard it"
-            if said:
-                wrong.append(f"{interrupt.place}: {said}")
-                envs.close()
-                envs = make()
-                expected, pids = run_steps(envs), envs.worker_pids
+            begin = time.monotonic()
+            assert interrupt.heard, interrupt.place
+            assert equal(run_steps(envs), expected), interrupt.place
+            assert (envs.worker_pids, envs.recoveries) == (pids, 0), interrupt.place
+            assert time.monotonic() - begin < 9, interrupt.place
         assert k > 30
-        assert not wrong, "\n".join(wrong)
         kill(envs, 1)  # and the journal is right
         assert equal(run_steps(envs), expected)
         assert envs.recoveries == 1
-    finally:
-        envs.close()
 
 
 def test_an_interrupt_anywhere_in_this_process_leaves_the_journal_right():
@@ -128,9 +117,60 @@ def test_an_interrupt_anywhere_in_this_process_leaves_the_journal_right():
         assert k > 30
 
 
-@pytest.mark.filterwarnings("ignore:.*starting a replacement")
+# While environments are at work.
+
+
+def interrupt_parent() -> str:
+    """Presses Ctrl-C for the parent, which awaits this environment's answer by now."""
+    time.sleep(0.1)
+    os.kill(os.getppid(), signal.SIGINT)
+    return "interrupted"
+
+
+def interrupting_makers():
+    """Environment 3, which its worker steps last, presses Ctrl-C."""
+    makers = fragile_makers()
+    makers[3] = partial(makers[3], fault=interrupt_parent)
+    return makers
+
+
+@faulty_uses
+def test_after_an_interruption_the_episodes_go_on_or_need_a_reset(use, given):
+    makers = interrupting_makers()
+    with (
+        closing(parallel(makers)) as envs,
+        closing(MetaIterativeEnvExecutor(makers, 2, 2)) as oracle,
+    ):
+        envs.reset(seed=2)
+        envs.step(NO_ACTIONS)
+        with pytest.raises(KeyboardInterrupt):
+            getattr(envs, use)(**given)
+        assert envs.closed is False
+        assert envs.get_attr("first") == (0, 100, 200, 300)
+        if use == "call":
+            assert envs.step(NO_ACTIONS)[1].tolist() == [2] * 4
+        else:
+            with pytest.raises(ResetNeeded, match=r"call reset\(\) before step\(\)"):
+                envs.step(NO_ACTIONS)
+        play_along(envs, oracle)
+
+
+def test_a_step_that_raises_after_its_caller_was_interrupted_is_a_warning():
+    makers = interrupting_makers()
+    makers[0] = partial(makers[0], fault=partial(break_a_leg, 0.3))
+    with closing(parallel(makers)) as envs:
+        envs.reset(seed=2)
+        envs.step(NO_ACTIONS)
+        with pytest.raises(KeyboardInterrupt):
+            envs.step([1, 0, 0, 1])
+        with pytest.warns(UserWarning, match="an interrupted call had failed: environment 0"):
+            envs.reset(seed=2)
+        assert envs.step(NO_ACTIONS)[1].tolist() == [1] * 4
+
+
+@loses_workers
 def test_an_interrupt_in_the_middle_of_a_message_costs_the_worker_that_has_half_of_it():
-    with closing(parallel([BulkyEnv] * 4, on_worker_failure="recover", timeout=100)) as envs:
+    with closing(recovering([BulkyEnv] * 4, timeout=100)) as envs:
         expected, (pid, other) = envs.reset(seed=0), envs.worker_pids
         os.kill(pid, signal.SIGSTOP)
         Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -143,3 +183,24 @@ def test_an_interrupt_in_the_middle_of_a_message_costs_the_worker_that_has_half_
         assert time.monotonic() - begin < PATIENCE
         assert envs.recoveries == 1
         assert envs.worker_pids[1] == other
+
+
+def test_a_signal_handler_may_close_in_the_middle_of_a_step(monkeypatch):
+    monkeypatch.setattr("mtwrappers.vector.workers.CLOSE_TIMEOUT", 0.3)
+    envs = parallel(fragile_makers(fault=hang))
+    envs.reset(seed=0)
+    pids = envs.worker_pids
+
+    def leave(*_):
+        envs.close()
+        raise SystemExit(3)
+
+    before = signal.signal(signal.SIGALRM, leave)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(SystemExit):
+            envs.step(np.ones(4, int))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert envs.closed is True
+    assert all_gone(pids)

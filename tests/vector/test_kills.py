@@ -19,7 +19,7 @@ from tests.vector.processes import (
     run_until_killed,
 )
 
-pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*starting a replacement")]
+pytestmark = [needs_proc, faults.loses_workers]
 
 
 def run_steps(envs, t, steps=40):

@@ -5,7 +5,6 @@ from functools import partial
 
 import gymnasium
 import numpy as np
-import pytest
 from gymnasium.spaces import Box
 
 from mtwrappers import MetaIterativeEnvExecutor, load_checkpoint, save_checkpoint
@@ -13,7 +12,7 @@ from mtwrappers.testing import check_meta_vector_env
 from tests.fakes import CountingEnv, equal
 from tests.mixed_envs import ARMS, ArmEnv
 from tests.vector.fakes import EXECUTORS, all_modes, both_executors
-from tests.vector.faults import kill, run_steps
+from tests.vector.faults import kill, loses_workers, run_steps
 
 
 class Alone(gymnasium.Wrapper):
@@ -24,22 +23,20 @@ class Alone(gymnasium.Wrapper):
         self.observation_space = Box(-100.0, 100.0, (5,), np.float64)
         self.action_space = Box(-1.0, 1.0, (4,))
 
-    def _padded(self, obs, info):
-        sizes = {"observation_mask": (5, len(obs)), "action_mask": (4, len(self._bounds))}
-        masks = {key: np.array([i < n for i in range(size)]) for key, (size, n) in sizes.items()}
-        return np.concatenate([obs, np.zeros(5 - len(obs))]), {**info, **masks}
-
     def reset(self, **given):
         return self._padded(*self.env.reset(**given))
 
     def step(self, action):
-        obs, *rest, info = self.env.step(action[: len(self._bounds)])
+        obs, *rest, info = self.env.step(action[: len(self.env.action_space.low)])
         obs, info = self._padded(obs, info)
         return obs, *rest, info
 
-    @property
-    def _bounds(self):
-        return self.env.action_space.low
+    def _padded(self, obs, info):
+        masks = {
+            "observation_mask": np.arange(5) < len(obs),
+            "action_mask": np.arange(4) < len(self.env.action_space.low),
+        }
+        return np.concatenate([obs, np.zeros(5 - len(obs))]), {**info, **masks}
 
 
 def padded(executor, makers=None, **kwargs):
@@ -72,7 +69,7 @@ def test_bounds_that_differ_make_one_space_that_has_all():
 
 
 @all_modes
-@pytest.mark.filterwarnings("ignore:.*starting a replacement")
+@loses_workers
 def test_a_kill_and_a_checkpoint_in_mid_episode_change_nothing(mode, tmp_path):
     actions = np.random.default_rng(0).uniform(-1, 1, (9, 3, 4)).astype(np.float32)
     alone = partial(padded, MetaIterativeEnvExecutor, autoreset_mode=mode, journal=True)

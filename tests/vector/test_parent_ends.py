@@ -1,25 +1,25 @@
-"""A parent that ends, in whatever way, leaves no worker behind."""
+"""How workers start from a process, and that none is left when it ends, in whatever way."""
 
 import gc
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
-import numpy as np
 import pytest
 
-from tests.fakes import ROOT
-from tests.vector.faults import parallel
+from tests.fakes import ROOT, run_with_python
+from tests.vector.faults import NO_ACTIONS, parallel
 from tests.vector.processes import all_gone, is_alive, needs_proc
 
 pytestmark = needs_proc
 
 PROLOGUE = """
-import ctypes, os, signal, sys, threading, time
+import ctypes, multiprocessing, os, signal, sys, threading, time
 import numpy as np
 from functools import partial
 from mtwrappers import MetaParallelEnvExecutor
@@ -58,15 +58,17 @@ def run(arguments, stdin=subprocess.PIPE):
 
 
 @contextmanager
-def script(tmp_path, code, lines=1):
-    """A process of its own whose first lines are the ids of two workers.
+def script(tmp_path, code):
+    """A process of its own that first prints the ids of two workers, in one line or in two.
 
     These must be gone soon after the block.
     """
     path = tmp_path / "script.py"
-    path.write_text(PROLOGUE + textwrap.indent(textwrap.dedent(code), "    "))
+    path.write_text(PROLOGUE + textwrap.indent(code, "    "))
     with run([str(path)]) as process:
-        pids = [int(pid) for _ in range(lines) for pid in process.stdout.readline().split()]
+        pids = []
+        while len(pids) < 2 and (line := process.stdout.readline()):
+            pids += map(int, line.split())
         try:
             assert len(pids) == 2, process.stderr.read()
             assert all(map(is_alive, pids))
@@ -79,63 +81,141 @@ def script(tmp_path, code, lines=1):
                     os.kill(pid, signal.SIGKILL)
 
 
-HANGS = "envs.step_async([1, 0, 1]); time.sleep(0.2)"
-STOPS = "for pid in envs.worker_pids: os.kill(pid, signal.SIGSTOP)"
-FORKS = "if os.fork() == 0: time.sleep(15); os._exit(0)"
+# A process that is killed.
 
 
-@pytest.mark.parametrize(
-    ("context", "end", "doing"),
-    [
-        ("fork", signal.SIGTERM, ""),
-        ("fork", signal.SIGKILL, HANGS),
-        ("fork", signal.SIGKILL, STOPS),
-        ("fork", signal.SIGKILL, f"{FORKS}\n{STOPS}"),
-        ("spawn", signal.SIGKILL, f"{FORKS}\n{STOPS}"),
-        ("spawn", signal.SIGKILL, HANGS),
-        ("forkserver", signal.SIGKILL, HANGS),
-        ("forkserver", signal.SIGKILL, f"{FORKS}\n{STOPS}"),
-    ],
-)
-@pytest.mark.slow_but("fork")
-def test_workers_end_with_a_parent_that_was_killed(context, doing, end, tmp_path):
-    code = f"""
+STEPS = """
 envs = main([partial(FragileEnv, fault=hang_with_the_lock)] * 3, {context!r})
 {doing}
 print("ready", flush=True)
 time.sleep(60)
 """
-    with script(tmp_path, code) as process:
-        assert process.stdout.readline() == "ready\n"
+BORN_IN_A_THREAD = """
+made = []
+thread = threading.Thread(target=lambda: made.append(main([FragileEnv] * 3, {context!r})))
+thread.start()
+thread.join()
+[envs] = made
+time.sleep(0.1)
+assert envs.step([0, 0, 0])[1].tolist() == [2.0, 2.0, 2.0]
+{doing}
+print("ready", flush=True)
+time.sleep(60)
+"""
+BUILDS = "main([tell_and_hang] * 2, {context!r})"
+HANGS = "envs.step_async([1, 0, 1]); time.sleep(0.2)"
+STOPS = "for pid in envs.worker_pids: os.kill(pid, signal.SIGSTOP)"
+FORKS_AND_STOPS = f"if os.fork() == 0: time.sleep(15); os._exit(0)\n{STOPS}"
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    ("code", "doing", "end"),
+    [
+        (STEPS, "", signal.SIGTERM),
+        (STEPS, HANGS, signal.SIGKILL),
+        (STEPS, FORKS_AND_STOPS, signal.SIGKILL),
+        (BORN_IN_A_THREAD, STOPS, signal.SIGKILL),
+        (BUILDS, "", signal.SIGKILL),
+    ],
+)
+@pytest.mark.slow_but("fork")
+def test_workers_end_with_a_parent_that_was_killed(context, code, doing, end, tmp_path):
+    with script(tmp_path, code.format(context=context, doing=doing)) as process:
+        if code is not BUILDS:
+            assert process.stdout.readline() == "ready\n"
         process.send_signal(end)
 
 
-BORN_IN_A_THREAD = """
-    made = []
-    thread = threading.Thread(target=lambda: made.append(main([FragileEnv] * 3, {context!r})))
-    thread.start()
-    thread.join()
-    time.sleep(0.1)
-    print(made[0].step([0, 0, 0])[1].tolist(), flush=True)
-    {doing}
-    time.sleep(60)
+# A process that is interrupted, or ends by itself.
+
+
+SLOW = """
+envs = main([partial(FragileEnv, fault=partial(time.sleep, 0.6))] * 3)
+print("ready", flush=True)
+"""
+CAUGHT = """
+try:
+    envs.step([1, 0, 1])
+    print("not interrupted")
+except KeyboardInterrupt:
+    envs.close()
+    print("closed", flush=True)
 """
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
-@pytest.mark.slow_but("fork")
-def test_workers_follow_the_process_and_not_the_thread_that_started_them(context, tmp_path):
-    code = BORN_IN_A_THREAD.format(context=context, doing=STOPS.replace("envs", "made[0]"))
-    with script(tmp_path, code) as process:
-        assert process.stdout.readline() == "[2.0, 2.0, 2.0]\n"
-        process.kill()
+@pytest.mark.parametrize("caught", [True, False])
+def test_ctrl_c_in_a_step_leaves_an_executor_that_can_be_closed_or_ends_all(caught, tmp_path):
+    with script(tmp_path, SLOW + (CAUGHT if caught else "envs.step([1, 0, 1])")) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.2)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the group
+        out, err = process.communicate(timeout=60)
+        if caught:
+            assert (out, err, process.returncode) == ("closed\n", "", 0)
+            return
+        # One traceback, of the parent; the workers say nothing.
+        assert (out, err.count("Traceback (most recent call last)")) == ("", 1)
+        assert err.splitlines()[-1] == "KeyboardInterrupt"
+        assert process.returncode in (-signal.SIGINT, 130)
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
-@pytest.mark.slow_but("fork")
-def test_workers_end_with_a_parent_that_was_killed_while_they_build(context, tmp_path):
-    with script(tmp_path, f"main([tell_and_hang] * 2, {context!r})", lines=2) as process:
-        process.kill()
+@pytest.mark.parametrize("leave", ["sys.exit(0)", "envs.step_async([0, 0, 0])", "del envs"])
+@pytest.mark.slow_but("del envs")
+def test_a_process_that_ends_without_closing_ends_quietly(leave, tmp_path):
+    with script(tmp_path, f"envs = main([FragileEnv] * 3)\ninput()\n{leave}") as process:
+        assert process.communicate("\n", timeout=60) == ("", "")
+        assert process.returncode == 0
+
+
+@pytest.mark.parametrize("how", ["plainly", "in a cycle", "in a step"])
+@pytest.mark.usefixtures("leaves_nothing_behind")
+def test_dropping_an_executor_that_was_not_closed_ends_its_workers(how):
+    gc.collect()
+    gc.disable()
+    try:
+        envs = parallel()
+        envs.reset(seed=0)
+        pids = envs.worker_pids
+        if how == "in a cycle":
+            envs.cycle = envs
+        elif how == "in a step":
+            envs.step_async(NO_ACTIONS)
+        assert all(map(is_alive, pids))
+        del envs
+        if how == "in a cycle":
+            gc.collect()
+        assert not any(map(is_alive, pids))
+    finally:
+        gc.enable()
+
+
+@pytest.mark.usefixtures("leaves_nothing_behind")
+def test_a_forked_process_cannot_use_the_executor_and_its_close_ends_nothing():
+    with closing(parallel()) as envs:
+        envs.reset(seed=0)
+        here, there = os.pipe()
+        if (pid := os.fork()) == 0:
+            said = b"it stepped"
+            try:
+                envs.step(NO_ACTIONS)
+            except RuntimeError as exc:
+                said = str(exc).encode()
+            envs.close()
+            os.write(there, said)
+            os._exit(0)
+        os.waitpid(pid, 0)
+        said = os.read(here, 1000).decode()
+        assert said == (
+            f"this MetaParallelEnvExecutor belongs to process {os.getpid()}, and cannot be used "
+            "in a fork of it; make another one here"
+        )
+        os.close(here)
+        os.close(there)
+        assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
+
+
+# How workers start.
 
 
 NO_GUARD = """
@@ -173,69 +253,42 @@ def test_a_main_module_that_cannot_be_imported_again_is_told_what_to_do(source, 
         assert err.count("Traceback") == 1
 
 
-SLOW = """
-envs = main([partial(FragileEnv, fault=partial(time.sleep, 0.6))] * 3)
-print("ready", flush=True)
+STARTS = """
+    os.dup2(1, 2)  # errors and warnings to what is returned
+    def started(**kwargs):
+        envs = parallel(**kwargs)
+        parents = set(envs.map_blocks(lambda envs, rows: os.getppid()))
+        envs.close()
+        print("forked" if parents == {os.getpid()} else "served")
+    waits = threading.Event()
 """
-CAUGHT = """
-try:
-    envs.step([1, 0, 1])
-    print("not interrupted")
-except KeyboardInterrupt:
-    envs.close()
-    print("closed", flush=True)
+ALONE = """
+    np.ones((500, 500)) @ np.ones((500, 500))
+    print(len(os.listdir("/proc/self/task")) > 1)
+    started(context=None)
+    started(context=None)
+    print(multiprocessing.get_start_method(allow_none=True))  # which is left to the program
 """
+# Of the last, Python knows nothing, as of those of OpenGL and PyTorch.
+THREADS = [
+    "threading.Thread(target=waits.wait).start()",
+    "import _thread; _thread.start_new_thread(waits.wait, ())",
+    "libc, i = ctypes.CDLL(None), ctypes.c_void_p()\n"
+    "    libc.pthread_create(ctypes.byref(i), None, libc.pause, None)",
+]
 
 
-def interrupt(process):
-    """Presses Ctrl-C as a terminal does: for every process of the group."""
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(0.2)
-    os.killpg(process.pid, signal.SIGINT)
-    return process.communicate(timeout=60)
-
-
-def test_ctrl_c_in_a_step_leaves_an_executor_that_can_be_closed(tmp_path):
-    with script(tmp_path, SLOW + CAUGHT) as process:
-        assert interrupt(process) == ("closed\n", "")
-        assert process.returncode == 0
-
-
-def test_ctrl_c_that_nobody_catches_ends_the_process_and_its_workers(tmp_path):
-    with script(tmp_path, SLOW + "envs.step([1, 0, 1])") as process:
-        out, err = interrupt(process)
-        assert out == ""
-        # One traceback, of the parent; the workers say nothing.
-        assert err.count("Traceback (most recent call last)") == 1
-        assert err.splitlines()[-1] == "KeyboardInterrupt"
-        assert process.returncode in (-signal.SIGINT, 130)
-
-
-@pytest.mark.parametrize("leave", ["sys.exit(0)", "envs.step_async([0, 0, 0])", "del envs"])
-@pytest.mark.slow_but("del envs")
-def test_a_process_that_ends_without_closing_ends_quietly(leave, tmp_path):
-    with script(tmp_path, f"envs = main([FragileEnv] * 3)\ninput()\n{leave}") as process:
-        assert process.communicate("\n", timeout=60) == ("", "")
-        assert process.returncode == 0
-
-
-@pytest.mark.parametrize("how", ["plainly", "in a cycle", "in a step"])
-@pytest.mark.usefixtures("leaves_nothing_behind")
-def test_dropping_an_executor_that_was_not_closed_ends_its_workers(how):
-    gc.collect()
-    gc.disable()
-    try:
-        envs = parallel()
-        envs.reset(seed=0)
-        pids = envs.worker_pids
-        if how == "in a cycle":
-            envs.cycle = envs
-        elif how == "in a step":
-            envs.step_async(np.zeros(4, np.int64))
-        assert all(map(is_alive, pids))
-        del envs
-        if how == "in a cycle":
-            gc.collect()
-        assert not any(map(is_alive, pids))
-    finally:
-        gc.enable()
+@pytest.mark.skipif(
+    multiprocessing.get_all_start_methods()[0] != "fork", reason="Python forks nowhere here"
+)
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(ALONE, "True forked forked None")]
+    + [(f"    {thread}\n    started(context=None)\n", "served") for thread in THREADS],
+    ids=["alone", "a thread", "a raw one", "one of C"],
+)
+@pytest.mark.slow_but("alone")
+def test_workers_are_forked_whatever_threads_openblas_has_but_not_beside_others(code, said):
+    code = f"{PROLOGUE}{STARTS}{code}    waits.set()"
+    found = run_with_python("-W", "always", "-c", code, OPENBLAS_NUM_THREADS="3")
+    assert found.split() == said.split()

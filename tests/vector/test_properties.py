@@ -6,7 +6,6 @@ from functools import partial
 
 import gymnasium
 import numpy as np
-import pytest
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import SyncVectorEnv
 from hypothesis import example, given
@@ -15,10 +14,10 @@ from hypothesis import strategies as st
 from mtwrappers import MetaIterativeEnvExecutor
 from tests.fakes import equal
 from tests.vector.fakes import all_modes
-from tests.vector.faults import kill, parallel
+from tests.vector.faults import kill, loses_workers, recovering
 from tests.vector.processes import needs_proc
 
-pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*starting a replacement")]
+pytestmark = [needs_proc, loses_workers]
 N = 3
 
 
@@ -68,9 +67,9 @@ OPERATIONS = st.one_of(
 )
 MAKE = {
     "iterative": partial(MetaIterativeEnvExecutor, journal=True),
-    "one worker": partial(parallel, workers=1, on_worker_failure="recover"),
-    "two workers": partial(parallel, workers=2, on_worker_failure="recover"),
-    "three workers": partial(parallel, workers=3, on_worker_failure="recover"),
+    "one worker": partial(recovering, workers=1),
+    "two workers": partial(recovering, workers=2),
+    "three workers": partial(recovering, workers=3),
 }
 
 
@@ -87,11 +86,7 @@ def test_any_sequence_of_calls_kills_and_moves_is_equal_to_sync_vector_env(mode,
         stack.callback(oracle.close)
         envs = MAKE[first](DriftEnv, N, 1, autoreset_mode=mode)
         over = np.ones(N, bool)
-        called, reset_due, disabled = (
-            False,
-            True,
-            oracle.metadata["autoreset_mode"].value == "Disabled",
-        )
+        called, reset_due, disabled = False, True, mode.value == "Disabled"
         # Hypothesis finds shorter examples where a run always begins with a seed.
         for what, value in [("reset", 1), *operations]:
             if what == "step" and not reset_due and not (disabled and over.any()):

@@ -1,6 +1,17 @@
-"""Environments on the actors of a Ray cluster do what they do elsewhere."""
+"""Environments on the actors of a Ray cluster: what they do elsewhere, and what a cluster adds.
+
+Some tests are those of workers on this machine.
+"""
+
+from __future__ import annotations
 
 import os
+import re
+import signal
+import sys
+import threading
+import time
+import types
 from contextlib import closing
 from functools import partial
 
@@ -9,22 +20,70 @@ import numpy as np
 import pytest
 
 import mtwrappers as mt
+from mtwrappers import WorkerDiedError
 from mtwrappers.testing import check_meta_vector_env
+from mtwrappers.vector.journal import read_only
 from mtwrappers.vector.make import MetaRayEnvExecutor
-from tests.fakes import equal
+from tests.fakes import equal, run_with_python
 from tests.vector.clusters import local_cluster
-from tests.vector.fakes import KINDS, BoxCountingEnv, kinds_and_modes
-from tests.vector.faults import run_steps
-from tests.vector.processes import needs_proc
+from tests.vector.fakes import KINDS
+from tests.vector.faults import (
+    FAULT,
+    NO_ACTIONS,
+    fragile_makers,
+    hang,
+    kill_itself,
+    loses_workers,
+    once,
+    play_along,
+)
+from tests.vector.processes import all_gone, needs_proc, wait_until
+from tests.vector.test_failures import (  # noqa: F401 (with the `make` of this file)
+    test_what_a_worker_cannot_import_is_an_error_and_costs_no_worker,
+    test_what_does_not_pickle_is_one_error_that_says_whose,
+)
+from tests.vector.test_journal import Reusing
+from tests.vector.test_recover import (  # noqa: F401
+    test_a_death_in_any_use_changes_nothing,
+)
+from tests.vector.test_state import (  # noqa: F401
+    test_another_executor_goes_on_where_the_first_one_was,
+)
 
-pytest.importorskip("ray")
-pytestmark = [needs_proc, pytest.mark.slow]
+ray = pytest.importorskip("ray")
+pytestmark = [needs_proc, pytest.mark.slow, loses_workers]
+
+
+def on_ray(makers=None, m=2, k=2, **kwargs):
+    """Four fragile environments on two actors: environment 2 is the first of worker 1."""
+    return MetaRayEnvExecutor(makers or fragile_makers(), m, k, **{"workers": 2, **kwargs})
+
+
+recovering = partial(on_ray, on_worker_failure="recover")
+
+
+@pytest.fixture
+def make():
+    return recovering
+
+
+@pytest.fixture
+def elsewhere():
+    return MetaRayEnvExecutor
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _cluster():
-    with local_cluster(4):
+    with local_cluster(4, resources={"special": 2}):
         yield
+
+
+def pids_of(envs):
+    """The process of each environment."""
+    return list(envs.call(read_only(lambda env: os.getpid())))
+
+
+# The same as elsewhere.
 
 
 @pytest.mark.parametrize(
@@ -38,37 +97,18 @@ def test_executors_are_equal_to_gymnasiums_sync_vector_env(kind, workers):
     check_meta_vector_env(make, KINDS[kind], steps=30)
 
 
-class InPlaceEnv(BoxCountingEnv):
-    """Writes into all arrays that it is given, and shows one."""
-
-    def reset(self, *, seed=None, options=None):
-        if options:
-            options["goal"] += 1
-        return super().reset(seed=seed, options=options)
-
-    def step(self, action):
-        action *= 0
-        return super().step(action)
-
-    def shift(self, array):
-        array += 1
-        return array
-
-    def _info(self):
-        return {"array": np.zeros(3)}
+def shift(env, array):
+    array += 1
+    return array
 
 
 def test_arrays_may_be_written_to_on_both_sides():
-    with closing(MetaRayEnvExecutor(InPlaceEnv, 2, 2, workers=2, journal=True)) as envs:
-        envs.reset(seed=0, options={"goal": np.zeros(2)})
-        obs, rewards, terminated, truncated, infos = envs.step(np.ones((4, 2), np.float32))
-        arrays = [obs, rewards, terminated, truncated, infos["array"]]
-        arrays += envs.call("shift", np.zeros(300_000))
-        arrays += envs.map_blocks(lambda envs, rows: envs.call("shift", np.zeros(300_000))[0])
+    with closing(MetaRayEnvExecutor(partial(Reusing, True), 2, 2, workers=2)) as envs:
+        envs.reset(seed=0, options={"by": np.zeros(2)})
+        obs, rewards, terminated, truncated, _ = envs.step(np.ones((4, 2)))
+        arrays = [obs, rewards, terminated, truncated, *envs.call(shift, np.zeros(300_000))]
+        arrays += envs.map_blocks(lambda envs, rows: envs.call(shift, np.zeros(300_000))[0])
         assert all(array.flags.writeable for array in arrays)
-
-
-# Sampling.
 
 
 class Noise:
@@ -107,33 +147,6 @@ def test_an_evaluation_finds_the_same():
             assert found == expected
 
 
-# State.
-
-
-@kinds_and_modes
-def test_a_checkpoint_goes_to_local_workers_and_back(kind, mode, tmp_path):
-    makes = [
-        partial(make, KINDS[kind], 2, 2, workers=workers, journal=True, autoreset_mode=mode)
-        for make, workers in (
-            (MetaRayEnvExecutor, 2),
-            (mt.MetaParallelEnvExecutor, 3),
-            (MetaRayEnvExecutor, 1),
-        )
-    ]
-    with closing(makes[0]()) as envs:
-        envs.action_space.seed(0)
-        actions = [envs.action_space.sample() for _ in range(30)]
-        envs.reset()
-        run_steps(envs, actions[:13])
-        mt.save_checkpoint(tmp_path / "state", envs=envs)
-        expected = run_steps(envs, actions[13:])
-    for make in makes[1:]:
-        with closing(make()) as envs:
-            mt.load_checkpoint(tmp_path / "state", envs=envs)
-            mt.save_checkpoint(tmp_path / "state", envs=envs)
-            assert equal(run_steps(envs, actions[13:]), expected)
-
-
 def test_local_workers_are_not_forked_beside_ray():
     beside = MetaRayEnvExecutor(KINDS["counting"], 2, 2, workers=1)
     local = mt.MetaParallelEnvExecutor(KINDS["counting"], 2, 2, workers=2)
@@ -141,3 +154,202 @@ def test_local_workers_are_not_forked_beside_ray():
         envs.reset()
         parents = envs.map_blocks(lambda envs, rows: os.getppid())
         assert os.getpid() not in parents  # but the fork server
+
+
+# Actors that are lost, hang or are interrupted.
+
+
+def test_without_recovery_the_lost_worker_is_named():
+    envs = on_ray(fragile_makers(fault=kill_itself))
+    pids = pids_of(envs)
+    envs.reset(seed=0)
+    message = (
+        r"^worker 1 on [\d.]+ ended: its worker process has died\..*, with environments 2 to 3 "
+        r"of tasks \[1\] \(b\); all workers were closed$"
+    )
+    with pytest.raises(WorkerDiedError, match=message):
+        envs.step(FAULT)
+    assert envs.closed is True
+    assert all_gone(pids, 10)
+
+
+@pytest.mark.parametrize("fault", ["hangs", "is stopped"])
+def test_an_actor_that_hangs_is_given_up_after_the_timeout(fault, tmp_path):
+    makers = fragile_makers(fault=partial(once, tmp_path / "done", hang))
+    with closing(recovering(makers, timeout=2)) as envs:
+        pids = pids_of(envs)
+        envs.reset(seed=0)
+        if fault == "is stopped":
+            os.kill(pids[2], signal.SIGSTOP)
+        begin = time.monotonic()
+        message = r"worker 1 hung: it did not answer within 2 s, with environments 2 to 3"
+        with pytest.warns(UserWarning, match=message):
+            result = envs.step(FAULT if fault == "hangs" else NO_ACTIONS)
+        assert result[1].tolist() == [1.0] * 4
+        assert 2 <= time.monotonic() - begin < 15
+        assert all_gone(pids[2:], 20)
+
+
+def test_after_ctrl_c_in_a_step_the_executor_goes_on():
+    makers = fragile_makers(fault=partial(time.sleep, 1.5))
+    oracle = mt.MetaIterativeEnvExecutor(makers, 2, 2)
+    with closing(on_ray(makers)) as envs, closing(oracle):
+        envs.reset(seed=0)
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            envs.step(FAULT)
+        assert envs.get_attr("first") == (0, 100, 200, 300)
+        play_along(envs, oracle)
+
+
+def step_slowly(envs, rows):
+    for _ in range(8):
+        envs.step(np.ones(2, np.int64))
+    return np.ones(300_000)
+
+
+def test_a_function_that_goes_on_is_not_taken_for_one_that_hangs():
+    makers = fragile_makers(fault=partial(time.sleep, 0.2), length=100)
+    with closing(on_ray(makers, timeout=2)) as envs:
+        envs.reset(seed=0)
+        assert [of.sum() for of in envs.map_blocks(step_slowly)] == [300_000, 300_000]
+
+
+def test_constructors_that_a_node_cannot_import_are_an_error(monkeypatch):
+    module = types.ModuleType("only_here")
+    exec("def make(): ...", module.__dict__)
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    with pytest.raises(ModuleNotFoundError, match="cannot import what makes its environments"):
+        on_ray(module.make)
+
+
+# Room.
+
+
+@ray.remote(num_cpus=1)
+class Hog:
+    """Takes a CPU."""
+
+    def is_there(self):
+        return True
+
+
+def test_no_room_for_a_replacement_is_an_error(monkeypatch):
+    envs = recovering()
+    envs.reset(seed=0)
+    pids = pids_of(envs)
+    monkeypatch.setattr("mtwrappers.vector.ray.START_TIMEOUT", 3.0)
+    blocked = [Hog.remote() for _ in range(3)]  # any one of them waits
+    ray.wait([one.is_there.remote() for one in blocked], num_returns=2)
+    os.kill(pids[2], signal.SIGKILL)
+    message = (
+        r"worker 1 did not start within 3 s, with environments 2 to 3 of tasks \[1\].*; no node "
+        r"had room: a worker needs 1 CPU, but the Ray cluster has 4 CPU \([01] free\); all"
+    )
+    with pytest.raises(WorkerDiedError, match=message):
+        envs.step(NO_ACTIONS)
+    assert envs.closed is True
+    for one in blocked:
+        ray.kill(one)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"workers": 5},
+            r"5 workers do not fit: a worker needs 1 CPU, but the Ray cluster has 4 CPU \(. free\)"
+            ", room for 4",
+        ),
+        (
+            {"workers": 3, "ray_options": {"resources": {"special": 1}}},
+            "3 workers .* needs 1 CPU, 1 special, but .* has 4 CPU .*, 2 special .*, room for 2",
+        ),
+    ],
+)
+def test_too_many_workers_are_refused_at_once(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        on_ray(fragile_makers(6), 3, **arguments)
+
+
+def test_actors_take_what_the_options_say():
+    options = {"resources": {"special": 1}, "num_cpus": 0.5}
+    with closing(on_ray(workers=None, ray_options=options)) as envs:
+        assert envs.num_workers == 2
+        free = ray.available_resources
+        assert wait_until(lambda: "special" not in free() and free()["CPU"] == 3, 5)
+    assert wait_until(lambda: free().get("special") == 2 and free()["CPU"] == 4, 5)
+
+
+# The end of a program, and of Ray.
+
+
+OF_ITS_OWN = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local"}
+OWN = """
+import os, sys
+os.dup2(1, 2)  # errors to what is returned
+import mtwrappers, ray
+from mtwrappers import WorkerDiedError
+from mtwrappers.vector.make import MetaRayEnvExecutor
+from tests.vector.faults import fragile_makers
+
+def make(**kwargs):
+    envs = MetaRayEnvExecutor(fragile_makers(), 2, 2, workers=1, ray_options={"num_cpus": 0.5},
+                              **kwargs)
+    envs.reset(seed=0)
+    envs.step([0] * 4)
+    return envs
+
+"""
+ENDS = """
+first, second = (make(on_worker_failure="recover") for _ in "ab")
+if os.fork() == 0:
+    first.close()
+    os._exit(0)
+os.wait()
+first.close()
+first.close()
+second.step([0] * 4)
+assert ray.is_initialized()
+second.close()
+assert not ray.is_initialized()
+third = make()
+ray.shutdown()
+try:
+    third.step([0] * 4)
+except WorkerDiedError as error:
+    print(error)
+assert third.closed and not ray.is_initialized()
+"""
+
+
+def test_what_was_begun_for_executors_ends_with_the_last_one():
+    said = run_with_python("-c", OWN + ENDS, **OF_ITS_OWN)
+    message = r"worker 0 on [\d.]+ ended: Ray was shut down, with environments 0 to 3"
+    assert re.match(message, said.splitlines()[-1])
+
+
+# What is left when a program ends without closing.
+WAYS = {
+    "in a step": "envs = make(); envs.step_async([0] * 4)",
+    "on a cluster of its own": """
+ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="error")
+envs = make()
+""",
+    "in a module": "mtwrappers.envs = make(); mtwrappers.envs.itself = mtwrappers",
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_an_executor_that_is_not_closed_says_nothing_when_the_program_ends(way):
+    assert run_with_python("-W", "error", "-c", OWN + way, **OF_ITS_OWN) == ""
+
+
+def test_no_cluster_is_an_error():
+    code = (
+        "from mtwrappers import PointGoalEnv\n"
+        "from mtwrappers.vector.make import MetaRayEnvExecutor\n"
+        "MetaRayEnvExecutor(PointGoalEnv, 1)"
+    )
+    with pytest.raises(AssertionError, match=r"ConnectionError: .*'127.0.0.1:9'.* refused"):
+        run_with_python("-c", code, RAY_ADDRESS="127.0.0.1:9")

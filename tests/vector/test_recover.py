@@ -1,7 +1,10 @@
 """Workers that die or hang, where nobody is to notice."""
 
+import os
+import signal
+import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 
 import numpy as np
@@ -9,10 +12,12 @@ import pytest
 
 from mtwrappers import WorkerDiedError
 from tests.fakes import CountingEnv, equal
+from tests.vector import faults
 from tests.vector.fakes import all_modes
 from tests.vector.faults import (
+    FAULT,
+    NO_ACTIONS,
     BulkyEnv,
-    FragileEnv,
     beside,
     both,
     break_a_leg,
@@ -21,41 +26,37 @@ from tests.vector.faults import (
     hang,
     kill,
     kill_itself,
+    loses_workers,
     once,
-    parallel,
+    play_along,
 )
-from tests.vector.processes import PATIENCE, needs_proc
+from tests.vector.processes import PATIENCE, needs_proc, wait_until, workers
 
-pytestmark = [
-    needs_proc,
-    pytest.mark.usefixtures("leaves_nothing_behind"),
-    pytest.mark.filterwarnings("ignore:.*starting a replacement"),
-]
-
-NO_ACTIONS = np.zeros(4, dtype=np.int64)
-# Environment 2 is the first of worker 1 and of task 1.
-FAULT = np.array([0, 0, 1, 0])
-recovering = partial(parallel, on_worker_failure="recover", context=None)
+pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind"), loses_workers]
+recovering = partial(faults.recovering, context=None)
+# Forked, so that they begin in time on a busy machine too.
+hasty = partial(faults.recovering, timeout=1)
 
 
-def build_once(path, fault):
-    """A `FragileEnv` the first time, a fault afterwards."""
-    if path.exists():
-        fault()
-    path.touch()
-    return FragileEnv(first=900)
+@pytest.fixture
+def make():
+    """Of executors that recover; ``test_ray.py`` has another."""
+    return recovering
+
+
+# Lost while they are used.
 
 
 @all_modes
 @faulty_uses
-def test_a_death_in_any_use_changes_nothing(mode, use, given, tmp_path):
+def test_a_death_in_any_use_changes_nothing(make, mode, use, given, tmp_path):
     makers, others = fragile_makers(), fragile_makers()
     makers[2] = partial(makers[2], fault=partial(once, tmp_path / "done", kill_itself))
     others[2] = partial(others[2], fault=partial(str, "not again"))
-    with beside(recovering, makers, others, autoreset_mode=mode) as (envs, oracle):
+    with beside(make, makers, others, autoreset_mode=mode) as (envs, oracle):
         both(envs, oracle, "reset", seed=3)
         both(envs, oracle, "step", NO_ACTIONS)
-        with pytest.warns(UserWarning, match="worker 1 was .*; starting a replacement"):
+        with pytest.warns(UserWarning, match="worker 1 .*; starting a replacement"):
             both(envs, oracle, use, **given)
         for _ in range(2):
             both(envs, oracle, "step", NO_ACTIONS)
@@ -73,13 +74,24 @@ def test_a_death_in_a_reset_of_some_changes_nothing(mask, tmp_path):
 
 
 def test_a_worker_that_hangs_is_replaced_after_the_timeout(tmp_path):
-    makers = fragile_makers(fault=partial(once, tmp_path / "done", hang))
-    # Forked, so that they begin in time on a busy machine too.
-    with closing(recovering(makers, timeout=1, context="fork")) as envs:
+    with closing(hasty(fragile_makers(fault=partial(once, tmp_path / "done", hang)))) as envs:
         envs.reset(seed=0)
         begin = time.monotonic()
         assert envs.step(FAULT)[1].tolist() == [1.0] * 4
         assert 1 <= time.monotonic() - begin < PATIENCE
+        assert envs.recoveries == 1
+
+
+@pytest.mark.slow
+def test_a_replay_longer_than_the_timeout_is_not_hung():
+    with closing(hasty(fragile_makers(fault=partial(time.sleep, 0.03), length=99))) as envs:
+        envs.reset(seed=0)
+        for _ in range(45):
+            envs.step(FAULT)
+        kill(envs, 1)
+        begin = time.monotonic()
+        assert envs.step(NO_ACTIONS)[1].tolist() == [46.0] * 4
+        assert time.monotonic() - begin > 1.2
         assert envs.recoveries == 1
 
 
@@ -94,10 +106,11 @@ def test_a_worker_killed_in_the_middle_of_a_large_message_changes_nothing():
             assert equal(envs.step_wait(), oracle.step(NO_ACTIONS))
 
 
-def rename(env):
-    env.name = "v" + env.name
+def rename(env, letters):
+    env.name = letters[0] + env.name
 
 
+LETTERS = ["v"]
 CALLS = [
     ("set_tasks", [500, 600]),
     ("call", "toggle_double", True),
@@ -106,8 +119,8 @@ CALLS = [
     ("call_some", [3], "set_task", 900),
     ("step", NO_ACTIONS),
     ("set_attr", "name", ["w", "x", "y", "z"]),
-    ("call", rename),
-    ("call", rename),
+    ("call", rename, LETTERS),
+    ("call", rename, LETTERS),
     ("step", NO_ACTIONS),
     ("reset",),
     ("step", NO_ACTIONS),
@@ -115,35 +128,114 @@ CALLS = [
 
 
 @all_modes
-def test_what_was_called_and_set_is_there_again(mode):
+def test_what_was_called_and_set_is_there_again_in_order_and_as_it_was_given(mode):
     makers = fragile_makers(length=3)
     with beside(recovering, makers, recoveries=len(CALLS), autoreset_mode=mode) as (envs, oracle):
         both(envs, oracle, "reset", seed=0)
-        for call in CALLS:
+        for i, call in enumerate(CALLS):
+            LETTERS[0] = f"v{i}"
             kill(envs, 1)
             both(envs, oracle, *call)
 
 
 def test_environments_that_nobody_seeded_are_recovered_too():
-    with closing(recovering(fragile_makers())) as envs:
+    with closing(recovering()) as envs:
         draws = envs.reset()[1]["draw"].tolist()
         kill(envs, 0)
         assert envs.step(NO_ACTIONS)[4]["draw"].tolist() == draws
 
 
-# Faults again and again.
+@faulty_uses
+def test_after_an_exception_nothing_is_lost_either(use, given):
+    makers = fragile_makers()
+    makers[2] = partial(makers[2], fault=break_a_leg)
+    with beside(recovering, makers, recoveries=2) as (envs, oracle):
+        for one in (envs, oracle):
+            one.reset(seed=1)
+            one.step(NO_ACTIONS)
+            with pytest.raises(ZeroDivisionError, match="a leg\nenvironment 2, task 'b'"):
+                getattr(one, use)(**given)
+        kill(envs, 1)
+        both(envs, oracle, *(("step", NO_ACTIONS) if use == "call" else ("get_attr", "first")))
+        kill(envs, 1)
+        both(envs, oracle, "reset")
+        both(envs, oracle, "step", NO_ACTIONS)
+
+
+# Lost while they build.
+
+
+def build_after(fault, maker):
+    fault()
+    return maker()
+
+
+def makers_with(i, fault):
+    """Four constructors, of which the ``i``-th does something else before."""
+    makers = fragile_makers()
+    makers[i] = partial(build_after, fault, makers[i])
+    return makers
+
+
+# Python 3.12 warns of every fork beside other threads.
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("fault", "said", "how"),
+    [
+        (kill_itself, "was killed by SIGKILL", {"context": "fork"}),
+        (kill_itself, "was killed by SIGKILL", {"context": "spawn"}),
+        (kill_itself, "was killed by SIGKILL", {"context": "forkserver"}),
+        (hang, "hung: it did not answer within 1 s", {"context": "fork", "timeout": 1}),
+    ],
+)
+@pytest.mark.slow_but("how0", "how3")
+def test_a_worker_lost_while_it_builds_is_replaced_with_a_warning(fault, said, how, tmp_path):
+    makers = makers_with(2, partial(once, tmp_path / "done", fault))
+    said = rf"worker 1 {said}, with environments 2 to 3 of .*; starting a"
+    with (
+        pytest.warns(UserWarning, match=said),
+        beside(partial(recovering, **how), makers, fragile_makers()) as (envs, oracle),
+    ):
+        play_along(envs, oracle)
+
+
+@pytest.mark.parametrize("after", np.linspace(0, 0.2, 8).tolist())
+@pytest.mark.slow_but("0.0", "0.2")
+def test_a_kill_at_any_moment_from_the_start_on_changes_nothing(after):
+    """Before a worker says anything, in constructors, and in what follows the first reset."""
+    before = workers()
+
+    def strike():
+        if wait_until(lambda: workers() - before):
+            time.sleep(after)
+            with suppress(ProcessLookupError):
+                os.kill(max(workers() - before), signal.SIGKILL)
+
+    makers = [
+        partial(build_after, partial(time.sleep, 0.04), maker) for maker in fragile_makers(length=9)
+    ]
+    thread = threading.Thread(target=strike)
+    thread.start()
+    with beside(recovering, makers, fragile_makers(length=9)) as (envs, oracle):
+        both(envs, oracle, "reset", seed=0)
+        thread.join()
+        both(envs, oracle, "step", NO_ACTIONS)
+
+
+def again(path, fault):
+    """Does it from the second time on."""
+    if path.exists():
+        return fault()
+    return path.touch()
 
 
 def test_a_worker_killed_while_another_is_replaced_changes_nothing(tmp_path):
-    slowly = partial(
-        build_once, tmp_path / "built", partial(once, tmp_path / "killed", kill_itself)
-    )
-    with closing(recovering([FragileEnv, slowly], 2, 1)) as envs:
-        envs.reset(seed=0)
-        envs.step([0, 0])
+    fault = partial(again, tmp_path / "built", partial(once, tmp_path / "killed", kill_itself))
+    with beside(recovering, makers_with(2, fault), fragile_makers(), 2) as (envs, oracle):
+        both(envs, oracle, "reset", seed=0)
+        both(envs, oracle, "step", NO_ACTIONS)
         kill(envs, 1)
-        assert envs.step([0, 0])[0][:, 0].tolist() == [2, 902]
-        assert envs.recoveries == 2
+        both(envs, oracle, "step", NO_ACTIONS)
 
 
 # Where recovery is given up.
@@ -170,12 +262,16 @@ def test_a_step_that_kills_every_worker_names_environment_task_and_action():
     assert envs.recoveries == 3
 
 
+def test_a_constructor_that_always_ends_its_worker_is_an_error():
+    with pytest.raises(WorkerDiedError, match=r"^worker 1 was killed by SIGKILL, .* lost 4 times"):
+        recovering(makers_with(2, kill_itself))
+
+
 def test_a_constructor_that_raises_the_second_time_is_an_error(tmp_path):
-    makers = [FragileEnv, partial(build_once, tmp_path / "built", break_a_leg)]
-    envs = recovering(makers, 2, 1)
+    envs = recovering(makers_with(2, partial(again, tmp_path / "built", break_a_leg)))
     envs.reset(seed=0)
     kill(envs, 1)
-    check_given_up(envs, "the constructor of environment 1 failed: a leg", [0, 0])
+    check_given_up(envs, "the constructor of environment 2 failed: a leg", NO_ACTIONS)
 
 
 class Unsteady(CountingEnv):
@@ -194,37 +290,17 @@ class Steady(Unsteady):
         self.first = state["first"]
 
 
-@pytest.mark.parametrize("make", [Unsteady, Steady])
-def test_an_environment_that_is_not_deterministic_is_named(make):
-    with closing(recovering([CountingEnv, make], 2, 1)) as envs:
+@pytest.mark.parametrize("env", [Unsteady, Steady])
+def test_an_environment_that_is_not_deterministic_is_named(env):
+    with closing(recovering([CountingEnv, env], 2, 1)) as envs:
         for _ in range(2):
             envs.reset(seed=0)
             envs.step([0, 0])
         kill(envs, 1)
-        if make is Steady:
+        if env is Steady:
             assert envs.step([0, 0])[0][:, 0].tolist() == [2, 4]
         else:
             message = (
                 r"environment 1: this environment is not deterministic: .* \(1 steps\), it does not"
             )
             check_given_up(envs, message, [0, 0])
-
-
-# After a call that raised.
-
-
-@faulty_uses
-def test_after_an_exception_nothing_is_lost_either(use, given):
-    makers = fragile_makers()
-    makers[2] = partial(makers[2], fault=break_a_leg)
-    with beside(recovering, makers, recoveries=2) as (envs, oracle):
-        for one in (envs, oracle):
-            one.reset(seed=1)
-            one.step(NO_ACTIONS)
-            with pytest.raises(ZeroDivisionError, match="a leg\nenvironment 2, task 'b'"):
-                getattr(one, use)(**given)
-        kill(envs, 1)
-        both(envs, oracle, *(("step", NO_ACTIONS) if use == "call" else ("get_attr", "first")))
-        kill(envs, 1)
-        both(envs, oracle, "reset")
-        both(envs, oracle, "step", NO_ACTIONS)
