@@ -30,7 +30,7 @@ multi(task_embedding=[1, 2]) -> ValueError: task_embedding must be an array (2, 
 multi(task_embedding=[[1], [2, 3]]) -> ValueError: ...task_embedding must be an array
 multi(task_embedding=[[1], [NAN]]) -> ValueError: task_embedding must be finite, got
 PadSpaces(3) -> TypeError: env must be a gymnasium.Env, got 3
-PadSpaces(CountingEnv(), 1) -> ValueError: observation_size must be at least the ...2, got 1
+PadSpaces(CountingEnv(), 1) -> ValueError: the environment has ..., expected at most 1 entries
 PadSpaces(CountingEnv(), action_size=3) -> TypeError: the action space ...got Discrete(2); wrap an
 PadSpaces(gymnasium.make("FrozenLake-v1")) -> TypeError: ...must be a 1-D Box ...FlattenObservation
 do(PadSpaces(Odd(obs=3.0), 3), "reset()") -> ValueError: expected ...(2,)...got 3.0

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_env, check_keywords, positive
 from mtwrappers.common.spaces import (
-    append_box,
     as_row,
     difference,
     fits,
@@ -64,33 +63,34 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         action_size: int | None = None,
     ) -> None:
         check_env(env, "env")
-        box = _box_of_observations(env.observation_space, "the observation space")
-        space = env.action_space
-        size = _size(observation_size, box, "observation")
-        if action_size is not None:
-            _box_of_actions(space, "the action space")
+        sizes = {"observation_size": observation_size, "action_size": action_size}
         # Plain values, so that specs go through JSON.
-        num_actions = None if action_size is None else positive(action_size, "action_size")
-        RecordConstructorArgs.__init__(self, observation_size=size, action_size=num_actions)
+        given = {name: positive(n, name) for name, n in sizes.items() if n is not None}
+        RecordConstructorArgs.__init__(
+            self,
+            observation_size=given.get("observation_size"),
+            action_size=given.get("action_size"),
+        )
         super().__init__(env)
-        self._box, self._size = box, box.shape[0]
-        self._shape, self._dtype = box.shape, box.dtype
-        self.observation_mask = np.arange(size) < self._size
-        self.observation_space = pad_boxes([box], size)
-        self._zeros = np.zeros_like(self.observation_space.low)
-        self._changes_actions = isinstance(space, Box)
-        if isinstance(space, Box):
-            space = _box_of_actions(space, "the action space")
-            self._begin_actions(space, _size(num_actions, space, "action"))
+        spaces = env.observation_space, env.action_space
+        self._pad_to(Padding.of([spaces], ["the environment"], given))
 
-    def _begin_actions(self, box: Box, size: int) -> None:
-        """Precomputes how actions are cut."""
-        self._num_actions = n = box.shape[0]
-        self.action_mask = np.arange(size) < n
-        ones = np.ones(size - n)
-        self.action_space = append_box(box, -ones, ones)
-        self._action_shape, self._action_dtype = (size,), box.dtype
-        self._casts = False
+    def _pad_to(self, padding: Padding) -> PadSpaces:
+        """Precomputes how to pad to common spaces, which may be those of several environments."""
+        self.observation_space, self.action_space = padding
+        common: Any
+        own: Any
+        own, common = self.env.observation_space, padding.observation_space
+        self._box, self._size, self._shape, self._dtype = own, len(own.low), own.shape, own.dtype
+        self._zeros = np.zeros(common.shape, common.dtype)
+        self.observation_mask = np.arange(len(self._zeros)) < self._size
+        own, common = self.env.action_space, padding.action_space
+        self._changes_actions = isinstance(own, Box)
+        if self._changes_actions:
+            self._num_actions, self._action_dtype = len(own.low), own.dtype
+            self._action_shape, self._casts = common.shape, common.dtype != own.dtype
+            self.action_mask = np.arange(len(common.low)) < self._num_actions
+        return self
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -126,14 +126,6 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 raise ValueError(f"expected an action of shape {self._action_shape}, got {given!r}")
         cut = action[: self._num_actions]
         return cut.astype(self._action_dtype) if self._casts else cut
-
-    def _take(self, padding: Padding) -> PadSpaces:
-        """Takes the common spaces, which contain the spaces of this environment alone."""
-        self.observation_space, self.action_space = padding
-        dtype: Any = padding.observation_space.dtype
-        self._zeros = np.zeros(self.observation_mask.shape, dtype)
-        self._casts = self._changes_actions and padding.action_space.dtype != self._action_dtype
-        return self
 
 
 class Padding(NamedTuple):
@@ -186,10 +178,10 @@ class Padding(NamedTuple):
         if not isinstance(actions, Box):
             if inner != actions:
                 raise _differ(inner, name, actions)
-            return PadSpaces(env, size)._take(self)
+            return PadSpaces(env, size)._pad_to(self)
         inner = _box_of_actions(inner, f"the action space of {name}")
         _require_actions(inner, name, actions)
-        return PadSpaces(env, size, actions.shape[0])._take(self)
+        return PadSpaces(env, size, actions.shape[0])._pad_to(self)
 
 
 def check_unify(unify: Unify) -> Unify:
@@ -238,15 +230,6 @@ def _differ(space: Space[Any], name: str, expected: Space[Any]) -> ValueError:
         f"such as the largest: {_WRAP}TransformAction(env, function, space); see the guide "
         "'Your own environments'"
     )
-
-
-def _size(size: int | None, box: Box, what: str) -> int:
-    n = int(box.shape[0])
-    if size is None:
-        return n
-    if positive(size, f"{what}_size") < n:
-        raise ValueError(f"{what}_size must be at least the environment's {n}, got {size}")
-    return positive(size, f"{what}_size")
 
 
 def _union_of_observations(

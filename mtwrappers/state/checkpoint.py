@@ -14,7 +14,8 @@ import os
 import re
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, BinaryIO
 
 import gymnasium
@@ -64,7 +65,7 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     >>> obs, infos = envs.reset(seed=0)
     >>> mtwrappers.save_checkpoint("run.ckpt", envs=envs, progress=progress)
     """
-    data = to_bytes({name: _get(name, obj) for name, obj in objects.items()})
+    data = to_bytes({name: _access(name, obj)[0]() for name, obj in objects.items()})
     write_atomically(path, b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data)) + data)
 
 
@@ -104,68 +105,55 @@ def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
         raise CheckpointError(
             f"{path}: expected a checkpoint of {sorted(objects)}, got one of {sorted(states)}"
         )
-    before = {name: _before(name, obj) for name, obj in objects.items()}
+    accesses = {name: _access(name, obj) for name, obj in objects.items()}
+    before = {name: get() for name, (get, _) in accesses.items()}
     changed: list[str] = []
     try:
         # Vector environments come last, because restoring them replays all steps of their episodes.
         for name in sorted(objects, key=lambda name: isinstance(objects[name], VectorEnv)):
             changed.append(name)
-            _set(objects[name], states[name])
+            accesses[name][1](states[name])
     except BaseException as exc:
-        lost = _put_back({name: objects[name] for name in reversed(changed)}, before)
+        lost = ""
+        for name in reversed(changed):
+            lost += _put_back(name, *accesses[name], before[name])
         if not isinstance(exc, Exception):
             raise
         said = f"{full_message(exc)}{lost}"
         raise CheckpointError(f"{path}: {changed[-1]} does not fit it: {said}") from exc
 
 
-def _get(name: str, obj: Any) -> Any:
+def _access(name: str, obj: Any) -> tuple[Callable[[], Any], Callable[[Any], object]]:
+    """The functions that return a copy of an object's state, and that set it."""
     if isinstance(obj, (gymnasium.Env, VectorEnv)):
-        return layers.get_state(obj)
+        return partial(layers.get_state, obj), partial(layers.set_state, obj)
     if isinstance(obj, np.random.Generator):
-        return obj.bit_generator.state
+        return lambda: obj.bit_generator.state, partial(set_generator, obj)
     if isinstance(obj, dict):
-        return obj
+        return partial(dict, obj), partial(_fill, obj)
     if hasattr(obj, "get_state") and hasattr(obj, "set_state"):
-        return obj.get_state()
+        return lambda: copy.deepcopy(obj.get_state()), obj.set_state
     raise TypeError(
         f"{name} must have get_state() and set_state(), or be an environment, a "
         f"numpy.random.Generator or a dict, got {obj!r}"
     )
 
 
-def _before(name: str, obj: Any) -> Any:
-    """The state of an object, which does not change when the object does."""
-    if isinstance(obj, dict):
-        return dict(obj)
-    state = _get(name, obj)
-    return state if isinstance(obj, (gymnasium.Env, VectorEnv)) else copy.deepcopy(state)
+def _fill(obj: dict[Any, Any], state: Any) -> None:
+    if not isinstance(state, dict):
+        raise TypeError(f"expected a dict, got {type(state).__name__}")
+    obj.clear()
+    obj.update(state)
 
 
-def _set(obj: Any, state: Any) -> None:
-    if isinstance(obj, (gymnasium.Env, VectorEnv)):
-        layers.set_state(obj, state)
-    elif isinstance(obj, np.random.Generator):
-        set_generator(obj, state)
-    elif isinstance(obj, dict):
-        if not isinstance(state, dict):
-            raise TypeError(f"expected a dict, got {type(state).__name__}")
-        obj.clear()
-        obj.update(state)
-    else:
-        obj.set_state(state)
-
-
-def _put_back(objects: Mapping[str, Any], before: Mapping[str, Any]) -> str:
-    """Restores objects to the states ``before``; returns a message about failures."""
-    lost = ""
-    for name, obj in objects.items():
-        try:
-            if isinstance(obj, dict) or not _same(_get(name, obj), before[name]):
-                _set(obj, before[name])
-        except Exception as exc:
-            lost += f"; {name} could not be put back: {full_message(exc)}"
-    return lost
+def _put_back(name: str, get: Callable[[], Any], put: Callable[[Any], object], before: Any) -> str:
+    """Restores an object to the state ``before``; returns a message if that fails."""
+    try:
+        if not _same(get(), before):
+            put(before)
+    except Exception as exc:
+        return f"; {name} could not be put back: {full_message(exc)}"
+    return ""
 
 
 def _same(state: Any, other: Any) -> bool:

@@ -83,7 +83,7 @@ def test_junk_in_padded_actions_changes_nothing(junk):
 
 
 def test_what_cannot_be_padded_is_refused():
-    with pytest.raises(ValueError, match="action_size must be at least the environment's 2, got 1"):
+    with pytest.raises(ValueError, match=r"environment has action space .* at most 1 entries"):
         PadSpaces(ArmEnv(), 3, 1)
     env = ArmEnv()
     env.action_space = Box(-1, 1, (2, 2))
