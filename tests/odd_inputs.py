@@ -144,32 +144,3 @@ def check(line, **names):
         raised = exc
     said = f"{type(raised).__name__}: {full_message(raised)}"
     assert re.match(re.escape(says).replace(re.escape("..."), ".*"), said, re.DOTALL), said
-
-
-# What may be given for any argument: every value in turn.
-NASTY = {"zeros": np.zeros(3), "object": object(), "10**30": 10**30}
-NASTY |= {str(value): value for value in (None, "x", [], [1], -1, 1.5, {}, True, NAN)}
-# An argument that messages call by another name.
-CALLED = {"name": "benchmark", "cls": "class"}
-
-
-def check_arguments(call, good, takes):
-    """Gives a function every nasty value for one argument after another.
-
-    ``takes`` says which of them each argument takes: ``{"seed": "None 10**30"}``. All others must
-    be refused, with a message that names the argument.
-    """
-    for argument, labels in takes.items():
-        said = {label: refusal(call, {**good, argument: NASTY[label]}) for label in NASTY}
-        assert {label for label in said if said[label] is None} == set(labels.split()), argument
-        name = CALLED.get(argument, argument)
-        assert [one for one in said.values() if one is not None and name not in one] == []
-
-
-def refusal(call, arguments):
-    """What is said of arguments that are refused; ``None`` if they are taken."""
-    try:
-        call(**arguments)
-    except (TypeError, ValueError) as exc:
-        return str(exc)
-    return None

@@ -1,6 +1,7 @@
-"""A fast class is all that the stock class is, in less time."""
+"""A fast class is all that the stock class is, in less time, and serves where it is verified."""
 
 import gc
+import json
 import pickle
 import weakref
 
@@ -12,12 +13,13 @@ from metaworld.envs.sawyer_push_v3 import SawyerPushEnvV3
 from metaworld.envs.sawyer_reach_v3 import SawyerReachEnvV3
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
-from mtwrappers.metaworld import fast_class, make_benchmark
-from mtwrappers.metaworld.fast import classes
+from mtwrappers.metaworld import fast, fast_class, make_benchmark
+from mtwrappers.metaworld.fast import class_to_build, classes, why_not_verified
 from mtwrappers.metaworld.fast.classes import FastSawyer, exact, fast_globals, norm, twin_of
 from mtwrappers.metaworld.fast.equality import first_difference, integration_state
 from mtwrappers.metaworld.upstream import all_classes
-from tests.metaworld.fakes import actions
+from tests.fakes import equal, run_python
+from tests.metaworld.fakes import actions, episode, make
 
 CLASSES = all_classes()
 NAME = "push-v3"
@@ -93,13 +95,13 @@ def test_a_fast_class_is_a_subclass_with_the_names_and_the_spaces_of_its_own():
 
 def test_what_stock_refuses_is_refused_and_pickling_says_what_to_pickle():
     other = make_benchmark("MT1", num_goals=1).train_tasks[0]
-    for make in (SawyerPushEnvV3, fast_class(NAME)):
+    for cls in (SawyerPushEnvV3, fast_class(NAME)):
         with pytest.raises(AssertionError):
-            make().set_task(other)
+            cls().set_task(other)
         with pytest.raises(RuntimeError, match=r"You must call env\.set_task before using env\.st"):
-            make().step(ACTIONS[0])
+            cls().step(ACTIONS[0])
     with pytest.raises(TypeError, match="pickle a MetaWorldSetTaskEnv, or its task"):
-        pickle.dumps(make())
+        pickle.dumps(cls())
 
 
 def test_a_class_of_the_users_own_stays_as_it_is_by_any_name(monkeypatch):
@@ -155,3 +157,98 @@ def test_what_is_done_to_one_model_reaches_no_other_made_before_or_after(task, m
             before = all_of(env.model)
     assert all_of(fast_class(NAME)(width=5000).model) != fresh
     assert all_of(fast_class(NAME)().model) == fresh
+
+
+# Where they serve.
+
+
+REACH = CLASSES["reach-v3"]
+HERE = {"metaworld": "3.1.1", "mujoco": "3.3.0"}
+
+
+def test_here_the_fast_classes_serve_unless_told_otherwise():
+    returned = []
+    for kwargs, cls in (
+        ({}, fast_class(REACH)),
+        ({"fast": True}, fast_class(REACH)),
+        ({"fast": False}, REACH),
+    ):
+        env = make("MT1", num_goals=1, **kwargs)
+        returned.append(episode(env, 2, seed=1))
+        assert type(env.unwrapped._env.sawyer) is cls
+    assert equal(returned[0], returned[1])
+    assert equal(returned[0], returned[2])
+
+
+@pytest.mark.parametrize("versions", [{"metaworld": "3.1.2"}, {"mujoco": "3.4.0"}, {}])
+def test_other_versions_and_helpers_that_differ_give_the_stock_classes_and_a_warning_unless_told(
+    monkeypatch, versions
+):
+    installed = {**HERE, **versions}
+    found = "metaworld {metaworld} with mujoco {mujoco}"
+    reason = f"{found.format(**installed)} was not verified, only {found.format(**HERE)}"
+    if not versions:
+        differ = "mtwrappers.metaworld.fast.classes.exact"
+        monkeypatch.setattr(differ, lambda: ["norm", "tolerance"])
+        reason = "norm, tolerance differ from NumPy's and SciPy's own here"
+    monkeypatch.setattr(fast, "version", installed.__getitem__)
+    why_not_verified.cache_clear()
+    message = f"Meta-World's own classes are used instead of the fast ones: {reason}"
+    with pytest.warns(UserWarning, match=message):
+        assert class_to_build(REACH, "auto") is REACH
+    # Neither True nor False warns, which would be an error.
+    assert class_to_build(REACH, True) is fast_class(REACH)
+    assert class_to_build(REACH, False) is REACH
+    why_not_verified.cache_clear()
+
+
+BARE = """
+import hashlib, json
+import metaworld, numpy as np
+from metaworld.policies import ENV_POLICY_MAP
+from mtwrappers.metaworld import fast_class, make_benchmark
+NAMES = ("push-v3", "drawer-open-v3")
+TASKS = {n: make_benchmark("MT1", env_name=n, num_goals=1).train_tasks[0] for n in NAMES}
+
+def run_all():
+    "What bare Meta-World returns, as a digest for each class."
+    digests = {}
+    for name, task in TASKS.items():
+        env, policy = metaworld.ALL_V3_ENVIRONMENTS[name](), ENV_POLICY_MAP[name]()
+        digest = hashlib.sha256()
+        env.set_task(task)
+        for _ in range(2):
+            obs, info = env.reset()
+            for _ in range(12):
+                obs, reward, *flags, info = env.step(policy.get_action(obs))
+                digest.update(obs.tobytes())
+                digest.update(np.array([reward, *flags, *info.values()], float).tobytes())
+        digests[name] = digest.hexdigest()
+    return digests
+
+def contents():
+    "What the modules and the classes of Meta-World consist of, and what NumPy computes with."
+    import metaworld.sawyer_xyz_env as base, metaworld.utils.reward_utils as rewards
+    spaces = [np.linalg, rewards, base, base.SawyerXYZEnv, *metaworld.ALL_V3_ENVIRONMENTS.values()]
+    return [{k: v for k, v in vars(space).items() if k != "_abc_impl"} for space in spaces]
+
+first, before = run_all(), contents()
+for name in metaworld.ALL_V3_ENVIRONMENTS:
+    fast_class(name)
+for name, task in TASKS.items():
+    env = fast_class(name)()
+    env.set_task(task)
+    for _ in range(3):
+        env.reset()
+        for _ in range(5):
+            env.step(np.ones(4, np.float32))
+        env.model.body_mass[:] *= 2
+print(json.dumps([first, run_all(), before == contents()]))
+"""
+
+
+def test_bare_meta_world_keeps_its_bits_and_nothing_of_it_is_replaced():
+    before, after, same = json.loads(run_python(BARE))
+    assert len(set(before.values())) == 2
+    assert after == before
+    assert same

@@ -3,14 +3,18 @@
 import pickle
 
 import gymnasium
+import metaworld
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
 
+from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from mtwrappers.common.registration import TABLE
+from mtwrappers.metaworld import make_benchmark
+from mtwrappers.metaworld.make import determining
 from tests.fakes import check_env_warnings, equal
 from tests.fakes import play as episode_of
-from tests.metaworld.fakes import episode, make, make_vec
+from tests.metaworld.fakes import PAIR, episode, make, make_vec
 
 IDS = [env_id.removeprefix("mtwrappers/").removesuffix("-v0") for env_id in TABLE]
 NUM_CLASSES = dict.fromkeys(("CustomMT", "CustomML-train", "MultiEnv"), 2)
@@ -160,3 +164,104 @@ def test_sizes_that_fit_and_classes_as_even_as_it_goes(name, num_envs, kwargs, s
         each = [classes.count(name) for name in dict.fromkeys(classes)]
         assert max(each) - min(each) <= sizes[1]
         assert each == sorted(each, reverse=True)
+
+
+# Specs in results.
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "kept"),
+    [
+        (
+            {"benchmark": "MT10", "num_envs": 20, "envs_per_task": 2, "workers": 2, "seed": 1},
+            "seed",
+        ),
+        ({"benchmark": "MT10", "use_one_hot": False, "fast": True, "workers": 2}, ""),
+        ({"benchmark": "MT10", "observation": "pixels", "task_encoding": "none"}, "task_encoding"),
+        ({"benchmark": "ML10", "task_encoding": "onehot"}, "task_encoding"),
+        ({"benchmark": "ML10", "num_envs": 20, "envs_per_task": 2}, "num_envs envs_per_task"),
+        ({"benchmark": "ML10", "envs_per_task": 2}, ""),
+        ({"env_ids": ["CartPole-v1"], "num_envs": 2}, "env_ids num_envs"),
+    ],
+)
+def test_only_what_determines_episodes_is_kept_of_a_spec(kwargs, kept):
+    env_id, found = determining({"id": "one", "kwargs": kwargs})
+    assert env_id == "one"
+    assert found.keys() == {"benchmark", "observation", *kept.split()} & kwargs.keys()
+    in_trials = determining({"id": "one", "kwargs": kwargs}, in_trials=True)[1]
+    assert {"num_envs", "envs_per_task"} & kwargs.keys() <= in_trials.keys()
+
+
+# Calls written for Meta-World's ids, which run on ours with nothing but the id changed.
+
+
+CLASS_OF_NAME = {cls.__name__: name for name, cls in metaworld.ALL_V3_ENVIRONMENTS.items()}
+
+
+def classes_of(envs):
+    return [CLASS_OF_NAME[name] for name in envs.get_attr("task_name")]
+
+
+def test_the_calls_of_meta_learning_benchmarks():
+    kwargs = {"meta_batch_size": 20, "total_tasks_per_cls": 40, "max_episode_steps": 10}
+    with make_vec("ML10-train", vector_strategy="sync", **kwargs) as envs:
+        assert type(envs) is MetaIterativeEnvExecutor
+        tasks = dict.fromkeys(metaworld._env_dict.ML10_V3["train"], 0)
+        for name, own in zip(classes_of(envs), envs.get_attr("tasks"), strict=True):
+            tasks[name] += len(own)
+        assert set(tasks.values()) == {40}
+        goals = dict.fromkeys(task for own in envs.get_attr("tasks") for task in own)
+        every = make_benchmark("ML10").train_tasks
+        assert goals.keys() == {task for c in range(10) for task in every[50 * c : 50 * c + 40]}
+
+
+def test_the_calls_of_custom_benchmarks():
+    names = ["push-v3", "door-open-v3", "reach-v3"]
+    with make_vec("CustomMT", vector_strategy="sync", envs_list=names, use_one_hot=True) as envs:
+        assert classes_of(envs) == names
+        assert envs.single_observation_space.shape == (42,)
+    kwargs = {"train_envs": names[:2], "test_envs": names[2:], "meta_batch_size": 2, "seed": 3}
+    for kind, expected in (("train", names[:2]), ("test", names[2:])):
+        with make_vec(f"CustomML-{kind}", vector_strategy="sync", **kwargs) as envs:
+            assert sorted(set(classes_of(envs))) == sorted(expected)
+
+
+def test_the_configuration_of_recurrent_meta_learning_in_metaworld_algorithms():
+    with make_vec(
+        "CustomML-train",
+        seed=1,
+        num_goals=4,
+        max_episode_steps=2,
+        terminate_on_success=False,
+        reward_function_version="v2",
+        vector_strategy="async",
+        train_envs=PAIR,
+        test_envs=["drawer-open-v3"],
+        task_select="pseudorandom",
+        meta_batch_size=4,
+        total_tasks_per_cls=2,
+        recurrent_info_in_obs=True,
+    ) as envs:
+        assert type(envs) is MetaParallelEnvExecutor
+        obs, _ = envs.reset()
+        assert obs.shape == (4, 45)
+        assert np.all(obs[:, 39:] == 0)
+        actions = np.full((4, 4), 0.5, np.float32)
+        obs, rewards, *_ = envs.step(actions)
+        assert np.array_equal(obs[:, 39:43], actions)
+        assert np.array_equal(obs[:, 43], rewards / 10.0)
+        assert envs.step(actions)[3].all()
+
+
+def test_an_exponentially_normalized_reward_is_that_of_meta_worlds_wrapper():
+    kwargs = {"num_goals": 2, "seed": 3}
+    with (
+        make_vec("MT1", reward_normalization_method="exponential", **kwargs) as envs,
+        make_vec("MT1", **kwargs) as plain,
+    ):
+        envs.reset()
+        plain.reset()
+        reference = metaworld.wrappers.NormalizeRewardsExponential(0.001, plain.envs[0])
+        for _ in range(5):
+            action = envs.action_space.sample()
+            assert envs.step(action)[1][0] == reference.step(action[0])[1]

@@ -1,7 +1,4 @@
-"""Odd calls around Meta-World: each names what was expected and what came.
-
-What single arguments cannot be is in ``test_arguments.py``.
-"""
+"""Odd calls around Meta-World: each names what was expected and what came."""
 
 import contextlib
 from functools import partial
@@ -10,7 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers.metaworld import MetaWorldMTEnv, make_benchmark
+from mtwrappers.metaworld import MetaWorldMTEnv, fast_class, make_benchmark
 from mtwrappers.metaworld.agent_view import PixelObservation
 from mtwrappers.metaworld.experts import expert_actions
 from tests.metaworld.fakes import PAIR
@@ -21,19 +18,20 @@ BENCHMARKS = """
 make("MT1", env_name="reach-v9") -> ValueError: unknown class 'reach-v9' in env_name; did you mean
 make("MT10", env_name="reach-v3") -> ValueError: MT10 takes no env_name, got 'reach-v3'; it ...
 make("MT10", image_size=84) -> TypeError: ...takes no 'image_size': frames have a width and a hei
-make("MT10", seed=2**40) -> ValueError: a benchmark's seed must be below 2**32 ...got 1099511627776
 make("MT10", kind="test") -> ValueError: MT10 has no test tasks
-make("CustomMT", train_classes="reach-v3") -> TypeError: train_classes must be a list ...'reach-v3'
-make("CustomMT", train_classes=["x"]) -> ValueError: unknown class 'x' in train_classes; expect
 make_benchmark("mt10") -> ValueError: unknown benchmark 'mt10'; did you mean 'MT10'?
 make_benchmark("MT1", seed=2**32 - 1) -> ValueError: ...seed must be below 2**32 ...got 4294967295
+make_benchmark("MT1", num_goals=0) -> ValueError: num_goals must be a positive integer, got 0
 make_benchmark("ML1", train_classes=PAIR) -> ValueError: ML1 takes no train_classes, got ['reach-v3'
 make_benchmark("CustomMT", train_classes=PAIR, test_classes=["x"]) -> ValueError: ...no test_cla
 make_benchmark("CustomMT") -> ValueError: CustomMT needs train_classes, a list of class names
+make_benchmark("CustomMT", train_classes="x") -> TypeError: train_classes must be a list ...got 'x'
+make_benchmark("CustomMT", train_classes=["x"]) -> ValueError: unknown class 'x' in train_classes; e
 make_benchmark("CustomMT", train_classes=[]) -> ValueError: train_classes must hold at least
 make_benchmark("CustomMT", train_classes=PAIR * 2) -> ValueError: ...different ... got ['reach-v3
 make_benchmark("CustomML", train_classes=PAIR) -> ValueError: CustomML needs test_classes, a list of
 make_benchmark("CustomML", train_classes=PAIR, test_classes=PAIR) -> ValueError: test ...in both
+fast_class("reach-v9") -> ValueError: unknown class 'reach-v9' in cls; did you mean 'reach-v3'
 make("MT10", goals="continuous", num_goals=3) -> ValueError: num_goals is for goals='list', got 3
 make_vec("MT10", goals="continuous", total_tasks_per_cls=3) -> ValueError: num_goals is for goals='l
 make_vec("MT10", goals="new") -> ValueError: ...goals must be 'list' or 'continuous', got 'new'
@@ -48,7 +46,20 @@ make("MT1", camera_id=7) -> ValueError: camera_id (-1 for the free camera) ...in
 make("MT1", camera_name="a", camera_id=1) -> ValueError: ... or camera_id, not both; got 'a' and 1
 make("MT1", camera_name=["corner", 3]) -> TypeError: ..., a list of names or None, got ['corner', 3]
 make("MT1", camera_name=["corner"] * 2) -> ValueError: ...none twice, got ['corner', 'corner']
+make("MT1", width=0) -> ValueError: width must be a positive integer, got 0
+make("MT1", height=1.5) -> ValueError: height must be a positive integer, got 1.5
+make("MT1", upright="no") -> ValueError: upright must be True or False, got 'no'
+make("MT1", shadows=None) -> ValueError: shadows must be True or False, got None
+make("MT1", fast="always") -> ValueError: fast must be 'auto', True or False, got 'always'
+make("MT1", reward_function_version="v3") -> ValueError: reward_function_version must be 'v1' or 'v2
+make("MT1", reward_normalization_method="max") -> ValueError: reward_normalization_method must be 'g
+make("MT1", reward_alpha=-1) -> ValueError: reward_alpha must be in [0, 1], got -1
+make("MT1", normalize_observations="x") -> TypeError: normalize_observations must be ...got 'x'
+make("MT1", recurrent_info_in_obs=1) -> TypeError: recurrent_info_in_obs must be True or ...got 1
+make("MT1", task_encoding="hot") -> ValueError: task_encoding must be 'onehot', 'none' or 'dict', go
+make("MT1", observation="image") -> ValueError: observation must be 'state', 'pixels', ...got 'image
 make("MT1", observation="pixels", camera_name=["corner", "front"]) -> ValueError: each of camera_na
+make("MT1", depth=1) -> TypeError: depth must be True or False, got 1
 make("MT1", depth=True) -> ValueError: ...needs frames, got observation='state'
 make("MT1", observation="pixels", task_encoding="dict") -> ValueError: ...be combined with task_enc
 make_vec("MT1", observation="pixels", render_mode="depth_array") -> ValueError: ...'rgb_array', got 
@@ -61,15 +72,13 @@ make("ML10-train", instruction=True) -> ValueError: ...needs descriptions on ML1
 make_vec("ML10-train", instruction=True) -> ValueError: ...needs descriptions on ML10: its classes
 make("MT1", idle_steps=-1) -> ValueError: idle_steps must be zero or a positive integer, got -1
 make_vec("MT10", action_repeat=0) -> ValueError: ...action_repeat must be a positive integer, got 0
+make("MT1", select="x") -> ValueError: select must be one of ['least_success', ...got 'x'
+make("MT1", sample_tasks_on_reset=3) -> TypeError: sample_tasks_on_reset must be True or ...got 3
+make("MT1", terminate_on_success="no") -> TypeError: terminate_on_success must be True ...got 'no'
 mt.reset(options={"Task_state": 1}) -> ValueError: MetaWorldMTEnv takes ...got ['Task_state']
-mt.reset(options={"resample_task": "no"}) -> TypeError: options['resample_task'] must be ...got 'no'
-mt.reset(options="x") -> TypeError: options of MetaWorldMTEnv must be a dict, got 'x'
-mt.reset(seed=1.0) -> TypeError: a seed must be an integer, got 1.0
-do(mt, "reset()", "step(np.zeros(3))") -> ValueError: reach-v3: ...shape (4,), got (3,)
 do(mt, "reset()", "step(np.zeros((1, 4)))") -> ValueError: reach-v3: ...shape (4,), got (1, 4)
 do(mt, "reset()", "step(np.float64(0))") -> ValueError: reach-v3: ...shape (4,), got ()
 do(mt, "reset()", "step(np.full(4, INF))") -> ValueError: ...finite action, got [inf inf inf inf]
-do(mt, "reset()", "step(np.array([0, 0, 0, NAN]))") -> ValueError: reach-v3: expected a finite
 expert_actions(["xyz"], ONES) -> ValueError: no expert for 'xyz'; expected one of ['assembly
 expert_actions(["reach-v3"], ONES[0]) -> ValueError: ...must be (1, 39 or more), got (39,)
 expert_actions(["reach-v3"] * 2, ONES) -> ValueError: observations of 2 tasks must ...got (1, 39)
@@ -93,6 +102,11 @@ told({"reach-v3": "x", "push-v3": "x" * 501}) -> ValueError: ...(501 characters)
 
 # How many side by side, and where they run.
 VECTORS = """
+make_vec("MT1", num_envs=-1) -> ValueError: num_envs must be a positive integer, got -1
+make_vec("MT1", envs_per_task=0) -> ValueError: envs_per_task must be a positive integer, got 0
+make_vec("MT1", total_tasks_per_cls=0) -> ValueError: total_tasks_per_cls must be a positive ...
+make_vec("ML1-train", meta_batch_size=0) -> ValueError: meta_batch_size must be a positive ...got 0
+make_vec("MT1", record_episode_statistics="x") -> TypeError: record_episode_statistics ...got 'x'
 make_vec("PointGoal", max_episode_steps=-1) -> ValueError: max_episode_steps must be a ...got -1
 make_vec("CustomMT", execution="iterative", workers=2) -> ValueError: ...no workers; got {'workers'
 vector.call("toggle_sample_tasks_on_reset", "no") -> TypeError: ...on must be ..., got 'no'
@@ -107,21 +121,38 @@ make_vec("ML10-test", num_envs=11, meta_batch_size=5, envs_per_task=2) -> ValueE
 make_vec("CustomML-train", num_envs=7, envs_per_task=4) -> ValueError: ...a multiple of 4 from 8
 make_vec("MT10", envs_per_task=2, vectorization_mode="sync") -> TypeError: ...is for make_vec
 make_vec("MT10", workers=2, vectorization_mode="sync") -> TypeError: ...no 'workers': it is for
+make("MT1", task_select="x") -> ValueError: task_select must be 'random' or 'pseudorandom', got 'x'
+make("MT1", use_one_hot=3) -> ValueError: use_one_hot must be True or False, got 3
+make("MT1", vector_strategy="thread") -> ValueError: vector_strategy must be 'sync' or 'async', got
 make("MT10", use_one_hot=True, task_encoding="none") -> TypeError: ...for task_encoding, got both
 make("MT10", recurrent_info_in_obs=True, task_encoding="dict") -> ValueError: ...flat obs...'dict'
 make("MT10", num_goal=3) -> TypeError: ...no 'num_goal': did you mean 'num_goals
 make_vec("MT10", num_goal=3) -> TypeError: ...no 'num_goal': did you mean 'num_goals
 make("MT10", xyz=3) -> TypeError: make... of MT10 takes no 'xyz': it takes ...'num_goals'
+make_vec("MT10").reset(options={"task_state": 3}) -> ValueError: environment 1: ...'env_options'
 """
 
 SET_TASK = """
 MetaWorldTaskSampler("MT11", "train") -> ValueError: unknown benchmark 'MT11'; did you mean 'MT1'
+MetaWorldTaskSampler("MT1", None) -> ValueError: kind must be 'train' or 'test', got None
+MetaWorldTaskSampler("MT1", "train", wrapper=3) -> TypeError: wrapper must be callable, got 3
 MetaWorldTaskSampler("ML10", "train", add_env_onehot=True) -> ValueError: add_env_onehot is for the
+MetaWorldMTEnv("MT1", "validation") -> ValueError: kind must be 'train', 'test' or None, got 'valid
 MetaWorldMTEnv("MT10", task_states=[]) -> ValueError: task_states must hold at least one ...got none
 MetaWorldMTEnv("MT10", task_states="all") -> TypeError: task_states must be a list ...got 'all'
 MetaWorldMTEnv("MT10", num_goals=2, task_states=[0, 20]) -> ValueError: ... in [0, 19], got 20
-MetaWorldSetTaskEnv().sample_tasks(1) -> ValueError: sample_tasks needs a benchmark
+MetaWorldSetTaskEnv(3) -> ValueError: benchmark must be a metaworld.Benchmark or the name of one, go
+MetaWorldSetTaskEnv("ML1", "validation") -> ValueError: kind must be 'train', 'test' or None, got 'v
+MetaWorldSetTaskEnv("MT1", wrapper=3) -> TypeError: wrapper must be callable, got 3
+MetaWorldSetTaskEnv("MT1", add_env_onehot=3) -> TypeError: add_env_onehot must be True or ...got 3
+MetaWorldSetTaskEnv("MT1", seed="x") -> TypeError: a seed must be an integer, got 'x'
+MetaWorldSetTaskEnv("MT1").sample_tasks(-1) -> ValueError: n_tasks must be zero or a positive ...-1
+MetaWorldSetTaskEnv("MT1").sample_tasks(1, with_replacement=3) -> TypeError: with_replacement must
+MetaWorldSetTaskEnv("MT1").seed_tasks("x") -> TypeError: a seed must be an integer, got 'x'
+MetaWorldSetTaskEnv("MT1").reset(seed=-1) -> ValueError: a seed must be zero or greater, got -1
+MetaWorldSetTaskEnv("MT1").reset(options=3) -> TypeError: options of MetaWorldSetTaskEnv must be a
 MetaWorldSetTaskEnv("MT1").reset(options={"Task": 1}) -> ValueError: ...got ['Task']
+MetaWorldSetTaskEnv().sample_tasks(1) -> ValueError: sample_tasks needs a benchmark
 MetaWorldSetTaskEnv().reset() -> ResetNeeded: no task was set: call set_task(task) before reset()
 MetaWorldSetTaskEnv("MT10", "test") -> ValueError: MT10 has no test tasks
 MetaWorldSetTaskEnv("ML10", add_env_onehot=True) -> ValueError: ...got ML10 with kind=None
@@ -133,6 +164,7 @@ CALLABLES = {
     "ONES": np.ones((1, 39)),
     "PixelObservation": PixelObservation,
     "expert_actions": expert_actions,
+    "fast_class": fast_class,
     "make_benchmark": make_benchmark,
     "pendulum": partial(gymnasium.make, "Pendulum-v1", render_mode="rgb_array"),
     "told": lambda table: NAMES["make"]("CustomMT", train_classes=PAIR, descriptions=table),

@@ -1,4 +1,8 @@
-"""Frames and depth as observations, of one camera or several; all else is as with states."""
+"""Frames and depth: the present state, upright, in metres; drawn by a camera, and observed."""
+
+import contextlib
+import copy
+import pickle
 
 import gymnasium
 import mujoco
@@ -7,15 +11,134 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 from tests.fakes import check_env_warnings, equal
-from tests.metaworld.fakes import PARALLEL, actions, bare, episode, make, make_vec
+from tests.metaworld.fakes import PAIR, PARALLEL, actions, bare, episode, make, make_vec
 
 pytestmark = pytest.mark.usefixtures("opengl")
 # Shadows take most of the time.
 LOOK = {"width": 32, "height": 24, "shadows": False}
 BOTH = {"observation": "pixels", "depth": True, "camera_name": ["corner", "gripperPOV"], **LOOK}
-SEEN = {"observation": "pixels_state", **LOOK}
-SMALL = {"num_goals": 1, "max_episode_steps": 3, "record_episode_statistics": False}
 FRAME, DEPTH = (24, 32, 3), (24, 32)
+
+
+@pytest.fixture
+def made():
+    """Makes environments of an id with few goals, after a reset; closes them."""
+    with contextlib.ExitStack() as stack:
+
+        def made(name="MT1", **kwargs):
+            kwargs = {"num_goals": 2, "render_mode": "rgb_array", **LOOK, **kwargs}
+            env = stack.enter_context(contextlib.closing(make(name, **kwargs)))
+            env.reset(seed=3)
+            return env
+
+        yield made
+
+
+# What is drawn.
+
+
+@pytest.mark.parametrize("free", [False, True], ids=["a camera", "the free one"])
+# A reset leaves things where they were before their last move, but for reach.
+@pytest.mark.parametrize("name", ["reach-v3", "window-close-v3", "dial-turn-v3", "door-lock-v3"])
+@pytest.mark.slow_but("dial-turn-v3-a camera", "reach-v3-the free one")
+def test_first_and_later_frames_are_upstreams_after_mj_forward(made, name, free):
+    look = {"width": 32, "height": 24}
+    chosen = {"camera_id": -1} if free else {}  # else it is corner4
+    env = made(env_name=name, observation="pixels", shadows=True, **chosen)
+    upstream = bare(name, env.get_wrapper_attr("tasks")[0], render_mode="rgb_array", **look)
+    if not free:
+        upstream.mujoco_renderer.camera_id = upstream.model.camera("corner4").id
+    observed = episode(env, 1, options={"task_state": 0})
+    upstream.reset()
+    for step, (obs, *_) in enumerate(observed):
+        if step:
+            upstream.step(actions(1)[0])
+        mujoco.mj_forward(upstream.model, upstream.data)
+        frame = upstream.render()
+        assert np.array_equal(obs, frame if free else frame[::-1, ::-1])
+    upstream.close()
+
+
+CAMERAS = ["topview", "corner", "corner2", "corner3", "corner4", "behindGripper", "gripperPOV"]
+
+
+@pytest.mark.parametrize("camera", [*CAMERAS, None])
+@pytest.mark.slow_but("corner2", "gripperPOV")
+def test_corner_cameras_are_turned_upright_and_others_stay(made, camera):
+    frame, expected = (made(camera_name=camera, upright=up).render() for up in (True, False))
+    turned = camera is not None and camera.startswith("corner")
+    assert np.array_equal(frame, expected[::-1, ::-1] if turned else expected)
+    assert frame.flags.c_contiguous
+
+
+def test_depth_is_in_metres_as_rays_measure_it(made):
+    env = made(env_name="door-open-v3", render_mode="depth_array", camera_name="corner3")
+    depth = env.render()
+    assert depth.shape == DEPTH
+    assert depth.dtype == np.float32
+    sawyer = env.unwrapped._env.sawyer
+    model, data = sawyer.model, sawyer.data
+    mujoco.mj_forward(model, data)
+    camera = model.camera("corner3").id
+    eye, axes = data.cam_xpos[camera], data.cam_xmat[camera].reshape(3, 3)
+    per_pixel = 2 * np.tan(np.radians(model.cam_fovy[camera]) / 2) / 24
+    errors = []
+    for row, column in np.ndindex(DEPTH):
+        # Turned upright: the first pixel is that at the lower right of the camera's own frame.
+        right, up = (15.5 - column) * per_pixel, (row - 11.5) * per_pixel
+        ray = axes @ [right, up, -1.0]
+        # Its length is 1 along the viewing direction, so the multiple of it is the depth.
+        distance = mujoco.mj_ray(model, data, eye, ray, None, 1, -1, np.zeros(1, np.int32))
+        errors.append(abs(distance - depth[row, column]))
+    assert np.quantile(errors, 0.9) < 0.0005  # edges and the insides of meshes differ
+    assert 0.8 < depth.min() < depth.max() < 5.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda sawyer: sawyer.data.qpos.__setitem__(9, 0.1),
+        lambda sawyer: np.multiply(sawyer.model.geom_rgba, 0.5, out=sawyer.model.geom_rgba),
+        lambda sawyer: np.add(sawyer.model.site_pos, 0.1, out=sawyer.model.site_pos),
+        lambda sawyer: np.add(sawyer.model.cam_pos, 0.1, out=sawyer.model.cam_pos),
+        lambda sawyer: setattr(sawyer.model.vis.headlight, "ambient", [1, 0, 0]),
+        lambda sawyer: setattr(sawyer.model.stat, "extent", 0.1),
+    ],
+    ids=["object", "colours", "goal", "camera", "light", "clipping"],
+)
+@pytest.mark.slow_but("object", "light", "goal")
+def test_whatever_is_edited_is_seen(made, change):
+    env = made(camera_name="corner2")
+    frame = env.render()
+    change(env.unwrapped._env.sawyer)
+    edited = env.render()
+    assert not np.array_equal(edited, frame)
+    assert np.array_equal(env.render(), edited)
+
+
+def test_a_goal_that_a_reset_moves_is_seen_though_nothing_else_moves(made):
+    env, frames = made(camera_name="corner2"), []
+    for task_state in (0, 1, 0):
+        env.reset(seed=0, options={"task_state": task_state})
+        frames.append(env.render())
+    assert np.array_equal(frames[0], frames[2])
+    assert not np.array_equal(frames[0], frames[1])
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+@pytest.mark.slow
+def test_a_copy_of_an_environment_that_has_drawn_draws_for_itself(made, copied):
+    env = made("CustomMT", train_classes=PAIR)
+    env.reset(options={"task_state": 1})
+    frame = env.render()
+    other = copied(env)
+    env.close()
+    other.reset(options={"task_state": 1})
+    assert np.array_equal(other.render(), frame)
+    other.close()
+
+
+# What is observed.
 
 
 def shapes_of(obs):
@@ -54,8 +177,8 @@ def first_frame(obs):
     ],
 )
 @pytest.mark.slow_but("look1", "look4", "look6")
-def test_an_observation_has_the_images_and_what_was_asked_for_beside_them(name, look, shapes):
-    env = make(name, **{**LOOK, **look})
+def test_an_observation_has_the_images_and_what_was_asked_for_beside_them(made, name, look, shapes):
+    env = made(name, **look, **({"num_goals": None} if name == "CW10" else {}))
     assert env.render_mode == "rgb_array"
     obs, _ = env.reset(seed=3)
     assert obs in env.observation_space
@@ -64,59 +187,28 @@ def test_an_observation_has_the_images_and_what_was_asked_for_beside_them(name, 
     assert np.array_equal(first_frame(obs), env.render())
     spec = EnvSpec.from_json(env.spec.to_json())
     assert spec == env.spec
-    again = gymnasium.make(spec)
-    assert equal(again.reset(seed=3)[0], obs)
-    for one in (env, again):
-        one.close()
-
-
-def test_agent_pos_is_where_the_hand_is():
-    env = make("MT1", observation="pixels_agent_pos", num_goals=1, **LOOK)
-    state = make("MT1", num_goals=1)
-    for one, other in zip(episode(env, seed=0), episode(state, seed=0), strict=True):
-        assert one[0]["agent_pos"].tolist() == other[0][:4].tolist()
-    env.close()
+    with contextlib.closing(gymnasium.make(spec)) as again:
+        assert equal(again.reset(seed=3)[0], obs)
 
 
 @pytest.mark.slow
-def test_gymnasiums_checker_accepts_nested_images():
-    env = make("MT1", num_goals=1, **BOTH)
-    assert check_env_warnings(env, skip_render_check=True) == []
-    env.close()
+def test_gymnasiums_checker_accepts_nested_images(made):
+    assert check_env_warnings(made(**BOTH), skip_render_check=True) == []
 
 
-def test_an_image_is_the_one_that_its_camera_draws_alone():
-    every = make("MT1", num_goals=1, **BOTH)
-    obs, _ = every.reset(seed=0)
+def test_an_image_is_the_one_that_its_camera_draws_alone(made):
+    obs, _ = made(**BOTH).reset(seed=0)
     for name in BOTH["camera_name"]:
         for mode, key in (("rgb_array", "pixels"), ("depth_array", "depth")):
-            env = make("MT1", num_goals=1, **LOOK, render_mode=mode, camera_name=name)
+            env = made(render_mode=mode, camera_name=name)
             env.reset(seed=0)
             assert equal(env.render(), obs[key][name])
-            env.close()
-    every.close()
 
 
-@pytest.mark.parametrize("free", [False, True], ids=["a camera", "the free one"])
-@pytest.mark.parametrize("name", ["reach-v3", "window-close-v3"])
-@pytest.mark.slow_but("reach-v3")
-def test_first_and_later_frames_are_upstreams_after_mj_forward(name, free):
-    look = {"width": 32, "height": 24}
-    chosen = {"camera_id": -1} if free else {}  # else it is corner4
-    env = make("MT1", env_name=name, observation="pixels", num_goals=1, **look, **chosen)
-    upstream = bare(name, env.get_wrapper_attr("tasks")[0], render_mode="rgb_array", **look)
-    if not free:
-        upstream.mujoco_renderer.camera_id = upstream.model.camera("corner4").id
-    observed = episode(env, 3, seed=0)
-    upstream.reset()
-    for step, (obs, *_) in enumerate(observed):
-        if step:
-            upstream.step(actions(3)[step - 1])
-        mujoco.mj_forward(upstream.model, upstream.data)
-        frame = upstream.render()
-        assert np.array_equal(obs, frame if free else frame[::-1, ::-1])
-    env.close()
-    upstream.close()
+def test_agent_pos_is_where_the_hand_is(made):
+    seen, state = made(observation="pixels_agent_pos"), make("MT1", num_goals=2)
+    for one, other in zip(episode(seen, seed=0), episode(state, seed=0), strict=True):
+        assert one[0]["agent_pos"].tolist() == other[0][:4].tolist()
 
 
 def flat(obs):
@@ -138,10 +230,11 @@ def without_frames(result):
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
 @pytest.mark.slow_but("Disabled")
 def test_states_rewards_flags_and_infos_are_those_of_states_alone(mode):
-    kwargs = {**SMALL, "autoreset_mode": mode}
+    kwargs = {"num_goals": 1, "max_episode_steps": 3, "record_episode_statistics": False}
+    seen_too = {"observation": "pixels_state", **LOOK}
     n = 3 if mode == "Disabled" else 5
     results = []
-    for seen in ({}, SEEN, *([{**SEEN, **PARALLEL}] if mode == "NextStep" else [])):
-        with make_vec("CustomMT", **kwargs, **seen) as envs:
+    for seen in ({}, seen_too, *([{**seen_too, **PARALLEL}] if mode == "NextStep" else [])):
+        with make_vec("CustomMT", **kwargs, **seen, autoreset_mode=mode) as envs:
             results.append([without_frames(one) for one in episode(envs, n, seed=5)])
     assert all(equal(result, results[0]) for result in results)

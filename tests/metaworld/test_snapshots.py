@@ -24,11 +24,6 @@ def pair(name):
     return fast_class(name)(), all_classes()[name]()
 
 
-@pytest.fixture(scope="module")
-def tasks():
-    return tasks_of("push-v3", 3)
-
-
 def reset(env, task=None):
     """The bits of a reset, and of what the simulation and the attributes hold after it."""
     if task is not None:
@@ -172,11 +167,6 @@ def test_an_edit_is_noticed_whenever_it_was_made(what):
         assert [episode_bits(env) for _ in range(2)] == expected
 
 
-@pytest.fixture(scope="module")
-def plain(tasks):
-    return episode_bits(all_classes()["push-v3"](), tasks[0])
-
-
 def test_what_a_user_writes_into_lists_and_observations_is_not_kept():
     name = "pick-place-wall-v3"
     (task,) = tasks_of(name, 1)
@@ -189,7 +179,8 @@ def test_what_a_user_writes_into_lists_and_observations_is_not_kept():
         env.target_rewards.append(3.0)
 
 
-def test_after_another_simulation_or_a_failed_reset_all_is_that_of_stock(tasks):
+def test_after_another_simulation_or_a_failed_reset_all_is_that_of_stock():
+    tasks = tasks_of("push-v3", 3)
     fast, stock = envs = pair("push-v3")
     for env in envs:
         reset(env, tasks[0])

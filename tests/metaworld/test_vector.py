@@ -94,20 +94,6 @@ def test_meta_learning_keeps_its_tasks_until_they_are_sampled():
 # What evaluation and training code calls.
 
 
-@pytest.mark.slow
-def test_toggles_and_names_reach_every_environment_and_checkpoints():
-    names = ("terminate_on_success", "sample_tasks_on_reset")
-    with make_vec("CustomMT", 4, **PARALLEL) as envs, make_vec("CustomMT", 4) as other:
-        assert envs.get_attr("task_name") == ("SawyerReachEnvV3",) * 2 + ("SawyerPushEnvV3",) * 2
-        assert [envs.get_attr(name) for name in names] == [(False,) * 4, (True,) * 4]
-        for on in (False, True):
-            envs.call("toggle_terminate_on_success", on)
-            envs.call("toggle_sample_tasks_on_reset", not on)
-            other.call("load_checkpoint", envs.call("get_checkpoint"))
-            for each in (envs, other):
-                assert [each.get_attr(name) for name in names] == [(on,) * 4, (not on,) * 4]
-
-
 def test_a_step_after_sampled_tasks_continues_their_first_episode():
     with make_vec("ML1-train", 2, num_goals=4) as envs:
         envs.reset(seed=0)
@@ -142,6 +128,9 @@ def run(envs):
 def test_after_loading_a_checkpoint_a_reset_goes_on_as_the_original_would(name, kwargs, execution):
     kwargs = {"num_goals": 20, "max_episode_steps": 3, **kwargs}
     with make_vec(name, **kwargs) as original, make_vec(name, **kwargs, **execution) as other:
+        toggles = ("terminate_on_success", "sample_tasks_on_reset")
+        for toggle, on in zip(toggles, (True, name != "CustomMT"), strict=True):
+            original.call(f"toggle_{toggle}", on)
         episode(original, 4, seed=6)
         original.call("sample_tasks")
         original.step(actions(original, 1)[0])
@@ -152,6 +141,8 @@ def test_after_loading_a_checkpoint_a_reset_goes_on_as_the_original_would(name, 
         for envs in (other, other, original):
             envs.call("load_checkpoint", json.loads(saved))
             assert equal(run(envs), expected)
+            for attribute in (*toggles, "task_name"):
+                assert envs.get_attr(attribute) == original.get_attr(attribute)
 
 
 def test_a_checkpoint_that_is_missing_or_of_other_goals_is_refused():
@@ -225,10 +216,3 @@ def test_a_seed_makes_runs_repeat_though_no_reset_is_given_one():
     with make_vec("CustomMT", 4, seed=0, **kwargs) as envs:
         envs.reset(seed=0)  # as the first reset is without
         assert states(envs) == runs[0][0][0]
-
-
-def test_one_task_state_for_all_is_refused_with_the_option_that_has_one_for_each():
-    with make_vec("MT10") as envs:
-        message = "environment 1: task state .* own 50: 50, 51, ..., 99; got 3. .*'env_options'"
-        with pytest.raises(ValueError, match=message):
-            envs.reset(options={"task_state": 3})
