@@ -26,6 +26,7 @@ from mtwrappers.wrappers.action_repeat import ActionRepeat
 from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.fakes import CountingEnv, CountingMTEnv, CountingSetTaskEnv, counting_makers
+from tests.mixed_envs import ARMS
 
 NAN, INF = float("nan"), float("inf")
 PATH = {"observations": np.zeros((3, 2)), "actions": np.zeros((3, 1)), "rewards": np.ones(3)}
@@ -52,6 +53,11 @@ class Odd(CountingEnv):
     def step(self, action):
         obs, reward, *rest = super().step(action)
         return obs, self.changes.get("reward", reward), *rest
+
+
+class Uncopyable(CountingEnv):
+    def __deepcopy__(self, memo):
+        raise RuntimeError("it holds a socket")
 
 
 class Spaces(CountingMTEnv):
@@ -108,6 +114,10 @@ NAMES = {
         counting_makers(2), select=lambda *_: to, sample_tasks_on_reset=True
     ),
     "point_disabled": lambda: NAMES["make_vec"]("PointGoal", autoreset_mode="Disabled"),
+    "arms": lambda: mtwrappers.MultiEnvWrapper(
+        ARMS, unify={"observation_size": 4, "action_size": 3}
+    ),
+    "UNEQUAL": ["tests/Short-v0", "tests/Long-v0"],
     "BEGUN": ("reset()", "step(0)"),
     "BOX": Box(0, 1, (1,)),
     "bytes_and": lambda space: mtwrappers.EnvToMTEnv(

@@ -15,6 +15,8 @@ MultiEnvWrapper([]) -> ValueError: funcs_to_make_envs must hold at least one con
 MultiEnvWrapper(CountingEnv) -> TypeError: funcs_to_make_envs must be a list ..., got <class
 MultiEnvWrapper([CountingEnv, CountingEnv()]) -> TypeError: the constructor of task 1 in ...got <
 differing().set_task_state(1) -> ValueError: task 1 has ...; wrap the environment, as in the guide
+arms().set_task_state(1) -> ValueError: task 1 has observation space Box...when padded
+arms().set_task_state(2) -> ValueError: task 2 has action space ...at most 3 entries
 multi().set_task_state(np.zeros((9, 9))) -> ValueError: ...in [0, 1], got array([[0., 0., ......
 multi("0") -> ValueError: initial_task_state must be an integer in [0, 1], got '0'
 multi(task_names=["a"]) -> ValueError: task_names must hold one name for each of 2 tasks, got ['a']
@@ -140,6 +142,7 @@ make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of 
 make("MultiEnv", task_encoding="flat") -> ValueError: ...'onehot', 'none' or 'dict', got 'flat'
 make("MultiEnv", env_kwargs=[3, {}]) -> TypeError: env_kwargs of task 0 must be a dict, got 3
 make_vec("MultiEnv", record_episode_statistics="x") -> TypeError: record_...False, got 'x'
+make_vec("MultiEnv", env_ids=UNEQUAL) -> DifferentSpacesError: environment 1 has observation space
 make_vec("MultiEnv", num_envs=5) -> ValueError: MultiEnv has 2 tasks: num_envs must be a multiple of
 make_vec("MultiEnv", num_envs=2, envs_per_task=2) -> ValueError: ...num_envs must be 4 ..., got 2
 """
@@ -158,6 +161,7 @@ EnvPoolSampler([3]) -> TypeError: environment 0 of envs must be a gymnasium.Env,
 pool().sample(2) -> ValueError: the pool holds 1 environments, got n_tasks=2; grow_pool(2)
 pool().sample(1, True) -> ValueError: a pool of environments cannot be sampled with replacement
 pool().grow_pool(-1) -> ValueError: new_size must be a positive integer, got -1
+do(EnvPoolSampler([Uncopyable()]), "grow_pool(2)") -> TypeError: cannot copy ...Uncopyable...it hold
 SetTaskSampler(CountingEnv) -> TypeError: <CountingEnv instance> has no sample_tasks(n)
 SetTaskSampler(3) -> TypeError: env_constructor must be callable, got 3
 SetTaskSampler(PointGoalEnv, wrapper=3) -> TypeError: wrapper must be callable, got 3

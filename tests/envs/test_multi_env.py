@@ -52,15 +52,6 @@ def test_the_task_can_be_left_out_or_shown_beside_the_observation():
     assert check_env_warnings(env) == []
 
 
-def test_environments_that_do_not_fit_are_refused():
-    env = gymnasium.make(ID, env_ids=[SHORT, LONG])
-    message = r"task 1 \('tests/Long-v0'\) has observation space .*; pass unify='pad'"
-    with pytest.raises(ValueError, match=message):
-        env.reset(options={"task_state": 1})
-    with pytest.raises(ValueError, match="environment 1 has observation space"):
-        gymnasium.make_vec(ID, env_ids=[SHORT, LONG], task_encoding="none")
-
-
 # Sub-environments that each stay with one task.
 
 

@@ -106,18 +106,6 @@ def test_a_task_is_an_element_of_the_space_and_is_shown():
     assert np.array_equal(env.get_task_state(), task)
     env.reset(options={"task_state": np.array([0.5, 11.0])})
     assert env.env.task.tolist() == [0.5, 11.0]
-    with pytest.raises(ValueError, match=r"must be an element of Box.*, got array\(\[ 2"):
-        env.set_task_state(np.array([2.0, 11.0]))
-    assert env.get_task_state().tolist() == [0.5, 11.0]
-
-
-def test_what_a_list_has_and_a_space_has_not():
-    env = space_env()
-    for name in ("num_tasks", "task_states", "task_ids"):
-        assert not hasattr(env, name)
-    for kwargs in ({"task_names": ["a"]}, {"select": "round_robin"}):
-        with pytest.raises(ValueError, match="task_names and select are for a list of tasks"):
-            space_env(**kwargs)
 
 
 def test_the_state_of_a_space_goes_through_json_and_not_to_another_space():

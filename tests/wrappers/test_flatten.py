@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Discrete
 from gymnasium.wrappers import FlattenObservation
 
 from mtwrappers import EnvToMTEnv, FlattenMTEnv, MultiEnvWrapper, TaskOnehotWrapper
 from tests.fakes import CountingEnv, counting_makers, equal, play
 
 
-def observing(space, task, dtype="float64"):
+def observing(space, task, dtype):
     """An environment of one task, which is observed in a space of its own."""
     return EnvToMTEnv(
         CountingEnv(high=100, first=5, dtype=dtype),
@@ -59,23 +59,3 @@ def test_the_numbers_are_those_of_gymnasium_in_the_dtype_of_the_environment(spac
         assert obs.dtype == np.dtype(dtype)
         assert np.array_equal(obs, expected)
         assert equal(rest, expected_rest)
-
-
-SHORT_BOX = Box(0, 1, (1,), np.float64)
-REFUSED = [
-    (CountingEnv(), "none", r"expected an MTEnv with observations {env_obs, task_obs}"),
-    (observing(Box(0, 1, (2, 2)), 0), "onehot", "task_obs must be Discrete or a 1-D Box, got Box"),
-    (observing(Dict({"a": SHORT_BOX}), 0), "onehot", "must be Discrete or a 1-D Box, got Dict"),
-    (observing(SHORT_BOX, np.ones(1), "uint8"), "onehot", "dtype float64 .* without loss"),
-    (
-        MultiEnvWrapper([lambda: observing(Discrete(2), 0)]),
-        "none",
-        "space of env_obs must be a 1-D Box, got Dict",
-    ),
-]
-
-
-@pytest.mark.parametrize(("env", "encoding", "message"), REFUSED)
-def test_what_cannot_be_flattened_is_refused(env, encoding, message):
-    with pytest.raises(TypeError, match=message):
-        FlattenMTEnv(env, encoding)

@@ -1,4 +1,4 @@
-"""The input of RL^2, one environment at a time and side by side."""
+"""The input of RL^2, one environment at a time and side by side; see also ``test_forms.py``."""
 
 from functools import partial
 
@@ -10,22 +10,24 @@ from metaworld.wrappers import RNNBasedMetaRLWrapper
 
 import mtwrappers as mt
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, play
-from tests.vector.fakes import BoxCountingEnv, all_modes, both_executors
-from tests.wrappers.fakes import makers, play_both
-
-ACTIONS = [1, 0, 1, 1, 0, 0, 1, 0, 1, 1]
+from tests.vector.fakes import BoxCountingEnv
+from tests.wrappers.fakes import makers
 
 
 def tails(env, actions, **reset):
-    return [result[0][2:].tolist() for result in play(env, actions, **reset)]
+    return [result[0][..., 2:].tolist() for result in play(env, actions, **reset)]
 
 
 def multi():
     return mt.FlattenMTEnv(mt.MultiEnvWrapper(counting_makers(2)), "none")
 
 
-def three(**kwargs):
-    return mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(makers(), 3, **kwargs))
+def begun(**kwargs):
+    """Three environments side by side that have made a step."""
+    envs = mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(makers(), 3, **kwargs))
+    envs.reset(seed=0)
+    envs.step([1] * 3)
+    return envs
 
 
 # What is appended, and when a trial begins.
@@ -82,6 +84,53 @@ def test_another_task_begins_a_trial_and_the_same_one_again_does_not(make, turn)
         env.step(1)
 
 
+class MovingGoalEnv(CountingEnv):
+    """Has another task in every episode, in one and the same dict; infos do not say so."""
+
+    task = {"goal": 0}  # noqa: RUF012
+
+    def get_task(self):
+        return self.task
+
+    def reset(self, *, seed=None, options=None):
+        self.task["goal"] += 1
+        return super().reset(seed=seed, options=options)
+
+
+def test_a_task_that_is_changed_in_place_is_another_though_infos_do_not_tell():
+    envs = mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(partial(MovingGoalEnv, 2), 1))
+    assert tails(envs, [[1]] * 3) == [[[0] * 4], [[0, 1, 1, 0]], [[0] * 4], [[0, 1, 1, 0]]]
+    assert tails(one := mt.RL2Observation(MovingGoalEnv()), [1])[1] == [0, 1, 1, 0]
+    assert one.reset()[0][2:].tolist() == [0] * 4
+
+
+@pytest.mark.parametrize(
+    ("reset", "zeros"),
+    [
+        ({}, [False, False, False]),
+        ({"seed": 1}, [True, True, True]),
+        ({"seed": [None, 4, None]}, [False, True, False]),
+        ({"options": {"resample_task": True}}, [True, True, True]),
+        ({"options": {"env_options": [None, {"task_state": 0}, {}]}}, [False, True, False]),
+        ({"tasks": [{"task": i} for i in range(3)]}, [True, True, True]),
+    ],
+)
+def test_which_resets_begin_trials_side_by_side(reset, zeros):
+    envs = begun()
+    if "tasks" in reset:  # even of the same tasks
+        envs.set_tasks(reset["tasks"])
+        reset = {}
+    assert (envs.reset(**reset)[0][:, 2:] == 0).all(axis=1).tolist() == zeros
+    envs.step([1] * 3)
+    assert envs.reset()[0][:, 2:].tolist() == [[0, 1, 1, 1]] * 3
+
+
+def test_a_reset_of_some_leaves_the_others_as_they_are():
+    envs = begun(autoreset_mode=AutoresetMode.DISABLED)
+    obs, _ = envs.reset(seed=0, options={"reset_mask": np.array([True, False, False])})
+    assert obs[:, 2:].tolist() == [[0] * 4, [0, 1, 1, 0], [0, 1, 1, 0]]
+
+
 # How actions are written.
 
 
@@ -116,9 +165,6 @@ def test_how_actions_are_written_one_by_one_and_many_at_once(space, action, code
     assert envs.step(np.array([action, action]))[0][:, 2:-2].tolist() == [code, code]
 
 
-# With others.
-
-
 @pytest.mark.parametrize("divisor", [1, 10])
 def test_it_can_append_what_meta_worlds_wrapper_appends(divisor):
     ours = mt.RL2Observation(BoxCountingEnv(3), reward_divisor=divisor, across_episodes=False)
@@ -127,77 +173,6 @@ def test_it_can_append_what_meta_worlds_wrapper_appends(divisor):
     for _ in range(2):
         for a, b in zip(play(ours, actions), play(theirs, actions), strict=True):
             assert a[0].tolist() == b[0].tolist()
-
-
-# Side by side.
-
-
-@both_executors
-@all_modes
-@pytest.mark.parametrize(
-    ("moves", "kwargs"), [(True, {}), (False, {"reward_divisor": 10, "across_episodes": False})]
-)
-@pytest.mark.slow_but("iterative", "True-kwargs0-NextStep-parallel")
-def test_the_vector_form_is_the_single_form(executor, mode, moves, kwargs):
-    made = makers(moves, dtype=np.float32)
-    envs = mt.VectorRL2Observation(executor(made, 3, autoreset_mode=mode), **kwargs)
-    singles = [lambda make=make: mt.RL2Observation(make(), **kwargs) for make in made]
-    seen, _ = play_both(envs, singles, ACTIONS)
-    assert seen[1][:, 4].tolist() == [np.float32(0.1 if kwargs else 1)] * 3
-    assert all(obs in envs.observation_space for obs in seen)
-    envs.close()
-
-
-class MovingGoalEnv(CountingEnv):
-    """Has another task in every episode, in one and the same dict; infos do not say so."""
-
-    task = {"goal": 0}  # noqa: RUF012
-
-    def get_task(self):
-        return self.task
-
-    def reset(self, *, seed=None, options=None):
-        self.task["goal"] += 1
-        return super().reset(seed=seed, options=options)
-
-
-def test_a_task_that_is_changed_in_place_is_another_though_infos_do_not_tell():
-    envs = mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(partial(MovingGoalEnv, 2), 1))
-    appended = [result[0][0, 2:].tolist() for result in play(envs, [[1]] * 3)]
-    assert appended == [[0] * 4, [0, 1, 1, 0], [0] * 4, [0, 1, 1, 0]]
-    assert tails(one := mt.RL2Observation(MovingGoalEnv()), [1])[1] == [0, 1, 1, 0]
-    assert one.reset()[0][2:].tolist() == [0] * 4
-
-
-@pytest.mark.parametrize(
-    ("reset", "zeros"),
-    [
-        ({}, [False, False, False]),
-        ({"seed": 1}, [True, True, True]),
-        ({"seed": [None, 4, None]}, [False, True, False]),
-        ({"options": {"resample_task": True}}, [True, True, True]),
-        ({"options": {"env_options": [None, {"task_state": 0}, {}]}}, [False, True, False]),
-        ({"tasks": [{"task": i} for i in range(3)]}, [True, True, True]),
-    ],
-)
-def test_which_resets_begin_trials(reset, zeros):
-    envs = three()
-    envs.reset(seed=0)
-    envs.step([1] * 3)
-    if "tasks" in reset:  # even of the same tasks
-        envs.set_tasks(reset["tasks"])
-        reset = {}
-    assert (envs.reset(**reset)[0][:, 2:] == 0).all(axis=1).tolist() == zeros
-    envs.step([1] * 3)
-    assert envs.reset()[0][:, 2:].tolist() == [[0, 1, 1, 1]] * 3
-
-
-def test_a_reset_of_some_leaves_the_others_as_they_are():
-    envs = three(autoreset_mode=AutoresetMode.DISABLED)
-    envs.reset(seed=0)
-    envs.step([1] * 3)
-    obs, _ = envs.reset(seed=0, options={"reset_mask": np.array([True, False, False])})
-    assert obs[:, 2:].tolist() == [[0] * 4, [0, 1, 1, 0], [0, 1, 1, 0]]
 
 
 def test_the_actions_are_those_of_the_steps_beginning_and_results_are_the_callers():

@@ -66,8 +66,15 @@ def state_after(env, **reset):
     return env.get_task_state()
 
 
-@every
-@pytest.mark.parametrize(("select", "moves"), [("uniform", False), ("without_replacement", True)])
+@pytest.mark.parametrize(
+    ("make", "select", "moves"),
+    [
+        (many, "uniform", False),
+        (one, "uniform", False),
+        (one, "without_replacement", True),
+        (metaworld, "without_replacement", True),
+    ],
+)
 def test_it_keeps_the_contract_of_an_mtenv_and_that_of_gymnasium(make, select, moves):
     env = make(select=select, sample_tasks_on_reset=moves)
     assert env.unwrapped is env
