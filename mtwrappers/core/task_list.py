@@ -249,7 +249,11 @@ class TaskSetMTEnv(MTEnv):
         state = None
         if "task_state" in asked:
             state = self._task_set.check(asked["task_state"], "task state")
-        self._seed_streams(seed)
+        if seed is None:
+            self._seed_itself()
+        else:
+            self.seed(seed)
+            self.seed_task(seed)
         if self._history is not None:
             self._history.end()  # records an episode that is cut here, before the next draw
         if "resample_task" in asked or (state is None and self._draws()):
@@ -264,14 +268,6 @@ class TaskSetMTEnv(MTEnv):
         if self._history is not None:
             self._history.begin(self._task_set.place(self._task_state))
         return self.observe(env_obs), {**info, **self._task_info}
-
-    def _seed_streams(self, seed: int | None) -> None:
-        """Seeds the streams for a reset with ``seed``."""
-        if seed is None:
-            self._seed_itself()
-            return
-        self.seed(seed)
-        self.seed_task(seed)
 
     def _seed_itself(self) -> None:
         """Seeds the streams that were not seeded, if resets draw tasks."""

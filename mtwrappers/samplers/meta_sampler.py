@@ -30,10 +30,11 @@ from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout
-from mtwrappers.samplers.task_texts import task_names
 from mtwrappers.state import env_state as layers
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import EXECUTORS, Execution
+
+_NAMES = ("task_name", "_task_name", "task_id", "_task_id")
 
 
 class MetaSampler:
@@ -124,8 +125,7 @@ class MetaSampler:
         self._sink = check_log_sink(log_sink)
         self._progress = ProgressBar(progress)
         m, k = self.meta_batch_size, self.envs_per_task
-        checked = PolicyCaller(policy, m, k)
-        self._named = "task_names" in checked.texts
+        PolicyCaller(policy, m, k)  # which checks it
         self._policy = policy
         make_executor = _executor_class(execution, parallel, executor)
         with contextlib.ExitStack() as undo:
@@ -186,8 +186,8 @@ class MetaSampler:
         self._seed = None
         self._iteration += 1
         seed = self._policy_seed, self._iteration
-        names = task_names(self.envs, infos) if self._named else None
-        collect = _Collection(policy, m, k, seed, quotas, obs, names)
+        named = {key: infos[key] for key in _NAMES if key in infos}
+        collect = _Collection(policy, m, k, seed, quotas, obs, named)
         with self._progress.of("paths", int(quotas.sum()), counts=not remote) as advance:
             if remote:
                 blocks = self.envs.map_blocks(collect)
@@ -285,7 +285,7 @@ class _Collection:
         seed: Seeds the policy's generators.
         quotas: The number of trajectories per environment, ``(M * K,)``.
         obs: The observations of the last reset, ``(M * K, O)``.
-        names: The task names after this reset, ``M * K``, if the policy takes them.
+        infos: The infos of this reset that name the tasks.
     """
 
     policy: Any
@@ -294,7 +294,7 @@ class _Collection:
     seed: tuple[int, ...]
     quotas: NDArray[np.int64]
     obs: Any
-    names: list[str] | None
+    infos: dict[str, Any]
 
     def __call__(
         self, envs: Any, rows: slice, observe: Sequence[Callable[[Step], object]] = ()
@@ -314,11 +314,7 @@ class _Collection:
             self.seed,
             action_shape=envs.single_action_space.shape,
         )
-        obs = map_arrays(operator.itemgetter(rows), self.obs)
-        infos = None
-        if self.names is not None:
-            own = np.array(self.names[rows], dtype=object)
-            infos = {"task_name": own, "_task_name": np.ones(len(own), dtype=np.bool_)}
+        obs, infos = map_arrays(operator.itemgetter(rows), (self.obs, self.infos))
         seconds = rollout(
             envs,
             caller,

@@ -8,6 +8,7 @@ state of
   environments keep from one episode to the next;
 - a wrapper of Gymnasium, or of a package in `mtwrappers.state.packages`, is what it keeps from one
   episode to the next: statistics, counts and tasks, but not recorded frames;
+- a subclass of `identity.WATCHERS`, such as a recorder of videos, is what Gymnasium's own keeps;
 - any other wrapper is its attributes of plain data: ``None``, bools, numbers, texts, arrays,
   `numpy.random.Generator`, `RunningMeanStd`, and lists, tuples, deques and dicts of these.
   Functions, classes, modules and spaces are taken as constant. Anything else is an error.
@@ -69,9 +70,6 @@ _COMMON = {
     *("_saved_kwargs", "_arguments"),
 }
 _CLOCKS = {"episode_start_times"}  # stored as time elapsed, because clocks differ by process
-# Paths that a recorder writes to come from its constructor, never from a state.
-_RECORDERS = (wrappers.RecordVideo, getattr(vector_wrappers, "RecordVideo", wrappers.RecordVideo))
-_PATHS = ("video_folder", "name_prefix", "_video_name")
 
 
 def get_state(env: Any, *, between_episodes: bool = False) -> Layers:
@@ -227,9 +225,10 @@ class _Keeps:
             if (package := packages.package_of(base)) is not None:
                 names += packages.known_by(package).attributes(base)
         self.names = tuple(dict.fromkeys(names))
-        self._paths = _PATHS if issubclass(cls, _RECORDERS) else ()
-        # Whether all other attributes of plain data belong to the state too.
-        self._open = not bottom and cls.__module__.split(".")[0] not in _KNOWN
+        # Whether all other attributes of plain data belong to the state too. Those of a recorder
+        # do not: where it writes comes from its constructor, never from a file.
+        others = cls.__module__.split(".")[0] not in _KNOWN
+        self._open = others and not bottom and not issubclass(cls, WATCHERS)
         # Whether anything but the random generator lasts from one episode to the next.
         self.lasts = self._open or bool({*self.names} - {"np_random"})
         # Whether a state has an entry for such a layer.
@@ -242,8 +241,7 @@ class _Keeps:
             values[name] = time.perf_counter() - values[name]
         if self._open:
             for name, value in vars(layer).items():
-                known = name in values or name in self._paths
-                if not known and not _is_constant(name, value, chain):
+                if name not in values and not _is_constant(name, value, chain):
                     values[name] = value
         state = {}
         try:
@@ -267,8 +265,7 @@ class _Keeps:
             )
         for name in found - expected:
             of_class = inspect.getattr_static(type(layer), name, None)
-            fixed = name in _COMMON or name in self._paths
-            if fixed or callable(of_class) or hasattr(of_class, "__get__"):
+            if name in _COMMON or callable(of_class) or hasattr(of_class, "__get__"):
                 raise ValueError(f"{name} of {self._label} is not plain data")
         present = {name: getattr(layer, name, None) for name in state}
         values = {name: restored(value, present[name]) for name, value in state.items()}

@@ -26,7 +26,6 @@ if sys.platform != "win32":
 
 _MARK = ".unfinished-"
 _MAX_TEXT = 10_000
-_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)  # of file systems
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
@@ -151,7 +150,7 @@ def locked(directory: Path) -> Iterator[bool]:
     if sys.platform == "win32":
         yield True
         return
-    held, free = [os.open(directory, os.O_RDONLY)], True
+    held = [os.open(directory, os.O_RDONLY)]
 
     def release() -> None:
         while held:
@@ -159,13 +158,7 @@ def locked(directory: Path) -> Iterator[bool]:
 
     os.register_at_fork(after_in_child=release)
     try:
-        try:
-            fcntl.flock(held[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as exc:
-            if exc.errno not in (*_NO_LOCKS, errno.EWOULDBLOCK):
-                raise
-            free = exc.errno in _NO_LOCKS
-        yield free
+        yield _lock(held[0], wait=False) is not False
     finally:
         release()
 
@@ -198,12 +191,14 @@ def _remove_stale(directory: Path, prefix: str) -> None:
                     os.unlink(directory / name)
 
 
-def _lock(file: BinaryIO, wait: bool) -> bool:
-    """Locks a file, and returns whether it is locked; not every file system has locks."""
+def _lock(file: BinaryIO | int, wait: bool) -> bool | None:
+    """Locks a file and returns whether it is locked; ``None`` on a file system without locks."""
     if sys.platform == "win32":
-        return False
+        return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError:
+        return None
     return True

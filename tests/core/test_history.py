@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mtwrappers import EnvToMTEnv, MultiEnvWrapper
+from mtwrappers import MultiEnvWrapper
 from mtwrappers.core.history import TaskHistory
 from mtwrappers.core.selection import least_success
 from tests.fakes import CountingEnv
@@ -26,18 +26,8 @@ class GradedEnv(CountingEnv):
         return {**super()._info(), **said}
 
 
-def watch(num_tasks, last_task, rng, history):
-    """Draws uniformly, and is what makes an environment keep a history."""
-    return int(rng.integers(num_tasks))
-
-
-def multi(*wins, select=watch, **kwargs):
-    makers = [partial(GradedEnv, w, **kwargs) for w in wins]
-    return MultiEnvWrapper(makers, select=select, sample_tasks_on_reset=True)
-
-
-def history_of(env):
-    return env._selector.history
+def makers_of(*wins, **kwargs):
+    return [partial(GradedEnv, w, **kwargs) for w in wins]
 
 
 def play_episode(env, steps=3, **reset):
@@ -107,29 +97,28 @@ def test_a_state_of_other_tasks_is_refused():
 
 
 @pytest.mark.parametrize(("truncate", "key"), [(False, "success"), (True, "is_success")])
-def test_an_episode_that_ends_is_recorded_once_for_its_task(truncate, key):
-    env = multi(False, True, truncate=truncate, key=key)
-    play_episode(env, seed=0, options={"task_state": 1})
-    assert history_of(env).returns(1) == (6.0,)  # 1 + 2 + 3
-    assert history_of(env).successes(1) == (True,)  # at its first step alone
-    env.reset(options={"task_state": 0})
-    assert (history_of(env).returns(0), history_of(env).returns(1)) == ((), (6.0,))
-    env.reset(seed=0)  # which forgets all
-    assert history_of(env).returns(1) == ()
-
-
-def test_an_episode_that_a_reset_cuts_is_recorded_before_the_next_draw():
+def test_an_episode_is_recorded_once_for_its_task_and_before_the_next_draw(truncate, key):
     seen = []
 
     def look(num_tasks, last_task, rng, history):
-        seen.append(history.returns(0))
+        seen.append([(history.returns(task), history.successes(task)) for task in (0, 1)])
         return 0
 
-    env = EnvToMTEnv(GradedEnv(length=9), [0], lambda env, task: None, select=look)
-    play_episode(env, 2, seed=0)
-    env.reset(options={"resample_task": True})
-    env.reset(options={"resample_task": True})  # no step was made, so nothing is recorded
-    assert seen == [(3.0,), (3.0,)]
+    makers = makers_of(False, True, truncate=truncate, key=key)
+    env = MultiEnvWrapper(makers, select=look, sample_tasks_on_reset=True)
+    play_episode(env, seed=0, options={"task_state": 1})
+    env.reset()
+    play_episode(env, 2)  # which the next reset cuts
+    env.reset()
+    env.reset()  # no step was made, so nothing is recorded
+    env.reset(seed=0)  # which forgets all
+    won = ((6.0,), (True,))  # 1 + 2 + 3, and a success at its first step alone
+    assert seen == [
+        [((), ()), won],
+        [((), ()), won],
+        *[[((3.0,), (False,)), won]] * 2,
+        [((), ()), ((), ())],
+    ]
 
 
 SOLVED, HALF, FAILS = (True, True), (True, False), (False, False)
@@ -164,7 +153,7 @@ def test_least_success_draws_groups_that_fail_and_then_a_task_of_one(
 
 
 def test_least_success_refuses_a_task_that_does_not_say_whether_it_succeeded():
-    env = multi(None, select="least_success")
+    env = MultiEnvWrapper(makers_of(None), select="least_success", sample_tasks_on_reset=True)
     play_episode(env, seed=0)
     with pytest.raises(ValueError, match=r"needs info\['success'\].*an episode of task 0 ended"):
         env.reset()

@@ -27,6 +27,7 @@ def test_reset_task_state_sets_what_sampling_only_draws(env):
 
 
 def test_each_stream_must_be_seeded_before_it_is_needed(env):
+    assert issubclass(SeedNotSetError, AssertionError)
     env.seed(0)
     for draw in (
         env.sample_task_state,

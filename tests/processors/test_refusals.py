@@ -106,13 +106,6 @@ def test_what_is_no_paths_of_tasks_is_refused(processor_type, bad, message):
         make(processor_type).process_samples(bad)
 
 
-@every_type
-def test_what_is_no_way_to_log_is_refused(processor_type):
-    given = {0: [two()]} if processor_type in METAS else [two()]
-    with pytest.raises(ValueError, match="log must be True, False, 'all' or 'reward', got 2"):
-        make(processor_type).process_samples(given, 2)
-
-
 @both_ends
 @pytest.mark.parametrize(
     ("bootstrap", "predicted", "message"),
