@@ -120,6 +120,21 @@ VectorNormalizeRewardPerTask(SyncVectorEnv(counting(2))) -> TypeError: ...got Sy
 MetaVectorWrapper(ClipReward(three(), 0, 1)) -> TypeError: ...no step_async...Gymnasium's own ...go
 """
 
+# Before the library is imported: each knows only some autoreset modes.
+ADAPTERS = """
+as_skrl_env([]) -> TypeError: expected a MetaVectorEnv, ...got list
+as_skrl_env(closed()) -> ClosedEnvironmentError: expected an open vector environment, ...was closed
+as_skrl_env(three()) -> ValueError: skrl needs autoreset_mode='Disabled', got 'SameStep'
+as_skrl_env(three(autoreset_mode="NextStep")) -> ValueError: skrl needs ...got 'NextStep'
+as_tianshou_env([]) -> TypeError: expected a MetaVectorEnv, ...got list
+as_tianshou_env(three()) -> ValueError: Tianshou needs autoreset_mode='Disabled', got 'SameStep'
+as_tianshou_env(three(autoreset_mode="NextStep")) -> ValueError: Tianshou needs ...got 'NextStep'
+as_pufferlib_env([]) -> TypeError: expected a MetaVectorEnv, ...got list
+as_pufferlib_env(three(autoreset_mode="NextStep")) -> ValueError: PufferLib needs ...got 'NextStep'
+as_pufferlib_env(three(autoreset_mode="Disabled")) -> ValueError: PufferLib needs ...got 'Disabled'
+as_torchrl_env(three(autoreset_mode="NextStep")) -> ValueError: TorchRL needs ...got 'NextStep'
+"""
+
 ENVIRONMENTS = """
 PointGoalEnv(radius=NAN) -> ValueError: radius must be in (0, 4], got nan
 PointGoalEnv(render_mode="human") -> ValueError: ...render_mode must be None, got 'human'
@@ -272,7 +287,7 @@ def point():
         yield envs
 
 
-@lines(WRAPPERS + ENVIRONMENTS + TASKS + SAMPLERS + PROCESSORS + CHECKERS_AND_CLI)
+@lines(WRAPPERS + ADAPTERS + ENVIRONMENTS + TASKS + SAMPLERS + PROCESSORS + CHECKERS_AND_CLI)
 def test_odd_calls_say_what_was_expected_and_what_came(line):
     check(line)
 

@@ -32,8 +32,11 @@ def with_masks(names):
 @both_executors
 @all_modes
 def test_infos_that_are_arrays_of_numbers_are_left_and_final_observations(executor, mode):
-    below = executor([partial(TalkativeEnv, 2), partial(TalkativeEnv, 3)], 2, autoreset_mode=mode)
+    makers = [partial(TalkativeEnv, length, first=5, low=5) for length in (2, 3)]
+    below = executor(makers, 2, autoreset_mode=mode)
     envs = NumericInfos(below)
+    # TorchRL writes zeros for what is not there.
+    assert (np.zeros(2) in envs.single_observation_space) == (mode.value == "SameStep")
     numeric = with_masks({"array", "draw", "flag", "half", "steps"})
     assert envs.reset(seed=0)[1].keys() == numeric
     infos = envs.step([0, 0])[4]
@@ -43,7 +46,7 @@ def test_infos_that_are_arrays_of_numbers_are_left_and_final_observations(execut
     infos = envs.step([0, 0])[4]
     if mode.value == "SameStep":
         assert infos.keys() == numeric | with_masks({"final_info", "final_obs"})
-        assert infos["final_obs"][0].tolist() == [2, 2]
+        assert infos["final_obs"][0].tolist() == [7, 7]
         assert infos["final_obs"][1] is None
         assert infos["final_info"].keys() == numeric
         assert infos["final_info"]["steps"].tolist() == [2, 0]

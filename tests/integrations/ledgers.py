@@ -8,42 +8,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import pytest
-from gymnasium.error import ClosedEnvironmentError
-from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import iterate
 
 from mtwrappers.testing import TransitionReport, check_transitions
 from mtwrappers.testing.ledger import IMAGE_SHAPE, SIZE, entry_reward, episode_length
-from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 ENVS, STEPS = 3, 24
-make_ledgers = partial(gymnasium.make_vec, "mtwrappers/Ledger-v0", ENVS)
-
-
-class Misread(MetaVectorWrapper):
-    """What a library stores that takes each mode for SAME_STEP, and reads no ``final_obs``.
-
-    In the step that ends an episode, the observation that is returned stands for its last one.
-    """
-
-    autoreset_mode = AutoresetMode.SAME_STEP
-
-    def __init__(self, env):
-        super().__init__(env)
-        self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
-
-    def step_wait(self):
-        obs, rewards, terminated, truncated, _ = super().step_wait()
-        infos = {}
-        if (ends := terminated | truncated).any():
-            last = np.full(self.num_envs, None)
-            for i, row in enumerate(iterate(self.observation_space, obs)):
-                last[i] = row if ends[i] else None
-            success = {"success": np.zeros(self.num_envs), "_success": ends}
-            infos = {"final_obs": last, "_final_obs": ends}
-            infos |= {"final_info": success, "_final_info": ends}
-        return obs, rewards, terminated, truncated, infos
+make = partial(gymnasium.make_vec, "mtwrappers/Ledger-v0", ENVS)
 
 
 def vector_of(obs: Any) -> Any:
@@ -113,7 +83,7 @@ def check_whole(report: TransitionReport, least: int = 1) -> None:
 
 
 def check_misread(report: TransitionReport, mode: str) -> None:
-    """Requires that a report names what is false in what `Misread` makes of a mode."""
+    """Requires that a report names what is false in what is made of a mode that is misread."""
     if mode == "NextStep":
         assert report.phantom.sum() >= 12
         assert "phantom, no action is taken at the last observation" in str(report)
@@ -121,19 +91,6 @@ def check_misread(report: TransitionReport, mode: str) -> None:
         assert report.phantom.sum() == 0
         assert report.bootstraps.sum() == 0 < report.truncations.sum()
         assert "next_obs is not as it was" in str(report)
-
-
-def check_refused(adapt: Any, library: str, mode: str, needed: str) -> None:
-    """Requires that an adapter refuses a mode, closed environments, and what is none of ours."""
-    envs = make_ledgers(autoreset_mode=mode)
-    message = f"{library} needs autoreset_mode='{needed}', got '{mode}'"
-    with pytest.raises(ValueError, match=message):
-        adapt(envs)
-    envs.close()
-    with pytest.raises(ClosedEnvironmentError, match="expected an open vector environment"):
-        adapt(envs)
-    with pytest.raises(TypeError, match=r"expected a MetaVectorEnv, .* got list"):
-        adapt([])
 
 
 def steps_of(environment: int, episode: int, episodes: int) -> int:

@@ -19,27 +19,7 @@ def script():
     return load_example("imitate_mt10.py")
 
 
-def test_a_policy_is_a_network_whose_rows_do_not_depend_on_the_batch(script):
-    # The first layer leaves x0 - 1 and -x1, the second adds them up for a level and its neighbour.
-    hidden, out = np.zeros((2, 49)), np.zeros((84, 2))
-    hidden[0, 0], hidden[1, 1] = 1, -1
-    out[[3, 21 + 10], 0] = 1
-    out[[4, 21 + 20], 1] = 1
-    layers = [hidden, np.array([-1, 0]), out, np.zeros(84)]
-    policy = script.Policy([layer.astype(np.float32) for layer in layers])
-    obs = np.zeros((3, 49))
-    obs[:, :2] = [[3, 0], [0, -2], [2, -5]]
-    actions = policy(obs)
-    assert actions.dtype == np.float32
-    assert actions.round(6).tolist() == np.float32(
-        [[-0.49, 0, -1, -1], [-0.36, 1, -1, -1], [-0.36, 1, -1, -1]]
-    ).round(6).tolist()  # fmt: skip
-    assert actions.tolist() == np.concatenate([policy(row[None]) for row in obs]).tolist()
-
-
-def test_the_weights_that_come_with_it_are_small_arrays_and_act(script, monkeypatch):
-    assert [path.name for path in SHIPPED] == [f"weights-seed{seed}.npz" for seed in (1, 2, 3)]
-    assert max(path.stat().st_size for path in SHIPPED) < 400_000
+def test_the_weights_that_come_with_it_act_and_rows_do_not_depend_on_the_batch(script, monkeypatch):
     monkeypatch.delenv("WEIGHTS", raising=False)
     ours = script.load().layers
     monkeypatch.setenv("WEIGHTS", str(SHIPPED[0]))
@@ -49,40 +29,31 @@ def test_the_weights_that_come_with_it_are_small_arrays_and_act(script, monkeypa
     assert policy.layers[0].tolist() != ours[0].tolist()
     env = gymnasium.make("mtwrappers/MT10-v0", terminate_on_success=True, max_episode_steps=150)
     obs, _ = env.reset(seed=0, options={"task_state": 250})  # of drawer-close-v3
-    terminated = truncated = False
+    seen, actions, terminated, truncated = [], [], False, False
     while not (terminated or truncated):
-        obs, _, terminated, truncated, _ = env.step(policy(obs[None])[0])
+        seen.append(obs)
+        actions.append(policy(obs[None])[0])
+        obs, _, terminated, truncated, _ = env.step(actions[-1])
     env.close()
     assert terminated
-
-
-@pytest.fixture
-def dataset(tmp_path, monkeypatch):
-    """One episode of each class."""
-    for package in ("torch", "minari", "h5py"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"without {package}")
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    name = "tests/experts-v0"
-    experts = str(tmp_path / "experts")
-    assert main(["rollout", "MT10", "--episodes", "1", "--out", experts]) == 0
-    assert main(["export", experts, f"minari:{name}"]) == 0
-    return name
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning:minari")
-def test_without_its_dataset_it_names_the_command_that_makes_it(script, tmp_path, monkeypatch):
-    pytest.importorskip("minari")
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    message = "no dataset a/b-v0 here; .*\n    .*\n    mtwrappers export experts minari:a/b-v0"
-    with pytest.raises(SystemExit, match=message):
-        script.main(["--demonstrations", "a/b-v0"])
+    assert policy(np.array(seen)).tolist() == np.array(actions).tolist()
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:minari")
 @pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
 @pytest.mark.slow
-def test_training_writes_what_the_seed_determines(script, dataset, tmp_path, monkeypatch, capsys):
+def test_training_writes_what_the_seed_determines(script, tmp_path, monkeypatch, capsys):
+    for package in ("torch", "minari", "h5py"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"without {package}")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    message = "no dataset a/b-v0 here; .*\n    .*\n    mtwrappers export experts minari:a/b-v0"
+    with pytest.raises(SystemExit, match=message):
+        script.main(["--demonstrations", "a/b-v0"])
+    # One episode of each class.
+    dataset, experts = "tests/experts-v0", str(tmp_path / "experts")
+    assert main(["rollout", "MT10", "--episodes", "1", "--out", experts]) == 0
+    assert main(["export", experts, f"minari:{dataset}"]) == 0
     sizes = ["--updates", "30", "--steps", "12", "--episode-steps", "5", "--rounds", "2"]
     sizes += ["--hidden", "16", "--workers", "1", "--demonstrations", dataset]
 
@@ -125,13 +96,11 @@ def test_labels_are_of_the_states_that_a_policy_visits(script):
 
 def test_the_arrays_are_the_network_that_was_trained(script):
     torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(0)
-    observations = rng.uniform(-1, 1, (500, 49))
+    observations = np.random.default_rng(0).uniform(-1, 1, (500, 49))
     labels = np.column_stack([np.sign(observations[:, :3]), np.ones(500)]).astype(np.float32)
     args = script.parser().parse_args(["--updates", "300", "--hidden", "32", "32"])
     learner = script.Learner(observations, args)
-    error = learner.fit(observations, labels)
-    assert error < 0.5
+    learner.fit(observations, labels)
     inputs = (observations @ learner.features - learner.mean) / learner.std
     with torch.no_grad():
         scores = learner.network(torch.as_tensor(inputs, dtype=torch.float32))

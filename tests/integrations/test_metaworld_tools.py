@@ -11,7 +11,6 @@ from gymnasium.vector import AutoresetMode
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 from metaworld.evaluation import evaluation, metalearning_evaluation
 from metaworld.policies import ENV_POLICY_MAP
-from metaworld.wrappers import AutoTerminateOnSuccessWrapper, RNNBasedMetaRLWrapper
 
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.wrappers.vector import MetaVectorWrapper
@@ -116,16 +115,3 @@ def test_meta_learning_evaluation_finds_what_bare_meta_world_does():
     alone = [[bare_episode(made.test_tasks[s])[0] for s in own] for own in agent.sampled]
     assert rates == dict(zip(made.test_classes, np.mean(alone, axis=0).tolist(), strict=True))
     assert 0 < mean == np.mean(alone) < 1
-
-
-def test_meta_worlds_single_wrappers_work_on_a_made_environment():
-    env, plain = (gymnasium.make("mtwrappers/MT1-v0", num_goals=2) for _ in range(2))
-    wrapped = AutoTerminateOnSuccessWrapper(RNNBasedMetaRLWrapper(env, normalize_reward=False))
-    obs, _ = wrapped.reset(seed=0)
-    expected, _ = plain.reset(seed=0)
-    assert obs.tolist() == [*expected, *[0.0] * 6]
-    action = np.full(4, 0.5, np.float32)
-    obs, reward, terminated, _, info = wrapped.step(action)
-    expected, expected_reward, *_ = plain.step(action)
-    assert obs.tolist() == pytest.approx([*expected, *action, expected_reward, 0.0])
-    assert (reward, terminated) == (expected_reward, info["success"] == 1.0)

@@ -1,4 +1,4 @@
-"""Stable-Baselines3 trains on our ids, one environment and many."""
+"""Stable-Baselines3 trains on our ids, one environment and many, and through a stream."""
 
 import re
 import signal
@@ -7,19 +7,27 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import iterate
 
-import mtwrappers
+import mtwrappers as mt
+from mtwrappers.continual.result import ContinualResult
 from mtwrappers.evaluation import EvaluationResult
+from mtwrappers.testing import check_transitions
+from mtwrappers.wrappers.vector import MetaVectorWrapper
+from tests.fakes import ROOT, run_with_python
+from tests.integrations import ledgers
 from tests.integrations.examples import load_example
+from tests.integrations.ledgers import ENVS, STEPS
 from tests.vector.processes import RECOVER, needs_proc, run_until_killed
 
 pytest.importorskip("stable_baselines3")
 
 import torch
-from stable_baselines3 import PPO, SAC
+from stable_baselines3 import PPO, SAC, HerReplayBuffer
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_checker import check_env
 
-POINT = "mtwrappers/PointGoal-v0"
 # Two classes, two environments each.
 FOUR = {"num_envs": 4, "workers": 2, "max_episode_steps": 20, "num_goals": 3}
 make_four = partial(gymnasium.make_vec, "mtwrappers/CustomMT-v0", **FOUR)
@@ -34,16 +42,14 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
+def ppo(env, n_steps, **sizes):
+    sizes = {"batch_size": 20, "n_epochs": 2, "seed": 0, **sizes}
+    return PPO("MlpPolicy", env, n_steps=n_steps, device="cpu", **sizes)
+
+
 @pytest.mark.parametrize(
     ("name", "kwargs"),
-    [
-        ("MT1", {}),
-        ("MT10", {}),
-        ("MT10", {"task_encoding": "dict"}),
-        ("ML10-train", {}),
-        ("CustomML-test", {}),
-        ("MultiEnv", {}),
-    ],
+    [("MT1", {}), ("MT10", {"task_encoding": "dict"}), ("ML10-train", {}), ("MultiEnv", {})],
 )
 def test_its_checker_is_silent(name, kwargs):
     env = gymnasium.make(f"mtwrappers/{name}-v0", **kwargs)
@@ -51,11 +57,95 @@ def test_its_checker_is_silent(name, kwargs):
     env.close()
 
 
+# What it stores of a `Ledger`.
+
+POLICIES = {"vector": "MlpPolicy", "image": "CnnPolicy", "dict": "MultiInputPolicy"}
+
+
+def check_ppo(envs, observation="vector"):
+    """What PPO holds when it would learn."""
+    venv = mt.as_sb3_vec_env(envs)
+    sizes = {"n_steps": STEPS, "batch_size": STEPS, "gamma": 1.0}
+    model = PPO(POLICIES[observation], venv, device="cpu", **sizes)
+    model.policy.predict_values = lambda obs: ledgers.known_value(ledgers.vector_of(obs))
+    # Nothing is learnt: the buffer is left as it was collected.
+    model.train = lambda: None
+    model.learn(STEPS * ENVS)
+    venv.close()
+    stored = model.rollout_buffer
+    obs, last = ledgers.vector_of(stored.observations), ledgers.vector_of(model._last_obs)
+    return ledgers.check_on_policy(
+        obs,
+        stored.actions,
+        stored.rewards,
+        np.concatenate([obs[1:], last[None]]),
+        np.concatenate([stored.episode_starts[1:], model._last_episode_starts[None]]),
+        strict=False,
+    )
+
+
+def check_sac(envs, observation="vector"):
+    """What SAC holds before it learns."""
+    venv = mt.as_sb3_vec_env(envs)
+    sizes = {"buffer_size": STEPS * ENVS, "learning_starts": 99}
+    model = SAC(POLICIES[observation], venv, device="cpu", **sizes)
+    model.learn(STEPS * ENVS)
+    venv.close()
+    stored = model.replay_buffer
+    return check_transitions(
+        stored.observations,
+        stored.actions,
+        stored.rewards,
+        stored.next_observations,
+        stored.dones * (1 - stored.timeouts),
+        stored.timeouts,
+        strict=False,
+    )
+
+
+@pytest.mark.parametrize("observation", POLICIES)
+@pytest.mark.parametrize("check", [check_ppo, check_sac])
+def test_it_stores_what_was_made_and_bootstraps_from_the_true_last_observation(check, observation):
+    workers = 2 if (check, observation) == (check_ppo, "vector") else 1
+    envs = ledgers.make(workers=workers, context="forkserver", observation=observation)
+    ledgers.check_whole(check(envs, observation), least=9)
+
+
+class Misread(MetaVectorWrapper):
+    """Takes each mode for SAME_STEP, and does not read ``final_obs``.
+
+    In the step that ends an episode, the observation that is returned stands for its last one.
+    """
+
+    autoreset_mode = AutoresetMode.SAME_STEP
+
+    def step_wait(self):
+        obs, rewards, terminated, truncated, _ = super().step_wait()
+        infos = {}
+        if (ends := terminated | truncated).any():
+            last = np.full(self.num_envs, None)
+            for i, row in enumerate(iterate(self.observation_space, obs)):
+                last[i] = row if ends[i] else None
+            success = {"success": np.zeros(self.num_envs), "_success": ends}
+            infos = {"final_obs": last, "_final_obs": ends}
+            infos |= {"final_info": success, "_final_info": ends}
+        return obs, rewards, terminated, truncated, infos
+
+
+@pytest.mark.parametrize("check", [check_ppo, check_sac])
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_what_it_would_store_of_a_mode_that_is_misread_is_named(mode, check):
+    ledgers.check_misread(check(Misread(ledgers.make(autoreset_mode=mode))), mode)
+
+
+# Runs that stop and go on.
+
+
 @pytest.mark.slow
 def test_a_run_that_stops_in_mid_episode_goes_on_with_the_same_numbers(tmp_path):
     def make():
         envs = make_four(max_episode_steps=7, journal=True)
-        return envs, mtwrappers.as_sb3_vec_env(envs)
+        return envs, mt.as_sb3_vec_env(envs)
 
     def go_on(model):
         model.learn(40, reset_num_timesteps=False)
@@ -63,40 +153,48 @@ def test_a_run_that_stops_in_mid_episode_goes_on_with_the_same_numbers(tmp_path)
         return weights, [{**info, "t": 0} for info in model.ep_info_buffer], model.num_timesteps
 
     envs, venv = make()
-    model = PPO("MlpPolicy", venv, n_steps=10, batch_size=20, n_epochs=2, seed=0, device="cpu")
+    model = ppo(venv, 10)
     model.learn(40)
     model.save(tmp_path / "model")
     generators = {
         "torch": torch.get_rng_state().numpy(),
         "numpy": np.random.get_state(legacy=False),
     }
-    mtwrappers.save_checkpoint(tmp_path / "run.ckpt", envs=envs, generators=generators)
+    mt.save_checkpoint(tmp_path / "run.ckpt", envs=envs, generators=generators)
     expected = go_on(model)
     envs.close()
     assert [info["l"] for info in expected[1]] == [7] * 8  # in 20 steps; the run stops after 10
     envs, venv = make()
     loaded = PPO.load(tmp_path / "model", env=venv, force_reset=False, device="cpu")
     generators = {}
-    mtwrappers.load_checkpoint(tmp_path / "run.ckpt", envs=envs, generators=generators)
+    mt.load_checkpoint(tmp_path / "run.ckpt", envs=envs, generators=generators)
     torch.set_rng_state(torch.from_numpy(generators["torch"]))
     np.random.set_state(generators["numpy"])
     assert go_on(loaded) == expected
     envs.close()
 
 
-def test_off_policy_learners_keep_the_true_last_observation():
-    envs = gymnasium.make_vec(POINT, num_envs=2, max_episode_steps=5)
-    venv = mtwrappers.as_sb3_vec_env(envs)
-    model = SAC("MlpPolicy", venv, learning_starts=100, seed=0, device="cpu")
-    model.learn(40)
-    buffer = model.replay_buffer
-    moved = np.abs(buffer.next_observations[:20] - buffer.observations[:20])
-    # A move of at most 0.1 each; the first observation of the next episode would be farther off.
-    assert moved.max() <= 0.1 + 1e-6
-    assert (moved.reshape(20, -1).max(axis=1) > 0).all()
-    # An episode that was cut is no end: its value goes on.
-    assert buffer.dones[:20].sum() == buffer.timeouts[:20].sum() == 8
-    venv.close()
+@needs_proc
+@pytest.mark.filterwarnings("ignore:.*starting a replacement")
+def test_a_learner_learns_the_same_through_kills():
+    def train(model, _):
+        model.learn(400, reset_num_timesteps=False)
+        weights = {key: value.clone() for key, value in model.policy.state_dict().items()}
+        return weights, [{"r": info["r"], "l": info["l"]} for info in model.ep_info_buffer]
+
+    def learner(execute, **kwargs):
+        envs = execute(partial(gymnasium.make, "Pendulum-v1"), 3, 1, 25, **kwargs)
+        return envs, ppo(mt.as_sb3_vec_env(envs), 100, batch_size=60, seed=1)
+
+    envs, model = learner(mt.MetaParallelEnvExecutor, **RECOVER)
+    results = run_until_killed(envs, 10, partial(train, model))
+    envs.close()
+    envs, model = learner(mt.MetaIterativeEnvExecutor)
+    for weights, episodes in results:
+        expected = train(model, None)
+        assert all(torch.equal(weights[key], expected[0][key]) for key in weights)
+        assert episodes == expected[1]
+    envs.close()
 
 
 @pytest.mark.slow
@@ -140,35 +238,12 @@ def test_the_example_does_not_go_on_with_another_seed(tmp_path):
     example.save(tmp_path / "00010000", model, run)
     envs.close()
     line = f"{tmp_path} has a run with --seed 1, got --seed 2: choose --out"
-    for steps in ("10000", "20000"):
-        with pytest.raises(SystemExit, match=re.escape(line)):
-            example.main(["--seed", "2", "--steps", steps, "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match=re.escape(line)):
+        example.main(["--seed", "2", "--steps", "10000", "--out", str(tmp_path)])
     assert [path.name for path in tmp_path.iterdir()] == ["00010000"]
 
 
-@needs_proc
-@pytest.mark.filterwarnings("ignore:.*starting a replacement")
-def test_a_learner_learns_the_same_through_kills():
-    def train(model, _):
-        model.learn(400, reset_num_timesteps=False)
-        weights = {key: value.clone() for key, value in model.policy.state_dict().items()}
-        return weights, [{"r": info["r"], "l": info["l"]} for info in model.ep_info_buffer]
-
-    def learner(execute, **kwargs):
-        envs = execute(partial(gymnasium.make, "Pendulum-v1"), 3, 1, 25, **kwargs)
-        venv = mtwrappers.as_sb3_vec_env(envs)
-        model = PPO("MlpPolicy", venv, n_steps=100, batch_size=60, n_epochs=2, seed=1, device="cpu")
-        return envs, model
-
-    envs, model = learner(mtwrappers.MetaParallelEnvExecutor, **RECOVER)
-    results = run_until_killed(envs, 10, partial(train, model))
-    envs.close()
-    envs, model = learner(mtwrappers.MetaIterativeEnvExecutor)
-    for weights, episodes in results:
-        expected = train(model, None)
-        assert all(torch.equal(weights[key], expected[0][key]) for key in weights)
-        assert episodes == expected[1]
-    envs.close()
+# Observations that are dicts.
 
 
 @pytest.mark.slow
@@ -178,10 +253,81 @@ def test_a_policy_learns_from_two_cameras_and_from_depth_and_nested_dicts_are_re
     two = {"camera_name": ["corner4", "gripperPOV"]}
     for kwargs in (two, {"depth": True}):
         envs = gymnasium.make_vec("mtwrappers/CustomMT-v0", **made, **kwargs)
-        venv = mtwrappers.as_sb3_vec_env(envs)
+        venv = mt.as_sb3_vec_env(envs)
         PPO("MultiInputPolicy", venv, n_steps=2, batch_size=4, n_epochs=1, seed=0).learn(4)
         venv.close()
     envs = gymnasium.make_vec("mtwrappers/CustomMT-v0", **made, **two, depth=True)
     with pytest.raises(ValueError, match="takes no Dict in a Dict, got one as 'depth'"):
-        mtwrappers.as_sb3_vec_env(envs)
+        mt.as_sb3_vec_env(envs)
     envs.close()
+
+
+@pytest.mark.slow
+def test_sac_learns_with_hindsight_from_a_robot_of_gymnasium_robotics_in_workers():
+    gymnasium.register_envs(pytest.importorskip("gymnasium_robotics"))
+    venv = mt.as_sb3_vec_env(mt.as_vector("FetchReach-v4", 4, workers=2))
+    hindsight = {"replay_buffer_class": HerReplayBuffer, "learning_starts": 250}
+    model = SAC("MultiInputPolicy", venv, device="cpu", **hindsight)
+    model.learn(260)
+    assert model.num_timesteps == 260
+    venv.close()
+
+
+# A stream, whose end comes in the middle of a rollout.
+
+
+def stream():
+    makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (2.0, 10.0)]
+    tasks = mt.MultiEnvWrapper(makers, task_names=["moon", "earth"], max_episode_steps=50)
+    return mt.FlattenMTEnv(mt.TaskStream(tasks, [("moon", 80), ("earth", 80), ("moon", 80)]))
+
+
+class Seen(BaseCallback):
+    """The info of every step."""
+
+    def _on_training_start(self):
+        self.infos = []
+
+    def _on_step(self):
+        self.infos += self.locals["infos"]
+        return True
+
+
+def test_a_rollout_that_goes_beyond_the_end_of_a_stream_ends():
+    env, seen = stream(), Seen()
+    model = ppo(env, 256, batch_size=64)
+    model.learn(env.unwrapped.total_steps, callback=seen)
+    assert model.num_timesteps == 256
+    assert [info["stream_finished"] for info in seen.infos] == [False] * 240 + [True] * 16
+    assert [info["phase"] for info in seen.infos] == [0] * 80 + [1] * 80 + [2] * 96
+    assert {info["task_name"] for info in seen.infos[240:]} == {"moon"}
+    envs = mt.VectorTaskStream(mt.MetaIterativeEnvExecutor(stream, 4))
+    model = ppo(mt.as_sb3_vec_env(envs), 64, batch_size=64)
+    model.learn(envs.total_steps)
+    assert (model.num_timesteps, envs.stream_steps, envs.stream_finished) == (256, 240, True)
+
+
+def test_what_it_has_learnt_is_scored_at_the_steps_of_its_rollouts():
+    """Rollouts of 64 steps in three phases of 80."""
+
+    def make_learner(env):
+        model = ppo(env, 64, batch_size=64)
+
+        def learn(steps):
+            model.learn(steps, reset_num_timesteps=False)
+            return lambda obs: model.predict(obs, deterministic=True)[0]
+
+        return learn
+
+    points = mt.continual_evaluate(make_learner, stream, 2, episodes_per_phase=1)
+    found = ContinualResult(points, metric="return")
+    assert found.points == (0, 64, 128, 192, 240)
+    assert np.isfinite(found.scores).all()
+
+
+@pytest.mark.slow
+def test_the_loop_of_the_guide_to_streams_runs(tmp_path):
+    guide = (ROOT / "docs/guides/streams.md").read_text()
+    (code,) = re.findall(r"^```py\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    run_with_python("-c", code, cwd=tmp_path)
+    assert (tmp_path / "stream.zip").stat().st_size > 10_000

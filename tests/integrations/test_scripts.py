@@ -3,12 +3,17 @@
 import csv
 import json
 from collections import Counter
+from functools import partial
 
 import pytest
 
+from mtwrappers import MetaIterativeEnvExecutor
 from mtwrappers.continual.result import ContinualResult
 from mtwrappers.evaluation import load_results
+from mtwrappers.testing import Ledger
+from tests.integrations import ledgers
 from tests.integrations.examples import load_example, run_example
+from tests.integrations.ledgers import ENVS, STEPS
 
 
 @pytest.mark.slow
@@ -49,10 +54,36 @@ def test_the_script_of_continual_world_leaves_a_result_and_a_picture(tmp_path, c
 # A PPO loop in one file, in the style of CleanRL.
 
 
-MT10 = {
-    *("reach-v3", "push-v3", "pick-place-v3", "door-open-v3", "drawer-open-v3", "drawer-close-v3"),
-    *("button-press-topdown-v3", "peg-insert-side-v3", "window-open-v3", "window-close-v3"),
-}
+class Successful(Ledger):
+    """Reports success, which the example counts."""
+
+    def reset(self, **kwargs):
+        return super().reset(**kwargs)[0], {"success": 0.0}
+
+    def step(self, action):
+        return *super().step(action)[:4], {"success": 0.0}
+
+
+def test_the_loop_in_the_style_of_cleanrl_bootstraps_from_the_true_last_observation(monkeypatch):
+    """By what it stores in an iteration, but for the last step."""
+    torch = pytest.importorskip("torch")
+    script = load_example("cleanrl_ppo.py")
+    line = f"--iterations 1 --num-steps {STEPS} --gamma 1 --reward-scale 1 --epochs 0"
+    made, zeros = [], torch.zeros
+
+    def watched(*shape):
+        made.append(zeros(*shape))
+        return made[-1]
+
+    monkeypatch.setattr(torch, "zeros", watched)
+    monkeypatch.setattr(script.Agent, "value", lambda self, obs: ledgers.known_value(obs))
+    envs = MetaIterativeEnvExecutor([partial(Successful, i) for i in range(ENVS)], ENVS)
+    script.train(envs, "abc", script.parser().parse_args(line.split()))
+    # The batch is what it makes first, but for the networks' biases.
+    batch = [tensor for tensor in made if tensor.shape[:2] == (STEPS, ENVS)]
+    obs, actions, _, rewards, dones = batch[:5]
+    columns = obs[:-1], actions[:-1], rewards[:-1], obs[1:], dones[:-1]
+    ledgers.check_whole(ledgers.check_on_policy(*columns, strict=False), least=9)
 
 
 @pytest.mark.slow
@@ -62,10 +93,9 @@ def test_a_finished_episode_has_exactly_one_entry_and_the_seed_determines_it(cap
     sizes = ["--iterations", "2", "--num-steps", "25", "--episode-steps", "10", "--epochs", "1"]
     episodes, again = (main([*sizes, "--seed", "3"]) for _ in range(2))
     # 50 steps of ten environments, with episodes that are cut after 10.
-    ends = [100, 200, 300, 400, 500]
-    assert Counter((e["task"], e["steps"]) for e in episodes) == {
-        (name, end): 1 for name in MT10 for end in ends
-    }
+    found = Counter((e["task"], e["steps"]) for e in episodes)
+    assert set(found.values()) == {1}
+    assert Counter(end for _, end in found) == dict.fromkeys((100, 200, 300, 400, 500), 10)
     assert [e["return"] for e in again] == [e["return"] for e in episodes]
     lines = capsys.readouterr().out.splitlines()
     assert [line[:12] for line in lines] == ["iteration 0:", "iteration 1:"] * 2
@@ -81,18 +111,11 @@ def test_the_learning_benchmark_writes_the_episodes_of_both_sides(tmp_path, caps
     options = ["--minutes", "0.001", "--seeds", "3", "--csv", csv_file, "--plot", plot]
     learning.main([str(option) for option in options])
     with open(csv_file, newline="") as file:
-        rows = list(csv.DictReader(file))
-    episodes = Counter((row["side"], row["task"]) for row in rows)
+        episodes = Counter((row["side"], row["task"]) for row in csv.DictReader(file))
     assert episodes.keys() == {(side, name) for side in learning.SIDES for name in learning.CLASSES}
-    assert len(set(episodes.values())) == 1
-    assert plot.stat().st_size > 10_000
     printed = capsys.readouterr().out
-    rows = [line.split("|") for line in printed.splitlines() if line[:2] == "| "]
-    assert [name.strip() for _, name, *_ in rows] == ["", "steps", *learning.CLASSES]
     # The file is enough to draw it again.
-    before = csv_file.read_text()
     plot.unlink()
-    learning.main(["--redraw", "--note", "a note", "--csv", str(csv_file), "--plot", str(plot)])
+    learning.main(["--redraw", "--csv", str(csv_file), "--plot", str(plot)])
     assert printed.endswith(capsys.readouterr().out)
-    assert csv_file.read_text() == before
     assert plot.stat().st_size > 10_000

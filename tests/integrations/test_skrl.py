@@ -7,17 +7,9 @@ import pytest
 
 from mtwrappers import as_skrl_env
 from mtwrappers.testing import check_transitions
+from tests.integrations import ledgers
 from tests.integrations.examples import check_learnt, load_example
-from tests.integrations.ledgers import (
-    ENVS,
-    STEPS,
-    check_misread,
-    check_on_policy,
-    check_refused,
-    check_whole,
-    known_value,
-    make_ledgers,
-)
+from tests.integrations.ledgers import ENVS, STEPS
 
 pytest.importorskip("skrl")
 
@@ -50,7 +42,7 @@ class Known(DeterministicMixin, Model):
         self.unused = torch.nn.Parameter(torch.zeros(1))
 
     def compute(self, inputs, role):
-        return known_value(inputs["observations"])[:, None], {}
+        return ledgers.known_value(inputs["observations"])[:, None], {}
 
 
 def train(env, make_agent, trainer=SequentialTrainer):
@@ -94,7 +86,7 @@ def check_ppo(stored, **kwargs):
     columns = [stored[name][:-1] for name in names]
     columns[2] = columns[2][..., 0]
     dones = (stored["terminated"] | stored["truncated"])[:-1, :, 0]
-    return check_on_policy(*columns, stored["observations"][1:], dones, **kwargs)
+    return ledgers.check_on_policy(*columns, stored["observations"][1:], dones, **kwargs)
 
 
 def check_sac(stored, **kwargs):
@@ -102,24 +94,23 @@ def check_sac(stored, **kwargs):
     return check_transitions(*(stored[name] for name in names), stored.get("truncated"), **kwargs)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_ppo_bootstraps_from_the_true_last_observation(workers):
-    env = as_skrl_env(
-        make_ledgers(autoreset_mode="Disabled", workers=workers, context="forkserver")
-    )
-    check_whole(check_ppo(train(env, ppo)), least=9)
+def test_ppo_bootstraps_from_the_true_last_observation():
+    env = as_skrl_env(ledgers.make(autoreset_mode="Disabled", workers=2, context="forkserver"))
+    ledgers.check_whole(check_ppo(train(env, ppo)), least=9)
 
 
-@pytest.mark.parametrize("observation", ["vector", "image", "dict"])
-@pytest.mark.parametrize("trainer", [SequentialTrainer, StepTrainer])
+@pytest.mark.parametrize(
+    ("observation", "trainer"),
+    [("vector", StepTrainer), ("image", SequentialTrainer), ("dict", SequentialTrainer)],
+)
 def test_sac_stores_what_was_made(observation, trainer):
-    env = as_skrl_env(make_ledgers(autoreset_mode="Disabled", observation=observation))
+    env = as_skrl_env(ledgers.make(autoreset_mode="Disabled", observation=observation))
     assert (env.num_envs, env.for_trainer().num_envs) == (ENVS, 1)
-    check_whole(check_sac(train(env, sac, trainer)), least=9)
+    ledgers.check_whole(check_sac(train(env, sac, trainer)), least=9)
 
 
 def test_a_trainer_that_does_not_reset_is_told_what_it_needs():
-    env = as_skrl_env(make_ledgers(autoreset_mode="Disabled"))
+    env = as_skrl_env(ledgers.make(autoreset_mode="Disabled"))
     env.for_trainer = lambda: env
     with pytest.raises(gymnasium.error.ResetNeeded, match=r"not reset them: give it env=env.for_"):
         train(env, sac)
@@ -127,27 +118,22 @@ def test_a_trainer_that_does_not_reset_is_told_what_it_needs():
 
 def test_a_single_environment_needs_no_adapter():
     env = wrap_env(gymnasium.make("mtwrappers/Ledger-v0"), verbose=False)
-    check_whole(check_sac(train(env, sac)), least=3)
+    ledgers.check_whole(check_sac(train(env, sac)), least=3)
 
 
 def test_what_skrl_stores_without_the_adapter_is_wrong_in_each_mode():
     def stored(mode, make_agent):
         return train(
-            wrap_env(make_ledgers(autoreset_mode=mode), "gymnasium", verbose=False), make_agent
+            wrap_env(ledgers.make(autoreset_mode=mode), "gymnasium", verbose=False), make_agent
         )
 
     report = check_sac(stored("NextStep", sac), strict=False)
     assert report.phantom.sum() == (~report.real).sum()
-    check_misread(report, "NextStep")
+    ledgers.check_misread(report, "NextStep")
     for check, make_agent in ((check_sac, sac), (check_ppo, ppo)):
-        check_misread(check(stored("SameStep", make_agent), strict=False), "SameStep")
+        ledgers.check_misread(check(stored("SameStep", make_agent), strict=False), "SameStep")
     with pytest.raises(gymnasium.error.ResetNeeded, match="have ended"):
         stored("Disabled", sac)
-
-
-@pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
-def test_other_modes_and_environments_are_refused(mode):
-    check_refused(as_skrl_env, "skrl", mode, needed="Disabled")
 
 
 def test_the_example_prints_what_it_learnt(capsys):

@@ -9,8 +9,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
-from functools import partial
 
 import numpy as np
 import pytest
@@ -25,10 +23,8 @@ from tests.fakes import ROOT
 pytest.importorskip("vla_eval")
 
 import vla_eval
-from vla_eval import orchestrator
 from vla_eval.api import serve_background
 from vla_eval.cli.config_loader import load_config
-from vla_eval.connection import Connection
 from vla_eval.model_servers.predict import PredictModelServer
 from vla_eval.specs import IMAGE_RGB, LANGUAGE, check_specs
 
@@ -132,23 +128,11 @@ def test_episodes_are_those_of_the_protocol(act):
 
 
 def test_repeated_actions_idle_steps_and_success_at_the_end_count_as_in_the_protocol():
-    found = evaluate(
-        expert,
-        {"protocol": "tdmpc2", "benchmark": "MT1", "env_name": "reach-v3", "changes": TWO},
-    )
-    protocol = protocols["tdmpc2"].on("MT1", "reach-v3")
-    assert found == expected(expert, protocol, None, **TWO)
+    chosen = {"benchmark": "MT1", "env_name": "reach-v3"}
+    found = evaluate(expert, {"protocol": "tdmpc2", **chosen, "changes": TWO})
+    assert found == expected(expert, protocols["tdmpc2"].on("MT1", "reach-v3"), None, **TWO)
     assert [one["length"] for one in found] == [80, 80]
     assert [one["success"] for one in found] == [one["success_final"] for one in found]
-
-
-def test_a_benchmark_and_a_class_may_be_chosen():
-    params = {"protocol": "metaworld-3.1", "benchmark": "MT1", "env_name": "drawer-close-v3"}
-    protocol = protocols["metaworld-3.1"].on("MT1", "drawer-close-v3")
-    found = evaluate(expert, {**params, "changes": TWO})
-    assert found == expected(expert, protocol, None, **TWO)
-    benchmark = MetaWorldBenchmark("metaworld-3.1", "MT50")
-    assert [task["suite"] for task in benchmark.get_tasks()] == ["MT50"] * 50
 
 
 def test_tasks_are_classes_and_groups_and_none_is_left_out_silently():
@@ -159,6 +143,8 @@ def test_tasks_are_classes_and_groups_and_none_is_left_out_silently():
         ("reach-v3", "easy"),
     ]
     assert {task["protocol"] for task in tasks} == {protocols["lerobot-0.6"].digest}
+    whole = MetaWorldBenchmark("metaworld-3.1", "MT50").get_tasks()
+    assert [task["suite"] for task in whole] == ["MT50"] * 50
     with pytest.raises(ValueError, match=r"lerobot-0.6 has no tasks \['push-v2'\], only"):
         MetaWorldBenchmark(tasks=["hard", "push-v2"])
     with pytest.raises(KeyError, match="no protocol 'lerobot'; did you mean"):
@@ -273,13 +259,10 @@ def test_each_step_and_the_frames_are_recorded(tmp_path):
     with contextlib.closing(sqlite3.connect(path)) as recording:
         rows = [json.loads(row) for (row,) in recording.execute("SELECT fields FROM step_rows")]
         [(context,)] = recording.execute("SELECT context FROM episode_results")
-    assert [set(row) for row in rows] == [{"action", "reward", "success"}] * 5
     states = [seen["environment_state"] for seen in server.observations]
     assert [row["action"] for row in rows] == [random("", state).tolist() for state in states]
-    total = 0.0
-    for row in rows:
-        total += row["reward"]
-    assert total == episode["episode_return"]
+    assert sum(row["reward"] for row in rows) == pytest.approx(episode["episode_return"])
+    assert {row["success"] for row in rows} == {False}
     digest = MetaWorldBenchmark(changes=params["changes"]).protocol.digest
     assert json.loads(context)["protocol"] == digest
     assert len([*tmp_path.rglob("*.mp4")]) == 1
@@ -306,17 +289,14 @@ def failures(server, params=STATES, episodes=1, **entry):
     return result, [(one.get("failure_reason"), one.get("failure_detail", "")) for one in episodes]
 
 
-WRONG = {
-    "NaN": (np.full(4, np.nan, np.float32), "expected a finite action, got [nan"),
-    "short": (np.zeros(3, np.float32), "expected an action of shape (4,), got (3,)"),
-    "chunk": (np.zeros((5, 4), np.float32), "expected an action of shape (4,), got (5, 4)"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_action_is_a_failure_of_its_episode_only(name):
-    wrong, message = WRONG[name]
-
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (np.full(4, np.nan, np.float32), "expected a finite action, got [nan"),
+        (np.zeros((5, 4), np.float32), "expected an action of shape (4,), got (5, 4)"),
+    ],
+)
+def test_a_wrong_action_is_a_failure_of_its_episode_only(wrong, message):
     def act(task, state):
         return wrong if task == "drawer-close-v3" else expert(task, state)
 
@@ -324,45 +304,6 @@ def test_a_wrong_action_is_a_failure_of_its_episode_only(name):
     assert (reason, right[0]) == ("env_step", None)
     assert message in detail
     assert (result["num_errors"], result["mean_success"]) == (1, 0.5)
-
-
-def test_an_error_of_the_policy_is_a_failure_of_its_episode_only():
-    def act(task, state):
-        if task == "drawer-close-v3":
-            raise RuntimeError("out of memory")
-        return expert(task, state)
-
-    _, [right, (reason, detail)] = failures(Server(act))
-    assert (reason, right[0]) == ("model_act", None)
-    assert "out of memory" in detail
-
-
-def test_a_server_that_does_not_answer_is_a_failure_of_its_episode_only():
-    def act(task, state):
-        if task == "drawer-close-v3":
-            time.sleep(2)
-        return expert(task, state)
-
-    config = {**config_of(STATES, 1), "server": {"timeout": 1}}
-    [result] = vla_eval.evaluate(Server(act), config, no_save=True)
-    reasons = [one.get("failure_reason") for task in result["tasks"] for one in task["episodes"]]
-    assert reasons == [None, "timeout"]
-
-
-def test_a_server_that_dies_ends_the_run(monkeypatch):
-    impatient = partial(Connection, max_retries=2, backoff_base=0.1)
-    monkeypatch.setattr(orchestrator, "Connection", impatient)
-
-    def act(task, state):
-        handle._server_future.cancel()
-        return expert(task, state)
-
-    with serve_background(Server(act)) as handle:
-        [result] = vla_eval.run(config_of(STATES, 1), server_url=handle.url, no_save=True)
-    assert result["partial"] is True
-    [episode] = result["tasks"][0]["episodes"]
-    # Whichever comes first: the end of the connection, or the next observation.
-    assert episode["failure_reason"] in ("connection_closed", "server_unreachable")
 
 
 def test_an_episode_that_the_protocol_has_not_or_that_is_cut_has_no_score():
