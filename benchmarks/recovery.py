@@ -26,7 +26,7 @@ import gymnasium
 from benchmarks.common import limit_row, machine, save, table
 from benchmarks.vector import player
 from mtwrappers import load_checkpoint, save_checkpoint
-from mtwrappers.vector.workers import ProcessWorker, WorkerPool
+from mtwrappers.vector.workers import Pool, ProcessWorker
 
 make_vec = partial(gymnasium.make_vec, workers=2)
 
@@ -60,7 +60,7 @@ def timed_recovery() -> Iterator[Counter[str]]:
     """The seconds that each part of a recovery takes."""
     seconds: Counter[str] = Counter()
     told = "start"
-    start, send, gather = ProcessWorker.start, ProcessWorker.send, WorkerPool._gather
+    start, send, gather = ProcessWorker.start, ProcessWorker.send, Pool._gather
 
     def noted_start(self: Any) -> None:
         nonlocal told
@@ -81,7 +81,7 @@ def timed_recovery() -> Iterator[Counter[str]]:
     with (
         mock.patch.object(ProcessWorker, "start", noted_start),
         mock.patch.object(ProcessWorker, "send", noted_send),
-        mock.patch.object(WorkerPool, "_gather", timed_gather),
+        mock.patch.object(Pool, "_gather", timed_gather),
     ):
         yield seconds
 

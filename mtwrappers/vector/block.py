@@ -9,77 +9,36 @@ import contextlib
 import copy
 import functools
 import sys
-import traceback
+import time
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from mtwrappers.common.checks import construct_env
 from mtwrappers.common.errors import with_place
-from mtwrappers.state.env_state import get_state, guard, require_kept, set_state
-from mtwrappers.state.plain_data import copied
+from mtwrappers.state.env_state import get_state, guard, require_identity, require_kept, set_state
+from mtwrappers.state.plain_data import copied, copied_if_possible
 from mtwrappers.vector.buffers import Buffers, Info, InfoColumns, InfoSchema, ObsLayout
 from mtwrappers.vector.journal import (
     Answer,
     EachCall,
     ReplayLog,
+    call_again,
     find_call,
     fingerprint,
-    replay,
     require_same,
 )
 from mtwrappers.vector.settings import Maker, Settings
 
-# Commands after whose failure environments must be reset.
-_RESET_AFTER = ("reset", "step", "apply", "set_states")
-
-
-class _Rows:
-    """Environments with their last observation and info, step count, and task name."""
-
-    def __init__(self, makers: Sequence[Maker], offset: int) -> None:
-        self.offset = offset
-        self.envs: list[gymnasium.Env[Any, Any]] = []
-        n = len(makers)
-        self.obs: list[Any] = [None] * n
-        self.infos: list[Info] = [{}] * n
-        self.elapsed = [0] * n
-        self.names: list[Any] = [None] * n
-        self._closed = False
-        made: dict[int, int] = {}
-        with contextlib.ExitStack() as undo:
-            undo.callback(self.close)
-            for i, maker in enumerate(makers, offset):
-                env = construct_env(maker, f"environment {i}")
-                if (other := made.setdefault(id(env), i)) != i:
-                    raise ValueError(
-                        f"the constructors of environments {other} and {i} return the same "
-                        "environment: each must make a new one"
-                    )
-                self.envs.append(env)
-            undo.pop_all()
-
-    def describe(self, i: int) -> str:
-        """The name of environment ``i`` for messages."""
-        task = f", task {self.names[i]!r}" if self.names[i] is not None else ""
-        return f"environment {self.offset + i}{task}"
-
-    def close(self) -> None:
-        """Closes every environment, then raises the last exception, if there were any."""
-        if self._closed:
-            return
-        self._closed = True
-        failure: Exception | None = None
-        for i, env in enumerate(self.envs, self.offset):
-            try:
-                env.close()
-            except Exception as exc:
-                failure = with_place(exc, self.describe(i - self.offset))
-        if failure is not None:
-            raise failure
+T = TypeVar("T")
+# Of a step or reset: the info of each environment (None for those that were left out), or None if
+# all infos are in the buffers; place, last observation and last info of each episode that ended
+# with an autoreset of SAME_STEP; the observations if they are not arrays.
+BlockResult = tuple[Sequence[Info | None] | None, Sequence[tuple[int, Any, Info]], list[Any] | None]
 
 
 class EnvBlock:
@@ -87,7 +46,7 @@ class EnvBlock:
 
     It owns their state: whose episode has ended, which are paused, and what each has returned.
     Rewards, flags, fixed observations and usual infos are written into buffers. Every public method
-    is a command; `handle` calls them by name.
+    below `failed` is a command; `handle` calls them by name.
 
     Args:
         makers: Returns a constructor for each environment.
@@ -102,132 +61,140 @@ class EnvBlock:
         settings: Settings,
     ) -> None:
         self._makers, self.offset, self.settings = makers, offset, settings
-        self.logged = logged = settings.journal
-        self.same_step = settings.autoreset_mode is AutoresetMode.SAME_STEP
+        self._logged = settings.journal
+        self._same_step = settings.autoreset_mode is AutoresetMode.SAME_STEP
         self._next_step = settings.autoreset_mode is AutoresetMode.NEXT_STEP
         # Replaces a TimeLimit, without the cost of a wrapper.
         self._limit = settings.max_path_length or sys.maxsize
-        self.beat: Callable[[], object] = lambda: None  # called now and then while it works
-        self._states: dict[int, Any] = {}
-        self.made: list[str | None] = []  # of the last call, see `Answer`
-        self.apply_logs: Sequence[ReplayLog] | None = None  # of a function that has raised
-        self._spare: tuple[_Rows, bytes] | None = None
+        self.notes: Any = None  # of the current command, see `Answer`
+        self._spare: tuple[EnvBlock, bytes] | None = None  # from before `restore`
         self.columns: InfoColumns | None = None
         self.buffers: Buffers
         self._layout: ObsLayout
-        self._rows = self._built()
-        if logged:
-            self._require_states()
+        self._build()
+        if self._logged:
+            try:
+                self.get_states()  # an error at once if one cannot be read
+            except Exception:
+                with contextlib.suppress(Exception):
+                    self.close()
+                raise
 
-    @property
-    def envs(self) -> list[gymnasium.Env[Any, Any]]:
-        """The environments."""
-        return self._rows.envs
+    def _build(self) -> None:
+        """Builds new environments."""
+        makers = self._makers()
+        n = len(makers)
+        self.envs: list[gymnasium.Env[Any, Any]] = []
+        # Of each, the last observation and info, the steps of the episode, and the task's name.
+        self._obs: list[Any] = [None] * n
+        self._infos: list[Info] = [{}] * n
+        self._elapsed = [0] * n
+        self._names: list[Any] = [None] * n
+        self._closed = False
+        made: dict[int, int] = {}
+        try:
+            for i, maker in enumerate(makers, self.offset):
+                env = construct_env(maker, f"environment {i}")
+                if (other := made.setdefault(id(env), i)) != i:
+                    raise ValueError(
+                        f"the constructors of environments {other} and {i} return the same "
+                        "environment: each must make a new one"
+                    )
+                self.envs.append(env)
+                if self._logged:  # the arguments of its resets may come from a file
+                    guard(env)
+        except BaseException:
+            self.close()
+            raise
 
-    def traits(self) -> Answer:
-        """The spaces of each environment, and metadata and render mode of the first."""
-        envs = self.envs
-        spaces = [(env.observation_space, env.action_space) for env in envs]
-        return Answer((spaces, envs[0].metadata, envs[0].render_mode))
+    def _each(self, do: Callable[[int, gymnasium.Env[Any, Any]], T]) -> list[T]:
+        """Calls a function with the place of each environment and the environment."""
+        results, i = [], 0
+        try:
+            for i, env in enumerate(self.envs):
+                results.append(do(i, env))
+        except Exception as exc:
+            self._fail(exc, i)
+        return results
+
+    def beat(self) -> None:
+        """Gives a sign of life, as often as it is called."""
+        self.buffers.beats.fill(time.monotonic())
 
     def handle(self, name: str, arguments: tuple[Any, ...]) -> Answer:
         """Runs a command, and returns its answer, with the failure if it raised."""
+        self.notes = None
         try:
-            answer: Answer = getattr(self, name)(*arguments)
+            result = getattr(self, name)(*arguments)
         except Exception as exc:
             return self.failed(name, exc)
-        return answer
+        return Answer(result, (self.notes or None) if self._logged else None)
 
     def failed(self, name: str, exc: BaseException) -> Answer:
         """The answer to a command that raised."""
-        states = self._all_states() if name in _RESET_AFTER else {}
-        text = "".join(traceback.format_exception(exc))
-        logs, self.apply_logs = self.apply_logs, None
-        return Answer(
-            logs,
-            states=states,
-            made=self.made,
-            failure=(exc, text),
-        )
-
-    def _all_states(self) -> dict[int, Any]:
-        """The state of each environment, for the journal."""
-        return {i: get_state(env) for i, env in enumerate(self.envs)} if self.logged else {}
-
-    def _require_states(self) -> None:
-        """Raises an error if the state of a new environment cannot be read."""
-        i = 0
-        try:
-            for i in range(len(self.envs)):
-                get_state(self.envs[i])
-        except Exception as exc:
-            with contextlib.suppress(Exception):
-                self._rows.close()
-            self._fail(exc, i)
-
-    def _built(self) -> _Rows:
-        """Builds new environments."""
-        rows = _Rows(self._makers(), self.offset)
-        if self.logged:  # the arguments of their resets may come from a file
-            for env in rows.envs:
-                guard(env)
-        return rows
+        notes = self.notes if self._logged else None
+        # After these, environments must be reset.
+        if self._logged and name in ("reset", "step", "apply", "set_states"):
+            states = self.get_states()
+            if name != "apply":
+                notes = dict(enumerate(states))
+            elif notes is not None:
+                for log, state in zip(notes, states, strict=True):
+                    log.begin(state)
+        return Answer(notes=notes, failure=(exc, ""))
 
     # The commands.
 
-    def wrap(self, wrap: Callable[[Any], Any]) -> Answer:
+    def traits(self) -> tuple[Any, ...]:
+        """The spaces of each environment, and metadata and render mode of the first."""
+        envs = self.envs
+        spaces = [(env.observation_space, env.action_space) for env in envs]
+        return spaces, envs[0].metadata, envs[0].render_mode
+
+    def wrap(self, wrap: Callable[[Any], Any]) -> None:
         """Wraps every environment, now and whenever they are built again."""
         makers = self._makers
         self._makers = lambda: [functools.partial(_wrapped, wrap, make) for make in makers()]
-        for i, env in enumerate(self._rows.envs):
-            try:
-                self._rows.envs[i] = wrap(env)
-            except Exception as exc:
-                self._fail(exc, i)
-        return Answer()
+        self.envs = self._each(lambda i, env: wrap(env))
 
-    def connect(self, layout: ObsLayout, buffers: Buffers) -> Answer:
+    def connect(self, layout: ObsLayout, buffers: Buffers) -> None:
         """Sets the buffers for results, with a row for each environment."""
         self._layout, self.buffers = layout, buffers
         # Assigns a single number in half of NumPy's time, and raises TypeError for anything else.
         self._rewards: Any = buffers.rewards.data
-        return Answer()
 
-    def use_columns(self, schema: InfoSchema) -> Answer:
+    def use_columns(self, schema: InfoSchema) -> None:
         """Sets which infos go through the buffers."""
         self.columns = InfoColumns(schema, self.buffers)
-        return Answer()
-
-    def autoreset(self, active: bool) -> Answer:
-        """Switches the autoreset of mode SAME_STEP on or off."""
-        self.same_step = active and self.settings.autoreset_mode is AutoresetMode.SAME_STEP
-        return Answer()
 
     def reset(
         self,
         seeds: Sequence[int | None],
         options: Sequence[dict[str, Any] | None],
         mask: Sequence[bool],
-    ) -> Answer:
+    ) -> BlockResult:
         """Resets the environments in ``mask``, each with its seed and options."""
-        self._states = {}
-        infos: list[Info | None] = [None] * len(mask)
-        i = 0
-        try:
-            for i in range(len(mask)):
-                if mask[i]:
-                    given = copied(options[i]) if self.logged else options[i]
-                    infos[i] = self._reset_one(i, seed=seeds[i], options=given)
-        except Exception as exc:
-            self._fail(exc, i)
-        return Answer(infos=infos, objects=self._write_obs(), states=self._states)
+        self.notes = {}
+        infos = self._each(
+            lambda i, env: self._reset_one(i, seeds[i], self._own(options[i])) if mask[i] else None
+        )
+        return infos, (), self._write_obs()
 
-    def step(self, actions: Any) -> Answer:
-        """Steps every environment that is not paused; ``actions`` has one for each."""
-        self._states = {}
+    def step(self, actions: Any, autoreset: bool) -> BlockResult | None:
+        """Steps every environment that is not paused.
+
+        Args:
+            actions: An action for each.
+            autoreset: Whether environments reset themselves, if the mode is SAME_STEP.
+
+        Returns:
+            None if all is in the buffers.
+        """
+        self.notes = {}
+        actions = self._own(actions)
         finals: list[tuple[int, Any, Info]] = []
-        rows, buffers, limit = self._rows, self.buffers, self._limit
-        obs, infos, elapsed = rows.obs, rows.infos, rows.elapsed
+        buffers, limit = self.buffers, self._limit
+        obs, infos, elapsed = self._obs, self._infos, self._elapsed
         rewards, paused = self._rewards, buffers.paused.tolist()
         # The environments that are not stepped: paused ones, and those that NEXT_STEP resets.
         left = (buffers.paused | buffers.finished).tolist() if self._next_step else paused
@@ -235,7 +202,7 @@ class EnvBlock:
         buffers.truncated.fill(False)
         i = 0
         try:
-            for i, (env, action) in enumerate(zip(rows.envs, actions, strict=True)):
+            for i, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
                 if left[i]:
                     if not paused[i]:
                         self._reset_one(i)
@@ -249,181 +216,225 @@ class EnvBlock:
                     raise _not_a_step(result) from exc
                 elapsed[i] = steps = elapsed[i] + 1
                 if terminated is not False or truncated is not False or steps >= limit:
-                    self._end_step(i, terminated, truncated, finals)
+                    buffers.terminated[i] = ended = _flag(terminated, "terminated")
+                    buffers.truncated[i] = cut = _flag(truncated, "truncated") or steps >= limit
+                    buffers.finished[i] = ended or cut
+                    if (ended or cut) and self._same_step and autoreset:
+                        finals.append((i, *self._last(i)))
+                        self._reset_one(i)
         except Exception as exc:
             self._fail(exc, i)
         objects = self._write_obs()
-        if self.logged:
+        if self._logged:
             self._hash_step(paused)
-        in_columns = self.columns is not None and self.columns.write(infos)
-        each = None if in_columns else self._checked_infos()
-        return Answer(None, each, objects, tuple(finals), self._states)
+        if self.columns is None or not self.columns.write(infos):
+            self._each(lambda i, env: _require_info(infos[i]))
+            return infos, finals, objects
+        return (None, finals, objects) if finals or objects else None
 
-    def _end_step(
-        self, i: int, terminated: Any, truncated: Any, finals: list[tuple[int, Any, Info]]
-    ) -> None:
-        """Records the end of an episode; begins the next one if the mode is SAME_STEP."""
-        rows, buffers = self._rows, self.buffers
-        ended = _flag(terminated, "terminated")
-        cut = _flag(truncated, "truncated") or rows.elapsed[i] >= self._limit
-        buffers.terminated[i], buffers.truncated[i] = ended, cut
-        buffers.finished[i] = ended or cut
-        if (ended or cut) and self.same_step:
-            info = rows.infos[i]
-            _require_info(info)
-            # Copies, because an environment may reuse its arrays in the reset.
-            seen = rows.obs[i]
-            last = seen.copy() if type(seen) is np.ndarray else copy.deepcopy(seen)
-            finals.append((i, last, copied(info)))
-            self._reset_one(i)
-
-    def call(self, name: str | Callable[..., Any], each: EachCall) -> Answer:
+    def call(self, each: EachCall, name: str | Callable[..., Any]) -> list[Any]:
         """Calls each environment; the result is None for those that are left out."""
-        results: list[Any] = [None] * len(each)
-        made: list[str | None] = []
-        self.made = made
-        i = 0
+        self.notes = {}
+        return self._each(lambda i, env: self._call_one(i, env, name, each[i]))
+
+    def apply(
+        self,
+        rows: range,
+        due: NDArray[np.bool_],
+        paused: NDArray[np.bool_],
+        logs: list[ReplayLog],
+        function: Callable[[EnvBlock, range, NDArray[np.bool_], list[ReplayLog]], Any],
+    ) -> Any:
+        """Calls a function with this block.
+
+        Args:
+            rows: The rows of its environments.
+            due: A mask of environments that are due for a reset.
+            paused: A mask of environments that are paused.
+            logs: The log of each environment, in which the function records what it does, if there
+                is a journal.
+            function: Takes the block, rows, environments that are due, and logs.
+        """
+        columns = self.columns
+        self.buffers.paused[...] = paused
         try:
-            for i, env in enumerate(self.envs):
-                if (given := each[i]) is None:
-                    made.append(None)
-                else:
-                    # With a journal each gets copies, as in a replay, so that they share nothing.
-                    args, kwargs = copied(list(given)) if self.logged else given
-                    do, changes = find_call(env, name, args, kwargs)
-                    made.append("tried" if changes else None)
-                    results[i] = do()
-                    made[i] = "call" if changes else None
-        except Exception as exc:
-            self._fail(exc, i)
-        return Answer(results, made=made)
+            return function(self, rows, due, logs)
+        finally:
+            self.columns, self.notes = columns, logs
 
-    def apply(self, function: Callable[[EnvBlock], Any]) -> Answer:
-        """Calls a function with this block."""
-        return Answer(function(self))
-
-    def get_states(self) -> Answer:
+    def get_states(self) -> list[Any]:
         """The state of each environment between two episodes."""
-        return Answer([get_state(env) for env in self.envs])
+        return self._each(lambda i, env: get_state(env))
 
-    def set_states(self, logs: Sequence[ReplayLog]) -> Answer:
+    def set_states(self, logs: Sequence[ReplayLog]) -> None:
         """Restores the states with which logs begin; a reset is then due."""
-        i = 0
-        try:
-            for i, env in enumerate(self.envs):
-                set_state(env, logs[i].state)
-        except Exception as exc:
-            self._fail(exc, i)
-        return Answer(states={i: log.state for i, log in enumerate(logs)})
+        self._each(lambda i, env: set_state(env, logs[i].state))
+        self.notes = {i: log.state for i, log in enumerate(logs)}
 
-    def require_kept(self, targets: Sequence[Sequence[str]]) -> Answer:
+    def require_kept(self, targets: Sequence[Sequence[str]]) -> None:
         """Raises an error if an environment was called, and no state has what this has changed.
 
         Args:
             targets: For each environment, the names of methods and attributes that were called.
         """
-        i = 0
-        try:
-            for i, env in enumerate(self.envs):
-                for name in targets[i]:
-                    require_kept(env, name)
-        except Exception as exc:
-            self._fail(exc, i)
-        return Answer()
 
-    def replay(self, logs: Sequence[ReplayLog]) -> Answer:
+        def check(i: int, env: gymnasium.Env[Any, Any]) -> None:
+            for name in targets[i]:
+                require_kept(env, name)
+
+        self._each(check)
+
+    def replay(self, logs: Sequence[ReplayLog]) -> None:
         """Brings new environments to the state of others by a replay, and checks the result."""
-        i, rows = 0, self._rows
-        try:
-            for i, (env, log) in enumerate(zip(self.envs, logs, strict=True)):
-                at = replay(env, log, self._limit, self.beat)
-                rows.obs[i], rows.infos[i], rows.elapsed[i], rows.names[i] = at[:4]
-                self.buffers.finished[i], self.buffers.digests[i] = at.finished, at.digest
-                require_same(log, at.digest)
-        except Exception as exc:
-            self._fail(exc, i)
-        return Answer()
+        self.notes = {}  # of resets that the journal has already
+        self._each(lambda i, env: self._replay_one(i, env, logs[i]))
+        self.notes = None
 
-    def restore(self, logs: Sequence[ReplayLog]) -> Answer:
+    def restore(self, logs: Sequence[ReplayLog]) -> None:
         """Builds new environments and replays logs in them; `keep` accepts or drops them."""
-        before = self._rows, self.buffers.pack(())
-        self._rows = self._built()
-        self._spare = before
-        return self.replay(logs)
+        self._spare = copy.copy(self), self.buffers.pack()
+        self._build()
+        self.replay(logs)
 
-    def keep(self, restored: bool) -> Answer:
+    def keep(self, restored: bool) -> None:
         """Closes the environments from before `restore`, or the ones that it has built."""
         if self._spare is not None:
-            (rows, written), self._spare = self._spare, None
+            (dropped, written), self._spare = self._spare, None
             if not restored:
-                rows, self._rows = self._rows, rows
-                self.buffers.unpack(written, ())
-            rows.close()
-        return Answer()
+                before, dropped = dropped, copy.copy(self)
+                vars(self).update(vars(before))
+                self.buffers.unpack(written)
+            dropped.close()
 
-    def close(self) -> Answer:
+    def close(self) -> None:
         """Closes every environment, then raises the last exception, if there were any."""
-        self._rows.close()
-        return Answer()
+        if self._closed:
+            return
+        self._closed = True
+        failure: Exception | None = None
+        for i, env in enumerate(self.envs):
+            try:
+                env.close()
+            except Exception as exc:
+                failure = with_place(exc, self._describe(i))
+        if failure is not None:
+            raise failure
 
-    def _reset_one(self, i: int, **arguments: Any) -> Info:
+    # Parts of these.
+
+    def _own(self, given: Any) -> Any:
+        """Arguments for an environment, which may change them; the journal has the original."""
+        return copied(given, copied_if_possible) if self._logged else given
+
+    def _reset_one(
+        self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> Info:
         """Resets one environment, and returns its info."""
-        rows = self._rows
-        env = rows.envs[i]
-        if self.logged:
-            self._states[i] = get_state(env)
-        result = env.reset(**arguments)
+        env = self.envs[i]
+        if self._logged:
+            self.notes[i] = get_state(env)
+        result = env.reset(seed=seed, options=options)
         if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], dict):
             raise TypeError(f"expected (observation, info dict) from reset(), got {result!r}")
         obs, info = result
-        rows.obs[i], rows.infos[i] = obs, info
-        rows.elapsed[i], self.buffers.finished[i] = 0, False
-        rows.names[i] = info.get("task_name")
-        if self.logged:
+        self._obs[i], self._infos[i] = obs, info
+        self._elapsed[i], self.buffers.finished[i] = 0, False
+        self._names[i] = info.get("task_name")
+        if self._logged:
             self.buffers.digests[i] = fingerprint(0, obs, info)
         return info
+
+    def _call_one(
+        self,
+        i: int,
+        env: gymnasium.Env[Any, Any],
+        name: str | Callable[..., Any],
+        given: tuple[tuple[Any, ...], dict[str, Any]] | None,
+    ) -> Any:
+        """Calls one environment, unless it is left out."""
+        if given is None:
+            return None
+        args, kwargs = self._own(given)
+        do, changes = find_call(env, name, args, kwargs)
+        if not changes:
+            return do()
+        self.notes[i] = "tried"
+        result = do()
+        self.notes[i] = "call"
+        return result
+
+    def _last(self, i: int) -> tuple[Any, Info]:
+        """Copies of the last observation and info: an environment may reuse both in its reset."""
+        obs, info = self._obs[i], self._infos[i]
+        _require_info(info)
+        return obs.copy() if type(obs) is np.ndarray else copy.deepcopy(obs), copied(info)
+
+    def _replay_one(self, i: int, env: gymnasium.Env[Any, Any], log: ReplayLog) -> None:
+        """Replays a log in a new environment.
+
+        Raises:
+            ValueError: If the log is of an environment with other arguments.
+            NotDeterministicError: If a call succeeded before and now raises, or the other way
+                round, or something else is returned.
+        """
+        buffers = self.buffers
+        buffers.finished[i], buffers.digests[i] = False, 0
+        if log.state is not None:
+            require_identity(env, log.state)  # before calls, which other environments may refuse
+            for call in log.calls:
+                call_again(env, call)
+            set_state(env, log.state)
+        for entry in log.steps():
+            self.beat()
+            if entry[0] == "reset":
+                self._reset_one(i, *entry[1:])
+            elif entry[0] == "step":
+                obs, reward, terminated, truncated, info = env.step(entry[1])
+                self._obs[i], self._infos[i] = obs, info
+                self._elapsed[i] += 1
+                flags = bool(terminated), bool(truncated) or self._elapsed[i] >= self._limit
+                buffers.finished[i] = any(flags)
+                before = int(buffers.digests[i])
+                buffers.digests[i] = fingerprint(before, obs, float(reward), *flags, info)
+            else:
+                call_again(env, entry)
+        require_same(log, int(buffers.digests[i]))
 
     def _hash_step(self, paused: Sequence[bool]) -> None:
         """Hashes the results of environments that were stepped, and not reset since.
 
         It hashes all in one loop, which makes better use of the processor's caches.
         """
-        buffers, rows, i = self.buffers, self._rows, 0
+        buffers, i = self.buffers, 0
         numbers = buffers.digests, buffers.rewards, buffers.terminated, buffers.truncated
         digests, *others = [array.tolist() for array in numbers]
-        returned = zip(digests, rows.obs, *others, rows.infos, strict=True)
+        returned = zip(digests, self._obs, *others, self._infos, strict=True)
         try:
             for i, parts in enumerate(returned):
-                if not paused[i] and i not in self._states:
+                if not paused[i] and i not in self.notes:
                     buffers.digests[i] = fingerprint(*parts)
         except Exception as exc:
             self._fail(exc, i)
 
     def _write_obs(self) -> list[Any] | None:
         """Writes the last observations of all environments; returns them if they are not arrays."""
-        layout, obs = self._layout, self._rows.obs
+        layout, obs = self._layout, self._obs
+        if not layout.fixed:
+            return obs
         try:
             layout.write(self.buffers.obs, 0, obs)
         except Exception:  # an observation of any class may refuse to be an array in any way
-            for i, row in enumerate(obs):  # finds the environment that caused it
-                try:
-                    layout.write(self.buffers.obs, i, [row])
-                except Exception as exc:
-                    self._fail(exc, i)
-        return None if layout.fixed else obs
+            # This finds the environment that caused it.
+            self._each(lambda i, env: layout.write(self.buffers.obs, i, [obs[i]]))
+        return None
 
-    def _checked_infos(self) -> list[Info]:
-        """The infos of the last step, all of which are dicts."""
-        i = 0
-        try:
-            for i in range(len(self._rows.infos)):
-                _require_info(self._rows.infos[i])
-        except TypeError as exc:
-            self._fail(exc, i)
-        return self._rows.infos
+    def _describe(self, i: int) -> str:
+        """The name of environment ``i`` for messages."""
+        task = f", task {self._names[i]!r}" if self._names[i] is not None else ""
+        return f"environment {self.offset + i}{task}"
 
     def _fail(self, exc: Exception, i: int) -> NoReturn:
-        raise with_place(exc, self._rows.describe(i))
+        raise with_place(exc, self._describe(i))
 
 
 def _wrapped(wrap: Callable[[Any], Any], make: Maker) -> Any:

@@ -53,11 +53,8 @@ class ObsLayout:
         # One array and no nesting is by far the most common.
         self._flat = isinstance(space, ARRAY_SPACES)
 
-    def write(self, arrays: Sequence[Any], start: int, rows: Sequence[Any]) -> None:
-        """Writes observations, all of which must fit the space, from the row ``start`` on."""
-        if not self.fixed:
-            arrays[0][start : start + len(rows)] = rows
-            return
+    def write(self, arrays: Sequence[NDArray[Any]], start: int, rows: Sequence[Any]) -> None:
+        """Writes observations, which must fit a fixed space, from the row ``start`` on."""
         for i, (path, shape, dtype) in enumerate(self.leaves):
             parts = [_part(row, path) for row in rows] if path else rows
             into = arrays[i][start : start + len(rows)]
@@ -85,77 +82,69 @@ class ObsLayout:
 
 
 class Buffers:
-    """Arrays over one memory: actions in; observations, rewards, flags and infos out.
+    """Arrays over one memory, each with a row per environment.
 
     With a file descriptor ``fd``, the memory is the file, which other processes may share. ``obs``
     is one array per leaf of the layout, or a list of Python objects, which is not shared.
     ``finished`` marks environments whose episodes have ended, ``paused`` those that are not to be
     stepped, and ``digests`` are hashes of what each has returned (see `mtwrappers.vector.journal`);
-    ``numbers`` and ``texts`` hold infos, a row for each key.
+    ``beats`` is the time (`time.monotonic`) of the block's last sign of life; ``numbers`` and
+    ``texts`` hold infos, a column for each key.
     """
+
+    obs: list[Any]
 
     def __init__(self, layout: ObsLayout, action_shape: tuple[int, ...] = (), fd: int = -1) -> None:
         n = layout.n
-        self._views: dict[bytes, NDArray[Any]] = {}
-        parts: list[tuple[tuple[int, ...], Any]] = [
-            *(((n, *shape), dtype) for _, shape, dtype in layout.leaves),
-            ((n, *action_shape), np.float64),  # 8 bytes, whatever dtype actions have
-            ((n,), np.float64),
-            *[((n,), np.bool_)] * 4,
-            ((n,), np.uint64),
-            ((NUMBERS, n), np.float64),
-            ((TEXTS, n), f"U{LETTERS}"),
+        forms: list[tuple[tuple[int, ...], Any]] = [
+            *((shape, dtype) for _, shape, dtype in layout.leaves),
+            (action_shape, np.float64),  # 8 bytes, whatever dtype actions have
+            ((), np.float64),
+            *[((), np.bool_)] * 4,
+            ((), np.uint64),
+            ((), np.float64),
+            ((NUMBERS,), np.float64),
+            ((TEXTS,), f"U{LETTERS}"),
         ]
+        parts = [((n, *shape), dtype) for shape, dtype in forms]
         sizes = [math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in parts]
         starts = [0, *itertools.accumulate(-(-size // _ALIGN) * _ALIGN for size in sizes)]
         if fd >= 0:
             os.ftruncate(fd, starts[-1])
         memory: Any = mmap.mmap(fd, starts[-1]) if fd >= 0 else bytearray(starts[-1])
-        arrays = [
-            np.frombuffer(memory, dtype, math.prod(shape), start).reshape(shape)
-            for (shape, dtype), start in zip(parts, starts, strict=False)
-        ]
-        *leaves, self._actions, self.rewards = arrays[:-7]
-        self.obs: list[Any] = leaves if layout.fixed else [[None] * n]
-        self.terminated, self.truncated, self.finished, self.paused = arrays[-7:-3]
-        self.digests, self.numbers, self.texts = arrays[-3:]
+        self._take(
+            [
+                np.frombuffer(memory, dtype, math.prod(shape), start).reshape(shape)
+                for (shape, dtype), start in zip(parts, starts, strict=False)
+            ]
+        )
+        if not layout.fixed:
+            self.obs = [[None] * n]
+
+    def _take(self, arrays: list[NDArray[Any]]) -> None:
+        self._arrays = arrays
+        self._views: dict[bytes, NDArray[Any]] = {}
+        *self.obs, self._actions, self.rewards, self.terminated, self.truncated = arrays[:-6]
+        self.finished, self.paused, self.digests, self.beats = arrays[-6:-2]
+        self.numbers, self.texts = arrays[-2:]
 
     def part(self, rows: slice) -> Buffers:
         """A view of the rows of some environments."""
         part = copy.copy(self)
-        part.obs = [array[rows] for array in self.obs]
-        flags = ("terminated", "truncated", "finished", "paused")
-        for name in ("rewards", *flags, "digests"):
-            setattr(part, name, getattr(self, name)[rows])
-        part.numbers, part.texts = self.numbers[:, rows], self.texts[:, rows]
-        part._actions, part._views = self._actions[rows], {}
+        part._take([array[rows] for array in self._arrays])
         return part
 
-    def pack(self, schema: Sequence[Any]) -> bytes:
-        """All data written by environments, with infos of a schema, for `unpack`."""
-        return b"".join([array.tobytes() for array in self._written(schema)])
+    def pack(self) -> bytes:
+        """All data in these arrays, for `unpack`."""
+        return b"".join([array.tobytes() for array in self._arrays])
 
-    def unpack(self, data: bytes, schema: Sequence[Any]) -> None:
-        """Writes the data that `pack` returned for a part of the same size."""
+    def unpack(self, data: bytes) -> None:
+        """Writes the data that `pack` returned for as many environments."""
         start = 0
-        for array in self._written(schema):
+        for array in self._arrays:
             written = np.frombuffer(data, array.dtype, array.size, start)
             array[...] = written.reshape(array.shape)
             start += array.nbytes
-
-    def _written(self, schema: Sequence[Any]) -> list[NDArray[Any]]:
-        texts = sum(1 for _, kind in schema if kind is str)
-        return [
-            *[part for part in self.obs if isinstance(part, np.ndarray)],
-            self.rewards,
-            self.terminated,
-            self.truncated,
-            self.finished,
-            self.paused,
-            self.digests,
-            self.numbers[: len(schema) - texts],
-            self.texts[:texts],
-        ]
 
     def actions(self, dtype: bytes) -> NDArray[Any]:
         """The actions of these environments, ``(n, ...)``, of a dtype such as ``b"<f4"``."""
@@ -257,12 +246,12 @@ def _name(path: tuple[Any, ...]) -> str:
 _FLOAT64 = (float, np.float64)
 
 
-def schema_of(infos: Sequence[Info], buffers: Buffers) -> InfoSchema | None:
+def schema_of(infos: Sequence[Info]) -> InfoSchema | None:
     """The keys and types that ``infos`` share; ``None`` if they do not fit `InfoColumns`."""
     schema = tuple((key, type(value)) for key, value in infos[0].items())
     keys, kinds = [key for key, _ in schema], [kind for _, kind in schema]
     texts = kinds.count(str)
-    if texts > len(buffers.texts) or len(schema) - texts > len(buffers.numbers):
+    if texts > TEXTS or len(schema) - texts > NUMBERS:
         return None
     for key, kind in schema:
         if type(key) is not str or key[:1] == "_" or key == "final_obs":
@@ -279,26 +268,26 @@ def schema_of(infos: Sequence[Info], buffers: Buffers) -> InfoSchema | None:
 class InfoColumns:
     """Infos of one schema in the arrays of buffers.
 
-    Most values are float64: they are read from each info in one call, and use the first rows.
+    Most values are float64: they are read from each info in one call, and use the first columns.
     """
 
     def __init__(self, schema: InfoSchema, buffers: Buffers) -> None:
         self.schema = schema
         self._keys = [key for key, _ in schema]
         self._kinds = [kind for _, kind in schema]
-        self._n = buffers.numbers.shape[1]
+        self._n = len(buffers.numbers)
         floats = [key for key, kind in schema if kind in _FLOAT64]
-        self._floats = buffers.numbers[: len(floats)]
-        self._by_env = self._floats[0] if len(floats) == 1 else self._floats.T
+        self._floats = buffers.numbers[:, : len(floats)]
+        self._by_env = self._floats[:, 0] if len(floats) == 1 else self._floats
         self._take = operator.itemgetter(*floats) if floats else None
-        floating, texts = iter(self._floats), iter(buffers.texts)
-        others = iter(buffers.numbers[len(floats) :])
+        floating, texts = iter(self._floats.T), iter(buffers.texts.T)
+        others = iter(buffers.numbers.T[len(floats) :])
         self._plan = []
         for key, kind in schema:
-            row = next(floating if kind in _FLOAT64 else texts if kind is str else others)
+            column = next(floating if kind in _FLOAT64 else texts if kind is str else others)
             if kind is not float and kind is not str and not issubclass(kind, np.floating):
-                row = row.view(np.int64)
-            self._plan.append((key, "_" + key, kind, row))
+                column = column.view(np.int64)
+            self._plan.append((key, "_" + key, kind, column))
         self._others = [step for step in self._plan if step[2] not in _FLOAT64]
 
     def write(self, infos: Sequence[Any]) -> bool:
@@ -311,13 +300,13 @@ class InfoColumns:
                 return False
         if self._take is not None:
             self._by_env[...] = [*map(self._take, infos)]
-        for key, _, kind, row in self._others:
+        for key, _, kind, column in self._others:
             values = [info[key] for info in infos]
             # NumPy would truncate a long string, and drop trailing zeros.
             if kind is str and (max(map(len, values)) > LETTERS or "\0" in "".join(values)):
                 return False
             try:
-                row[...] = values
+                column[...] = values
             except OverflowError:  # an int beyond 64 bits
                 return False
         return True
@@ -328,18 +317,18 @@ class InfoColumns:
         if not self._plan:
             return batched
         masks = np.ones((len(self._plan), self._n), dtype=np.bool_)
-        floats = iter(self._floats.copy())
-        for (key, mask_key, kind, row), mask in zip(self._plan, masks, strict=True):
+        floats = iter(self._floats.T.copy())
+        for (key, mask_key, kind, column), mask in zip(self._plan, masks, strict=True):
             if kind in _FLOAT64:
                 batched[key] = next(floats)
             else:
-                batched[key] = row.astype(object if kind is str else kind)
+                batched[key] = column.astype(object if kind is str else kind)
             batched[mask_key] = mask
         return batched
 
     def read_each(self, rows: slice) -> list[Info]:
         """The infos of the environments ``rows``, one by one."""
         return [
-            {key: kind(row[i].item()) for key, _, kind, row in self._plan}
+            {key: kind(column[i].item()) for key, _, kind, column in self._plan}
             for i in range(rows.start, rows.stop)
         ]

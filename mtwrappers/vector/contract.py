@@ -6,11 +6,10 @@ import contextlib
 import copy
 import dataclasses
 import functools
-import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 from gymnasium.error import (
@@ -25,39 +24,16 @@ from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
 from mtwrappers.common import seeding
-from mtwrappers.common.checks import (
-    check_callable,
-    check_index,
-    check_options,
-)
+from mtwrappers.common.checks import check_callable, check_index, check_options
 from mtwrappers.common.errors import with_place
 from mtwrappers.common.registration import PlainSpec
 from mtwrappers.core.pad_spaces import Padding
 from mtwrappers.state.identity import describe, require_same
-from mtwrappers.vector.block import EnvBlock
-from mtwrappers.vector.buffers import (
-    ARRAY_SPACES,
-    Info,
-    InfoColumns,
-    InfoSchema,
-    ObsLayout,
-    schema_of,
-)
-from mtwrappers.vector.journal import (
-    Answer,
-    Command,
-    EachCall,
-    Entry,
-    Journal,
-    ReplayLog,
-    call_entry,
-)
-from mtwrappers.vector.settings import (
-    MAY_DIFFER,
-    Settings,
-    same_spaces,
-)
-from mtwrappers.vector.workers import Blocks, LocalBlocks
+from mtwrappers.vector.block import BlockResult, EnvBlock
+from mtwrappers.vector.buffers import ARRAY_SPACES, Info, InfoColumns, ObsLayout, schema_of
+from mtwrappers.vector.journal import EachCall, ReplayLog, replayable
+from mtwrappers.vector.settings import MAY_DIFFER, Settings, same_spaces
+from mtwrappers.vector.workers import Here, Pool
 
 
 def spread_seeds(seed: Any, n: int) -> list[int | None]:
@@ -174,35 +150,10 @@ def exclusive(method: Method) -> Method:
         try:
             return method(self, *args, **kwargs)
         finally:
-            if self._blocks.lost:
+            if self._pool.lost:
                 self.closed = True
 
     return cast("Method", alone)
-
-
-class Present(NamedTuple):
-    """The current state of some environments, from which another `MetaVectorEnv` can continue.
-
-    Attributes:
-        due: A mask of environments that are due for a reset.
-        paused: A mask of environments that are paused.
-        autoreset: Whether environments reset themselves, if the mode is not DISABLED.
-        schema_known: Whether it was decided which infos go through buffers.
-        schema: The schema of these infos, if there are any.
-        logs: The logs of the journal, if there is one.
-    """
-
-    due: NDArray[np.bool_]
-    paused: NDArray[np.bool_]
-    autoreset: bool
-    schema_known: bool
-    schema: InfoSchema | None
-    logs: Sequence[ReplayLog] | None
-
-    def part(self, rows: slice) -> Present:
-        """The state of the environments ``rows`` only."""
-        logs = None if self.logs is None else self.logs[rows]
-        return self._replace(due=self.due[rows], paused=self.paused[rows], logs=logs)
 
 
 class MetaVectorEnv(VectorEnv[Any, Any, Any]):
@@ -219,10 +170,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     them is required. Methods must be called by one thread at a time.
 
     Args:
-        blocks: The blocks that hold the environments.
+        pool: The workers that hold the environments.
         settings: The number of environments, and how they are stepped.
         first_seeds: For copies of an environment: a seed for the first reset of each.
-        logs: The logs of environments that another executor has built.
 
     Attributes:
         stepped: A mask of the environments that the last `step` stepped, ``(N,)`` bool. The others
@@ -253,16 +203,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     _setter: str | None = None  # the method of environments that sets a task
     _columns: InfoColumns | None = None
     _autoreset = True  # whether environments reset themselves, if the mode is not DISABLED
-    _blocks_autoreset = True  # the value of `_autoreset` that was last sent to the blocks
     _schema_known = False  # whether it was decided which infos go through buffers
-    _journal: Journal | None = None
 
     def __init__(
-        self,
-        blocks: Blocks,
-        settings: Settings,
-        first_seeds: list[int] | None = None,
-        logs: Sequence[ReplayLog] | None = None,
+        self, pool: Pool, settings: Settings, first_seeds: list[int] | None = None
     ) -> None:
         super().__init__()
         self._pid = os.getpid()
@@ -270,16 +214,15 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self.meta_batch_size, self.envs_per_task = settings.meta_batch_size, settings.envs_per_task
         self.num_envs = n = self.meta_batch_size * self.envs_per_task
         self.autoreset_mode = settings.autoreset_mode
-        self._never_autoresets = settings.autoreset_mode is AutoresetMode.DISABLED
-        self._blocks = blocks
+        self._pool = pool
         try:
-            traits = blocks.build()
+            traits = pool.build()
             spaces = [pair for block_spaces, *_ in traits for pair in block_spaces]
             _, metadata, self.render_mode = traits[0]
             if settings.unify is not None:
                 names = [f"environment {i}" for i in range(n)]
                 padding = Padding.of(spaces, names, settings.unify)
-                blocks.prepare(Command("wrap", lambda rows: (padding.wrap,)))
+                pool.prepare("wrap", (), [padding.wrap])
                 spaces = [(padding.observation_space, padding.action_space)] * n
             observation_space, action_space = same_spaces(spaces)
             self.single_observation_space, self.single_action_space = spaces[0]
@@ -288,51 +231,44 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
             self._check_actions = ActionCheck(action_space, self.action_space, n)
             self._layout = ObsLayout(observation_space, n)
-            self._buffers = blocks.connect(self._layout, self._check_actions.row_shape)
+            self._buffers = pool.connect(self._layout, self._check_actions.row_shape)
             self._due = np.ones(n, dtype=np.bool_)  # environments to reset before the next step
             self._nobody = np.zeros(n, dtype=np.bool_)
             self._nobody.setflags(write=False)  # handed out more than once
             self.stepped = self.restarted = self._nobody
             if settings.journal:
-                logs = [ReplayLog() for _ in range(n)] if logs is None else logs
-                digests = self._buffers.digests
-                self._journal = Journal(logs, digests)
-                blocks.journal = self._journal
+                pool.logs = [ReplayLog() for _ in range(n)]
         except BaseException:
-            blocks.close()
+            pool.close()
             raise
         self.closed = False
 
     @classmethod
-    def of_block(cls, block: EnvBlock, present: Present) -> MetaVectorEnv:
+    def of_block(
+        cls,
+        block: EnvBlock,
+        due: NDArray[np.bool_],
+        autoreset: bool,
+        logs: list[ReplayLog],
+    ) -> MetaVectorEnv:
         """A vector environment of a block that another executor has built, one task per row.
 
         Args:
             block: A block in this process; its owner closes it.
-            present: The current state of its environments.
+            due: A mask of environments that are due for a reset.
+            autoreset: Whether environments reset themselves, if the mode is not DISABLED.
+            logs: The logs of the other executor's journal, if there is one, to go on with.
         """
+        n = len(block.envs)
         settings = dataclasses.replace(
-            block.settings, meta_batch_size=len(block.envs), envs_per_task=1, unify=None
+            block.settings, meta_batch_size=n, envs_per_task=1, unify=None
         )
-        envs = cls(LocalBlocks(lambda: block, owned=False), settings, logs=present.logs)
-        envs._due[...], block.buffers.paused[...] = present.due, present.paused
-        envs._autoreset = envs._blocks_autoreset = present.autoreset
-        block.autoreset(present.autoreset)
-        envs._schema_known = present.schema_known
-        if present.schema is not None:
-            envs._columns = InfoColumns(present.schema, block.buffers)
+        envs = cls(Pool([Here(lambda: block, n, owned=False)], settings), settings)
+        envs._due, envs._autoreset = due.copy(), autoreset
+        envs._columns, envs._schema_known = block.columns, block.columns is not None
+        if settings.journal:
+            envs._pool.logs = logs
         return envs
-
-    def _present(self) -> Present:
-        """Copies of all that changes from one call to the next."""
-        return Present(
-            self._due.copy(),
-            self._buffers.paused.copy(),
-            self._autoreset,
-            self._schema_known,
-            self._columns.schema if self._columns is not None else None,
-            self._journal.logs if self._journal is not None else None,
-        )
 
     # Episodes.
 
@@ -382,21 +318,20 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             raise ResetNeeded("reset every environment before some of them")
         for i, first in enumerate(self._first_seeds or ()):
             seeds[i] = first if seeds[i] is None else seeds[i]
+        if self._pool.logs is not None:
+            each = copy.deepcopy(each)
         masks = mask.tolist()
-        entries: list[Entry | None] | None = None
-        if self._journal is not None:
-            kept = copy.deepcopy(each)
-            entries = [
-                ("reset", seeds[i], kept[i]) if masks[i] else None for i in range(self.num_envs)
-            ]
         buffers.paused[mask] = False
         self._due[...] = True  # should it raise
-        answers = self._blocks.run(
-            Command("reset", lambda rows: (seeds[rows], each[rows], masks[rows]), entries)
-        )
+        results = self._pool.run("reset", [seeds, each, masks])
         self._first_seeds = None
         self._due[...] = False
-        infos = [info for answer in answers for info in answer.infos or ()]
+        infos = [info for own, *_ in results for info in own]
+        for i, info in enumerate(infos):
+            if info and "task_name" in info:
+                self._pool.names[i] = info["task_name"]
+        if not self._layout.fixed:
+            self._keep_objects(results)
         return self._layout.batch(buffers.obs), self._join(infos)
 
     @exclusive
@@ -455,20 +390,22 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 stepped.
             ResetNeeded: If a `reset` is due.
         """
-        return self._step_result(self._blocks.run(self._step_command(actions)))
+        return self._step_result(self._pool.run("step", *self._checked_step(actions)))
 
     @exclusive
     def step_async(self, actions: Any) -> None:
         """Begins a `step`, so that other work can be done meanwhile; `step_wait` ends it."""
-        self._blocks.begin(self._step_command(actions))
-        self._pending = True
+        checked = self._checked_step(actions)
+        with self._pool.whole:
+            self._pool.begin("step", *checked)
+            self._pending = True
 
-    def _step_command(self, actions: Any) -> Command:
-        """Checks a step, and returns its command."""
-        buffers = self._buffers
+    def _checked_step(self, actions: Any) -> tuple[list[Any], list[Any]]:
+        """Checks a step, and returns the arguments of its command, as in `Pool.run`."""
+        buffers, autoreset = self._buffers, self._autoreset
         if np.count_nonzero(self._due):  # a tenth of the time of any()
             raise ResetNeeded("call reset() before step()")
-        if self._never_autoresets or not self._autoreset:
+        if not autoreset or self.autoreset_mode is AutoresetMode.DISABLED:
             ended = buffers.finished & ~buffers.paused
             if ended.any():
                 raise ResetNeeded(
@@ -476,20 +413,11 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                     "reset them with options={'reset_mask': ...}"
                 )
         checked = self._check_actions(actions)
-        if self._autoreset is not self._blocks_autoreset:
-            active = self._autoreset
-            self._blocks.prepare(Command("autoreset", lambda rows: (active,)))
-            self._blocks_autoreset = active
-        entries: list[Entry | None] | None = None
-        if self._journal is not None:
-            kept = checked.copy() if self._check_actions.is_array else copy.deepcopy(checked)
-            entries = [
-                None if paused else ("step", action)
-                for action, paused in zip(kept, buffers.paused.tolist(), strict=True)
-            ]
+        if self._pool.logs is not None and not self._check_actions.is_array:
+            checked = copy.deepcopy(checked)
         self.stepped, self.restarted = self.next_rows()
         self._due.fill(True)  # until the step has succeeded
-        return Command("step", lambda rows: (checked[rows],), entries)
+        return [checked], [autoreset]
 
     def next_rows(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Returns what `stepped` and `restarted` will be after a step that begins now."""
@@ -499,65 +427,64 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         return active & ~finished, active & finished
 
     @exclusive
-    def step_wait(self, timeout: float | None = None) -> StepResult:
+    def step_wait(self) -> StepResult:
         """Waits for the step that `step_async` began, and returns the result of `step`.
-
-        Args:
-            timeout: The maximum time to wait, in seconds; ``None`` for no limit.
 
         Raises:
             NoAsyncCallError: If no step was begun.
-            multiprocessing.TimeoutError: If the step has not ended in time; `step_wait` may be
-                called again.
         """
         if not self._pending:
             raise NoAsyncCallError("step_wait() needs a step_async() before it", "step")
-        try:
-            answers = self._blocks.end(timeout)
-        except multiprocessing.TimeoutError:
-            raise
-        except BaseException:
-            self._pending = False
-            raise
-        self._pending = False
-        return self._step_result(answers)
+        with self._pool.whole:
+            try:
+                results = self._pool.end()
+            finally:
+                self._pending = False
+        return self._step_result(results)
 
-    def _step_result(self, answers: Sequence[Answer]) -> StepResult:
-        """The results of a step, from the answers and buffers of the blocks."""
-        infos = self._step_infos(answers)
-        buffers = self._buffers
+    def _step_result(self, results: Sequence[BlockResult | None]) -> StepResult:
+        """The results of a step, from those of the blocks and the buffers."""
+        buffers, infos = self._buffers, self._step_infos(results)
+        if not self._layout.fixed:
+            self._keep_objects(results)
         obs = self._layout.batch(buffers.obs)
         rewards = buffers.rewards.copy()
         flags = buffers.terminated.copy(), buffers.truncated.copy()
         self._due.fill(False)
         if not self._schema_known:
-            self._use_columns([info for answer in answers for info in answer.infos or ()])
+            self._use_columns([info for result in results for info in (result or [()])[0] or ()])
         return obs, rewards, *flags, infos
 
-    def _step_infos(self, answers: Sequence[Answer]) -> Info:
+    def _keep_objects(self, results: Sequence[BlockResult | None]) -> None:
+        """Keeps the last observations of all environments that are not arrays."""
+        for rows, result in zip(self._pool.rows, results, strict=True):
+            if result is not None:
+                self._buffers.obs[0][rows] = result[2]
+
+    def _step_infos(self, results: Sequence[BlockResult | None]) -> Info:
         """The infos of a step, with the final ones of episodes that ended."""
         columns = self._columns
-        in_columns, ended = columns is not None, False
-        for answer in answers:
-            in_columns = in_columns and answer.infos is None
-            ended = ended or bool(answer.finals)
-        if columns is not None and in_columns:
-            infos = columns.read()
+        if columns is not None and not any(results):
+            return columns.read()
+        blocks = [
+            (rows, *(result or (None, (), None)))
+            for rows, result in zip(self._pool.rows, results, strict=True)
+        ]
+        if columns is not None and all(infos is None for _, infos, *_ in blocks):
+            batched = columns.read()
         else:
             each: list[Info | None] = []
-            for rows, answer in zip(self._blocks.rows, answers, strict=True):
-                if answer.infos is not None:
-                    each += answer.infos
+            for rows, infos, *_ in blocks:
+                if infos is not None:
+                    each += infos
                 elif columns is not None:
                     each += columns.read_each(rows)
-            infos = self._join(each)
-        if not ended:
-            return infos
-        for rows, answer in zip(self._blocks.rows, answers, strict=True):
-            for i, obs, info in answer.finals:
+            batched = self._join(each)
+        for rows, _, finals, _ in blocks:
+            for i, obs, info in finals:
                 last = {"final_obs": obs, "final_info": info}
-                infos = self._add_info(infos, last, rows.start + i)
-        return infos
+                batched = self._add_info(batched, last, rows.start + i)
+        return batched
 
     def _join(self, infos: Iterable[Info | None]) -> Info:
         """Batches infos as Gymnasium does; ``None`` reports nothing."""
@@ -580,10 +507,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def _use_columns(self, infos: Sequence[Any]) -> None:
         """Decides after the first step which infos go through the buffers from now on."""
         self._schema_known = True
-        schema = schema_of(infos, self._buffers)
+        schema = schema_of(infos)
         if schema is not None:
-            self._blocks.use_columns(schema)
             self._columns = InfoColumns(schema, self._buffers)
+            self._pool.prepare("use_columns", (), [schema])
 
     # Tasks, methods and attributes.
 
@@ -689,13 +616,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
         """Calls each environment; the result is None for those that are left out."""
-        entries: list[Entry | None] | None = None
-        if self._journal is not None:
-            entries = [None if given is None else call_entry(name, *given) for given in each]
-            if not any(entries):
-                entries = None
-        answers = self._blocks.run(Command("call", lambda rows: (name, each[rows]), entries))
-        return [value for answer in answers for value in answer.result]
+        if self._pool.logs is not None:
+            each = replayable(name, each)
+        results = self._pool.run("call", [each], [name])
+        return [value for own in results for value in own]
 
     # Where the environments are.
 
@@ -733,19 +657,16 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         ['0 to 1: 20 steps', '2 to 3: 20 steps']
         >>> envs.close()
         """
-        carried = self._blocks.carry(check_callable(function, "function"))
-        present = self._present()  # the recovery of a worker may change it
-
-        def arguments(rows: slice) -> tuple[Any, ...]:
-            return (functools.partial(_call_in_block, carried, rows, present.part(rows)),)
-
+        carried = self._pool.workers[0].carry(check_callable(function, "function"))
+        function = functools.partial(_call_in_block, carried, self._autoreset)
+        # Copies, because the recovery of a worker may change them.
+        due, paused = self._due.copy(), self._buffers.paused.copy()
+        logs: Sequence[Any] = self._pool.logs or [None] * self.num_envs
         self._due[...] = True  # should it raise
-        answers = self._blocks.run(Command("apply", arguments, ()))
-        results = []
-        for rows, answer in zip(self._blocks.rows, answers, strict=True):
-            result, self._due[rows], _ = answer.result
-            results.append(result)
-        return results
+        found = self._pool.run("apply", [range(self.num_envs), due, paused, logs], [function])
+        for rows, (_, due_there) in zip(self._pool.rows, found, strict=True):
+            self._due[rows] = due_there
+        return [result for result, _ in found]
 
     # State.
 
@@ -776,15 +697,14 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         array([[0.2, 0.2],
                [0.2, 0.2]])
         """
-        due, blocks = self._due.copy(), self._blocks
-        journaled = None if self._journal is None else self._journal.logs
-        logs = journaled or []
-        over = due if journaled is not None else due | self._buffers.finished
+        due, pool = self._due.copy(), self._pool
+        logs: Sequence[ReplayLog] = pool.logs or ()
+        over = due if pool.logs is not None else due | self._buffers.finished
         if between_episodes or over.all():
-            answers = blocks.run(Command("get_states", lambda rows: ()))
-            logs = [ReplayLog(state) for answer in answers for state in answer.result]
+            states = pool.run("get_states")
+            logs = [ReplayLog(state) for own in states for state in own]
             due.fill(True)
-        elif journaled is None:
+        elif pool.logs is None:
             raise RuntimeError(_NEEDS_JOURNAL)
         state = {
             "identity": self._identity(),
@@ -792,9 +712,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             "due": due,
             "logs": [log.to_state(f"environment {i}") for i, log in enumerate(logs)],
         }
-        called = [log.targets() for log in journaled or ()]
+        called = [log.targets() for log in pool.logs or ()]
         if any(called):
-            blocks.run(Command("require_kept", lambda rows: (called[rows],)))
+            pool.run("require_kept", [called])
         return state
 
     @exclusive
@@ -815,26 +735,26 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 with a state in mid-episode, the environments are unchanged.
         """
         require_same(self._identity(), state.get("identity"), "vector environment")
-        n, blocks, given = self.num_envs, self._blocks, state.get("first_seeds")
+        n, pool, given = self.num_envs, self._pool, state.get("first_seeds")
         first_seeds: Any = None if given is None else spread_seeds(_check_length(given, n), n)
         given_logs = _check_length(state.get("logs"), n)
         logs = [ReplayLog.from_state(log, f"environment {i}") for i, log in enumerate(given_logs)]
         due = np.array(_check_length(state.get("due"), n), dtype=np.bool_)
         if not any(log.entries for log in logs):
             self._due[...] = True
-            blocks.run(Command("set_states", lambda rows: (logs[rows],), [None] * n))
+            pool.run("set_states", [logs])
             self._first_seeds = first_seeds
             return
-        if self._journal is None:
+        if pool.logs is None:
             raise RuntimeError(_NEEDS_JOURNAL)
         try:
-            blocks.run(Command("restore", lambda rows: (logs[rows],)))
+            pool.run("restore", [logs])
         except BaseException:
-            if not blocks.lost:
-                blocks.run(Command("keep", lambda rows: (False,)))
+            if not pool.lost:
+                pool.run("keep", (), [False])
             raise
-        self._journal.take(slice(0, n), logs)  # for workers lost from here on
-        blocks.run(Command("keep", lambda rows: (True,)))
+        pool.logs[:] = logs  # for workers lost from here on
+        pool.run("keep", (), [True])
         self._due[...] = due
         self._first_seeds = first_seeds
 
@@ -856,7 +776,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def _require_open(self) -> None:
         if self.closed:
             raise ClosedEnvironmentError(f"{type(self).__name__} was closed")
-        if os.getpid() != self._pid and not self._blocks.forks:
+        if os.getpid() != self._pid and not self._pool.here:
             raise RuntimeError(
                 f"this {type(self).__name__} belongs to process {self._pid}, and cannot be used in "
                 "a fork of it; make another one here"
@@ -864,8 +784,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Closes every environment, except in a forked process, which does not own the workers."""
-        if self._blocks.forks or os.getpid() == self._pid:
-            self._blocks.close()
+        if self._pool.here or os.getpid() == self._pid:
+            self._pool.close()
 
     def __del__(
         self,
@@ -876,29 +796,25 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Closes the executor, except in a forked process."""
         if self.closed or self._pid != getpid():
             return
-        if self._blocks.forks or not is_finalizing():  # workers end with this process
+        if self._pool.here or not is_finalizing():  # workers end with this process
             self.close()
 
 
 def _call_in_block(
-    carried: Callable[[], BlockFunction], rows: slice, present: Present, block: EnvBlock
-) -> tuple[Any, NDArray[np.bool_], Sequence[ReplayLog]]:
+    carried: Callable[[], BlockFunction],
+    autoreset: bool,
+    block: EnvBlock,
+    rows: range,
+    due: NDArray[np.bool_],
+    logs: list[ReplayLog],
+) -> tuple[Any, NDArray[np.bool_]]:
     """Calls a function of `MetaVectorEnv.map_blocks` with the environments of a block.
 
     Returns:
-        Its result, a mask of the environments that are due for a reset, and their logs.
+        Its result, and a mask of the environments that are due for a reset.
     """
-    columns, same_step = block.columns, block.same_step
-    envs = MetaVectorEnv.of_block(block, present)
-    try:
-        result = carried()(envs, rows)
-        ended = envs._present()
-        return result, ended.due, ended.logs or ()
-    except BaseException:
-        block.apply_logs = envs._present().logs
-        raise
-    finally:
-        block.columns, block.same_step = columns, same_step
+    envs = MetaVectorEnv.of_block(block, due, autoreset, logs)
+    return carried()(envs, slice(rows.start, rows.stop)), envs._due
 
 
 def _check_length(value: Any, n: int) -> Any:

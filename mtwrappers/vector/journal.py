@@ -1,4 +1,4 @@
-"""Commands to blocks, calls of environments, and the journal of both since the last resets."""
+"""Calls of environments, and the journal of all that was done since their last resets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import importlib
 import marshal
 import reprlib
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import gymnasium
@@ -18,58 +18,31 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_callable
 from mtwrappers.common.errors import NotDeterministicError
 from mtwrappers.state import env_state as layers
-from mtwrappers.vector.buffers import Info
+from mtwrappers.vector.buffers import Buffers
 
 # ("reset", seed, options), ("step", action), ("call", name, args, kwargs); "tried" replaces "call"
-# if it raised.
+# if it raised. Consecutive steps with arrays are one entry: ("steps", dtype, shape, their bytes).
 Entry = tuple[Any, ...]
-
-
+_CALLS = ("call", "tried")
 # The arguments of a call for each environment; ``None`` leaves an environment out.
 EachCall = Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None]
-
-
-class Command(NamedTuple):
-    """A command to all blocks.
-
-    Attributes:
-        name: A method of `EnvBlock`.
-        arguments: Returns the arguments for the block of some rows.
-        entries: The entry of each environment in the journal.
-    """
-
-    name: str
-    arguments: Callable[[slice], tuple[Any, ...]]
-    entries: Sequence[Entry | None] | None = None
 
 
 class Answer(NamedTuple):
     """The answer of a block to a command.
 
     Attributes:
-        result: The result of the command.
-        infos: The info of each environment, None for environments that were left out; None if all
-            infos are in the buffers.
-        objects: The observations after a step or reset, if they are not arrays.
-        finals: Place, last observation and last info of each episode that ended with a SAME_STEP
-            autoreset.
-        states: The state of each environment just before its reset, by its place, if there is a
-            journal.
-        made: What a call was in each environment that it has reached: ``"call"``, ``"tried"`` if it
-            raised, and ``None`` if it is known to have changed nothing.
-        failure: The exception and its traceback, if the command raised. The states are then of all
-            environments, and the result of `apply` is the logs up to then.
-        written: All data written into buffers, if these are not shared.
+        result: What the command returned.
+        notes: What a journal has to know. Of a reset or a step: the states of environments just
+            before they were reset, by their place in the block, or of all of them if it raised. Of
+            a call: ``"call"``, or ``"tried"`` if it raised, by the place of each environment that
+            it may have changed. Of a function of `MetaVectorEnv.map_blocks`: the logs of all.
+        failure: The exception that the command raised, and its traceback if it comes from a worker.
     """
 
     result: Any = None
-    infos: Sequence[Info | None] | None = None
-    objects: list[Any] | None = None
-    finals: Sequence[tuple[int, Any, Info]] = ()
-    states: Mapping[int, Any] = {}
-    made: Sequence[str | None] = ()
+    notes: Any = None
     failure: tuple[BaseException, str] | None = None
-    written: bytes | None = None
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -111,16 +84,14 @@ def read_only(function: Function) -> Function:
     return function
 
 
-def call_entry(
-    name: str | Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Entry | None:
-    """The entry of a journal for a call; ``None`` if it changes nothing.
+def replayable(name: str | Callable[..., Any], each: EachCall) -> EachCall:
+    """Copies of the arguments of a call, which a journal keeps.
 
     Raises:
         TypeError: If the call could not be replayed.
     """
     if name in READ_ONLY_CALLS or getattr(name, "read_only", False):
-        return None
+        return each
     if not isinstance(name, str) and not _is_importable(name):
         raise TypeError(
             f"an executor that keeps a journal must be able to replay a call, and {name!r} cannot "
@@ -129,7 +100,7 @@ def call_entry(
             "mtwrappers.vector.journal.read_only"
         )
     try:
-        return "call", name, copy.deepcopy(args), copy.deepcopy(kwargs)
+        return copy.deepcopy(each)
     except Exception as exc:  # any class may refuse to be copied in any way
         raise TypeError(
             "an executor that keeps a journal must be able to replay a call, and the "
@@ -207,16 +178,12 @@ def target_of(call: Entry) -> str | None:
     return name if isinstance(name, str) else ""
 
 
-def undoes(entry: Entry, before: Any) -> bool:
-    """Whether a call overrides the call just before it."""
-    what = _set_by(entry)
-    return what is not None and _set_by(before) == what
-
-
-def _set_by(entry: Any) -> tuple[Any, ...] | None:
-    if not isinstance(entry, tuple) or entry[0] != "call" or entry[1] not in _SETTERS:
-        return None
-    return (entry[1], entry[2][0]) if entry[1] == "set_wrapper_attr" and entry[2] else entry[1:2]
+def _overrides(entry: Entry, before: Entry) -> bool:
+    """Whether a call makes the call just before it, of the same setter, have no effect."""
+    what, name, args, _ = entry
+    if what != "call" or name not in _SETTERS or before[:2] != entry[:2]:
+        return False
+    return name != "set_wrapper_attr" or bool(args and args[:1] == before[2][:1])
 
 
 def _is_importable(function: Any) -> bool:
@@ -230,27 +197,6 @@ def _is_importable(function: Any) -> bool:
     return found is function
 
 
-_ENTRY_BYTES = 200  # the approximate size of an entry other than a step
-_WARN_BYTES = 1e9  # the size of a journal at which a warning is issued
-_LOOK = 256  # the number of notes between two checks of the size
-
-
-class ActionRun:
-    """The actions of consecutive steps, all of the same dtype and shape."""
-
-    def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        self.dtype, self.shape = dtype, shape
-        self._data = bytearray()
-
-    def extend(self, actions: NDArray[Any] | np.generic) -> None:
-        """Adds an action, or several of them, ``(T, ...)``."""
-        self._data += actions.tobytes()
-
-    def array(self) -> NDArray[Any]:
-        """All actions, ``(T, ...)``."""
-        return np.array(np.frombuffer(self._data, self.dtype).reshape(-1, *self.shape))
-
-
 class ReplayLog:
     """All data that is needed to bring a new environment to the state of another one.
 
@@ -262,67 +208,43 @@ class ReplayLog:
             they have changed may be in no state, and has to be changed again in a new environment.
         state: The state just before that reset (see `mtwrappers.state.env_state`); None before the
             first.
-        entries: That reset and everything since: entries, and runs of actions.
+        entries: That reset and everything since.
         digest: A hash of all that it has returned since that reset; see `fingerprint`.
-        nbytes: The approximate size of the entries.
     """
 
     def __init__(self, state: Any = None) -> None:
         self.calls: list[Entry] = []
         self.state = state
-        self.entries: list[Entry | ActionRun] = []
+        self.entries: list[Entry] = []
         self.digest = 0
-        self.nbytes = 0
 
     def begin(self, state: Any) -> None:
         """Begins a new episode: drops the old one, except for its calls."""
         for entry in self.entries:
-            if isinstance(entry, tuple) and entry[0] not in ("reset", "step"):
-                self._add_call(self.calls, entry)
+            if entry[0] in _CALLS:
+                _add_call(self.calls, entry)
         self.state, self.entries, self.digest = state, [], 0
-        self.nbytes = _ENTRY_BYTES * len(self.calls)
 
     def add(self, entry: Entry) -> None:
         """Records an entry."""
         if entry[0] == "step" and isinstance(action := entry[1], (np.ndarray, np.generic)):
-            self._run_of(action.dtype, action.shape).extend(action)
-            self.nbytes += action.nbytes
-            return
-        self.nbytes += _ENTRY_BYTES
-        self._add_call(self.entries, entry)
+            self._add_steps(action.dtype, action.shape, action.tobytes())
+        elif entry[0] in _CALLS:
+            _add_call(self.entries, entry)
+        else:
+            self.entries.append(entry)
 
-    def _add_steps(self, actions: NDArray[Any]) -> None:
-        """Records steps with actions from a file, ``(T, ...)``."""
-        if not actions.ndim or (len(actions) and not actions.nbytes):  # no end of steps in no bytes
-            raise TypeError(f"expected an array of actions, got {reprlib.repr(actions)}")
-        if actions.dtype.kind == "f" and np.isnan(actions).any():
-            raise ValueError("expected actions that are numbers, got NaN")
-        self._run_of(actions.dtype, actions.shape[1:]).extend(actions)
-        self.nbytes += actions.nbytes
+    def _add_steps(self, dtype: np.dtype[Any], shape: tuple[int, ...], data: bytes) -> None:
+        form = ("steps", dtype, shape)
+        if not self.entries or self.entries[-1][:3] != form:
+            self.entries.append((*form, bytearray()))
+        self.entries[-1][3].extend(data)
 
-    def _run_of(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> ActionRun:
-        """The run for an action of this dtype and shape."""
-        run = self.entries[-1] if self.entries else None
-        if not isinstance(run, ActionRun) or (run.dtype, run.shape) != (dtype, shape):
-            run = ActionRun(dtype, shape)
-            self.entries.append(run)
-        return run
-
-    def _add_call(self, entries: list[Any], entry: Entry) -> None:
-        """Adds an entry, which replaces the previous entry if it overrides it.
-
-        It replaces only the previous one, because calls in between may depend on an earlier one.
-        """
-        if entries and undoes(entry, entries[-1]):
-            entries.pop()
-            self.nbytes -= _ENTRY_BYTES
-        entries.append(entry)
-
-    def steps(self) -> Iterable[Entry]:
+    def steps(self) -> Iterator[Entry]:
         """The entries since its last reset, one by one."""
         for entry in self.entries:
-            if isinstance(entry, ActionRun):
-                for action in entry.array():
+            if entry[0] == "steps":
+                for action in _actions(entry):
                     yield ("step", action)
             else:
                 # A copy, because an environment may keep and change its arguments.
@@ -330,9 +252,8 @@ class ReplayLog:
 
     def targets(self) -> list[str]:
         """The name of each method or attribute in a call, or ``""`` for a function."""
-        made = [*self.calls, *(entry for entry in self.entries if isinstance(entry, tuple))]
-        targets = [target_of(one) for one in made if one[0] not in ("reset", "step")]
-        return [one for one in dict.fromkeys(targets) if one is not None]
+        made = [entry for entry in (*self.calls, *self.entries) if entry[0] in _CALLS]
+        return [one for one in dict.fromkeys(map(target_of, made)) if one is not None]
 
     def to_state(self, of: str) -> dict[str, Any]:
         """Returns the log as plain values, for a file, which never holds a call.
@@ -342,8 +263,8 @@ class ReplayLog:
         """
         reset, actions = None, []
         for entry in self.entries:
-            if isinstance(entry, ActionRun):
-                actions.append(entry.array())
+            if entry[0] == "steps":
+                actions.append(_actions(entry))
             elif entry[0] == "reset":
                 reset = [entry[1], copy.deepcopy(entry[2])]
             elif entry[0] == "step":
@@ -377,7 +298,8 @@ class ReplayLog:
                 log.add(("reset", *_checked_reset(*reset)))
             for each in actions:
                 if isinstance(each, np.ndarray):
-                    log._add_steps(each)
+                    checked = _checked_actions(each)
+                    log._add_steps(checked.dtype, checked.shape[1:], checked.tobytes())
                 else:
                     log.add(("step", copy.deepcopy(each)))
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as exc:
@@ -385,141 +307,65 @@ class ReplayLog:
         return log
 
 
-class Journal:
-    """The `ReplayLog` of each environment of an executor, in ``logs``.
+def _add_call(entries: list[Entry], call: Entry) -> None:
+    """Adds a call, which replaces the one just before it if it overrides that.
 
-    Callers of its methods must delay Ctrl-C, so that no note is interrupted.
+    It replaces no other, because calls in between may depend on an earlier one.
+    """
+    if entries and _overrides(call, entries[-1]):
+        entries.pop()
+    entries.append(call)
+
+
+def _actions(steps: Entry) -> NDArray[Any]:
+    """The actions of an entry of steps, ``(T, ...)``."""
+    _, dtype, shape, data = steps
+    return np.array(np.frombuffer(data, dtype).reshape(-1, *shape))
+
+
+def note(
+    logs: list[ReplayLog],
+    rows: slice,
+    command: tuple[str, tuple[Any, ...]],
+    answer: Answer,
+    buffers: Buffers,
+) -> None:
+    """Records a command in the logs of the environments ``rows``, as soon as their block answers.
+
+    Callers must delay Ctrl-C.
 
     Args:
-        logs: One log per environment.
-        digests: Hashes of each environment's results; see `mtwrappers.vector.buffers.Buffers`.
+        logs: The log of each environment of an executor.
+        rows: The rows of the block.
+        command: The name of the command and its arguments. Nobody else may change these.
+        answer: The answer of the block.
+        buffers: The results of all environments.
     """
-
-    def __init__(self, logs: Sequence[ReplayLog], digests: NDArray[np.uint64]) -> None:
-        self.logs, self._digests = [*logs], digests
-        self._warn_bytes = _WARN_BYTES
-        self._notes = 0  # the number of notes so far
-
-    def note(self, command: Command, rows: slice, answer: Answer) -> None:
-        """Records a command of the environments ``rows``, as soon as their block answers."""
-        entries = command.entries
-        if entries is None:
-            return
-        if command.name == "call":
-            called = zip(answer.made, entries[rows], strict=False)
-            made = [
-                None if what is None or one is None else (what, *one[1:]) for what, one in called
-            ]
-            if any(made):
-                self._add(slice(rows.start, rows.start + len(made)), made, {}, False)
-        elif answer.failure is not None:
-            if answer.result is not None:  # the calls that a function made before it raised
-                self.take(rows, answer.result)
-            self.begin(rows, [answer.states[i] for i in range(rows.stop - rows.start)])
-        elif command.name == "apply":
-            *_, logs = answer.result
-            self.take(rows, logs)
-        else:
-            self._add(rows, entries[rows], answer.states, command.name == "step")
-
-    def _add(
-        self,
-        rows: slice,
-        entries: Sequence[Entry | None],
-        states: Mapping[int, Any],
-        autoreset: bool,
-    ) -> None:
-        """Adds a note to the logs.
-
-        Args:
-            rows: The rows of the environments.
-            entries: The entry of each environment.
-            states: The states of environments just before a reset, by their place in ``rows``.
-            autoreset: Whether these resets were autoresets.
-        """
-        of_each = zip(self.logs[rows], entries, self._digests[rows].tolist(), strict=True)
-        for i, (log, entry, digest) in enumerate(of_each):
-            if i in states:
-                log.begin(states[i])
-                if autoreset:
-                    entry = ("reset", None, None)
-            if entry is not None:
-                log.add(entry)
-                log.digest = digest
-        self._notes += 1
-        if self._notes % _LOOK == 0:
-            self._warn_if_large()
-
-    def begin(self, rows: slice, states: Sequence[Any]) -> None:
-        """Records that the environments ``rows`` must be reset, with their states before that."""
-        for log, state in zip(self.logs[rows], states, strict=True):
-            log.begin(state)
-
-    def take(self, rows: slice, logs: Sequence[ReplayLog]) -> None:
-        """Replaces the logs of the environments ``rows``."""
-        self.logs[rows] = logs
-
-    def _warn_if_large(self) -> None:
-        size = sum(log.nbytes for log in self.logs)
-        if size > self._warn_bytes:
-            self._warn_bytes = 2 * size
-            gymnasium.logger.warn(
-                f"the journal of {len(self.logs)} environments has grown to {size / 1e6:,.0f} MB, "
-                "because their episodes are long or many calls were made: it is kept until they "
-                "are reset"
-            )
-
-
-class Replayed(NamedTuple):
-    """The result of a replay: an environment's last observation and info, and so on."""
-
-    obs: Any = None
-    info: Any = None
-    elapsed: int = 0  # steps of the episode
-    task_name: Any = None
-    finished: bool = False
-    digest: int = 0
-
-
-def replay(
-    env: gymnasium.Env[Any, Any],
-    log: ReplayLog,
-    limit: int,
-    beat: Callable[[], object],
-) -> Replayed:
-    """Replays a log in a new environment.
-
-    Args:
-        env: The new environment.
-        log: The log of the other one.
-        limit: The number of steps that truncates an episode.
-        beat: Called before each entry.
-
-    Raises:
-        ValueError: If the log is of an environment with other arguments.
-        NotDeterministicError: If a call succeeded before and now raises, or the other way round.
-    """
-    at = Replayed(info={})
-    if log.state is not None:
-        layers.require_identity(env, log.state)  # before calls, which other environments may refuse
-        for call in log.calls:
-            call_again(env, call)
-        layers.set_state(env, log.state)
-    for entry in log.steps():
-        beat()
-        what, *given = entry
-        if what == "reset":
-            obs, info = env.reset(seed=given[0], options=given[1])
-            at = Replayed(obs, info, 0, info.get("task_name"), False, fingerprint(0, obs, info))
-        elif what == "step":
-            obs, reward, terminated, truncated, info = env.step(given[0])
-            elapsed = at.elapsed + 1
-            flags = bool(terminated), bool(truncated) or elapsed >= limit
-            digest = fingerprint(at.digest, obs, float(reward), *flags, info)
-            at = Replayed(obs, info, elapsed, at.task_name, any(flags), digest)
-        else:
-            call_again(env, entry)
-    return at
+    (name, arguments), failed = command, answer.failure is not None
+    if failed and answer.notes is None:
+        return  # nothing was done
+    notes = answer.notes or {}
+    if name == "apply":
+        logs[rows] = notes
+    elif name == "call":
+        each, function = arguments
+        for i, what in notes.items():
+            logs[rows][i].add((what, function, *each[i]))
+    elif name in ("reset", "step", "set_states"):
+        digests, paused = buffers.digests[rows].tolist(), buffers.paused[rows].tolist()
+        for i, (log, digest) in enumerate(zip(logs[rows], digests, strict=True)):
+            if i in notes:
+                log.begin(notes[i])
+            if failed or name == "set_states":
+                continue
+            if i in notes and name == "step":  # an autoreset
+                log.add(("reset", None, None))
+            elif i in notes:
+                seeds, options, _ = arguments
+                log.add(("reset", seeds[i], options[i]))
+            elif name == "step" and not paused[i]:
+                log.add(("step", arguments[0][i]))
+            log.digest = digest
 
 
 def fingerprint(before: int, *returned: Any) -> int:
@@ -576,3 +422,11 @@ def _checked_reset(seed: Any, options: Any) -> tuple[Any, Any]:
     if not (options is None or isinstance(options, dict)):
         raise TypeError(f"expected options of a reset, got {options!r}")
     return seed, copy.deepcopy(options)
+
+
+def _checked_actions(actions: NDArray[Any]) -> NDArray[Any]:
+    if not actions.ndim or (len(actions) and not actions.nbytes):  # no end of steps in no bytes
+        raise TypeError(f"expected an array of actions, got {reprlib.repr(actions)}")
+    if actions.dtype.kind == "f" and np.isnan(actions).any():
+        raise ValueError("expected actions that are numbers, got NaN")
+    return actions

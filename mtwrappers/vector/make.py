@@ -9,7 +9,7 @@ import abc
 import functools
 import importlib
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
@@ -17,9 +17,9 @@ from gymnasium.envs.registration import EnvSpec
 from mtwrappers.common.checks import check_choice, check_keywords, not_negative, positive
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.ray import ActorPool
+from mtwrappers.vector.ray import actor_pool
 from mtwrappers.vector.settings import OPTIONS, Maker, Settings, resolve_makers
-from mtwrappers.vector.workers import Blocks, LocalBlocks, ProcessPool, WorkerPool
+from mtwrappers.vector.workers import Here, Pool, ProcessWorker, process_pool
 
 
 class Executor(MetaVectorEnv):
@@ -65,11 +65,21 @@ class Executor(MetaVectorEnv):
             **settings,
         )
         makers, seeds = resolve_makers(env, checked.meta_batch_size, checked.envs_per_task)
-        super().__init__(self._reach(makers, checked), checked, seeds)
+        super().__init__(self._pool_of(makers, checked), checked, seeds)
 
     @abc.abstractmethod
-    def _reach(self, makers: Sequence[Maker], settings: Settings) -> Blocks:
-        """Makes the blocks of the environments."""
+    def _pool_of(self, makers: Sequence[Maker], settings: Settings) -> Pool:
+        """Makes the pool of workers."""
+
+    @property
+    def num_workers(self) -> int:
+        """The number of workers; 0 if environments are in this process."""
+        return 0 if self._pool.here else len(self._pool.workers)
+
+    @property
+    def recoveries(self) -> int:
+        """The number of workers that were lost and recovered so far."""
+        return self._pool.recoveries
 
     def _refuse(self, why: str, **given: Any) -> None:
         """Raises `ValueError` if arguments are given that do not apply to this executor."""
@@ -101,35 +111,20 @@ class MetaIterativeEnvExecutor(Executor):
 
     execution = "iterative"
 
-    def _reach(self, makers: Sequence[Maker], settings: Settings) -> Blocks:
+    def _pool_of(self, makers: Sequence[Maker], settings: Settings) -> Pool:
         workers = settings.workers if settings.workers != 1 else None
         self._refuse("has no workers", workers=workers, ray_options=settings.ray_options)
-        self._local = LocalBlocks(lambda: EnvBlock(lambda: makers, 0, settings))
-        return self._local
+        self._here = Here(lambda: EnvBlock(lambda: makers, 0, settings), len(makers))
+        return Pool([self._here], settings)
 
     @property
     def envs(self) -> list[gymnasium.Env[Any, Any]]:
         """The environments."""
-        return self._local.block.envs
+        assert self._here.block is not None
+        return self._here.block.envs
 
 
-class WorkersExecutor(Executor):
-    """Environments distributed over workers."""
-
-    _pool: WorkerPool
-
-    @property
-    def num_workers(self) -> int:
-        """The number of workers."""
-        return len(self._pool.workers)
-
-    @property
-    def recoveries(self) -> int:
-        """The number of workers that were lost and recovered so far."""
-        return self._pool.recoveries
-
-
-class MetaParallelEnvExecutor(WorkersExecutor):
+class MetaParallelEnvExecutor(Executor):
     """``M * K`` environments in worker processes.
 
     Workers build contiguous blocks of environments in parallel, from constructors that are sent
@@ -169,20 +164,19 @@ class MetaParallelEnvExecutor(WorkersExecutor):
     """
 
     execution = "parallel"
-    _pool: ProcessPool
 
-    def _reach(self, makers: Sequence[Maker], settings: Settings) -> Blocks:
+    def _pool_of(self, makers: Sequence[Maker], settings: Settings) -> Pool:
         self._refuse("takes no such arguments", ray_options=settings.ray_options)
-        self._pool = ProcessPool.start(makers, settings)
-        return self._pool
+        return process_pool(makers, settings)
 
     @property
     def worker_pids(self) -> list[int]:
         """The process id of each worker."""
-        return self._pool.pids
+        workers = cast("Sequence[ProcessWorker]", self._pool.workers)
+        return [worker.process.pid for worker in workers]
 
 
-class MetaRayEnvExecutor(WorkersExecutor):
+class MetaRayEnvExecutor(Executor):
     """``M * K`` environments on the actors of a Ray cluster.
 
     The results equal those of `MetaIterativeEnvExecutor`, for any number and placement of actors. A
@@ -208,10 +202,9 @@ class MetaRayEnvExecutor(WorkersExecutor):
 
     execution = "ray"
 
-    def _reach(self, makers: Sequence[Maker], settings: Settings) -> Blocks:
+    def _pool_of(self, makers: Sequence[Maker], settings: Settings) -> Pool:
         self._refuse("takes no such arguments", context=settings.context)
-        self._pool = ActorPool.start(makers, settings)
-        return self._pool
+        return actor_pool(makers, settings)
 
 
 Execution: TypeAlias = Literal["parallel", "iterative", "ray"]

@@ -17,16 +17,13 @@ import numpy as np
 
 from mtwrappers.common.errors import WorkerDiedError
 from mtwrappers.common.extras import import_extra
-from mtwrappers.vector.buffers import InfoSchema
 from mtwrappers.vector.journal import Answer, Function
 from mtwrappers.vector.settings import Maker, Settings
 from mtwrappers.vector.workers import (
     ALIVE_CHECK,
-    BEFORE_BUFFERS,
     BlockServer,
+    Pool,
     Worker,
-    WorkerLost,
-    WorkerPool,
     blocks_of,
     pickled_function,
 )
@@ -123,116 +120,73 @@ def needs_of(options: Mapping[str, Any]) -> dict[str, float]:
     return {name: each for name, each in needs.items() if each}
 
 
-class ActorPool(WorkerPool):
-    """Blocks in actors, whose answers contain the data of the buffers."""
+def actor_pool(makers: Sequence[Maker], settings: Settings) -> Pool:
+    """Makes a pool with the number of actors from the settings, or as many as fit.
 
-    def __init__(
-        self,
-        blocks: Sequence[tuple[slice, bytes]],
-        settings: Settings,
-        cluster: Cluster,
-        options: Mapping[str, Any],
-    ) -> None:
-        self._cluster: Cluster | None = cluster
-        self._actors = [
-            _ActorWorker(i, rows, block, settings.timeout, cluster, options)
-            for i, (rows, block) in enumerate(blocks)
+    Raises:
+        ConnectionError: If there is no such cluster.
+        TypeError: If a constructor cannot be pickled.
+        ValueError: If the actors do not fit on the cluster.
+    """
+    options = {"num_cpus": 1, **(settings.ray_options or {})}
+    cluster = Cluster.enter()
+    with contextlib.ExitStack() as leave:
+        leave.callback(cluster.leave)
+        most = cluster.capacity(needs := needs_of(options))
+        count = min(settings.workers or most or 1, len(makers))
+        if count > most:
+            raise ValueError(
+                f"{count} workers do not fit: {cluster.resources(needs)}, room for {most}"
+            )
+        workers = [
+            ActorWorker(i, rows, settings.timeout, block, cluster, options)
+            for i, (rows, block) in enumerate(blocks_of(makers, count, settings))
         ]
-        super().__init__(self._actors, settings)
-
-    @classmethod
-    def start(cls, makers: Sequence[Maker], settings: Settings) -> ActorPool:
-        """Makes a pool with the number of actors from the settings, or as many as fit.
-
-        Raises:
-            ConnectionError: If there is no such cluster.
-            ValueError: If the actors do not fit on the cluster.
-        """
-        options = {"num_cpus": 1, **(settings.ray_options or {})}
-        cluster = Cluster.enter()
-        try:
-            most = cluster.capacity(needs := needs_of(options))
-            count = min(settings.workers or most or 1, len(makers))
-            if count > most:
-                raise ValueError(
-                    f"{count} workers do not fit: {cluster.resources(needs)}, room for {most}"
-                )
-            return cls(blocks_of(makers, count, settings), settings, cluster, options)
-        except BaseException:
-            cluster.leave()
-            raise
-
-    def use_columns(self, schema: InfoSchema) -> None:
-        """Sets which infos go through the buffers."""
-        for actor in self._actors:
-            actor.schema = schema
-        super().use_columns(schema)
-
-    def carry(self, function: Function) -> Callable[[], Function]:
-        """Stores a function once for all actors; returns a callable that fetches it."""
-        assert self._cluster is not None
-        return functools.partial(_fetch, self._cluster.ray.put(pickled_function(function)))
-
-    def abandon(self) -> None:
-        """Ends every actor at once, and leaves the cluster."""
-        super().abandon()
-        if self._cluster is not None:
-            self._cluster.leave()
-            self._cluster = None
+        return Pool(workers, settings, release=leave.pop_all())
 
 
 class _Actor:
-    """A block on a node that also reports whether it is still working."""
+    """A block on a node."""
 
     def __init__(self, block: bytes) -> None:
-        self._server = BlockServer(block, -1, self._beat)
-        self._last_beat = math.inf
-
-    def _beat(self) -> None:
-        self._last_beat = time.monotonic()
+        self._server = BlockServer(block)
 
     def silence(self) -> float:
-        """The seconds since the last sign of life of a command; 0.0 without a command."""
-        return max(time.monotonic() - self._last_beat, 0.0)
+        """The seconds since the last sign of life of its block."""
+        block = self._server.block
+        return time.monotonic() - float(block.buffers.beats[0]) if block is not None else math.inf
 
     def place(self) -> str:
         """The address of the actor's node."""
         return str(import_extra("ray", "ray").util.get_node_ip_address())
 
-    def handle(self, name: str, arguments: Any, paused: bytes) -> bytes:
-        """Runs a command, and returns its pickled answer.
+    def handle(self, command: Any, paused: bytes) -> tuple[bytes, bytes]:
+        """Runs a command.
 
         Args:
-            name: The command.
-            arguments: Its arguments, pickled unless they contain a reference to an object.
-            paused: The mask of paused environments, if they are built.
+            command: Its name and arguments, pickled unless they contain a reference to an object.
+            paused: The mask of paused environments, once there are buffers.
+
+        Returns:
+            Its answer, and the data of the buffers, once there are any. Both are bytes, because Ray
+            would make every array read-only.
         """
-        self._beat()
-        try:
-            return self._handle(name, arguments, paused)
-        finally:
-            self._last_beat = math.inf
-
-    def _handle(self, name: str, arguments: Any, paused: bytes) -> bytes:
-        server = self._server
         if paused:
-            assert server.block is not None
-            server.block.buffers.paused[...] = np.frombuffer(paused, np.bool_)
-        if isinstance(arguments, bytes):
-            try:
-                arguments = pickle.loads(arguments)
-            except Exception as exc:  # such as a module that only the parent has
-                return bytes(cloudpickle.dumps(server.unreadable(name, exc)))
-        answer = server.handle(name, arguments)
-        try:
-            # Ray would make every array of the answer read-only.
-            return bytes(cloudpickle.dumps(answer))
-        except Exception as exc:  # an info of any class may refuse to be pickled in any way
-            return bytes(cloudpickle.dumps(server.unsendable(name, answer, exc)))
+            assert self._server.block is not None
+            buffers = self._server.block.buffers
+            buffers.paused[...] = np.frombuffer(paused, np.bool_)
+            buffers.beats.fill(time.monotonic())
+        load = functools.partial(pickle.loads, command)
+        answer = self._server.answer(load if isinstance(command, bytes) else lambda: command)
+        return answer, buffers.pack() if paused else b""
 
 
-class _ActorWorker(Worker):
-    """An actor as a worker of `WorkerPool`."""
+class ActorWorker(Worker):
+    """An actor as a worker.
+
+    It is requested from the ``cluster`` with the ``options`` of Ray, and with the pickled arguments
+    ``block`` of an `EnvBlock`; the other arguments are those of `Worker`.
+    """
 
     shares_memory = False
 
@@ -240,23 +194,24 @@ class _ActorWorker(Worker):
         self,
         index: int,
         rows: slice,
-        block: bytes,
         timeout: float | None,
+        block: bytes,
         cluster: Cluster,
         options: Mapping[str, Any],
     ) -> None:
-        super().__init__(index, rows, block, timeout)
+        super().__init__(index, rows, timeout)
         self._cluster, self._options = cluster, options
         self._stored = cluster.ray.put(block)
         self._actor: Any = None
         self._reply: Any = None  # the reference to the pending answer
         self._host, self._reason = "", ""
         self._timeout_at_work = self.timeout
-        self.schema: InfoSchema = ()
+        self._connected = False  # whether the actor has buffers
 
     def start(self) -> None:
         """Requests an actor from the cluster."""
         self._host = self._reason = ""
+        self._connected = False
         # Ray itself would restart it without its environments.
         options = {**self._options, "max_restarts": 0}
         actor_class = self._cluster.ray.remote(concurrency_groups={_SIGNS: 1})(_Actor)
@@ -266,45 +221,49 @@ class _ActorWorker(Worker):
 
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
         """Calls the actor."""
-        data: Any = arguments if name == "apply" else bytes(cloudpickle.dumps(arguments))
-        buffers = None if name in BEFORE_BUFFERS else self.buffers
+        command = name, arguments
+        data: Any = command if name == "apply" else bytes(cloudpickle.dumps(command))
         paused = b""
-        if buffers is not None:
-            paused = buffers.paused.tobytes()
+        if self._connected:
+            assert self.buffers is not None
+            paused = self.buffers.paused.tobytes()
+        self._connected = self._connected or name == "connect"
         try:
             self._require_ray()
-            self._reply = self._actor.handle.remote(name, data, paused)
-        except WorkerLost:
+            self._reply = self._actor.handle.remote(data, paused)
+        except EOFError:
             self._reply = None
 
-    def receive(self) -> Answer | None:
+    def receive(self) -> Answer:
         """The answer of the actor."""
         reply, self._reply = self._reply, None
         if reply is None:
-            raise WorkerLost
+            raise EOFError
         ray = self._require_ray()
         try:
             data = ray.get(reply)
         except ray.exceptions.RayError as exc:
             self._reason = _reason(exc)
-            raise WorkerLost from exc
+            raise EOFError from exc
         if not self._host:
             self._host, self.timeout = data, self._timeout_at_work
             return Answer()
-        answer: Answer = pickle.loads(data)
-        if answer.written is not None and self.buffers is not None:
-            self.buffers.unpack(answer.written, self.schema)
-        return answer._replace(written=None)
+        answer, written = data
+        if written:
+            assert self.buffers is not None
+            self.buffers.unpack(written)
+        found: Answer = pickle.loads(answer) if answer else Answer()
+        return found
 
     def _require_ray(self) -> Any:
-        """The module ``ray``, or `WorkerLost` if the cluster is gone."""
+        """The module ``ray``; raises `EOFError` if the cluster is gone."""
         if not self._cluster.is_there():
             self._reason = "Ray was shut down"
-            raise WorkerLost
+            raise EOFError
         return self._cluster.ray
 
     @staticmethod
-    def wait(workers: Sequence[_ActorWorker], seconds: float) -> list[Worker]:
+    def wait(workers: Sequence[ActorWorker], seconds: float) -> list[Worker]:
         """Those of some actors that have answered, once there are any."""
         if not workers[0]._cluster.is_there():
             return [*workers]
@@ -317,38 +276,32 @@ class _ActorWorker(Worker):
             ready += ray.wait(others, num_returns=len(others), timeout=0)[0]
         return [by_reply[reply] for reply in ready]
 
-    def extension(self) -> float:
-        """The extended deadline (`time.monotonic`) of an actor that gives a sign of life."""
-        if not self._host or not self._cluster.is_there():
-            return -math.inf
-        ray = self._cluster.ray
-        signs = self._actor.silence.options(concurrency_group=_SIGNS)
-        try:
-            silence = ray.get(signs.remote(), timeout=ALIVE_CHECK)
-        except ray.exceptions.RayError:
-            return -math.inf
-        return time.monotonic() + self.timeout - float(silence)
-
     def is_alive(self) -> bool:
         """Whether Ray is running; Ray itself reports when an actor ends."""
         return self._cluster.is_there()
 
-    def give_up(self) -> None:
-        """Ends the actor because it was silent for too long, or no node had capacity."""
-        if self._host:
-            super().give_up()
-        else:
-            self.end()
+    def silence(self) -> float:
+        """The seconds since the last sign of life of its block, which the actor itself reports."""
+        if not self._connected or not self._cluster.is_there():
+            return math.inf
+        ray = self._cluster.ray
+        signs = self._actor.silence.options(concurrency_group=_SIGNS)
+        try:
+            return float(ray.get(signs.remote(), timeout=ALIVE_CHECK))
+        except ray.exceptions.RayError:
+            return math.inf
 
-    def end(self) -> None:
-        """Ends the actor."""
+    def end(self, patience: float = 0.0) -> None:
+        """Ends the actor, which never ends by itself."""
         actor, self._actor, self._reply = self._actor, None, None
         if actor is not None and self._cluster.is_there():
             with contextlib.suppress(Exception):  # the cluster may be ending
                 self._cluster.ray.kill(actor)
 
-    def join(self, seconds: float) -> None:
-        """Does nothing, because an actor ends only when it is killed."""
+    def how_it_ended(self) -> str:
+        """A description of how the actor ended, from Ray."""
+        where = f"on {self._host} " if self._host else ""
+        return f"{where}ended: {self._reason}"
 
     def advice(self) -> str:
         """Advice for one that did not even start."""
@@ -356,12 +309,9 @@ class _ActorWorker(Worker):
             return ""
         return f"no node had room: {self._cluster.resources(needs_of(self._options))}"
 
-    def how_it_ended(self) -> str:
-        """A description of how the actor ended, from Ray."""
-        if not self._host and not self._reason:
-            return f"did not start within {START_TIMEOUT:g} s"
-        where = f"on {self._host} " if self._host else ""
-        return f"{where}ended: {self._reason}"
+    def carry(self, function: Function) -> Callable[[], Function]:
+        """Stores a function once for all actors; returns a callable that fetches it."""
+        return functools.partial(_fetch, self._cluster.ray.put(pickled_function(function)))
 
 
 def _reason(exc: Exception) -> str:

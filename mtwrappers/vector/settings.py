@@ -6,7 +6,7 @@ import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import cloudpickle
 import gymnasium
@@ -57,7 +57,7 @@ class Settings:
             replaces the worker, and always keeps a journal. Workers that are lost more than three
             times in the same call raise `WorkerDiedError`, as when an environment causes it.
         journal: Whether to record all that was done since the last resets, so that `get_state`
-            works in mid-episode: the bytes of every action, and about 200 for every call.
+            works in mid-episode: the bytes of every action, and calls.
         timeout: Seconds after which a silent worker counts as hung; ``None`` waits forever.
         context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``. ``None`` is
             Python's default, but ``"forkserver"`` instead of a fork if this process has other
@@ -192,16 +192,11 @@ def same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> tuple[Space[
     for i, pair in enumerate(spaces):
         for space, expected, what in zip(pair, spaces[0], ("observation", "action"), strict=True):
             if space != expected:
-                _refuse(space, expected, i, what)
+                both = (space, expected)
+                flat = all(isinstance(one, Box) and len(one.shape) == 1 for one in both)
+                hint = "unify='pad' makes one space of them: see the guide 'Your own environments'"
+                raise DifferentSpacesError(
+                    f"environment {i} has {what} space {space}, expected {expected} as in "
+                    f"environment 0{difference(space, expected)}{f'; {hint}' if flat else ''}"
+                )
     return spaces[0]
-
-
-def _refuse(space: Space[Any], expected: Space[Any], i: int, what: str) -> NoReturn:
-    shapes = [each.shape for each in (space, expected) if isinstance(each, Box)]
-    hint = ""
-    if [*map(len, shapes)] == [1, 1]:
-        hint = "; unify='pad' makes one space of them: see the guide 'Your own environments'"
-    raise DifferentSpacesError(
-        f"environment {i} has {what} space {space}, expected {expected} as in environment 0"
-        f"{difference(space, expected)}{hint}"
-    )

@@ -1,7 +1,9 @@
-"""Blocks in this process, and blocks in workers: a pool of workers, and worker processes.
+"""The pool of workers that run the blocks of an executor, and worker processes.
 
-A message to a worker process is bytes. A step is the dtype of its actions, such as ``b"<f4"``; the
-actions themselves are in shared memory. Every other command, and every answer, is a pickle.
+A worker is the transport of commands to a block: `Here` is in this process, `ProcessWorker` is a
+process, and `mtwrappers.vector.ray` has actors. A message to a worker process is bytes. A step is
+whether environments reset themselves and the dtype of its actions, such as ``b"1<f4"``; the actions
+themselves are in shared memory. Every other command, and every answer, is a pickle.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import dataclasses
 import functools
 import math
 import multiprocessing as mp
+import operator
 import os
 import pickle
 import random
@@ -44,132 +47,9 @@ from mtwrappers.common.errors import (
 )
 from mtwrappers.common.interrupts import HeldInterrupts
 from mtwrappers.vector.block import EnvBlock
-from mtwrappers.vector.buffers import Buffers, InfoSchema, ObsLayout, anonymous_file
-from mtwrappers.vector.journal import Answer, Command, Function, Journal
+from mtwrappers.vector.buffers import Buffers, ObsLayout, anonymous_file
+from mtwrappers.vector.journal import Answer, Function, ReplayLog, note
 from mtwrappers.vector.settings import Maker, Settings
-
-
-class Blocks(abc.ABC):
-    """The blocks of an executor, in the order of their environments."""
-
-    rows: Sequence[slice]  # the environments of each block
-    journal: Journal | None = None
-    lost = False  # whether blocks are gone for good
-    forks = True  # whether a forked process may continue to use them
-
-    @abc.abstractmethod
-    def build(self) -> list[Any]:
-        """Builds the environments; returns `EnvBlock.traits` of each block."""
-
-    @abc.abstractmethod
-    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
-        """Makes the buffers of all environments, and lets blocks write into them."""
-
-    @abc.abstractmethod
-    def begin(self, command: Command) -> None:
-        """Sends every block a command."""
-
-    @abc.abstractmethod
-    def end(self, timeout: float | None = None) -> list[Answer]:
-        """Returns the answer of every block, or raises the first failure.
-
-        Raises:
-            multiprocessing.TimeoutError: If not all have answered within ``timeout`` seconds; the
-                next call waits for them again.
-        """
-
-    @abc.abstractmethod
-    def run(self, command: Command) -> list[Answer]:
-        """Sends every block a command, and returns the result of `end`."""
-
-    def prepare(self, command: Command) -> None:
-        """Sends every block a command that a replacement needs too."""
-        self.run(command)
-
-    def use_columns(self, schema: InfoSchema) -> None:
-        """Sets which infos go through the buffers."""
-        self.prepare(Command("use_columns", lambda rows: (schema,)))
-
-    def carry(self, function: Function) -> Callable[[], Function]:
-        """Returns a callable to send to every block, which returns the function there."""
-        return lambda: function
-
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Closes the environments."""
-
-
-class LocalBlocks(Blocks):
-    """One block, in this process.
-
-    Args:
-        make: Returns the block.
-        owned: Whether it is built here, and closed; otherwise it has another owner.
-    """
-
-    block: EnvBlock
-
-    def __init__(self, make: Callable[[], EnvBlock], owned: bool = True) -> None:
-        self._make, self._owned = make, owned
-        self.rows = []
-        self._interrupts = HeldInterrupts()
-
-    def build(self) -> list[Any]:
-        """Builds the environments."""
-        self.block = self._make()
-        self.rows = [slice(0, len(self.block.envs))]
-        return [self.block.traits().result]
-
-    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
-        """Makes the buffers of all environments, or returns those that they have."""
-        if not self._owned:
-            return self.block.buffers
-        buffers = Buffers(layout, action_shape)
-        self.block.connect(layout, buffers)
-        return buffers
-
-    def begin(self, command: Command) -> None:
-        """Stores a command until `end` runs it."""
-        self._command = command
-
-    def end(self, timeout: float | None = None) -> list[Answer]:
-        """Runs the command."""
-        return self.run(self._command)
-
-    def run(self, command: Command) -> list[Answer]:
-        """Runs a command, after a sign of life to an owner elsewhere."""
-        [rows] = self.rows
-        if not self._owned:
-            self.block.beat()
-        if self.journal is None:
-            answer = self.block.handle(command.name, command.arguments(rows))
-        else:
-            with self._interrupts:
-                answer = self._run_and_note(command, rows, self.journal)
-        if answer.failure is not None:
-            raise answer.failure[0]
-        return [answer]
-
-    def _run_and_note(self, command: Command, rows: slice, journal: Journal) -> Answer:
-        """Runs a command, which Ctrl-C may interrupt, and records it before Ctrl-C can again."""
-        block, arguments = self.block, command.arguments(rows)
-        block.made = []
-        try:
-            self._interrupts.waiting = True
-            answer = block.handle(command.name, arguments)
-            self._interrupts.waiting = False
-        except BaseException as exc:  # an interrupt
-            self._interrupts.waiting = False
-            journal.note(command, rows, block.failed(command.name, exc))
-            raise
-        journal.note(command, rows, answer)
-        return answer
-
-    def close(self) -> None:
-        """Closes the environments."""
-        if self.rows and self._owned:
-            self.block.close()
-
 
 _DONE = Answer()
 ALIVE_CHECK = 1.0  # seconds between two checks whether silent workers are alive
@@ -177,13 +57,6 @@ MAX_RECOVERIES = 3  # the number of times in a row that workers may be lost in t
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
 # A NaN that no environment returns as its reward: it marks rewards that were not written yet.
 _NO_REWARD = np.uint64(0x7FF8_0000_6D74_7772)
-# Commands that are sent before a block has buffers.
-BEFORE_BUFFERS = ("build", "wrap", "connect")
-_BEAT = 0.1  # seconds between two signs of life, much less than any sensible timeout
-
-
-class WorkerLost(Exception):  # noqa: N818 (it says what happened, and is caught here)
-    """A worker has ended."""
 
 
 class Worker(abc.ABC):
@@ -192,7 +65,6 @@ class Worker(abc.ABC):
     Args:
         index: The index of the worker.
         rows: The rows of its environments.
-        block: The pickled arguments of `EnvBlock`.
         timeout: Seconds of silence after which it counts as hung; None waits forever.
     """
 
@@ -203,12 +75,11 @@ class Worker(abc.ABC):
     hung = False  # whether it was ended because it was silent for too long
     shares_memory = True  # whether its writes are visible at once
 
-    def __init__(self, index: int, rows: slice, block: bytes, timeout: float | None) -> None:
-        self.index, self.rows, self.block = index, rows, block
+    def __init__(self, index: int, rows: slice, timeout: float | None) -> None:
+        self.index, self.rows = index, rows
         self.timeout = math.inf if timeout is None else timeout
-        self.command: Command | None = None  # what it has not answered yet
+        self.command: tuple[str, tuple[Any, ...]] | None = None  # what it has not answered yet
         self.answer: Answer | None = None  # the last, until it is used
-        self.names: list[Any] = [None] * (rows.stop - rows.start)  # of tasks, as resets said
 
     @abc.abstractmethod
     def start(self) -> None:
@@ -223,29 +94,31 @@ class Worker(abc.ABC):
         """Reads the data that has arrived; returns an answer once it is complete.
 
         Raises:
-            WorkerLost: If the worker has ended.
+            EOFError: If the worker has ended.
         """
 
-    @staticmethod
     @abc.abstractmethod
+    def end(self, patience: float = 0.0) -> None:
+        """Ends the worker, unless it ends by itself within ``patience`` seconds."""
+
+    # For workers elsewhere.
+
+    @staticmethod
     def wait(workers: Sequence[Any], seconds: float) -> list[Worker]:
         """Those of some workers from which something has arrived, once there are any."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def is_alive(self) -> bool:
         """Whether the worker is running."""
+        return True
 
-    @abc.abstractmethod
-    def end(self) -> None:
-        """Ends the worker immediately."""
+    def silence(self) -> float:
+        """The seconds since its last sign of life."""
+        return math.inf
 
-    @abc.abstractmethod
-    def join(self, seconds: float) -> None:
-        """Waits for the worker's end, after it has closed its environments."""
-
-    @abc.abstractmethod
     def how_it_ended(self) -> str:
         """A description of how the worker ended by itself."""
+        return "ended"
 
     @property
     def cannot_start(self) -> bool:
@@ -256,134 +129,205 @@ class Worker(abc.ABC):
         """Advice for one that did not even start."""
         return ""
 
-    def extension(self) -> float:
-        """The extended deadline (`time.monotonic`) of a worker that gives a sign of life."""
-        return -math.inf
-
-    def kill(self) -> None:
-        """Ends the worker, and drops its answer."""
-        self.end()
-        self.ready, self.answer = False, None
-
-    def give_up(self) -> None:
-        """Ends the worker because it was silent for too long."""
-        if self.is_alive():
-            self.hung = True
-            self.end()
-
-    def describe(self, envs_per_task: int) -> str:
-        """A description of how the worker ended, with its environments and tasks."""
-        first, last = self.rows.start, self.rows.stop - 1
-        tasks = list(range(first // envs_per_task, last // envs_per_task + 1))
-        names = dict.fromkeys(str(name) for name in self.names if name)
-        named = f" ({', '.join(names)})" if names else ""
-        hung = f"hung: it did not answer within {self.timeout:g} s" if self.hung else ""
-        which = f"environments {first} to {last} of tasks {tasks}{named}"
-        return f"worker {self.index} {hung or self.how_it_ended()}, with {which}"
+    def carry(self, function: Function) -> Callable[[], Function]:
+        """Returns a callable to send to all workers, which returns the function there."""
+        return functools.partial(pickle.loads, pickled_function(function))
 
 
-class WorkerPool(Blocks):
-    """Blocks in workers.
+class Here(Worker):
+    """A block in this process, which runs a command as soon as its answer is asked for.
+
+    Args:
+        make: Returns the block.
+        n: The number of its environments.
+        owned: Whether it is built here, and closed; otherwise it has another owner.
+    """
+
+    block: EnvBlock | None = None
+
+    def __init__(self, make: Callable[[], EnvBlock], n: int, owned: bool = True) -> None:
+        super().__init__(0, slice(0, n), None)
+        self._make, self._owned = make, owned
+        if not owned:
+            self.buffers = make().buffers
+
+    def start(self) -> None:
+        """Does nothing: the block is built by the first command."""
+
+    def send(self, name: str, arguments: tuple[Any, ...]) -> None:
+        """Does nothing: `receive` runs the command."""
+
+    def receive(self) -> Answer:
+        """Runs the command, which Ctrl-C may interrupt."""
+        if self.command is None:
+            return _DONE
+        name, arguments = self.command
+        if self.block is not None:
+            self.block.notes = None  # of the command before
+        self.interrupts.waiting = True
+        try:
+            if name == "build":
+                self.block, name = self._make(), "traits"
+            assert self.block is not None
+            if not self._owned:
+                self.block.beat()
+            return self.block.handle(name, arguments)
+        except BaseException as exc:  # an interrupt, or an error while the block is built
+            self.interrupts.waiting = False
+            if self.block is None:
+                raise
+            return self.block.failed(name, exc)
+        finally:
+            self.interrupts.waiting = False
+
+    def end(self, patience: float = 0.0) -> None:
+        """Closes the environments."""
+        if self._owned and self.block is not None:
+            self.block.close()
+
+    def carry(self, function: Function) -> Callable[[], Function]:
+        """Returns a callable that returns the function."""
+        return lambda: function
+
+
+class Pool:
+    """The workers of an executor: it starts, asks, replaces and closes them.
 
     Every method raises `WorkerDiedError` if a worker is lost and cannot be replaced, and otherwise
     the exception of a worker's answer. After a `WorkerDiedError`, no worker can be used.
 
     Args:
-        workers: A worker for each block.
+        workers: A worker for each block, in the order of their environments.
         settings: The settings of the executor.
+        memory: The descriptor of the memory that workers share, if they do.
+        release: Callbacks for when all workers have ended.
+
+    Attributes:
+        rows: The rows of each block.
+        buffers: The results of all environments.
+        logs: The journal, a log per environment, if there is one.
+        names: The name of each environment's task, as resets said.
+        here: Whether there is one block, in this process.
+        whole: A context in which Ctrl-C is delayed, except while an answer is waited for.
+        lost: Whether the workers are gone for good.
+        recoveries: The number of replaced workers.
     """
 
-    forks = False
-    _memory = -1  # the descriptor of the memory that workers share, if they do
+    buffers: Buffers
+    logs: list[ReplayLog] | None = None
+    lost = False
+    recoveries = 0
 
-    def __init__(self, workers: Sequence[Worker], settings: Settings) -> None:
-        self._interrupts = HeldInterrupts()
+    def __init__(
+        self,
+        workers: Sequence[Worker],
+        settings: Settings,
+        memory: int = -1,
+        release: contextlib.ExitStack | None = None,
+    ) -> None:
+        interrupts = HeldInterrupts()
         for worker in workers:
-            worker.interrupts = self._interrupts
+            worker.interrupts = interrupts
         self.workers = workers
         self.rows = [worker.rows for worker in workers]
-        self.recoveries = 0  # the number of replaced workers
+        self.names: list[Any] = [None] * workers[-1].rows.stop
+        self.here = isinstance(workers[0], Here)
+        # Without a journal, there is nothing here that would have to be done as a whole.
+        held = settings.journal or not self.here
+        self.whole: contextlib.AbstractContextManager[None] = (
+            interrupts if held else contextlib.nullcontext()
+        )
         self._envs_per_task = settings.envs_per_task
         self._max_recoveries = MAX_RECOVERIES if settings.recovers else 0
-        # Commands that prepare a worker for its first use.
-        self._setup = [Command("build", lambda rows: ())]
-        self._built = False
-        self._buffers: Buffers
+        self._memory, self._release = memory, release or contextlib.ExitStack()
+        # Commands that a replacement needs too, with arguments as in `run`.
+        self._setup: dict[str, tuple[Sequence[Any], Sequence[Any]]] = {}
 
-    # What an executor asks for.
+    # Commands.
 
     def build(self) -> list[Any]:
-        """Starts the workers, and lets them build their environments."""
-        with self._interrupts:
-            if lost := self._start_workers(self.workers):
+        """Starts the workers, which build environments; returns `EnvBlock.traits` of each block."""
+        with self.whole:
+            if lost := self._start(self.workers):
                 self._replace(lost)
-            answers = self._finish()
-        self._built = True
-        return [answer.result for answer in answers]
+        return self.prepare("build")
 
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
-        """Makes the buffers for the results of workers."""
-        self._buffers = Buffers(layout, action_shape, self._memory)
+        """Makes the buffers of all environments, unless they have some, for all blocks."""
+        if (known := self.workers[0].buffers) is not None:
+            self.buffers = known
+            return known
+        self.buffers = Buffers(layout, action_shape, self._memory)
         for worker in self.workers:
-            worker.buffers = self._buffers.part(worker.rows)
-        self.prepare(Command("connect", lambda rows: (layout.n, rows, action_shape)))
-        return self._buffers
+            worker.buffers = self.buffers.part(worker.rows)
+        if self.here:
+            self.prepare("connect", (), (layout, self.buffers))
+        else:
+            self.prepare("connect", [range(layout.n)], (layout.n, action_shape))
+        return self.buffers
 
-    def prepare(self, command: Command) -> None:
-        """Sends every worker a command; replacements receive the last one of each name."""
-        self._setup = [known for known in self._setup if known.name != command.name]
-        self._setup.append(command)
-        self.run(command)
+    def prepare(self, name: str, each: Sequence[Any] = (), common: Sequence[Any] = ()) -> list[Any]:
+        """Runs a command that replacements run too, the last one of each name."""
+        results = self.run(name, each, common)
+        self._setup[name] = each, common
+        return results
 
-    def begin(self, command: Command) -> None:
-        """Sends every worker a command."""
-        with self._interrupts:
-            self._begin(command)
+    def run(self, name: str, each: Sequence[Any] = (), common: Sequence[Any] = ()) -> list[Any]:
+        """Runs a command in every block, and returns the result of each.
 
-    def end(self, timeout: float | None = None) -> list[Answer]:
-        """The answer of every worker to the command that was begun."""
-        with self._interrupts:
-            return self._finish(timeout)
+        Args:
+            name: A method of `EnvBlock`.
+            each: Arguments with an entry per environment; a block is given its own entries.
+            common: The arguments after these, which are the same for all blocks.
+        """
+        with self.whole:
+            self.begin(name, each, common)
+            return self.end()
 
-    def run(self, command: Command) -> list[Answer]:
-        """Sends every worker a command, and returns their answers."""
-        with self._interrupts:
-            self._begin(command)
-            return self._finish()
+    def begin(self, name: str, each: Sequence[Any] = (), common: Sequence[Any] = ()) -> None:
+        """Begins a command, so that `end` returns what `run` would return.
 
-    def _begin(self, command: Command) -> None:
+        Callers of both do so within `whole`.
+        """
         for worker in self.workers:
             if not worker.ready or worker.command is not None:
                 self._drain()
                 break
         for worker in self.workers:
-            worker.command = command
-            worker.send(command.name, command.arguments(worker.rows))
+            given = (*map(operator.itemgetter(worker.rows), each), *common)
+            worker.command = name, given
+            worker.send(name, given)
 
-    def _drain(self) -> None:
-        """Reads the answers that an interrupted call has left, and replaces lost workers."""
-        try:
-            self._finish()
-        except WorkerDiedError:
-            raise
-        except Exception as exc:
-            gymnasium.logger.warn(f"an interrupted call had failed: {full_message(exc)}")
+    def end(self) -> list[Any]:
+        """Waits for the command that was begun."""
+        lost, busy = [], []
+        for worker in self.workers:
+            if not worker.ready:
+                lost.append(worker)
+            elif worker.command is not None:
+                busy.append(worker)
+        lost += self._gather(busy)
+        if lost:
+            self._replace(lost)
+        results, failed = [], _DONE
+        for worker in self.workers:
+            answer, worker.answer = worker.answer or _DONE, None
+            results.append(answer.result)
+            if answer.failure is not None and failed is _DONE:
+                failed = answer
+        if failed is not _DONE:
+            _raise_failure(failed)
+        return results
 
     def close(self) -> None:
-        """Makes workers close their environments, and ends those that do not in time."""
-        with self._interrupts:
+        """Makes blocks close their environments, and ends workers that do not in time."""
+        answers = []
+        with self.whole:
             deadline = time.monotonic() + CLOSE_TIMEOUT
-            with contextlib.suppress(mp.TimeoutError):
-                self._gather([w for w in self.workers if w.ready and w.command], deadline)
-            asked = [worker for worker in self.workers if worker.ready and not worker.command]
-            for worker in asked:
-                worker.command = Command("close", lambda rows: ())
-                worker.send("close", ())
-            with contextlib.suppress(mp.TimeoutError):
-                self._gather(asked, deadline)
+            asked = [] if self.here else self._ask_to_close(deadline)
             answers = [worker.answer for worker in asked if worker.answer is not None]
             for worker in asked:
-                worker.join(max(deadline - time.monotonic(), 0.0))
+                worker.end(max(deadline - time.monotonic(), 0.0))
             self.abandon()
         for answer in answers:
             if answer.failure is not None:
@@ -391,35 +335,97 @@ class WorkerPool(Blocks):
                 said = f"{full_message(failure)} ({type(failure).__name__})"
                 gymnasium.logger.warn(f"could not be closed, {said}")
 
+    def _ask_to_close(self, deadline: float) -> list[Worker]:
+        """The workers that were asked to close their environments, once they have answered."""
+        self._gather([one for one in self.workers if one.ready and one.command], deadline)
+        asked = [one for one in self.workers if one.ready and not one.command]
+        for worker in asked:
+            worker.answer, worker.command = None, ("close", ())
+            worker.send("close", ())
+        self._gather(asked, deadline)
+        return asked
+
     def abandon(self) -> None:
         """Ends every worker at once."""
-        for worker in self.workers:
-            worker.kill()
         self.lost = True
-
-    # Starting and replacing.
-
-    def _finish(self, timeout: float | None = None) -> list[Answer]:
-        """The answers of all workers, or of their replacements."""
-        until = math.inf if timeout is None else time.monotonic() + timeout
-        lost, busy = [], []
         for worker in self.workers:
-            if not worker.ready:
-                lost.append(worker)
-            elif worker.command is not None:
-                busy.append(worker)
-        lost += self._gather(busy, until)
-        if lost:
-            self._replace(lost)
-        answers = []
-        for worker in self.workers:
-            answers.append(worker.answer or _DONE)
-            worker.answer = None
-        for answer in answers:
-            if answer.failure is not None:
-                failure, traceback = answer.failure
-                raise failure from WorkerTraceback(traceback)
-        return answers
+            worker.end()
+            worker.ready, worker.answer = False, None
+        self._release.close()
+
+    def _drain(self) -> None:
+        """Reads the answers that an interrupted call has left, and replaces lost workers."""
+        try:
+            self.end()
+        except WorkerDiedError:
+            raise
+        except Exception as exc:
+            gymnasium.logger.warn(f"an interrupted call had failed: {full_message(exc)}")
+
+    # Workers that answer, and those that do not.
+
+    def _gather(self, workers: Sequence[Worker], until: float = math.inf) -> list[Worker]:
+        """Waits for the answers of workers, at most until then.
+
+        Returns:
+            The workers that were lost.
+        """
+        if self.here:
+            for worker in workers:
+                self._take(worker)
+            return []
+        lost: list[Worker] = []
+        now = time.monotonic()
+        look = now + ALIVE_CHECK
+        waiting = {worker: now + worker.timeout for worker in workers}  # until when
+        while waiting and now < until:
+            seconds = max(min(look, until, *waiting.values()) - now, 0.0)
+            interrupts = workers[0].interrupts
+            interrupts.waiting = True
+            try:
+                arrived = workers[0].wait([*waiting], seconds)
+            finally:
+                interrupts.waiting = False
+            now = time.monotonic()
+            for worker in arrived:
+                try:
+                    done = self._take(worker)
+                except EOFError:
+                    lost.append(worker)
+                    continue
+                if done:
+                    del waiting[worker]
+                else:
+                    waiting[worker] = now + worker.timeout
+            if now >= look:  # even while others answer: a node may vanish silently
+                lost += [one for one in waiting if one not in lost and not one.is_alive()]
+                look = now + ALIVE_CHECK
+            for worker, deadline in waiting.items():
+                if now >= deadline and worker not in lost:
+                    waiting[worker] = now + worker.timeout - worker.silence()
+                    if waiting[worker] <= now:
+                        worker.hung = worker.is_alive()
+                        worker.end()
+                        lost.append(worker)
+            for worker in lost:
+                worker.ready = False
+                waiting.pop(worker, None)
+        return sorted(lost, key=lambda worker: worker.index)
+
+    def _take(self, worker: Worker) -> bool:
+        """Takes the answer of a worker, and records its command; whether it is complete.
+
+        Raises:
+            EOFError: If the worker has ended.
+        """
+        answer = worker.receive()
+        if answer is None:
+            return False
+        command, worker.command = worker.command, None
+        worker.answer, worker.began = answer, True
+        if command is not None and self.logs is not None:
+            note(self.logs, worker.rows, command, answer, self.buffers)
+        return True
 
     def _replace(self, lost: list[Worker]) -> None:
         """Starts replacements of lost workers, repeatedly if these are lost too."""
@@ -429,174 +435,90 @@ class WorkerPool(Blocks):
                 self._raise_lost(lost, attempts)
             attempts += 1
             self.recoveries += len(lost)
-            reason = "; ".join(worker.describe(self._envs_per_task) for worker in lost)
+            reason = "; ".join(map(self._describe, lost))
             gymnasium.logger.warn(f"{reason}; starting a replacement")
             try:
-                lost = self._start_workers(lost)
+                lost = self._start(lost)
             except Exception as exc:
-                if not self._built:
-                    raise
                 self.abandon()
                 raise WorkerDiedError(
                     f"{reason}, and cannot be recovered: {full_message(exc)}"
                 ) from exc
 
-    def _start_workers(self, workers: Sequence[Worker]) -> list[Worker]:
-        """Starts workers, restores their environments, and repeats pending commands.
+    def _start(self, workers: Sequence[Worker]) -> list[Worker]:
+        """Starts workers, restores their environments, and repeats what they have not answered.
 
         Returns:
             The workers that were lost meanwhile.
         """
-        commands = [worker.command for worker in workers]
+        commands = {worker: worker.command for worker in workers}
         for worker in workers:
-            worker.kill()
-            worker.command = None
-            worker.began = worker.hung = False
+            worker.end()
+            worker.ready = worker.began = worker.hung = False
+            worker.answer = worker.command = None
             worker.start()
         lost = self._gather(workers)
-        lost += self._prepare([worker for worker in workers if worker not in lost])
+        setup = {**self._setup}
+        if self.logs is not None:
+            setup["replay"] = [self.logs], ()
+        for name, (each, common) in setup.items():
+            here = [worker for worker in workers if worker not in lost]
+            for worker in here:
+                worker.send(name, (*map(operator.itemgetter(worker.rows), each), *common))
+            lost += self._gather(here)
+            for worker in here:
+                _raise_failure(worker.answer or _DONE)
         asked = []
-        for worker, command in zip(workers, commands, strict=True):
-            worker.command = command
-            if worker in lost:
-                continue
-            worker.ready = True
-            if command is not None:
-                if command.name == "step":
-                    self._buffers.rewards[worker.rows].view(np.uint64)[...] = _NO_REWARD
-                worker.send(command.name, command.arguments(worker.rows))
+        for worker, command in commands.items():
+            worker.answer, worker.command = None, command
+            worker.ready = worker not in lost
+            if worker.ready and command is not None:
+                if command[0] == "step":
+                    self.buffers.rewards[worker.rows].view(np.uint64)[...] = _NO_REWARD
+                worker.send(*command)
                 asked.append(worker)
         return lost + self._gather(asked)
 
-    def _prepare(self, workers: Sequence[Worker]) -> list[Worker]:
-        """Makes new workers build and restore their environments.
-
-        Returns:
-            The workers that were lost meanwhile.
-        """
-        commands = [*self._setup]
-        if (journal := self.journal) is not None:
-            commands.append(Command("replay", lambda rows: (journal.logs[rows],)))
-        lost: list[Worker] = []
-        for command in commands:
-            here = [worker for worker in workers if worker not in lost]
-            for worker in here:
-                worker.send(command.name, command.arguments(worker.rows))
-            lost += self._gather(here)
-            for worker in here:
-                if worker.answer is not None and worker.answer.failure is not None:
-                    failure, traceback = worker.answer.failure
-                    raise failure from WorkerTraceback(traceback)
-                if self._built:
-                    worker.answer = None
-        return lost
-
-    def _gather(self, workers: Sequence[Worker], until: float = math.inf) -> list[Worker]:
-        """Waits for the answers of workers.
-
-        Returns:
-            The workers that were lost.
-
-        Raises:
-            multiprocessing.TimeoutError: If some have not answered at ``until``.
-        """
-        lost: list[Worker] = []
-        now = time.monotonic()
-        look = now + ALIVE_CHECK
-        waiting = {}  # the deadline of each worker if it is silent
-        for worker in workers:
-            waiting[worker] = now + worker.timeout
-        while waiting:
-            seconds = max(min(look, until, *waiting.values()) - now, 0.0)
-            self._interrupts.waiting = True
-            try:
-                arrived = workers[0].wait([*waiting], seconds)
-            finally:
-                self._interrupts.waiting = False
-            now = time.monotonic()
-            gone = self._receive(arrived, waiting, now)
-            if now >= look:  # even while others answer: a node may vanish silently
-                gone += [w for w in waiting if w not in arrived and not w.is_alive()]
-                look = now + ALIVE_CHECK
-            if now >= min(waiting.values(), default=math.inf):
-                gone += self._give_up_silent(waiting, gone, now)
-            for worker in gone:
-                del waiting[worker]
-            lost += gone
-            if waiting and now >= until:
-                raise mp.TimeoutError(
-                    f"workers {[worker.index for worker in waiting]} have not answered in time"
-                )
-        for worker in lost:
-            worker.ready = False
-        return sorted(lost, key=lambda worker: worker.index)
-
-    def _receive(
-        self, arrived: Sequence[Worker], waiting: dict[Worker, float], now: float
-    ) -> list[Worker]:
-        """Takes the answers that have arrived, and records their commands in the journal.
-
-        Returns:
-            The workers that have ended.
-        """
-        gone = []
-        for worker in arrived:
-            try:
-                answer = worker.receive()
-            except WorkerLost:
-                gone.append(worker)
-                continue
-            if answer is None:
-                waiting[worker] = now + worker.timeout
-                continue
-            del waiting[worker]
-            command, worker.command = worker.command, None
-            worker.answer, worker.began = answer, True
-            if answer.objects is not None:
-                self._buffers.obs[0][worker.rows] = answer.objects
-            for i, info in enumerate(answer.infos or ()):
-                if info and "task_name" in info:
-                    worker.names[i] = info["task_name"]
-            if command is not None and self.journal is not None:
-                self.journal.note(command, worker.rows, answer)
-        return gone
-
-    @staticmethod
-    def _give_up_silent(
-        waiting: dict[Worker, float], gone: Sequence[Worker], now: float
-    ) -> list[Worker]:
-        """Ends the workers that were silent for too long, and returns them."""
-        silent = []
-        for worker, deadline in waiting.items():
-            if now >= deadline and worker not in gone:
-                waiting[worker] = worker.extension()
-                if waiting[worker] <= now:
-                    worker.give_up()
-                    silent.append(worker)
-        return silent
-
     def _raise_lost(self, lost: Sequence[Worker], attempts: int) -> NoReturn:
-        said = "; ".join(worker.describe(self._envs_per_task) for worker in lost)
+        said = "; ".join(map(self._describe, lost))
         if attempts:
             said += f"; workers were lost {attempts + 1} times in the same call"
-            said += "".join(self._culprit(worker) for worker in lost)
+            said += "".join(map(self._culprit, lost))
         said += "".join(f"; {advice}" for advice in {w.advice(): None for w in lost} if advice)
         self.abandon()
         raise WorkerDiedError(f"{said}; all workers were closed")
 
+    def _describe(self, worker: Worker) -> str:
+        """A description of how a worker ended, with its environments and tasks."""
+        first, last = worker.rows.start, worker.rows.stop - 1
+        tasks = list(range(first // self._envs_per_task, last // self._envs_per_task + 1))
+        names = dict.fromkeys(str(name) for name in self.names[worker.rows] if name)
+        named = f" ({', '.join(names)})" if names else ""
+        how = "hung: it did not answer" if worker.began else "did not start"
+        how = f"{how} within {worker.timeout:g} s" if worker.hung else worker.how_it_ended()
+        which = f"environments {first} to {last} of tasks {tasks}{named}"
+        return f"worker {worker.index} {how}, with {which}"
+
     def _culprit(self, worker: Worker) -> str:
         """The environment that was being stepped when a worker died in a repeated step."""
-        command, first = worker.command, worker.rows.start
-        if command is None or command.name != "step" or not worker.shares_memory:
+        if worker.command is None or worker.command[0] != "step" or not worker.shares_memory:
             return ""
-        rewards = self._buffers.rewards[worker.rows].view(np.uint64)
+        _, (actions, _) = worker.command
+        rewards = self.buffers.rewards[worker.rows].view(np.uint64)
         for place in np.flatnonzero(rewards == _NO_REWARD).tolist():
-            name = f", task {worker.names[place]!r}" if worker.names[place] else ""
-            i = first + place
-            [entry] = command.entries[i : i + 1] if command.entries else [None]
-            action = entry[1] if entry else None
-            return f", by environment {first + place}{name}, stepped with action {action}"
+            i = worker.rows.start + place
+            name = f", task {self.names[i]!r}" if self.names[i] else ""
+            return f", by environment {i}{name}, stepped with action {actions[place]}"
         return ""
+
+
+def _raise_failure(answer: Answer) -> None:
+    """Raises the exception of an answer, if there is one."""
+    if answer.failure is not None:
+        failure, text = answer.failure
+        if text:
+            raise failure from WorkerTraceback(text)
+        raise failure
 
 
 class BlockServer:
@@ -605,80 +527,90 @@ class BlockServer:
     Args:
         block: The pickled arguments of `EnvBlock`. They are unpickled for every build, because
             constructors may keep what they have made.
-        memory: The descriptor of the memory that the parent shares; -1 if there is none, so that
-            answers must contain the data.
-        beat: Called from time to time during a command.
+        memory: The descriptor of the memory that the parent shares; -1 if there is none.
     """
 
-    def __init__(self, block: bytes, memory: int, beat: Callable[[], object]) -> None:
-        self._arguments, self._memory, self._beat = block, memory, beat
-        self._next_beat = 0.0
-        self.block: EnvBlock | None = None
+    block: EnvBlock | None = None
+    closed = False
 
-    def handle(self, name: str, arguments: tuple[Any, ...]) -> Answer:
-        """Runs a command, and returns its answer with a picklable failure."""
-        if name == "build":
-            answer = self._build()
-        else:
+    def __init__(self, block: bytes, memory: int = -1) -> None:
+        self._arguments, self._memory = block, memory
+
+    def command(self, message: bytes) -> tuple[str, tuple[Any, ...]]:
+        """The name and arguments of a command in a message of `ProcessWorker.send`."""
+        if message[:1] == _PICKLED:
+            found: tuple[str, tuple[Any, ...]] = pickle.loads(message)
+            return found
+        assert self.block is not None
+        # A copy, because environments may keep their actions.
+        return "step", (self.block.buffers.actions(message[1:]).copy(), message[:1] == b"1")
+
+    def answer(self, load: Callable[[], tuple[str, tuple[Any, ...]]]) -> bytes:
+        """Runs a command, and returns its pickled answer.
+
+        Args:
+            load: Returns the name of the command and its arguments.
+        """
+        name = ""
+        try:
+            name, arguments = load()
+        except Exception as exc:  # such as a module that only the parent has
+            where = f"a worker on {socket.gethostname()} cannot import what it was given"
+            return _encoded(Answer(failure=(with_place(exc, where), "")))
+        answer = self._run(name, arguments)
+        try:
+            return _encoded(answer)
+        except Exception as exc:  # an info of any class may refuse to be pickled in any way
             assert self.block is not None
+            first = self.block.offset
+            last = first + len(self.block.envs) - 1
+            with_place(exc, f"the answer of environments {first} to {last} to {name}()")
+            return _encoded(self.block.failed(name, exc))
+
+    def _run(self, name: str, arguments: tuple[Any, ...]) -> Answer:
+        self.closed = name == "close"
+        try:
+            if name == "build":
+                return Answer(self._build())
+            if self.block is None:  # its environments could not be built
+                return _DONE
             if name == "connect":
                 arguments = self._buffers(*arguments)
-            answer = self.block.handle(name, arguments)
-            if self._memory < 0 and name not in BEFORE_BUFFERS:
-                schema = self.block.columns.schema if self.block.columns else ()
-                answer = answer._replace(written=self.block.buffers.pack(schema))
-        if answer.failure is not None:
-            exc, text = answer.failure
-            return answer._replace(failure=(picklable(exc), text))
-        return answer
+        except Exception as exc:
+            return Answer(failure=(exc, ""))
+        return self.block.handle(name, arguments)
 
-    def _build(self) -> Answer:
+    def _build(self) -> tuple[Any, ...]:
+        """Builds the block, and returns its traits."""
         limit_threads()
         try:
             _, offset, settings = pickle.loads(self._arguments)
         except Exception as exc:
-            first = f"a worker on {socket.gethostname()} cannot import what makes its environments"
-            return Answer(failure=(with_place(exc, first), ""))
-        try:
-            self.block = EnvBlock(lambda: pickle.loads(self._arguments)[0], offset, settings)
-        except Exception as exc:
-            return Answer(failure=(exc, _text(exc)))
-        self.block.beat = self._say_alive
+            where = f"a worker on {socket.gethostname()} cannot import what makes its environments"
+            with_place(exc, where)
+            raise
+        self.block = EnvBlock(lambda: pickle.loads(self._arguments)[0], offset, settings)
         return self.block.traits()
 
-    def _buffers(self, n: int, rows: slice, action_shape: tuple[int, ...]) -> tuple[Any, ...]:
+    def _buffers(self, rows: range, n: int, action_shape: tuple[int, ...]) -> tuple[Any, ...]:
         """Makes buffers for results: rows of shared memory, or memory of this process."""
         assert self.block is not None
-        space = self.block.envs[0].observation_space
         if self._memory < 0:
-            layout = ObsLayout(space, rows.stop - rows.start)
-            return layout, Buffers(layout, action_shape)
-        layout = ObsLayout(space, n)
-        return layout, Buffers(layout, action_shape, self._memory).part(rows)
+            rows, n = range(len(rows)), len(rows)
+        layout = ObsLayout(self.block.envs[0].observation_space, n)
+        buffers = Buffers(layout, action_shape, self._memory)
+        return layout, buffers.part(slice(rows.start, rows.stop))
 
-    def _say_alive(self) -> None:
-        if time.monotonic() >= self._next_beat:
-            self._next_beat = time.monotonic() + _BEAT
-            self._beat()
 
-    def unreadable(self, name: str, exc: Exception) -> Answer:
-        """The answer to a command whose arguments cannot be unpickled here."""
-        assert self.block is not None
-        where = f"a worker on {socket.gethostname()} cannot import what it was given"
-        exc = with_place(exc, where)
-        failed = self.block.failed(name, exc)
-        return failed._replace(made=(), failure=(picklable(exc), _text(exc)))
-
-    def unsendable(self, name: str, answer: Answer, exc: Exception) -> Answer:
-        """The answer in place of one that cannot be pickled; it names the environments."""
-        assert self.block is not None
-        first = self.block.offset
-        last = first + len(self.block.envs) - 1
-        with_place(exc, f"the answer of environments {first} to {last} to {name}()")
-        if name == "apply" and answer.failure is None:
-            *_, self.block.apply_logs = answer.result  # what the function has called is noted
-        failed = self.block.failed(name, exc)
-        return failed._replace(failure=(picklable(exc), _text(exc)), written=answer.written)
+def _encoded(answer: Answer) -> bytes:
+    """An answer, pickled, with a failure that can be unpickled."""
+    if answer == _DONE:
+        return DONE
+    if answer.failure is not None:
+        exc, _ = answer.failure
+        text = "".join(traceback.format_exception(exc))
+        answer = answer._replace(failure=(picklable(exc), text))
+    return bytes(cloudpickle.dumps(answer))
 
 
 def limit_threads() -> None:
@@ -687,10 +619,6 @@ def limit_threads() -> None:
     # Torch may be here already, or come with an environment or a policy.
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
-
-
-def _text(exc: BaseException) -> str:
-    return "".join(traceback.format_exception(exc))
 
 
 def blocks_of(makers: Sequence[Maker], count: int, settings: Settings) -> list[tuple[slice, bytes]]:
@@ -731,84 +659,13 @@ def pickled_function(function: Any) -> bytes:
         ) from exc
 
 
+# Processes.
+
 DONE = b""  # an empty answer
-ALIVE = b"\x01"  # a sign of life during a long call
-PICKLED = b"\x80"  # the first byte of a pickle
+_PICKLED = b"\x80"  # the first byte of a pickle
 _HEADER = struct.Struct("!Q")  # the number of bytes that follow
 _CHUNK = 1 << 16
 _NAME = "mtw-"  # begins the name of each worker process
-
-
-class Channel:
-    """One end of a pipe or socket that carries messages.
-
-    Nothing blocks beyond its timeout, and a message that the other end leaves unfinished raises
-    ``EOFError`` or ``OSError``. Ctrl-C is not delayed (see ``interrupts``) while it waits.
-    """
-
-    def __init__(self, conn: Any, interrupts: HeldInterrupts | None = None) -> None:
-        self._conn = conn
-        self._interrupts = interrupts or HeldInterrupts()
-        self.fd = conn.fileno()
-        os.set_blocking(self.fd, False)
-        self._data = bytearray()
-
-    def send(self, message: bytes, timeout: float = math.inf) -> None:
-        """Sends a message, or raises `TimeoutError` if the other end does not take it in time.
-
-        Args:
-            message: The message.
-            timeout: Seconds for each part that the other end reads.
-        """
-        data = memoryview(_HEADER.pack(len(message)) + message)
-        while data:
-            try:
-                data = data[os.write(self.fd, data) :]
-            except BlockingIOError:
-                self._wait(select.POLLOUT, timeout)
-
-    def feed(self) -> bytes | None:
-        """Reads the data that has arrived; returns a complete message, or ``None``."""
-        data, begin = self._data, _HEADER.size
-        while len(data) < begin or len(data) < (end := begin + _HEADER.unpack_from(data)[0]):
-            try:
-                chunk = os.read(self.fd, _CHUNK)
-            except BlockingIOError:
-                return None
-            if not chunk:
-                raise EOFError("the other end of the channel was closed")
-            data += chunk
-        message = bytes(data[begin:end])
-        del data[:end]
-        return message
-
-    def recv(self) -> bytes:
-        """Waits for a message, without a limit."""
-        while (message := self.feed()) is None:
-            self._wait(select.POLLIN)
-        return message
-
-    def _wait(self, event: int, timeout: float = math.inf) -> None:
-        poll = select.poll()
-        poll.register(self.fd, event)
-        pause = None if timeout == math.inf else timeout * 1000
-        self._interrupts.waiting = True
-        try:
-            ready = poll.poll(pause)
-        finally:
-            self._interrupts.waiting = False
-        if not ready:
-            raise TimeoutError("the other end of the channel did not answer in time")
-
-    def close(self) -> None:
-        """Closes this end."""
-        self._conn.close()
-
-
-def encode_answer(answer: Answer) -> bytes:
-    """Encodes an answer of a worker."""
-    return DONE if answer == _DONE else bytes(cloudpickle.dumps(answer))
-
 
 # The ends of pipes that close when this process ends, which tells workers to end too. A process
 # that is forked from this one must not keep them open.
@@ -833,29 +690,32 @@ if hasattr(os, "register_at_fork"):  # not on Windows, where there are no worker
 class ProcessWorker(Worker):
     """A worker process.
 
-    It starts in the `multiprocessing` context ``context``, and shares the file ``memory`` with its
-    parent; the other arguments are those of `Worker`.
+    It starts in the `multiprocessing` context ``context`` with the pickled arguments ``block`` of
+    an `EnvBlock`, and shares the file ``memory`` with its parent; the other arguments are those of
+    `Worker`.
     """
 
     def __init__(
         self,
         index: int,
         rows: slice,
-        block: bytes,
         timeout: float | None,
+        block: bytes,
         context: Any,
         memory: int,
     ) -> None:
-        super().__init__(index, rows, block, timeout)
-        self._context, self._memory = context, memory
+        super().__init__(index, rows, timeout)
+        self._block, self._context, self._memory = block, context, memory
         self.process: Any = None
-        self._channel: Channel | None = None
+        self._conn: Any = None  # messages to and from the process
+        self._data = bytearray()  # what has arrived
         self._life = -1  # the end of a pipe; when it is closed, the worker ends
 
     def start(self) -> None:
         """Starts the process."""
-        conn, other = self._context.Pipe()
-        self._channel = Channel(conn, self.interrupts)
+        self._conn, other = self._context.Pipe()
+        os.set_blocking(self._conn.fileno(), False)
+        self._data = bytearray()
         life, self._life = os.pipe()
         _lives.add(self._life)
         # `multiprocessing` can pass connections to a process in every context.
@@ -876,39 +736,57 @@ class ProcessWorker(Worker):
 
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
         """Sends its block a command."""
-        channel = self._channel
-        if channel is None:
-            return
         if name == "build":
-            message = self.block
+            message = self._block
         elif name == "step" and isinstance(actions := arguments[0], np.ndarray):
             assert self.buffers is not None
-            message = actions.dtype.str.encode()
-            self.buffers.actions(message)[...] = actions
+            dtype = actions.dtype.str.encode()
+            message = b"%d%b" % (arguments[1], dtype)
+            self.buffers.actions(dtype)[...] = actions
         else:
             message = cloudpickle.dumps((name, arguments))
+        data = memoryview(_HEADER.pack(len(message)) + message)
         try:
-            channel.send(message, self.timeout)
-        except TimeoutError:
-            self.give_up()
+            while data:
+                try:
+                    data = data[os.write(self._conn.fileno(), data) :]
+                except BlockingIOError:
+                    self._wait_to_send()
         except OSError:
             pass
         except BaseException:  # an interrupt truncated the message, so later ones are unreadable
             self.process.kill()
             raise
 
+    def _wait_to_send(self) -> None:
+        """Waits until the process reads; it is ended if it does not in time."""
+        poll = select.poll()
+        poll.register(self._conn.fileno(), select.POLLOUT)
+        self.interrupts.waiting = True
+        try:
+            reads = poll.poll(None if self.timeout == math.inf else self.timeout * 1000)
+        finally:
+            self.interrupts.waiting = False
+        if not reads:
+            self.hung = self.is_alive()
+            self.process.kill()
+            raise TimeoutError("the worker did not read in time")
+
     def receive(self) -> Answer | None:
         """Takes what has arrived; returns an answer once it is whole."""
-        channel = self._channel
-        assert channel is not None
+        data, begin = self._data, _HEADER.size
         try:
-            while (message := channel.feed()) == ALIVE:
-                pass
-        except (EOFError, OSError) as exc:
-            raise WorkerLost from exc
-        if message is None:
+            while len(data) < begin or len(data) < (end := begin + _HEADER.unpack_from(data)[0]):
+                chunk = os.read(self._conn.fileno(), _CHUNK)
+                if not chunk:
+                    raise EOFError("the worker has closed its pipe")
+                data += chunk
+        except BlockingIOError:
             return None
-        answer: Answer = _DONE if message == DONE else pickle.loads(message)
+        except OSError as exc:
+            raise EOFError from exc
+        answer: Answer = pickle.loads(data[begin:end]) if end > begin else _DONE
+        del data[:end]
         return answer
 
     @staticmethod
@@ -917,8 +795,7 @@ class ProcessWorker(Worker):
         poll = select.poll()
         by_fd: dict[int, Worker] = {}
         for worker in workers:
-            assert worker._channel is not None
-            fd = worker._channel.fd
+            fd = worker._conn.fileno()
             by_fd[fd] = worker
             poll.register(fd, select.POLLIN)
         ready = dict(poll.poll(seconds * 1000))
@@ -928,27 +805,23 @@ class ProcessWorker(Worker):
         """Whether the process runs."""
         return bool(self.process.is_alive())
 
-    def end(self) -> None:
-        """Ends the process."""
+    def silence(self) -> float:
+        """The seconds since its block's last sign of life."""
+        if self.buffers is None:
+            return math.inf
+        return time.monotonic() - float(self.buffers.beats[0])
+
+    def end(self, patience: float = 0.0) -> None:
+        """Ends the process, unless it ends by itself within ``patience`` seconds."""
         if self.process is not None and self.process.pid is not None:
+            self.process.join(patience)
             self.process.kill()
             self.process.join()
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None  # its descriptor may be reused
+        if self._conn is not None:
+            self._conn.close()
         if self._life in _lives:
             _lives.remove(self._life)
             os.close(self._life)
-
-    def give_up(self) -> None:
-        """Ends the process because it was silent for too long."""
-        if self.is_alive():
-            self.hung = True
-            self.process.kill()
-
-    def join(self, seconds: float) -> None:
-        """Awaits its end."""
-        self.process.join(seconds)
 
     @property
     def cannot_start(self) -> bool:
@@ -985,46 +858,25 @@ class ProcessWorker(Worker):
         return code
 
 
-class ProcessPool(WorkerPool):
-    """Blocks in worker processes, which write into shared memory."""
+def process_pool(makers: Sequence[Maker], settings: Settings) -> Pool:
+    """Makes a pool with the number of processes from the settings, or one per core.
 
-    def __init__(
-        self, blocks: Sequence[tuple[slice, bytes]], settings: Settings, context: Any
-    ) -> None:
-        self._memory = anonymous_file()  # workers start before its size is known
-        self._processes = [
-            ProcessWorker(i, rows, block, settings.timeout, context, self._memory)
-            for i, (rows, block) in enumerate(blocks)
-        ]
-        super().__init__(self._processes, settings)
-
-    @classmethod
-    def start(cls, makers: Sequence[Maker], settings: Settings) -> ProcessPool:
-        """Makes a pool with the number of processes from the settings, or one per core.
-
-        Raises:
-            RuntimeError: In a process that cannot have children.
-        """
-        check_process()
-        count = min(settings.workers or cores(), len(makers))
-        context = mp.get_context(settings.context or start_method(replaces=settings.recovers))
-        return cls(blocks_of(makers, count, settings), settings, context)
-
-    @property
-    def pids(self) -> list[int]:
-        """The process id of each worker."""
-        return [worker.process.pid for worker in self._processes]
-
-    def carry(self, function: Function) -> Callable[[], Function]:
-        """Returns a callable to send to every worker, which returns the function there."""
-        return functools.partial(pickle.loads, pickled_function(function))
-
-    def abandon(self) -> None:
-        """Ends every worker at once, and frees the shared memory."""
-        super().abandon()
-        if self._memory >= 0:
-            os.close(self._memory)
-            self._memory = -1
+    Raises:
+        RuntimeError: In a process that cannot have children.
+        TypeError: If a constructor cannot be pickled.
+    """
+    check_process()
+    count = min(settings.workers or cores(), len(makers))
+    context = mp.get_context(settings.context or start_method(replaces=settings.recovers))
+    blocks = blocks_of(makers, count, settings)
+    memory = anonymous_file()  # workers start before its size is known
+    release = contextlib.ExitStack()
+    release.callback(os.close, memory)
+    workers = [
+        ProcessWorker(i, rows, settings.timeout, block, context, memory)
+        for i, (rows, block) in enumerate(blocks)
+    ]
+    return Pool(workers, settings, memory, release)
 
 
 @contextlib.contextmanager
@@ -1072,13 +924,9 @@ def _threads_stay_in_a_fork() -> bool:
         warnings.simplefilter("ignore")  # about threads: this fork needs none of their locks
         if (pid := os.fork()) == 0:
             os._exit(0)
-    try:
-        return _thread_count() > 1
-    finally:
-        with contextlib.suppress(
-            ChildProcessError
-        ):  # another part of the program collected it first
-            os.waitpid(pid, 0)
+    with contextlib.suppress(ChildProcessError):  # another part of the program collected it first
+        os.waitpid(pid, 0)
+    return _thread_count() > 1
 
 
 def _thread_count() -> int:
@@ -1119,59 +967,55 @@ def serve(conn: Connection, memory: Connection, life: Connection) -> None:
     # Forked workers have the parent's global random state, and would all draw the same.
     random.seed()
     np.random.seed(np.random.SeedSequence().generate_state(8))
-    channel = Channel(conn)
-
-    def beat() -> None:
-        with contextlib.suppress(OSError):  # the parent is gone, which is detected elsewhere
-            channel.send(ALIVE)
-
     server: BlockServer | None = None
-    try:
-        channel.send(encode_answer(Answer()))  # the worker is running
-        server = BlockServer(channel.recv(), memory.fileno(), beat)
-        channel.send(encode_answer(server.handle("build", ())))
-        while True:
-            message = channel.recv()
-            if message[:1] == PICKLED:
-                try:
-                    name, arguments = pickle.loads(message)
-                except Exception as exc:
-                    channel.send(encode_answer(server.unreadable("apply", exc)))
-                    continue
-            else:
-                assert server.block is not None
-                # A copy, because environments may keep their actions.
-                name, arguments = "step", (server.block.buffers.actions(message).copy(),)
-            answer = server.handle(name, arguments)
-            try:
-                data = encode_answer(answer)
-            except Exception as exc:  # an info of any class may refuse to be pickled in any way
-                data = encode_answer(server.unsendable(name, answer, exc))
-            channel.send(data)
-            if name == "close":
-                break
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # the parent is gone
-    finally:
-        if server is not None and server.block is not None:
-            with contextlib.suppress(Exception):
-                server.block.close()
+    with (
+        contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError),  # the parent is gone
+        open(conn.fileno(), "rb", closefd=False) as source,
+        open(conn.fileno(), "wb", closefd=False) as sink,
+    ):
+        _write(sink, DONE)  # the worker is running
+        server = BlockServer(_read(source), memory.fileno())
+        _write(sink, server.answer(lambda: ("build", ())))
+        while not server.closed:
+            load = functools.partial(server.command, _read(source))
+            _write(sink, server.answer(load))
+    if server is not None and server.block is not None:
+        with contextlib.suppress(Exception):
+            server.block.close()
+
+
+def _read(source: Any) -> bytes:
+    """Waits for a message."""
+    header = source.read(_HEADER.size)
+    if len(header) == _HEADER.size:
+        (length,) = _HEADER.unpack(header)
+        message: bytes = source.read(length)
+        if len(message) == length:
+            return message
+    raise EOFError("the parent has closed its pipe")
+
+
+def _write(sink: Any, message: bytes) -> None:
+    """Sends a message."""
+    sink.write(_HEADER.pack(len(message)) + message)
+    sink.flush()
 
 
 def _follow_parent(life: int) -> None:
-    """Ends this process as soon as its parent's end of a pipe is closed."""
+    """Ends this process as soon as its parent's end of a pipe is closed.
+
+    On Linux the kernel does it, also for a process that is stopped, or whose GIL is held in C.
+    (PR_SET_PDEATHSIG follows the thread that forked, not the process.) Elsewhere a worker ends
+    when it next reads from its parent.
+    """
     if sys.platform == "linux":
         import fcntl
 
-        # The kernel can do this when a thread cannot: for a process that is stopped, or whose GIL
-        # is held in C. (PR_SET_PDEATHSIG follows the thread that forked, not the process.)
         with contextlib.suppress(OSError):
             fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
             fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
             fcntl.fcntl(life, fcntl.F_SETFL, os.O_RDONLY | os.O_ASYNC)
-
-    def watch() -> None:
-        os.read(life, 1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True, name="follow-parent").start()
+        poll = select.poll()
+        poll.register(life)
+        if poll.poll(0):  # it was closed before
+            os._exit(1)

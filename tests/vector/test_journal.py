@@ -229,19 +229,6 @@ def test_an_episode_that_the_executor_has_cut_can_be_replayed():
         assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS))
 
 
-# How large it grows.
-
-
-def test_a_journal_warns_when_it_grows(monkeypatch):
-    monkeypatch.setattr("mtwrappers.vector.journal._WARN_BYTES", 2_000)
-    with closing(iterative(partial(CountingEnv, 10**6))) as envs:
-        envs.reset(seed=0)
-        said = r"the journal of 4 environments has grown to"
-        with pytest.warns(UserWarning, match=said):  # noqa: PT031 (in one of them)
-            for _ in range(300):
-                envs.step(NO_ACTIONS)
-
-
 # States of it.
 
 

@@ -29,7 +29,7 @@ def run_steps(envs, t, steps=40):
     """
 
     def before_step(step):
-        if step == 15 and t % 4 == 3 and hasattr(envs, "recoveries"):
+        if step == 15 and t % 4 == 3 and hasattr(envs, "worker_pids"):
             envs.set_state(envs.get_state())
 
     envs.action_space.seed(t)
