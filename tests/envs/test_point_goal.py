@@ -61,13 +61,14 @@ def test_goals_lie_on_the_circle_all_around():
 @pytest.mark.parametrize(
     ("kwargs", "num_tasks", "num_envs"),
     [
-        ({"num_envs": 3}, 3, 3),
+        ({"num_envs": 3, "max_episode_steps": None}, 3, 3),
         ({"num_envs": 6, "meta_batch_size": 2}, 2, 6),
         ({"meta_batch_size": 3}, 3, 3),
     ],
 )
 def test_make_vec_makes_tasks_side_by_side(kwargs, num_tasks, num_envs):
-    envs = gymnasium.make_vec(ID, max_episode_steps=2, **kwargs)
+    kwargs = {"max_episode_steps": 2, **kwargs}
+    envs = gymnasium.make_vec(ID, **kwargs)
     assert (envs.unwrapped.meta_batch_size, envs.num_envs) == (num_tasks, num_envs)
     tasks = [{"goal": (float(i + 1), 0.0)} for i in range(num_tasks)]
     envs.unwrapped.set_tasks(tasks)
@@ -78,5 +79,5 @@ def test_make_vec_makes_tasks_side_by_side(kwargs, num_tasks, num_envs):
     for t in range(2):
         _, rewards, _, truncated, _ = envs.step(np.full((num_envs, 2), 0.0))
         assert rewards.tolist() == (-infos["distance"]).tolist()
-        assert truncated.tolist() == [t == 1] * num_envs
+        assert truncated.tolist() == [t + 1 == kwargs["max_episode_steps"]] * num_envs
     envs.close()
