@@ -46,6 +46,7 @@ def test_an_observation_is_a_dict_with_the_frame(observation):
     assert sorted(env.observation_space) == sorted(["pixels", *beside[observation]])
     assert env.unwrapped.envs_built == 0
     assert check_env_warnings(env, skip_render_check=True) == []
+    assert env.reset(seed=1000)[1]["is_success"] is False
     env.close()
     assert env.unwrapped.envs_built == 0
 

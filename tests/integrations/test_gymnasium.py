@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as wrappers
 
@@ -44,26 +44,6 @@ def run(envs, mode):
     return results
 
 
-class PartsEnv(BoxCountingEnv):
-    """Observes a dict of two arrays that count, and renders a frame that a film can hold."""
-
-    def __init__(self, length: int, **kwargs: Any) -> None:
-        super().__init__(length, **kwargs)
-        self.observation_space = Dict(
-            {"a": Box(0, 1000, (2,), np.float32), "b": Box(0, 1000, (3,), np.float64)}
-        )
-
-    def _obs(self):
-        count = self.first + self.steps
-        return {
-            name: np.full(space.shape, count, space.dtype)
-            for name, space in self.observation_space.items()
-        }
-
-    def render(self):
-        return np.full((32, 32, 3), self.first + self.steps, np.uint8)
-
-
 def halve(x):
     return x / 2
 
@@ -78,7 +58,6 @@ def halved(envs, by):
 # array by itself.
 WRAPPERS: dict[str, Any] = {
     "DictInfoToList": {},
-    "FlattenObservation": {},
     "NormalizeObservation": {},
     "NormalizeReward": {},
     "RecordEpisodeStatistics": {},
@@ -86,11 +65,8 @@ WRAPPERS: dict[str, Any] = {
     "TransformReward": {"func": halve},
     "VectorizeTransformAction": halved,
 }
-# Gymnasium's own limits: these refuse other modes, over its own vector environments, too.
-MODES = {
-    "FlattenObservation": (AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED),
-    "NormalizeObservation": (AutoresetMode.NEXT_STEP,),
-}
+# Gymnasium's own limit: it refuses other modes, over its own vector environments, too.
+MODES = {"NormalizeObservation": (AutoresetMode.NEXT_STEP,)}
 # A server forks the workers: this process may have threads (torch's).
 Parallel = partial(MetaParallelEnvExecutor, workers=2, context="forkserver")
 
@@ -111,9 +87,8 @@ def wrap(name, envs):
 @all_modes
 @pytest.mark.slow_but("SameStep")
 def test_a_vector_wrapper_gives_what_it_gives_over_gymnasiums_own(name, mode):
-    cls = PartsEnv if name == "FlattenObservation" else BoxCountingEnv
     makers = [
-        partial(cls, length, truncate=i % 2 == 1, first=10 * i)
+        partial(BoxCountingEnv, length, truncate=i % 2 == 1, first=10 * i)
         for i, length in enumerate((2, 3, 5, 4))
     ]
     # By turns: what the executors return is equal.
@@ -135,9 +110,16 @@ def test_a_vector_wrapper_gives_what_it_gives_over_gymnasiums_own(name, mode):
         assert sum(ends) >= 5
 
 
+class FilmEnv(BoxCountingEnv):
+    """Renders frames that a film can hold."""
+
+    def render(self):
+        return np.full((32, 32, 3), self.steps, np.uint8)
+
+
 def test_record_video_writes_a_film_of_every_episode(tmp_path):
     pytest.importorskip("moviepy")
-    made = [partial(PartsEnv, 2, first=10 * i, render_mode="rgb_array") for i in range(2)]
+    made = partial(FilmEnv, 2, render_mode="rgb_array")
     envs = wrappers.RecordVideo(
         Parallel(made, 2, autoreset_mode="NextStep"),
         str(tmp_path / "films"),

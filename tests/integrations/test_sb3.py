@@ -7,14 +7,11 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import iterate
 
 import mtwrappers as mt
 from mtwrappers.continual.result import ContinualResult
 from mtwrappers.evaluation import EvaluationResult
 from mtwrappers.testing import check_transitions
-from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.fakes import ROOT, run_with_python
 from tests.integrations import ledgers
 from tests.integrations.examples import load_example
@@ -109,33 +106,6 @@ def test_it_stores_what_was_made_and_bootstraps_from_the_true_last_observation(c
     workers = 2 if (check, observation) == (check_ppo, "vector") else 1
     envs = ledgers.make(workers=workers, context="forkserver", observation=observation)
     ledgers.check_whole(check(envs, observation), least=9)
-
-
-class Misread(MetaVectorWrapper):
-    """Takes each mode for SAME_STEP, and does not read ``final_obs``.
-
-    In the step that ends an episode, the observation that is returned stands for its last one.
-    """
-
-    autoreset_mode = AutoresetMode.SAME_STEP
-
-    def step_wait(self):
-        obs, rewards, terminated, truncated, _ = super().step_wait()
-        infos = {}
-        if (ends := terminated | truncated).any():
-            last = np.full(self.num_envs, None)
-            for i, row in enumerate(iterate(self.observation_space, obs)):
-                last[i] = row if ends[i] else None
-            success = {"success": np.zeros(self.num_envs), "_success": ends}
-            infos = {"final_obs": last, "_final_obs": ends}
-            infos |= {"final_info": success, "_final_info": ends}
-        return obs, rewards, terminated, truncated, infos
-
-
-@pytest.mark.parametrize("check", [check_ppo, check_sac])
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-def test_what_it_would_store_of_a_mode_that_is_misread_is_named(mode, check):
-    ledgers.check_misread(check(Misread(ledgers.make(autoreset_mode=mode))), mode)
 
 
 # Runs that stop and go on.

@@ -1,6 +1,5 @@
 """Scripts of the folder `examples` that have no test of their own."""
 
-import csv
 import json
 from collections import Counter
 from functools import partial
@@ -99,23 +98,3 @@ def test_a_finished_episode_has_exactly_one_entry_and_the_seed_determines_it(cap
     assert [e["return"] for e in again] == [e["return"] for e in episodes]
     lines = capsys.readouterr().out.splitlines()
     assert [line[:12] for line in lines] == ["iteration 0:", "iteration 1:"] * 2
-
-
-@pytest.mark.filterwarnings("ignore:.*precision lowered")  # by Meta-World's spaces
-@pytest.mark.slow
-def test_the_learning_benchmark_writes_the_episodes_of_both_sides(tmp_path, capsys):
-    pytest.importorskip("torch")
-    from benchmarks import learning
-
-    csv_file, plot = tmp_path / "learning.csv", tmp_path / "learning.png"
-    options = ["--minutes", "0.001", "--seeds", "3", "--csv", csv_file, "--plot", plot]
-    learning.main([str(option) for option in options])
-    with open(csv_file, newline="") as file:
-        episodes = Counter((row["side"], row["task"]) for row in csv.DictReader(file))
-    assert episodes.keys() == {(side, name) for side in learning.SIDES for name in learning.CLASSES}
-    printed = capsys.readouterr().out
-    # The file is enough to draw it again.
-    plot.unlink()
-    learning.main(["--redraw", "--csv", str(csv_file), "--plot", str(plot)])
-    assert printed.endswith(capsys.readouterr().out)
-    assert plot.stat().st_size > 10_000
