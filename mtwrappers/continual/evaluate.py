@@ -6,7 +6,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
@@ -200,7 +200,8 @@ def continual_evaluate(
     >>> [result.description.training_steps for result in results]
     [0, 40, 80]
     """
-    return _train(make_learner, make, evaluations_per_phase, train_in, settings)
+    with closing(PhaseEvaluator(make, **settings)) as evaluator:
+        return _train(make_learner, train_in or make, evaluations_per_phase, evaluator)
 
 
 def single_task_baselines(
@@ -254,9 +255,11 @@ def single_task_baselines(
     with closing(check_callable(make, "make")()) as env:
         names = _stream(env, TaskStream).phase_names
     found: list[EvaluationResult] = []
-    for name in dict.fromkeys(names):
-        alone = names.index(name), len(found)
-        found += _train(make_learner, make, evaluations_per_phase, train_in, settings, *alone)
+    for phase in sorted(map(names.index, {*names})):
+        with closing(PhaseEvaluator(make, phases=[phase], **settings)) as evaluator:
+            evaluator._first = len(found)
+            given = make_learner, train_in or make, evaluations_per_phase, evaluator
+            found += _train(*given, alone=phase)
     return found
 
 
@@ -264,19 +267,12 @@ def _train(
     make_learner: Callable[[Any], Learn],
     make: MakeEnv,
     evaluations_per_phase: int,
-    train_in: MakeEnv | None,
-    settings: dict[str, Any],
+    evaluator: PhaseEvaluator,
     alone: int | None = None,
-    first: int = 0,
 ) -> list[EvaluationResult]:
-    """Trains along the stream, or in the phase ``alone``; ``first`` is the number of a result."""
+    """Trains along the stream, or only in the phase ``alone``."""
     per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
-    if alone is not None:
-        settings = {**settings, "phases": [alone]}
-    with ExitStack() as stack:
-        evaluator = stack.enter_context(closing(PhaseEvaluator(make, **settings)))
-        evaluator._first = first
-        env = stack.enter_context(closing((train_in or make)()))
+    with closing(make()) as env:
         stream: Any = _stream(env, PhasedStream)
         _require_phases(stream, evaluator)
         budgets = [steps for _, steps in evaluator.phases]

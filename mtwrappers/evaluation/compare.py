@@ -14,6 +14,7 @@ from mtwrappers.evaluation.runs import Compared, Policies, Run, compared, method
 from mtwrappers.evaluation.scores import (
     INTERQUARTILE,
     Score,
+    Shares,
     means,
     means_of,
     of_runs,
@@ -102,12 +103,11 @@ class Comparison:
         """
         return "\n".join(_lines(self, check_flag(tasks, "tasks")))
 
-    def plot(self, path: str | Path, title: str = "", *, tasks: bool = True) -> None:
+    def plot(self, path: str | Path, *, tasks: bool = True) -> None:
         """Draws both scores, and beside them the differences, with intervals.
 
         Args:
             path: The image file; its suffix sets the format.
-            title: The title; by default the names.
             tasks: Whether to include single tasks.
 
         Raises:
@@ -123,7 +123,7 @@ class Comparison:
             for name, color, one in zip(self.names, plot.METHODS, self.scores, strict=False)
         ]
         panels = {plot.RATE: scored, plot.DIFFERENCE: [plot.Series("", clear, found)]}
-        lines = filter(None, [said_forced(self.forced), title or f"{second} minus {first}"])
+        lines = filter(None, [said_forced(self.forced), f"{second} minus {first}"])
         footer = f"lines: {_unit(self)}; dark: the difference excludes zero"
         plot.draw_rows(Path(path), [*rows], len(of_tasks), panels, "\n".join(lines), footer)
 
@@ -195,14 +195,14 @@ def _pair(found: Compared) -> Comparison:
         samples = [(means_of(ones, task), means_of(others, task), False) for task in names]
     else:
         samples = [_of_one_each(ones[0], others[0], task) for task in names]
-    one, other, pairs = ([*column] for column in zip(*samples, strict=True))
+    columns = zip(*samples, strict=True)
+    one, other, pairs = (dict(zip(names, column, strict=True)) for column in columns)
 
-    def difference(shares: Values) -> Estimate:
+    def difference(shares: Shares) -> Estimate:
         (p1, parts), (p2, _) = present(one, shares), present(other, shares)
         if several:
             return statistics.difference_of_runs(of_runs(p1, parts), of_runs(p2, parts))
-        paired = [pairs[i] for i in np.flatnonzero(shares)]
-        return statistics.rate_difference(p1, p2, paired, parts)
+        return statistics.rate_difference(p1, p2, [pairs[task] for task in shares], parts)
 
     def rows(apart: Mapping[str, Estimate]) -> dict[str, ScoreDifference]:
         both = ({**of.tasks, **of.overall} for of in (first, second))
@@ -211,15 +211,14 @@ def _pair(found: Compared) -> Comparison:
 
     overall = {name: difference(of) for name, of in means(names, found.ruling).items()}
     if INTERQUARTILE in first.overall and INTERQUARTILE in second.overall:
-        both = np.array(one), np.array(other)
+        both = (np.array([*own.values()]) for own in (one, other))
         overall[INTERQUARTILE] = statistics.interquartile_difference(*both)
-    alone = dict(zip(names, np.eye(len(names)), strict=True))
     return Comparison(
         names=(name, other_name),
         scores=(first, second),
-        tasks=rows({task: difference(alone[task]) for task in found.tasks}),
+        tasks=rows({task: difference({task: 1.0}) for task in found.tasks}),
         overall=rows(overall),
-        paired=sum(pairs),
+        paired=sum(pairs.values()),
         forced=found.forced,
         unit="runs" if several else ones[0].result.unit,
         notes=found.notes,
@@ -231,7 +230,7 @@ def _of_one_each(one: Run, other: Run, task: str) -> tuple[Values, Values, bool]
     first, second = one.by_goal(task), other.by_goal(task)
     if one.goals is not None and one.goals == other.goals and first.keys() == second.keys():
         return np.array([*first.values()]), np.array([second[goal] for goal in first]), True
-    return one.rates(task), other.rates(task), False
+    return one.result.rates(task), other.result.rates(task), False
 
 
 # The table.

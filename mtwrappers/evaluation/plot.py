@@ -56,14 +56,6 @@ class _Picture:
         module = import_extra("matplotlib.figure", "cli")
         self.figure = module.Figure((_WIDTH, height), layout="constrained", dpi=_DPI)
 
-    def panels(self, *shape: int, **options: Any) -> Any:
-        """An array of panels, or one."""
-        found = self.figure.subplots(*shape, **options)
-        for axes in np.ravel(found):
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.tick_params(labelsize=_LABEL)
-        return found
-
     def legend(self, *handles: Any, place: str = "lower center", **options: Any) -> None:
         """A legend outside of the panels."""
         style = {"frameon": False, "fontsize": _LABEL, "title_fontsize": _LABEL, **options}
@@ -71,6 +63,9 @@ class _Picture:
 
     def save(self, path: Path, title: str, footer: str = "") -> None:
         """Writes it in the format of the path's suffix, or as PNG without one."""
+        for axes in self.figure.axes:
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.tick_params(labelsize=_LABEL)
         if title:
             above = {"fontsize": _LABEL + 1, "x": 0.01, "ha": "left"}
             self.figure.suptitle(_wrapped(title, _LINE - 8), **above)
@@ -102,7 +97,7 @@ def draw_rows(
     y = np.arange(len(names)) + 0.5 * (np.arange(len(names)) >= tasks)
     most = max(map(len, panels.values()))
     picture = _Picture(1.8 + (0.16 + 0.06 * most) * len(names))
-    row = picture.panels(1, len(panels), sharey=True, squeeze=False)[0]
+    row = picture.figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (head, series) in zip(row, panels.items(), strict=True):
         for i, one in enumerate(series):
             at = y + 0.6 * ((i + 0.5) / len(series) - 0.5)
@@ -157,8 +152,6 @@ def draw_lines(
     colors = {label: i for i, label in enumerate(dict.fromkeys(line.label for line in lines))}
     end = max(max(line.points) for line in lines)
     for i, (axes, (task, drawn)) in enumerate(zip((wide, *small), panels.items(), strict=True)):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(labelsize=_LABEL)
         for line in drawn:
             _draw_line(axes, line, colors[line.label], end, 1.0 if i else 1.6)
         if of == RATE:
@@ -215,7 +208,7 @@ def draw_stream(
     n, curves = len(each), {"mean of all": mean, **each}
     picture = _Picture(2.6 + 0.62 * n)
     shared = {"sharex": True, "sharey": True, "height_ratios": [2.4] + [1.0] * n}
-    rows, begins = picture.panels(n + 1, 1, **shared), (0, *ends)
+    rows, begins = picture.figure.subplots(n + 1, 1, **shared), (0, *ends)
     for i, (axes, (name, curve)) in enumerate(zip(rows, curves.items(), strict=True)):
         color = DARK if i else INK
         for end in ends:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from pathlib import Path
 
 from mtwrappers.common.did_you_mean import did_you_mean
@@ -28,15 +27,12 @@ def reference(name: str, like: EvaluationResult | None = None) -> dict[str, Eval
             includes its form with states, whose scores `compare` only accepts with ``force``.
 
     Raises:
-        TypeError: If ``like`` is not a result.
         ValueError: If there are none; the message names the available ones.
 
     >>> from mtwrappers.evaluation import reference
     >>> list(reference("experts/metaworld-3.1-MT10"))
     ['experts/metaworld-3.1-MT10']
     """
-    if like is not None and not isinstance(like, EvaluationResult):
-        raise TypeError(f"like must be a result, got {reprlib.repr(like)}")
     files = _files()
     methods = sorted({label.partition("/")[0] for label in files})
     of_name = [label for label in files if name in (label, label.partition("/")[0])]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import functools
 import json
 import platform
 import reprlib
@@ -238,11 +238,6 @@ class EvaluationResult:
         found = {task: (_mean_return(low, task), _mean_return(high, task)) for task in self.tasks}
         return replace(self, normalization=found)
 
-    @property
-    def seed(self) -> int:
-        """The seed of the evaluation."""
-        return 0 if self.design is None else self.design.seed
-
     @cached_property
     def scored(self) -> tuple[Episode, ...]:
         """The episodes that the score is computed from: all, or those after adaptation."""
@@ -290,19 +285,25 @@ class EvaluationResult:
         continuous or there are no task states, each episode (or trial of few-shot evaluation) has
         its own goal, named by the number of the episode within its task, or of the trial.
         """
+        found: dict[str, dict[int, list[Episode]]] = {task: {} for task in self.tasks}
+        for task, episodes in self._by_task.items():
+            for one in episodes:
+                found[task].setdefault(goal_of(one, self.draws_goals), []).append(one)
         return {
-            task: {
-                goal: self._estimates([own]) for goal, own in sorted(self._by_goal(task).items())
-            }
-            for task in self.tasks
+            task: {goal: self._estimates([own]) for goal, own in sorted(goals.items())}
+            for task, goals in found.items()
         }
 
-    def _by_goal(self, task: str) -> dict[int, list[Episode]]:
-        """The episodes of each goal of a task; see `per_goal`."""
-        found: dict[int, list[Episode]] = {}
-        for one in self.of_task(task):
-            found.setdefault(goal_of(one, self.draws_goals), []).append(one)
-        return found
+    def rates(self, task: str) -> Values:
+        """The success of each scored episode of a task, or the rate of each trial, ``(n,)``.
+
+        Success is defined by the protocol; without one, any step counts.
+
+        Raises:
+            ValueError: If there is no such task.
+        """
+        of_units = units(self.of_task(task))
+        return np.array([np.mean([succeeded(e, self.protocol) for e in own]) for own in of_units])
 
     @cached_property
     def terms(self) -> dict[str, Any] | None:
@@ -310,10 +311,8 @@ class EvaluationResult:
         made = self.environments
         if made is None and not self.versions:
             return None
-        return {
-            **_arguments(None if made is None else made.spec, self.unit == "trials"),
-            **{name: self.versions.get(name) for name in SIMULATION},
-        }
+        scored = {"id": "none"} if made is None else _scored(made.spec, self.unit == "trials")
+        return {**scored, **{name: self.versions.get(name) for name in SIMULATION}}
 
     @property
     def draws_goals(self) -> bool:
@@ -365,10 +364,7 @@ class EvaluationResult:
             return None
         if min(episode.number for episode in self.scored) < protocol.adaptation_episodes:
             return None  # some are of adaptation
-        samples = [
-            np.array([np.mean([succeeded(e, protocol) for e in unit]) for unit in units(episodes)])
-            for episodes in self._by_task.values()
-        ]
+        samples = [self.rates(task) for task in self.tasks]
         return {
             name: mean_rate(samples, weights(self.tasks, name, protocol.groups))
             for name in (*protocol.means, *(group for group, _ in protocol.groups))
@@ -425,10 +421,10 @@ class EvaluationResult:
 
     def _part(self, numbers: Collection[int]) -> EvaluationResult:
         """A result of the episodes with some numbers; the evidence covers all episodes."""
-        if not self.few_shot:
+        if self.design is None or not self.few_shot:
             raise ValueError("only few-shot evaluation has episodes of adaptation")
         kept = tuple(one for one in self.episodes if one.number in numbers)
-        design = Design(self.seed, len({one.number for one in kept}) or 1)
+        design = Design(self.design.seed, len({one.number for one in kept}) or 1)
         return replace(self, episodes=kept, design=design, evidence=None)
 
     # Text and pictures.
@@ -459,14 +455,10 @@ class EvaluationResult:
         if not self.few_shot:
             return "\n".join(lines)
         length = len({one.number for one in self.episodes} - {one.number for one in self.scored})
-        steps = [
-            (
-                f"{'adaptation' if i < length else 'evaluation'}, episode {i + 1}",
-                len(step.episodes),
-                step.overall["mean"],
-            )
-            for i, step in enumerate(self.by_episode)
-        ]
+        steps = []
+        for i, step in enumerate(self.by_episode):
+            kind = "adaptation" if i < length else "evaluation"
+            steps.append((f"{kind}, episode {i + 1}", len(step.episodes), step.overall["mean"]))
         return "\n".join(["after adaptation:", *lines, "", *table("mean over tasks", steps)])
 
     @property
@@ -485,7 +477,7 @@ class EvaluationResult:
         ends = "" if found.low is None else f" ({found.low:.3f} to {found.high:.3f}, 95 %)"
         return f"{name} {found.value:.3f}{ends}, mean over {over}"
 
-    def plot(self, path: str | Path, title: str = "", note: str = "") -> None:
+    def plot(self, path: str | Path, title: str = "") -> None:
         """Draws the success of every task with its interval.
 
         Without success, it draws the normalised return, or the return. In few-shot evaluation, it
@@ -494,7 +486,6 @@ class EvaluationResult:
         Args:
             path: The image file; its suffix sets the format.
             title: The title.
-            note: A line below the plot, such as ``"interrupted: 7 of 50 episodes"``.
         """
         if self.few_shot:
             self._plot_trials(Path(path), title)
@@ -508,7 +499,7 @@ class EvaluationResult:
             plot.Series(label, color, [one[metric] for one in rows.values()])
             for (metric, label), color in zip(labels.items(), (plot.DARK, plot.LIGHT), strict=False)
         ]
-        footer = f"{note}\n" * bool(note) + f"lines: {CONFIDENCE:.0%} intervals over {self.unit}"
+        footer = f"lines: {CONFIDENCE:.0%} intervals over {self.unit}"
         plot.draw_rows(Path(path), [*rows], len(self.tasks), {head: series}, title, footer)
 
     def _plot_trials(self, path: Path, title: str) -> None:
@@ -525,10 +516,6 @@ class EvaluationResult:
         caption = [f"Episodes 1 to {length} are of adaptation. Bands: 95% intervals over trials."]
         head = plot.RATE if self.has_success else metric
         plot.draw_lines(path, panels, title, caption, "episode of the trial", head)
-
-    def succeeded(self, episode: Episode) -> bool:
-        """Whether an episode is a success, by its protocol or else at any step."""
-        return succeeded(episode, self.protocol)
 
     # Files.
 
@@ -643,17 +630,11 @@ def _json(result: EvaluationResult) -> str:
 
 def versions() -> dict[str, str]:
     """The versions of Python and of the installed `PACKAGES`."""
-    found = {name: _version(name) for name in PACKAGES}
-    known = {name: text for name, text in found.items() if text is not None}
-    return {"python": platform.python_version(), **known}
-
-
-@functools.cache
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # Meta-World, where others' environments are evaluated on
-        return None
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):  # of Meta-World, for others' environments
+            found[package] = version(package)
+    return found
 
 
 def environments_of(envs: Any) -> Environments | None:
@@ -703,10 +684,8 @@ def _check_reference(result: EvaluationResult, one: EvaluationResult, name: str)
             )
 
 
-def _arguments(spec: Mapping[str, Any] | None, in_trials: bool) -> dict[str, Any]:
+def _scored(spec: Mapping[str, Any], in_trials: bool) -> dict[str, Any]:
     """The id of environments, and their arguments that determine what is scored."""
-    if spec is None:
-        return {"id": "none"}
     env_id, kwargs = determining(spec, in_trials)
     of_trials = ("envs_per_task",) if in_trials else ()
     if "benchmark" not in kwargs:

@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from mtwrappers.common.checks import check_flag, check_list, check_mapping
 from mtwrappers.evaluation.episodes import goal_of, units
 from mtwrappers.evaluation.protocol import Protocol, episodes_needed
 from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.evaluation.statistics import Values
 
+# A result with its name in errors.
+Named: TypeAlias = tuple[str, EvaluationResult]
 # The results of each policy, by its name: in a list, or by their names in errors.
 Policies: TypeAlias = Mapping[str, Sequence[EvaluationResult] | Mapping[str, EvaluationResult]]
 
@@ -39,12 +38,12 @@ class Run:
     Args:
         label: The name of the result in errors, such as its file.
         result: The result, with the episodes of all parts.
-        parts: The runs of the results that it is put together from, if there are several.
+        parts: The results that it is put together from, by their names.
     """
 
     label: str
     result: EvaluationResult
-    parts: tuple[Run, ...] = ()
+    parts: tuple[Named, ...] = ()
 
     @property
     def seed(self) -> int | None:
@@ -56,52 +55,55 @@ class Run:
         """The agent steps of training until then, if they are known."""
         return self.result.description.training_steps
 
-    @property
-    def budget(self) -> tuple[int, int] | None:
-        """The numbers of adaptation and of evaluation episodes per trial."""
-        design = self.result.design
-        if design is None or not design.trials:
-            return None
-        return design.adaptation_length, design.episodes_per_task
-
     @cached_property
     def evidence(self) -> tuple[str, ...] | None:
         """The digests of the recorded actions, if all parts have them."""
-        found = sorted(one.result.evidence or "" for one in self.parts or (self,))
+        found = sorted(one.evidence or "" for _, one in self.parts)
         return tuple(found) if all(found) else None
 
     @cached_property
     def goals(self) -> Any:
         """A key that is equal for episodes that have the same goals; ``None`` if unknown."""
-        keys = [_goals(one.result) for one in self.parts or (self,)]
+        keys = [_goals(one) for _, one in self.parts]
         return keys[0] if all(key == keys[0] for key in keys) else None
 
-    def unadapted(self) -> Run:
-        """The same run before any adaptation."""
-        return Run(self.label, self.result.unadapted)
-
-    def rates(self, task: str) -> Values:
-        """The success of each episode of a task, or the rate of each trial, ``(n,)``."""
-        return np.array([*self.by_goal(task).values()])
-
     def by_goal(self, task: str) -> dict[Any, float]:
-        """The same values by their goals, each with a count of how often it came before."""
+        """The rates at a task by their goals, each with a count of how often it came before."""
         met: Counter[int] = Counter()
-        found = {}
-        for unit in units(self.result.of_task(task)):
-            goal = goal_of(unit[0], self.result.draws_goals)
-            found[goal, met[goal]] = float(np.mean([*map(self.result.succeeded, unit)]))
+        found, result = {}, self.result
+        for unit, rate in zip(units(result.of_task(task)), result.rates(task), strict=True):
+            goal = goal_of(unit[0], result.draws_goals)
+            found[goal, met[goal]] = rate
             met[goal] += 1
         return found
 
 
+def run_of(parts: Sequence[Named]) -> Run:
+    """The run that results are parts of."""
+    (label, result), *others = parts
+    if others:
+        more = others[0][0] if len(parts) == 2 else f"{len(others)} others"
+        episodes = tuple(itertools.chain(*(one.episodes for _, one in parts)))
+        result = dataclasses.replace(result, episodes=episodes, normalization=None)
+        label = f"{label} and {more}"
+    return Run(label, result, tuple(parts))
+
+
 def _goals(result: EvaluationResult) -> Any:
-    made = result.environments
-    return made and made.goals and (made.goals, result.seed if result.draws_goals else None)
+    made, design = result.environments, result.design
+    seed = design.seed if design is not None and result.draws_goals else None
+    return made and made.goals and (made.goals, seed)
 
 
-def _measured(label: str, result: Any) -> Run:
-    """The run of a result."""
+def _budget(result: EvaluationResult) -> tuple[int, int] | None:
+    """The numbers of adaptation and of evaluation episodes per trial."""
+    design = result.design
+    if design is None or not design.trials:
+        return None
+    return design.adaptation_length, design.episodes_per_task
+
+
+def _check(label: str, result: Any) -> None:
     if not isinstance(result, EvaluationResult):
         raise TypeError(f"expected an EvaluationResult as {label}, got {type(result).__name__}")
     if not result.has_success:
@@ -109,32 +111,19 @@ def _measured(label: str, result: Any) -> Run:
             f"{label} does not record success, and only success rates are compared; "
             "EvaluationResult.normalized scores returns"
         )
-    run = Run(label, result)
-    if twice := _shared([run]):
+    if twice := _shared([result]):
         raise ValueError(f"{label} has {twice} twice")
-    return run
 
 
-def _shared(runs: Iterable[Run]) -> str:
-    """The first episode that runs have twice, or ``""``."""
+def _shared(results: Iterable[EvaluationResult]) -> str:
+    """The first episode that results have twice, or ``""``."""
     met = set()
-    for one in itertools.chain(*(run.result.scored for run in runs)):
+    for one in itertools.chain(*(result.scored for result in results)):
         if one.place in met:
             of_trial = "" if one.trial is None else f"trial {one.trial}, "
             return f"{one.task!r}, {of_trial}episode {one.number}"
         met.add(one.place)
     return ""
-
-
-def _whole(parts: Sequence[Run]) -> Run:
-    """The run that results are parts of."""
-    first, *others = parts
-    if not others:
-        return first
-    more = others[0].label if len(parts) == 2 else f"{len(others)} others"
-    episodes = tuple(itertools.chain(*(part.result.episodes for part in parts)))
-    result = dataclasses.replace(first.result, episodes=episodes, normalization=None)
-    return Run(f"{first.label} and {more}", result, tuple(parts))
 
 
 @dataclass(frozen=True)
@@ -156,9 +145,8 @@ class Method:
     def last(self) -> list[Run]:
         """Each run at its largest training steps."""
         ends: dict[int | None, Run] = {}
-        for one in self.runs:
-            if (one.steps or 0) > (ends.setdefault(one.seed, one).steps or 0):
-                ends[one.seed] = one
+        for one in sorted(self.runs, key=lambda one: one.steps or 0, reverse=True):
+            ends.setdefault(one.seed, one)
         return [one for one in self.runs if one.seed is None or one is ends[one.seed]]
 
 
@@ -179,24 +167,26 @@ def _method(name: str, given: Any) -> Method:
         given = {f"result {i + 1} of {name!r}": one for i, one in enumerate(listed)}
     if not given:
         raise ValueError(f"the results of {name!r} must hold at least one result, got none")
-    results = [_measured(str(label), one) for label, one in given.items()]
-    groups: dict[Any, list[Run]] = {}
-    for one in results:
-        groups.setdefault((one.seed, one.steps), []).append(one)
-    chunks = [{"action_chunk": one.result.description.action_chunk} for one in results]
-    runs, unlike = [], _first_difference(chunks, results)
+    groups: dict[Any, list[Named]] = {}
+    for label, one in given.items():
+        _check(str(label), one)
+        point = one.description.training_seed, one.description.training_steps
+        groups.setdefault(point, []).append((str(label), one))
+    chunks = [{"action_chunk": one.description.action_chunk} for one in given.values()]
+    runs, unlike = [], _first_difference(chunks, [*map(str, given)])
     for (seed, steps), parts in groups.items():
-        if not (twice := _shared(parts)):
-            runs.append(_whole(parts))
+        if not (twice := _shared(one for _, one in parts)):
+            runs.append(run_of(parts))
             continue
-        runs += parts
+        alone = [run_of([part]) for part in parts]
+        runs += alone
         if seed is not None:
             at = "" if steps is None else f" after {steps} steps"
-            both = f"{parts[0].label} and {parts[1].label}"
+            both = f"{alone[0].label} and {alone[1].label}"
             unlike = unlike or (
                 f"{both} are both of training seed {seed}{at}, and both have {twice}"
             )
-        elif same := _alike(parts):
+        elif same := _alike(alone):
             unlike = unlike or f"{same[0]}, and do not name their training_seed"
     return Method(name, tuple(runs), unlike)
 
@@ -241,7 +231,7 @@ class Compared:
     @property
     def budget(self) -> tuple[int, int] | None:
         """The numbers of adaptation and of evaluation episodes of each trial."""
-        budgets = (one.budget for own in self.runs.values() for one in own)
+        budgets = (_budget(one.result) for own in self.runs.values() for one in own)
         return next(filter(None, budgets), None)
 
 
@@ -299,35 +289,36 @@ def _ends(method: Method) -> str:
 
 def _unlike(runs: Sequence[Run]) -> str:
     """The first difference in what was measured, or ``""``."""
-    parts = [part for one in runs for part in one.parts or (one,)]
-    adapted = next((one.budget for one in parts if one.budget is not None), None)
-    if reason := _first_difference([_rules(one, adapted) for one in parts], parts):
+    labels, parts = zip(*(part for one in runs for part in one.parts), strict=True)
+    # Results without a budget are of episodes before any adaptation.
+    adapted = next(filter(None, map(_budget, parts)), None)
+    if reason := _first_difference([_rules(one, adapted) for one in parts], labels):
         return reason
     for task in sorted({task for one in runs for task in one.result.tasks}):
         if not all(task in one.result.tasks for one in runs):
             return f"only some of them have the task {task}"
-    silent = [one.label for one in parts if one.result.terms is None]
+    terms = [one.terms for one in parts]
+    silent = [label for label, own in zip(labels, terms, strict=True) if own is None]
     if silent and len(silent) < len(parts):  # else all were made by hand
         return f"{silent[0]} does not say where it was measured, as others do"
-    return _first_difference([one.result.terms or {} for one in parts], parts)
+    return _first_difference([own or {} for own in terms], labels)
 
 
-def _rules(one: Run, adapted: tuple[int, int] | None) -> dict[str, Any]:
+def _rules(one: EvaluationResult, adapted: tuple[int, int] | None) -> dict[str, Any]:
     """The protocol and what is counted, by name; every field of the protocol is compared."""
-    protocol = one.result.protocol
+    protocol = one.protocol
     rules: dict[str, Any] = {"protocols": "none" if protocol is None else protocol.label}
     for each in () if protocol is None else dataclasses.fields(protocol):
         rules[f"{each.name} of the protocols"] = getattr(protocol, each.name)
-    # Results without a budget are of episodes before any adaptation.
-    budget = one.budget or adapted
-    return {**rules, "scores over": one.result.unit, "episodes to adapt on, and after,": budget}
+    budget = _budget(one) or adapted
+    return {**rules, "scores over": one.unit, "episodes to adapt on, and after,": budget}
 
 
-def _first_difference(terms: Sequence[Mapping[str, Any]], runs: Sequence[Run]) -> str:
+def _first_difference(terms: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
     for name in dict.fromkeys(name for own in terms for name in own):
-        for own, one in zip(terms, runs, strict=True):
+        for own, label in zip(terms, labels, strict=True):
             if own.get(name) != terms[0].get(name):
-                return f"{name} {terms[0].get(name)} and {own.get(name)} ({one.label})"
+                return f"{name} {terms[0].get(name)} and {own.get(name)} ({label})"
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 from mtwrappers.common import checks
 from mtwrappers.evaluation import statistics
 from mtwrappers.evaluation.plot import Kind, Line, draw_lines
-from mtwrappers.evaluation.protocol import Protocol, weights
+from mtwrappers.evaluation.protocol import Groups, Protocol, weights
 from mtwrappers.evaluation.report import Row, as_csv, write_table
 from mtwrappers.evaluation.result import conditions
 from mtwrappers.evaluation.runs import Method, Policies, Run, compared, methods_of, together
@@ -24,6 +25,8 @@ Unit: TypeAlias = Literal["episodes", "trials", "runs"]
 # The score of each method by training steps, ascending.
 Points: TypeAlias = Mapping[str, Mapping[int, "Score"]]
 Record: TypeAlias = dict[str, str | float | None]
+# The weight of each task in a mean, of those that have one.
+Shares: TypeAlias = Mapping[str, float]
 INTERQUARTILE = "interquartile mean"
 _EFFECTIVE = "(Korn & Graubard 1998; Franco et al. 2019)"
 _OVER_EPISODES = f"Wilson's (1927) at the effective number {_EFFECTIVE}"
@@ -117,7 +120,8 @@ class Scores:
         """
         checks.check_flag(tasks, "tasks")
         if checks.check_choice(format, get_args(Format), "format") == "csv":
-            return as_csv(_records(self, tasks))
+            of_each = (_records(self, *each, tasks) for each in self.methods.items())
+            return as_csv(itertools.chain(*of_each))
         methods = [*self.methods.values()]
         over = [f"{one.runs} runs" if one.unit == "runs" else one.unit for one in methods]
         of_tasks = _rows([one.tasks for one in methods]) if tasks else []
@@ -180,54 +184,52 @@ def scores(policies: Policies, *, force: bool = False) -> Scores:
 def score_of(runs: Sequence[Run], tasks: Sequence[str], protocol: Protocol | None) -> Score:
     """The score of a method, from its runs at one point."""
     names, n = sorted(tasks), len(runs)  # no sum depends on the order of files
-    samples = [runs[0].rates(task) if n == 1 else means_of(runs, task) for task in names]
+    [first, *_] = runs
+    samples = {task: first.result.rates(task) if n == 1 else means_of(runs, task) for task in names}
 
-    def mean(shares: Values) -> Estimate:
+    def mean(shares: Shares) -> Estimate:
         chosen, parts = present(samples, shares)
-        return (
-            statistics.mean_rate(chosen, parts)
-            if n == 1
-            else statistics.rate_of_runs(of_runs(chosen, parts))
-        )
+        if n == 1:
+            return statistics.mean_rate(chosen, parts)
+        return statistics.rate_of_runs(of_runs(chosen, parts))
 
     overall = {name: mean(shares) for name, shares in means(names, protocol).items()}
     if n >= LEAST_RUNS and len(names) > 1:
-        rate, numbers = statistics.interquartile(np.array(samples))
-        overall[INTERQUARTILE] = statistics.estimate_of(
-            statistics.runs_interval(np.sort(numbers), rate)
-        )
+        rate, numbers = statistics.interquartile(np.array([*samples.values()]))
+        overall[INTERQUARTILE] = statistics.rate_of_runs(np.sort(numbers), rate)
     groups = () if protocol is None else protocol.groups
     steps = {one.steps for one in runs}
-    alone = dict(zip(names, np.eye(len(names)), strict=True))
-    counts = dict(zip(names, map(len, samples), strict=True))
     return Score(
         runs=n,
         episodes=sum(len(one.result.of_task(task)) for one in runs for task in names),
         training_seeds=tuple(sorted(one.seed for one in runs if one.seed is not None)),
         training_steps=steps.pop() if len(steps) == 1 else None,
-        unit="runs" if n > 1 else runs[0].result.unit,
-        tasks={task: mean(alone[task]) for task in tasks},
-        groups={name: mean(weights(names, name, groups)) for name, _ in groups},
+        unit="runs" if n > 1 else first.result.unit,
+        tasks={task: mean({task: 1.0}) for task in tasks},
+        groups={name: mean(_shares(names, name, groups)) for name, _ in groups},
         overall=overall,
-        counts={task: counts[task] for task in tasks},
+        counts={task: len(samples[task]) for task in tasks},
     )
 
 
-def means(names: Sequence[str], protocol: Protocol | None) -> dict[str, Values]:
-    """The weight of each task in each mean over tasks, by its name in tables."""
+def means(tasks: Sequence[str], protocol: Protocol | None) -> dict[str, Shares]:
+    """The weights of tasks in each mean over tasks, by its name in tables."""
     over, groups = (("tasks",), ()) if protocol is None else (protocol.means, protocol.groups)
-    return {f"mean over {name}": weights(names, name, groups) for name in over}
+    return {f"mean over {name}": _shares(tasks, name, groups) for name in over}
+
+
+def _shares(tasks: Sequence[str], over: str, groups: Groups) -> Shares:
+    return {t: w for t, w in zip(tasks, weights(tasks, over, groups), strict=True) if w}
 
 
 def means_of(runs: Sequence[Run], task: str) -> Values:
     """The rate of each run at a task, ``(n,)``."""
-    return np.array([one.rates(task).mean() for one in runs])
+    return np.array([one.result.rates(task).mean() for one in runs])
 
 
-def present(samples: Sequence[Values], shares: Values) -> tuple[list[Values], Values]:
+def present(samples: Mapping[str, Values], shares: Shares) -> tuple[list[Values], Values]:
     """The values of the tasks that have a weight, and these weights."""
-    chosen = np.flatnonzero(shares).tolist()
-    return [samples[i] for i in chosen], shares[chosen]
+    return [samples[task] for task in shares], np.array([*shares.values()])
 
 
 def of_runs(samples: Sequence[Values], shares: Values) -> Values:
@@ -287,24 +289,23 @@ def _runs(one: Score) -> str:
     return text
 
 
-def _records(found: Scores, with_tasks: bool, **more: str) -> Iterator[Record]:
-    """A row for each number of each method."""
-    for method, one in found.methods.items():
-        parts = {"task": one.tasks if with_tasks else {}, "group": one.groups, "all": one.overall}
-        said: Record = {"runs": one.runs, "episodes": one.episodes}
-        said |= {"training_seeds": " ".join(map(str, one.training_seeds))}
-        said |= {"training_steps": one.training_steps}
-        said |= {"protocol": "; ".join(of.name for of in found.protocols)}
-        said |= {"digest": "; ".join(of.digest for of in found.protocols)}
-        said |= {"interval": _OVER_RUNS if one.unit == "runs" else _OVER_EPISODES}
-        for over, name, each in ((o, name, of[name]) for o, of in parts.items() for name in of):
-            row: Record = {"method": method, "over": over, "name": name}
-            row |= {"success": each.value, "low": each.low, "high": each.high, "confidence": 0.95}
-            row |= {"unit": one.unit, "n": _number_of(found, one, over, name)}
-            yield {**row, **said, "forced": found.forced, **more}
+def _records(found: Scores | Curves, method: str, one: Score, with_tasks: bool) -> Iterator[Record]:
+    """A row for each number of a method."""
+    said: Record = {"runs": one.runs, "episodes": one.episodes}
+    said |= {"training_seeds": " ".join(map(str, one.training_seeds))}
+    said |= {"training_steps": one.training_steps}
+    said |= {"protocol": "; ".join(of.name for of in found.protocols)}
+    said |= {"digest": "; ".join(of.digest for of in found.protocols)}
+    said |= {"interval": _OVER_RUNS if one.unit == "runs" else _OVER_EPISODES}
+    parts = {"task": one.tasks if with_tasks else {}, "group": one.groups, "all": one.overall}
+    for over, name, each in ((o, name, of[name]) for o, of in parts.items() for name in of):
+        row: Record = {"method": method, "over": over, "name": name}
+        row |= {"success": each.value, "low": each.low, "high": each.high, "confidence": 0.95}
+        row |= {"unit": one.unit, "n": _number_of(found, one, over, name)}
+        yield {**row, **said, "forced": found.forced}
 
 
-def _number_of(found: Scores, one: Score, over: str, name: str) -> int:
+def _number_of(found: Scores | Curves, one: Score, over: str, name: str) -> int:
     """The number of units of a row's interval."""
     if one.unit == "runs":
         return one.runs
@@ -408,7 +409,17 @@ class Curves:
         Raises:
             OSError: If the file cannot be written.
         """
-        return as_csv(self._all_records(checks.check_flag(tasks, "tasks")), path)
+        checks.check_flag(tasks, "tasks")
+        after = {**self.points, **self._of_levels}
+        parts = {"before": self.unadapted, "after" if self.adaptation else "": after}
+        rows = [
+            {**row, "adaptation": when}
+            for when, methods in parts.items()
+            for name, points in methods.items()
+            for one in points.values()
+            for row in _records(self, name, one, tasks)
+        ]
+        return as_csv(rows, path)
 
     @property
     def _of_levels(self) -> Points:
@@ -423,14 +434,6 @@ class Curves:
             for kind, methods in kinds.items()
             for method, of in methods.items()
         ]
-
-    def _all_records(self, with_tasks: bool) -> Iterator[Record]:
-        after = {**self.points, **self._of_levels}
-        parts = {"before": self.unadapted, "after" if self.adaptation else "": after}
-        for when, methods in parts.items():
-            for method, one in ((name, one) for name, of in methods.items() for one in of.values()):
-                found = Scores({method: one}, self.protocols, self.adaptation, self.forced)
-                yield from _records(found, with_tasks, adaptation=when)
 
 
 def curves(policies: Policies, *, force: bool = False) -> Curves:
@@ -488,7 +491,7 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
     found = together(every, force, next((one.unlike for one in methods if one.unlike), ""))
     score = functools.partial(score_of, tasks=found.tasks, protocol=found.ruling)
     before = {
-        name: {n: [run.unadapted() for run in runs] for n, runs in own.items()}
+        name: {n: [Run(run.label, run.result.unadapted) for run in runs] for n, runs in own.items()}
         for name, own in points.items()
         if all(run.result.few_shot for run in every[name])
     }

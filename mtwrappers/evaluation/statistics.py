@@ -121,12 +121,13 @@ def even(samples: Sequence[Values]) -> Values:
     return np.full(len(samples), 1 / len(samples))
 
 
-def rate_of_runs(runs: Values) -> Estimate:
+def rate_of_runs(runs: Values, rate: Values | None = None) -> Estimate:
     """The mean of the rates of training runs, ``(n,)`` in [0, 1], with an interval over runs.
 
-    There is no interval of a single run, or if all runs are equal.
+    There is no interval of a single run, or if all runs are equal. ``rate`` is as for
+    `runs_interval`.
     """
-    return estimate_of(runs_interval(runs))
+    return estimate_of(runs_interval(runs, rate))
 
 
 def runs_interval(runs: Values, rate: Values | None = None) -> Interval:
@@ -170,7 +171,9 @@ def interquartile(rates: Values) -> tuple[Values, Values]:
     return pooled[..., cut : cut + kept].mean(axis=-1), rates.clip(low, high).sum(-2) * n / kept
 
 
-def student(samples: Sequence[Values], weights: Values | None = None) -> Estimate:
+def student(
+    samples: Sequence[Values], weights: Values | None = None, value: float | None = None
+) -> Estimate:
     """The weighted sum of the means of any numbers, with Student's interval.
 
     Args:
@@ -178,41 +181,36 @@ def student(samples: Sequence[Values], weights: Values | None = None) -> Estimat
             one is alone, or none differ.
         weights: The weights of the tasks, ``(M,)``, by default their mean; ``(1, -1)`` is Welch's
             interval of a difference.
+        value: A point estimate that varies as the weighted sum does, to be used instead of it.
     """
-    weights = even(samples) if weights is None else np.asarray(weights)
-    value = float((weights * [own.mean() for own in samples]).sum())
-    reach = _reach(samples, weights)
-    return Estimate(value) if reach is None else Estimate(value, value - reach, value + reach)
-
-
-def _reach(samples: Sequence[Values], weights: Values) -> float | None:
-    """Half the length of Student's interval."""
     from scipy.special import stdtrit
 
+    weights = even(samples) if weights is None else np.asarray(weights)
+    if value is None:
+        value = float((weights * [own.mean() for own in samples]).sum())
     # Equal numbers may differ in the last bit.
     equal = all(np.ptp(own) <= 1e-12 * max(1.0, np.abs(own).max()) for own in samples)
     if equal or min(map(len, samples)) < 2:
-        return None
+        return Estimate(value)
     counts = np.array([len(own) for own in samples])
     parts = weights**2 * [own.var(ddof=1) for own in samples] / counts
     free = parts.sum() ** 2 / (parts**2 / (counts - 1)).sum()
-    return -float(stdtrit(free, _TAIL)) * float(np.sqrt(parts.sum()))
+    reach = -float(stdtrit(free, _TAIL)) * float(np.sqrt(parts.sum()))
+    return Estimate(value, value - reach, value + reach)
 
 
-def difference_of_runs(first: Values, second: Values) -> Estimate:
-    """How much higher the second's rate is, from the rate of each run, ``(n,)`` and ``(m,)``."""
-    return within(student([second, first], np.array([1.0, -1.0])), -1.0)
+def difference_of_runs(first: Values, second: Values, value: float | None = None) -> Estimate:
+    """How much higher the second's rate is, from the rate of each run, ``(n,)`` and ``(m,)``.
+
+    ``value`` is as for `student`.
+    """
+    return within(student([second, first], np.array([1.0, -1.0]), value), -1.0)
 
 
 def interquartile_difference(first: Values, second: Values) -> Estimate:
     """How much higher the second's interquartile mean is, from rates ``(M, n)`` and ``(M, m)``."""
     (p1, one), (p2, other) = interquartile(first), interquartile(second)
-    value, reach = float(p2 - p1), _reach([other, one], np.array([1.0, -1.0]))
-    return (
-        Estimate(value)
-        if reach is None
-        else within(Estimate(value, value - reach, value + reach), -1.0)
-    )
+    return difference_of_runs(one, other, float(p2 - p1))
 
 
 def within(found: Estimate, least: float) -> Estimate:

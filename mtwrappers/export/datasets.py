@@ -26,8 +26,6 @@ SIZE = 480
 # The size of a chunk in Minari's file, which is compressed and read as a whole.
 _CHUNK_BYTES = 2**20
 _ROOT = "MINARI_DATASETS_PATH"
-# What a buffer of Minari has of a `Replayed`.
-_BUFFERED = {"observations", "actions", "rewards", "terminations", "truncations"}
 # The file beside LeRobot's own with all that is needed to replay the episodes.
 ABOUT = Path("meta", "mtwrappers.json")
 
@@ -44,21 +42,15 @@ class Replayed:
         about: ``seed`` (of its reset), ``task_name``, ``task_description`` (if there is one),
             ``task_state``, ``rand_vec`` (Meta-World's random vector) and ``number`` within the
             evaluation.
-        observations: ``(T + 1, O)`` float64; or a dict with frames ``(T + 1, H, W, 3)`` uint8 under
-            ``pixels``, for several cameras a dict of them; or the frames alone.
-        actions: ``(T, 4)`` float32, in [-1, 1].
-        rewards: ``(T,)`` float64.
-        terminations: ``(T,)`` bool.
-        truncations: ``(T,)`` bool.
+        data: By their names in Minari: ``observations``, ``(T + 1, O)`` float64, or a dict with
+            frames ``(T + 1, H, W, 3)`` uint8 under ``pixels``, for several cameras a dict of them,
+            or the frames alone; ``actions``, ``(T, 4)`` float32, in [-1, 1]; ``rewards``, ``(T,)``
+            float64; ``terminations`` and ``truncations``, ``(T,)`` bool.
         successes: ``(T,)`` bool.
     """
 
     about: dict[str, Any]
-    observations: Any
-    actions: NDArray[np.float32]
-    rewards: NDArray[np.float64]
-    terminations: NDArray[np.bool_]
-    truncations: NDArray[np.bool_]
+    data: dict[str, Any]
     successes: NDArray[np.bool_]
 
 
@@ -129,8 +121,7 @@ class MinariDataset:
         def buffers() -> Iterator[Any]:
             for one in episodes:
                 of_episodes.append(one.about)
-                fields = {name: value for name, value in vars(one).items() if name in _BUFFERED}
-                yield buffer(seed=one.about["seed"], **fields)
+                yield buffer(seed=one.about["seed"], **one.data)
 
         ends = ", each until its first success" * about["successes"]
         with _datasets_in(place), warnings.catch_warnings():
@@ -247,7 +238,7 @@ class LeRobotDataset:
             own = episode.about
             of_episodes.append(own)
             task, columns = own.get("task_description", own["task_name"]), _columns(episode, config)
-            for t in range(len(episode.actions)):
+            for t in range(len(episode.successes)):
                 frame = {name: np.atleast_1d(column[t]) for name, column in columns.items()}
                 dataset.add_frame({**frame, "task": task})
             dataset.save_episode()
@@ -262,18 +253,19 @@ class LeRobotDataset:
 
 def _columns(episode: Replayed, config: Any) -> dict[str, NDArray[Any]]:
     """The features of an episode by LeRobot's names, with a row (or more) for each step."""
-    seen = episode.observations
+    data = episode.data
+    seen = data["observations"]
     if not (isinstance(seen, dict) and "pixels" in seen):
         seen = {"pixels": seen}  # frames alone
     if isinstance(seen["pixels"], dict):
         seen = seen | {f"pixels/{camera}": own for camera, own in seen["pixels"].items()}
-    seen = {**seen, "action": episode.actions}
+    seen = {**seen, "action": data["actions"]}
     columns = {config.features_map[key]: seen[key] for key in config.features}
-    columns["next.reward"] = episode.rewards
+    columns["next.reward"] = data["rewards"]
     for name, column in columns.items():
         if column.dtype != np.uint8:
             columns[name] = column.astype(np.float32)
-    ends = episode.terminations | episode.truncations
+    ends = data["terminations"] | data["truncations"]
     return {**columns, "next.success": episode.successes, "next.done": ends}
 
 

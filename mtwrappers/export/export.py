@@ -19,11 +19,10 @@ from mtwrappers.common.registration import EPISODE_STEPS
 from mtwrappers.evaluation.episodes import Episode, PlannedEpisode, plan_of
 from mtwrappers.evaluation.evidence import name_of, read_evidence
 from mtwrappers.evaluation.remake import remake
-from mtwrappers.evaluation.result import PACKAGES, EvaluationResult
+from mtwrappers.evaluation.result import PACKAGES, SCORED, EvaluationResult
 from mtwrappers.evaluation.verify import differs, play, read_claim, said, verify
 from mtwrappers.export.datasets import Dataset, ExportError, Replayed
 from mtwrappers.metaworld.agent_view import UPSTREAM
-from mtwrappers.metaworld.tasks import OPTIONS
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.state.files import locked, remove
 
@@ -31,8 +30,7 @@ from mtwrappers.state.files import locked, remove
 _MAX_FRAMES = 2**30
 # The arguments that a dataset's environment takes from a result: what determines an episode, and
 # how observations identify the task.
-_KEPT = {*OPTIONS, *UPSTREAM, "task_encoding", "descriptions", "goals", "seed", "action_repeat"}
-_KEPT |= {"idle_steps", "max_episode_steps", "reward_function_version", "terminate_on_success"}
+_KEPT = {*SCORED, *UPSTREAM, "task_encoding", "descriptions"} - {"meta_batch_size"}
 
 
 def export(
@@ -161,7 +159,10 @@ class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         }
         about = {name: value for name, value in about.items() if value is not None}
         columns = map(np.array, zip(*self._steps, strict=True))
-        return Replayed(about, _stacked(self._observations), *columns)
+        names = ("actions", "rewards", "terminations", "truncations", "successes")
+        data = dict(zip(names, columns, strict=True))
+        data["observations"] = _stacked(self._observations)
+        return Replayed(about, successes=data.pop("successes"), data=data)
 
 
 def _stacked(observations: list[Any]) -> Any:

@@ -28,7 +28,7 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
     run = ["--training-seed", "0", "--training-steps", "2000000"]
     result = results_of(out, "MT1", "--task", "push-v3", "--episodes", "2", *run)
     assert result.description == Description("expert", 0, 2_000_000)
-    assert (result.seed, [one.length for one in result.episodes]) == (0, [500, 500])
+    assert (result.design.seed, [one.length for one in result.episodes]) == (0, [500, 500])
     assert result.versions["metaworld"] == version("metaworld")
     assert len({one.task_state for one in result.episodes}) == 2
     mean = result.per_task["push-v3"]["return"].value

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from mtwrappers import load_checkpoint, save_checkpoint
 from mtwrappers.metaworld.frames import choose_gl
 from tests.fakes import equal
 from tests.metaworld.fakes import make, make_vec
-from tests.vector.faults import kill
 
 
 @pytest.mark.parametrize(("name", "visits"), [("CW10", 1), ("CW20", 2)])
@@ -121,30 +119,3 @@ def test_arguments_of_the_other_form_and_none_are_refused():
         TypeError, match=r"make_vec of CW20 takes no 'steps_per_tsk'.*steps_per_task"
     ):
         make_vec("CW20", steps_per_tsk=2)
-    with pytest.raises(ValueError, match="at least 3 steps, one per environment, got 2"):
-        make_vec("CW10", 3, steps_per_task=2)
-
-
-@pytest.mark.filterwarnings("ignore:.*starting a replacement")
-@pytest.mark.slow
-def test_a_kill_at_a_boundary_and_a_checkpoint_in_mid_phase_change_nothing(tmp_path):
-    def two(**kwargs):
-        return make_vec("CW10", 2, steps_per_task=10, max_episode_steps=4, seed=5, **kwargs)
-
-    def step_all(envs, actions):
-        return [envs.step(action)[:4] for action in actions]
-
-    recovers = {"workers": 2, "on_worker_failure": "recover"}
-    with two(journal=True) as envs, two(**recovers) as others, two(**recovers) as restored:
-        actions = [envs.action_space.sample() for _ in range(14)]
-        assert equal(envs.reset()[0], others.reset()[0])
-        expected = step_all(envs, actions[:7])
-        assert [truncated.tolist() for *_, truncated in expected][3:5] == [[True, True]] * 2
-        seen = step_all(others, actions[:4])
-        kill(others.unwrapped, 1)  # before the last step of the first phase
-        assert equal(seen + step_all(others, actions[4:7]), expected)
-        assert others.unwrapped.recoveries == 1
-        save_checkpoint(tmp_path / "cw", envs=envs)
-        load_checkpoint(tmp_path / "cw", envs=restored)
-        assert equal(step_all(restored, actions[7:]), step_all(envs, actions[7:]))
-        assert restored.stream_steps == 28

@@ -1,7 +1,6 @@
 """Normalised scores: `EvaluationResult.normalized`."""
 
 import dataclasses
-import json
 
 import gymnasium
 import imageio.v3 as imageio
@@ -9,8 +8,8 @@ import numpy as np
 import pytest
 
 from mtwrappers import EvaluationResult, evaluate, verify
-from mtwrappers.evaluation import Episode
-from tests.evaluation.measured import Made
+from mtwrappers.evaluation import Design, Environments, Episode
+from tests.evaluation.measured import measured
 
 
 def of(**returns):
@@ -24,16 +23,16 @@ def of(**returns):
     )
 
 
-def named(result, policy, **given):
-    """The same result of a policy with a name."""
-    made = {"spec": {"id": "x", "kwargs": {"wind": 1, "num_envs": len(policy)}}, **given}
-    return Made(policy=policy, **made).result(result.episodes)
+def named(result, policy, env_id="x", wind=1):
+    """The same result of a policy with a name, in as many environments as that has letters."""
+    made = Environments(env_id, {"wind": wind, "num_envs": len(policy)}, "ab")
+    return measured(result.episodes, Design(0, 4), {"environments": made}, policy=policy)
 
 
 ENDS = {"low": of(hop=[0], run=[100]), "high": of(hop=[20], run=[200])}
 
 
-def test_a_return_is_placed_between_low_and_high_and_not_clipped():
+def test_a_return_is_placed_between_low_and_high_and_not_clipped(tmp_path):
     before = of(hop=[0, 10], run=[100, 300])
     found = before.normalized(**ENDS)
     scores = {task: own["normalized"] for task, own in found.per_task.items()}
@@ -45,13 +44,8 @@ def test_a_return_is_placed_between_low_and_high_and_not_clipped():
     assert below.per_task["hop"]["normalized"].value == -1.0
     # All other numbers are as they were.
     for task, own in before.per_task.items():
-        assert {**found.per_task[task], **own} == found.per_task[task]
-        assert "normalized" not in own
+        assert {**own, "normalized": scores[task]} == found.per_task[task]
     assert found != before
-
-
-def test_the_table_has_a_column_and_says_what_it_is(tmp_path):
-    found = of(hop=[0, 10], run=[100, 300]).normalized(**ENDS)
     lines = str(found).splitlines()
     assert lines[0].split() == ["task", "n", "return", "(95%)", "normalized", "(95%)", "steps"]
     assert lines[1].split()[-5] == "0.25"
@@ -61,40 +55,43 @@ def test_the_table_has_a_column_and_says_what_it_is(tmp_path):
     assert np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1).sum() > 1000
 
 
-def test_two_results_are_the_ends(tmp_path):
-    low = named(of(hop=[1, 3], run=[0, 0], more=[1, 1]), "random", evidence="ab")
+def test_two_results_are_the_ends_which_may_differ_in_what_is_not_scored():
+    low = named(of(hop=[1, 3], run=[0, 0], more=[1, 1]), "random")
     high = named(of(run=[10, 10], hop=[6, 6]), "expert")
-    result = named(of(hop=[4], run=[-5]), "mine")
-    found = result.normalized(low=low, high=high)
+    found = named(of(hop=[4], run=[-5]), "mine").normalized(low=low, high=high)
     assert found.normalization == {"hop": (2.0, 6.0), "run": (0.0, 10.0)}
     assert [own["normalized"].value for own in found.per_task.values()] == [0.5, -0.5]
-    found.save(tmp_path / "r.json")
-    assert EvaluationResult.load(tmp_path / "r.json") == found
 
 
-def test_references_that_were_measured_in_another_way_are_refused():
-    result = named(of(hop=[4]), "mine")
-    good = named(of(hop=[4]), "high")
-    for given, message in (
-        ({"spec": {"id": "y", "kwargs": {"wind": 1}}}, "its id is 'y', not 'x'"),
-        ({"spec": {"id": "x", "kwargs": {"wind": 2}}}, "its wind is 2, not 1"),
-    ):
-        low = named(of(hop=[0]), "low", **given)
-        message = f"the low reference was measured in another way: {message}"
-        with pytest.raises(ValueError, match=message):
-            result.normalized(low=low, high=good)
-    with pytest.raises(ValueError, match="the high reference has no episodes of 'hop'"):
-        result.normalized(low=good, high=of(run=[1]))
-    with pytest.raises(ValueError, match=r"'hop' needs two returns low < high .* got \(4.0, 4.0\)"):
-        result.normalized(low=good, high=good)
-    with pytest.raises(TypeError, match="the high reference must be an EvaluationResult, got 3"):
-        result.normalized(low=good, high=3)
+GOOD = named(of(hop=[4]), "good")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [
+        (
+            named(of(hop=[0]), "low", env_id="y"),
+            GOOD,
+            "the low reference was measured in another way: its id is 'y', not 'x'",
+        ),
+        (
+            named(of(hop=[0]), "low", wind=2),
+            GOOD,
+            "the low reference was measured in another way: its wind is 2, not 1",
+        ),
+        (GOOD, of(run=[1]), "the high reference has no episodes of 'hop'"),
+        (GOOD, GOOD, r"'hop' needs two returns low < high .* got \(4.0, 4.0\)"),
+        (GOOD, 3, "the high reference must be an EvaluationResult, got 3"),
+    ],
+)
+def test_references_that_do_not_fit_are_refused(low, high, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        named(of(hop=[4]), "mine").normalized(low=low, high=high)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (5, "normalization must be of the type"),
         ([], "normalization must be of the type"),
         ({"hop": [0, 1, 2]}, "normalization, hop must be"),
         ({"hop": [0, None]}, "normalization, hop, 1 must be of the type float"),
@@ -105,20 +102,17 @@ def test_references_that_were_measured_in_another_way_are_refused():
     ],
 )
 def test_a_normalization_of_a_file_is_checked(change, message):
-    data = json.loads(json.dumps(of(hop=[1, 2], run=[1, 2]).normalized(**ENDS).to_dict()))
-    data["normalization"] = change
+    data = {**of(hop=[1, 2], run=[1, 2]).to_dict(), "normalization": change}
     with pytest.raises(ValueError, match=message):
         EvaluationResult.from_dict(data)
 
 
 def test_verify_says_what_the_file_says_of_the_ends(tmp_path):
     envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=3)
-    act = lambda obs: np.full((2, 2), 0.1)  # noqa: E731
-    result = evaluate(act, envs, 3, evidence=tmp_path / "r.npz")
+    result = evaluate(lambda obs: np.full((2, 2), 0.1), envs, 3, evidence=tmp_path / "r.npz")
     envs.close()
-    low = dataclasses.replace(result, episodes=[*result.episodes])
     high = [dataclasses.replace(one, episode_return=9.0) for one in result.episodes]
-    result = result.normalized(low=low, high=dataclasses.replace(result, episodes=high))
+    result = result.normalized(low=result, high=dataclasses.replace(result, episodes=high))
     result.save(tmp_path / "r.json")
     found = verify(tmp_path / "r.json")
     assert found.ok

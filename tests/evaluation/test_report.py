@@ -30,15 +30,16 @@ def table(
 
 
 def test_text_has_a_column_for_each_method():
+    numbers = "0.900 0.850-0.950  0.250 0.100-0.500"
     lines = table("table").splitlines()
     assert lines == [
         "task               mine               theirs",
         "95% interval over  3 runs             episodes",
         "-" * 55,
-        "reach-v3           0.900 0.850-0.950  0.250 0.100-0.500",
-        "push-v3            0.900 0.850-0.950  0.250 0.100-0.500",
+        f"reach-v3           {numbers}",
+        f"push-v3            {numbers}",
         "-" * 55,
-        "mean over tasks    0.900 0.850-0.950  0.250 0.100-0.500",
+        f"mean over tasks    {numbers}",
         "",
         "Some words.",
     ]
@@ -59,13 +60,13 @@ def test_text_of_many_methods_and_long_names_stays_in_80_columns():
 
 
 def test_markdown_is_a_table_of_github():
-    assert table("markdown", ["a|b", "c"]).splitlines() == [
+    numbers = "0.900 (0.850\u20130.950) | 0.250 (0.100\u20130.500)"
+    assert table("markdown", ["a|b", "c"], ["reach-v3"]).splitlines() == [
         r"| task | a\|b | c |",
         "| :-- | --: | --: |",
         "| 95% interval over | 3 runs | episodes |",
-        "| reach-v3 | 0.900 (0.850\u20130.950) | 0.250 (0.100\u20130.500) |",
-        "| push-v3 | 0.900 (0.850\u20130.950) | 0.250 (0.100\u20130.500) |",
-        "| **mean over tasks** | 0.900 (0.850\u20130.950) | 0.250 (0.100\u20130.500) |",
+        f"| reach-v3 | {numbers} |",
+        f"| **mean over tasks** | {numbers} |",
         "",
         "Some words.",
     ]
@@ -76,8 +77,8 @@ def test_markdown_is_a_table_of_github():
     }
 
 
-def test_latex_is_a_table_of_booktabs():
-    text = table("latex", ["my_method", "50%"], ["reach-v3"], ["A & B -- C."])
+def test_latex_is_a_table_of_booktabs_whose_caption_is_one_sentence():
+    text = table("latex", ["my_method", "50%"], ["a-v3"], ["A & B -- C.", "50% of\nit.", r"\x{y}"])
     numbers = r"0.900 {\scriptsize (0.850--0.950)} & 0.250 {\scriptsize (0.100--0.500)} \\"
     assert [line.strip() for line in text.splitlines()] == [
         r"\begin{table}",
@@ -90,20 +91,14 @@ def test_latex_is_a_table_of_booktabs():
         r"task & my\_method & 50\% \\",
         r"95\% interval over & 3 runs & episodes \\",
         r"\midrule",
-        f"reach-v3 & {numbers}",
+        f"a-v3 & {numbers}",
         r"\midrule",
         f"mean over tasks & {numbers}",
         r"\bottomrule",
         r"\end{tabular}",
-        r"\end{table}",
+        *(r"% 50% of\nit.", r"% \x{y}", r"\end{table}"),
     ]
     assert r"\textbackslash{}input\{/etc/passwd\}" in table("latex", NASTY)
-
-
-def test_the_caption_of_latex_is_one_sentence_and_the_others_are_comments():
-    text = table("latex", caption=["A & B.", "50% of\nthem.", r"\input{x}"])
-    assert r"\caption{A \& B.}" in text
-    assert text.splitlines()[-3:] == [r"  % 50% of\nthem.", r"  % \input{x}", r"\end{table}"]
 
 
 def tex():

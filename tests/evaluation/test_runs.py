@@ -6,24 +6,28 @@ import random
 import pytest
 
 from mtwrappers import protocols
-from mtwrappers.evaluation import EvaluationResult, IncomparableError, compare, scores
+from mtwrappers.evaluation import (
+    Environments,
+    EvaluationResult,
+    IncomparableError,
+    compare,
+    scores,
+)
 from mtwrappers.evaluation.protocol import fixed_by
 from mtwrappers.evaluation.result import SCORED
-from tests.evaluation.measured import PLAIN, SPEC, result, trials
+from tests.evaluation.measured import result, trials
+
+MINE = {"protocol": dataclasses.replace(protocols["metaworld-3.1"].on("MT10"), name="mine")}
+OLD = {"versions": {"mujoco": "2"}}
 
 
-def changed(**changes):
-    return dataclasses.replace(PLAIN, **changes)
+def on(env_id, **kwargs):
+    """Where an evaluation on an id was made."""
+    return {"environments": Environments(env_id, kwargs, "ab")}
 
 
 def metaworld(**kwargs):
-    """The origin of an evaluation on a Meta-World id."""
-    spec = {"id": "mtwrappers/MT10-v0", "kwargs": {"benchmark": "MT10", **kwargs}}
-    return changed(spec=spec)
-
-
-def protocol(**changes):
-    return dataclasses.replace(protocols["metaworld-3.1"].on("MT10"), name="mine", **changes)
+    return on("mtwrappers/MT10-v0", **{"benchmark": "MT10", **kwargs})
 
 
 # Runs.
@@ -52,8 +56,7 @@ def test_how_episodes_are_divided_into_results_changes_nothing(seed, per_trial):
         return dataclasses.replace(result, episodes=in_trials)
 
     def parts(n):
-        episodes = [*whole.episodes]
-        dice.shuffle(episodes)
+        episodes = dice.sample(whole.episodes, len(whole.episodes))
         return [of(whole, episodes[i::n]) for i in range(n)]
 
     per_task = [of(whole, whole.of_task(task)) for task in whole.tasks]
@@ -90,14 +93,12 @@ def test_runs_that_did_the_same_are_compared_with_a_warning():
     same = [result(seed, paid=0.0, a=0) for seed in (1, 2)]
     found = scores({"mine": same})
     assert found.methods["mine"].tasks["a"].value == 0.0
-    assert (
-        found.caption[-1]
-        == "Note: result 1 of 'mine' and result 2 of 'mine' have the same episodes."
-    )
+    note = "result 1 of 'mine' and result 2 of 'mine' have the same episodes"
+    assert found.caption[-1] == f"Note: {note}."
     [both] = compare({"mine": same[:1], "copy": {"copy.json": same[0]}})
     assert both.notes == ("result 1 of 'mine' and copy.json have the same episodes",)
     assert both.notes[0] in str(both)
-    kept = [result(i, made=changed(evidence=e), paid=0.0, a=0) for i, e in enumerate("aba")]
+    kept = [result(i, made={"evidence": e}, paid=0.0, a=0) for i, e in enumerate("aba")]
     assert scores({"mine": kept[:2]}).notes == ()  # other actions may come to the same
     found = scores({"mine": {f"mine-{i}.json": one for i, one in enumerate(kept)}})
     note = "mine-0.json and mine-2.json have the same actions"
@@ -108,101 +109,77 @@ def test_runs_that_did_the_same_are_compared_with_a_warning():
 
 
 @pytest.mark.parametrize(
-    ("results", "reason"),
+    ("one", "other", "reason"),
     [
-        (
-            [result(3, a=1), result(3, a=2)],
-            "a and b are both of training seed 3, and both have 'a', episode 0",
-        ),
-        (
-            [result(3, 500, a=1), result(3, 500, a=2)],
-            "a and b are both of training seed 3 after 500 steps, and both",
-        ),
-        (
-            [result(paid=0.0, a=1), result(paid=0.0, a=1)],
-            "a and b have the same episodes, and do not name their training_seed",
-        ),
-        ([result(0, 9, a=1), result(1, 5, a=2)], r"the ends of training, 9 steps and 5 steps \(b"),
-        ([result(0, 9, a=1), result(1, a=2)], "the ends of training, 9 steps and unknown steps"),
-        (
-            [result(i, made=changed(action_chunk=n), a=1) for i, n in enumerate((8, 16))],
-            r"action_chunk 8 and 16 \(b\)",
-        ),
-        ([result(0, 9, a=1), result(0, a=2)], "b does not name its training_steps, as a does"),
-        ([result(a=1), result(b=1)], None),  # parts of one run
-        ([result(0, a=1), result(1, b=1)], "only some of them have the task a"),
-        (
-            [result(a=1), result(made=changed(versions={"mujoco": "2"}), b=1)],
-            r"mujoco 3.3.0 and 2 \(b\)",
-        ),
-        (
-            [result(0, a=1), result(1, made=changed(spec={**SPEC, "id": "y"}), a=2)],
-            "id x and y",
-        ),
-        (
-            [result(0, a=1), EvaluationResult(result(a=2).episodes)],
-            "b does not say where it was measured, as others do",
-        ),
-        ([trials(1, 2, seed=0), result(1, a=2)], r"scores over trials and episodes \(b\)"),
-        (
-            [result(0, a=1), result(1, made=changed(protocol=protocol()), a=1)],
-            r"protocols none and mine \(",
-        ),
-        (
-            [result(0, made=changed(protocol=protocol()), a=1)],
-            "a has 4 of 500 episodes of mine",
-        ),
+        (result(3, a=1), result(3, a=2), "a and b are both of training seed 3, and both have 'a'"),
+        (result(3, 5, a=1), result(3, 5, a=2), "both of training seed 3 after 5 steps, and both"),
+        (result(paid=0.0, a=1), result(paid=0.0, a=1), "b have the same episodes, and do not nam"),
+        (result(0, 9, a=1), result(1, 5, a=2), r"the ends of training, 9 steps and 5 steps \(b"),
+        (result(0, 9, a=1), result(1, a=2), "the ends of training, 9 steps and unknown steps"),
+        (result(0, chunk=8, a=1), result(1, chunk=16, a=1), r"action_chunk 8 and 16 \(b\)"),
+        (result(0, 9, a=1), result(0, a=2), "b does not name its training_steps, as a does"),
+        (result(0, a=1), result(1, a=1, b=1), "only some of them have the task b"),
+        (result(a=1), result(made=OLD, b=1), r"mujoco 3.3.0 and 2 \(b\)"),
+        (result(0, a=1), result(1, made=on("y"), a=2), "id x and y"),
+        (result(0, a=1), EvaluationResult(result(a=2).episodes), "b does not say where it was mea"),
+        (trials(1, 2, seed=0), result(1, a=2), r"scores over trials and episodes \(b\)"),
+        (result(0, a=1), result(1, made=MINE, a=1), r"protocols none and mine \("),
+        (result(0, made=MINE, a=1), result(1, made=MINE, a=2), "a has 4 of 500 episodes of mine"),
     ],
 )
-def test_runs_that_are_not_comparable_are_refused_by_their_names(results, reason):
-    policies = {"mine": dict(zip("ab", results, strict=False))}
-    if reason is None:
-        assert scores(policies).methods["mine"].runs == 1
-        return
-    message = f"the results of mine are not comparable: {reason}"
+def test_runs_that_are_not_comparable_are_refused_by_their_names(one, other, reason):
+    policies = {"mine": {"a": one, "b": other}}
+    message = f"the results of mine are not comparable: .*{reason}"
     with pytest.raises(IncomparableError, match=message):
         scores(policies)
-    if "task" in reason:
-        with pytest.raises(IncomparableError, match="the results have no task in common"):
-            scores(policies, force=True)
-    elif "mujoco" not in reason:
-        first = str(scores(policies, force=True)).splitlines()[0]
-        assert first.startswith("FORCED, these results are not comparable: ")
+    if "mujoco" in reason:  # parts of one run, each with its tasks
+        return
+    first = str(scores(policies, force=True)).splitlines()[0]
+    assert first.startswith("FORCED, these results are not comparable: ")
+
+
+def test_results_without_a_task_in_common_cannot_be_forced():
+    with pytest.raises(IncomparableError, match="the results have no task in common"):
+        scores({"mine": [result(0, a=1), result(1, b=1)]}, force=True)
 
 
 def test_protocols_are_compared_field_by_field_as_they_are_now():
     """A digest that was read before a field changed is no witness."""
-    one, other = protocol(episodes_per_task=4), protocol(episodes_per_task=4)
+    one, other = (dataclasses.replace(MINE["protocol"], episodes_per_task=4) for _ in range(2))
     assert one.digest == other.digest
     object.__setattr__(other, "success", "last")
-    both = [result(i, made=changed(protocol=p), a=1) for i, p in enumerate((one, other))]
+    both = [result(i, made={"protocol": p}, a=1) for i, p in enumerate((one, other))]
     with pytest.raises(IncomparableError, match=r"protocols mine .* and mine .*"):
         scores({"mine": both})
 
 
+MULTI = {"env_ids": ["CartPole-v1"]}
+
+
 @pytest.mark.parametrize(
-    "kwargs",
+    ("one", "other"),
     [
-        {"recurrent_info_in_obs": True},
-        {"normalize_observations": True},
-        {"select": "round_robin"},
-        {"record_episode_statistics": False},
-        {"width": 64},
-        {"shadows": True},
-        {"observation": "pixels", "camera_name": "corner2"},
-        {"task_encoding": "none"},
-        {"num_envs": 20, "workers": 2},
-        {"max_episode_steps": 500, "seed": 0},  # the defaults
+        [on("mtwrappers/MultiEnv-v0", **MULTI, **more) for more in ({}, {"select": "round_robin"})],
+        *(
+            (metaworld(), metaworld(**kwargs))
+            for kwargs in (
+                {"recurrent_info_in_obs": True},
+                {"normalize_observations": True},
+                {"select": "round_robin"},
+                {"record_episode_statistics": False},
+                {"width": 64},
+                {"shadows": True},
+                {"observation": "pixels", "camera_name": "corner2"},
+                {"task_encoding": "none"},
+                {"num_envs": 20, "workers": 2},
+                {"max_episode_steps": 500, "seed": 0},  # the defaults
+            )
+        ),
     ],
 )
-def test_what_a_policy_observes_is_its_own_affair(kwargs):
-    plain, other = result(made=metaworld(), a=1), result(made=metaworld(**kwargs), a=2)
-    [found] = compare({"plain": [plain], "other": [other]})
-    assert found.tasks["a"].difference.value == 0.25
-    multi = {"id": "mtwrappers/MultiEnv-v0", "kwargs": {"env_ids": ["CartPole-v1"]}}
-    drawn = {**multi, "kwargs": {**multi["kwargs"], "select": "round_robin"}}
-    plain, other = (result(made=changed(spec=spec), a=1) for spec in (multi, drawn))
-    assert compare({"plain": [plain], "other": [other]})[0].forced == ""
+def test_what_a_policy_observes_is_its_own_affair(one, other):
+    [found] = compare({"plain": [result(made=one, a=1)], "other": [result(made=other, a=2)]})
+    assert (found.tasks["a"].difference.value, found.forced) == (0.25, "")
 
 
 @pytest.mark.parametrize(
@@ -235,28 +212,26 @@ def test_every_argument_that_a_protocol_fixes_is_scored_or_observed():
 
 
 def test_episodes_before_any_adaptation_compare_with_those_after():
-    few = dataclasses.replace(
-        protocols["metaworld-3.1-ml"],
-        name="few",
-        meta_batch_size=1,
-        trials=4,
-        adaptation_episodes=2,
-        episodes_per_task=3,
-    )
-    one = trials(3, 2, 3, 3, before=1, made=changed(protocol=few))
+    sizes = {"meta_batch_size": 1, "trials": 4, "adaptation_episodes": 2, "episodes_per_task": 3}
+    few = dataclasses.replace(protocols["metaworld-3.1-ml"], name="few", **sizes)
+    made = {"protocol": few, **metaworld(benchmark="ML10", kind="test")}
+    one = trials(3, 2, 3, 3, before=1, made=made)
     [found] = compare({"before": [one.unadapted], "after": [one]})
     assert (found.tasks["a"].first, found.tasks["a"].second) == (0.5, pytest.approx(11 / 12))
-    with pytest.raises(IncomparableError, match="has 0 of 12 episodes of few"):
-        scores({"before": [one.unadapted]})
     less = dataclasses.replace(one.unadapted, episodes=one.unadapted.episodes[:-1])
-    with pytest.raises(IncomparableError, match="has 0 of 12 episodes of few"):
-        compare({"before": [less], "after": [one]})
-    one = trials(3, 2, before=1, made=metaworld(benchmark="ML10", kind="test"))
-    assert compare({"before": [one.unadapted], "after": [one]})[0].forced == ""
+    for function, policies in (
+        (scores, {"before": [one.unadapted]}),
+        (compare, {"before": [less], "after": [one]}),
+    ):
+        with pytest.raises(IncomparableError, match="has 0 of 12 episodes of few"):
+            function(policies)
     plain, other = trials(3, 2), trials(1, 2)
     longer = dataclasses.replace(other.design, adaptation_episodes=1)
     with pytest.raises(IncomparableError, match=r"adapt on, and after, \(2, 3\) and \(1, 3\)"):
         compare({"x": [plain], "y": [dataclasses.replace(other, design=longer)]})
+
+
+TWICE = dataclasses.replace(result(a=1), episodes=[*result(a=1).episodes] * 2)
 
 
 @pytest.mark.parametrize(
@@ -266,11 +241,7 @@ def test_episodes_before_any_adaptation_compare_with_those_after():
         ([1], TypeError, "policies must be a dict"),
         ({"x": {}}, ValueError, "the results of 'x' must hold at least one result, got none"),
         ({}, ValueError, "there must be results of one policy or more, got none"),
-        (
-            {"x": [dataclasses.replace(result(a=1), episodes=[*result(a=1).episodes] * 2)]},
-            ValueError,
-            "result 1 of 'x' has 'a', episode 0 twice",
-        ),
+        ({"x": [TWICE]}, ValueError, "result 1 of 'x' has 'a', episode 0 twice"),
     ],
 )
 def test_what_is_given_is_checked(policies, error, message):
