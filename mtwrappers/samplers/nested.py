@@ -26,13 +26,6 @@ def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
     return function(tree)
 
 
-def has_texts(space: Space[Any]) -> bool:
-    """Whether there is a Text in a space."""
-    if isinstance(space, (Dict, Tuple)):
-        return any(map(has_texts, space.spaces.values() if isinstance(space, Dict) else space))
-    return isinstance(space, Text)
-
-
 def with_text_arrays(space: Space[Any], batch: Any) -> Any:
     """Converts texts in a batch of observations to arrays ``(N,)`` of strings, dtype object.
 

@@ -164,7 +164,7 @@ class PolicyCaller:
         """
         due = self._everyone if live is None else live
         if self.action_chunk is None:
-            return self._ask(observations, due, "actions")
+            return self._ask(observations, due)
         rows = due & (self._next >= self.action_chunk)
         if rows.any():
             self._plan(observations, rows, self.action_chunk)
@@ -173,7 +173,7 @@ class PolicyCaller:
         self._next += 1
         return self._kept["actions"][np.arange(len(at)), at], self._kept["infos"]
 
-    def _ask(self, observations: Any, due: Flags, what: str) -> tuple[Any, dict[str, Any]]:
+    def _ask(self, observations: Any, due: Flags) -> tuple[Any, dict[str, Any]]:
         """The policy's answer as arrays ``(n, ...)``: its actions or chunks, and its agent infos.
 
         For chunks, it is the answer for the rows ``due``, ``(n,)`` bool.
@@ -189,7 +189,7 @@ class PolicyCaller:
         if self._takes_due:
             by_name["due"] = due.copy().reshape(self._shape)
         if len(shape) == 1:
-            return self._joined_actions(self._act(obs, **by_name), what, shape), {}
+            return self._joined_actions(self._act(obs, **by_name), shape), {}
         if chunks and "rng" in by_name:  # draws for other rows have no effect
             for place in zip(*np.nonzero(~due.reshape(shape)), strict=True):
                 by_name["rng"][place] = copy.deepcopy(by_name["rng"][place])
@@ -198,7 +198,7 @@ class PolicyCaller:
             raise TypeError(
                 f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
             )
-        actions = self._joined_actions(answer[0], what, shape)
+        actions = self._joined_actions(answer[0], shape)
         infos = _agent_infos(answer[1], shape)
         if not chunks:
             return actions, infos
@@ -206,7 +206,7 @@ class PolicyCaller:
 
     def _plan(self, observations: Any, rows: Flags, k: int) -> None:
         """Asks the policy for chunks ``(n, H, A)`` for some rows, and keeps ``k`` actions each."""
-        chunks, infos = self._ask(observations, rows, "chunks of actions")
+        chunks, infos = self._ask(observations, rows)
         if chunks.ndim < 3:
             raise ValueError(
                 f"ActionChunks expects chunks of shape (n, H, A) with H >= {k} from the policy, "
@@ -222,8 +222,9 @@ class PolicyCaller:
         self._kept = _with_rows(self._kept, new, rows, "what the policy returns:")
         self._next[rows] = 0
 
-    def _joined_actions(self, answer: Any, what: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    def _joined_actions(self, answer: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         """Converts a policy's actions, or chunks of them, to an array ``(n, ...)``."""
+        what = "actions" if self.action_chunk is None else "chunks of actions"
         try:
             actions: NDArray[Any] = _joined(answer, what, shape)
         except ValueError:
@@ -357,10 +358,9 @@ def _joined(values: Any, name: str, shape: tuple[int, ...]) -> Any:
 def _with_rows(old: Any, new: Any, rows: Flags, name: str) -> Any:
     """Arrays ``(n, ...)``, possibly in dicts, with new values in the rows of a mask ``(n,)``."""
     if isinstance(new, dict):
-        if old is not None and (not isinstance(old, dict) or old.keys() != new.keys()):
-            before = sorted(old) if isinstance(old, dict) else "an array"
+        if old is not None and old.keys() != new.keys():
             raise ValueError(
-                f"{name} must have the same keys in every call, {before}, got {sorted(new)}"
+                f"{name} must have the same keys in every call, {sorted(old)}, got {sorted(new)}"
             )
         return {
             key: _with_rows(None if old is None else old[key], value, rows, f"{name} {key}")
@@ -368,10 +368,10 @@ def _with_rows(old: Any, new: Any, rows: Flags, name: str) -> Any:
         }
     if old is None:
         old = np.zeros((len(rows), *new.shape[1:]), new.dtype)
-    if isinstance(old, dict) or old.shape[1:] != new.shape[1:]:
-        before = sorted(old) if isinstance(old, dict) else old.shape[1:]
+    if old.shape[1:] != new.shape[1:]:
         raise ValueError(
-            f"{name} must keep the shape {before} of each row in every call, got {new.shape[1:]}"
+            f"{name} must keep the shape {old.shape[1:]} of each row in every call, got "
+            f"{new.shape[1:]}"
         )
     values = old.astype(np.result_type(old, new))  # a copy, because earlier steps hold the old ones
     values[rows] = new

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.samplers.nested import has_texts, with_text_arrays
+from mtwrappers.samplers.nested import with_text_arrays
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.task_texts import NamesOf, read_texts, task_names
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
@@ -141,8 +141,8 @@ def rollout(
     finished = np.ones(len(left), dtype=np.bool_)
     executor: MetaVectorEnv = envs.unwrapped
     space = envs.single_observation_space
-    texts = has_texts(space)
-    obs = with_text_arrays(space, obs) if texts and begin is None else obs
+    if begin is None:
+        obs = with_text_arrays(space, obs)
     if not counted.all():
         executor.pause(~counted)
     infos = infos or {}
@@ -155,8 +155,7 @@ def rollout(
         if any_began:
             begun[began] = steps
             if begin is not None:
-                obs = begin(began)
-                obs = with_text_arrays(space, obs) if texts else obs
+                obs = with_text_arrays(space, begin(began))
             if seeds is not None:
                 rows = np.flatnonzero(began).tolist()
                 policy.seed(rows, seeds(rows))
@@ -179,10 +178,8 @@ def rollout(
                     f"episodes of environments {stuck} have not ended after {ENDLESS:,} steps: "
                     "give the environments a limit, such as max_episode_steps of gymnasium.make"
                 )
-        next_obs, *rest = result
-        if texts:
-            next_obs = with_text_arrays(space, next_obs)
-        step = Step(began, counted, finished, obs, actions, agent_infos, next_obs, *rest)
+        next_obs = with_text_arrays(space, result[0])
+        step = Step(began, counted, finished, obs, actions, agent_infos, next_obs, *result[1:])
         for observer in observe:
             observer(step)
         obs, infos = step.next_observations, step.infos
