@@ -82,15 +82,6 @@ def test_junk_in_padded_actions_changes_nothing(junk):
     assert equal(*results)
 
 
-def test_what_cannot_be_padded_is_refused():
-    with pytest.raises(ValueError, match=r"environment has action space .* at most 1 entries"):
-        PadSpaces(ArmEnv(), 3, 1)
-    env = ArmEnv()
-    env.action_space = Box(-1, 1, (2, 2))
-    with pytest.raises(TypeError, match=r"got Box.*TransformAction\(env, function, Box"):
-        PadSpaces(env)
-
-
 def test_other_discrete_actions_are_refused_with_a_way_to_equal_ones():
     makers = [partial(gymnasium.make, name) for name in ("CartPole-v1", "MountainCar-v0")]
     message = (

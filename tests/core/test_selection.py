@@ -1,15 +1,22 @@
+"""Strategies that select the next task, in an environment that draws one at each reset."""
+
 import json
 
 import numpy as np
 import pytest
 
+from mtwrappers import MultiEnvWrapper
 from mtwrappers.core.history import TaskHistory
-from mtwrappers.core.selection import TaskSelector, least_success
+from mtwrappers.core.selection import least_success
+from tests.fakes import counting_makers
 
 
-def draws(select, num_tasks, n, seed=0):
-    selector, rng = TaskSelector(select, num_tasks), np.random.default_rng(seed)
-    return [selector(rng) for _ in range(n)]
+def make(select, num_tasks=7):
+    return MultiEnvWrapper(counting_makers(num_tasks), select=select, sample_tasks_on_reset=True)
+
+
+def drawn(env, n, seed=None):
+    return [env.reset(seed=seed if i == 0 else None)[1]["task_id"] for i in range(n)]
 
 
 class Countdown:
@@ -32,49 +39,32 @@ class Countdown:
 
 
 @pytest.mark.parametrize(
-    "select", ["uniform", "round_robin", "without_replacement", "least_success"]
+    "select", ["uniform", "round_robin", "without_replacement", "least_success", Countdown()]
 )
-def test_the_generator_determines_the_tasks_after_a_reset_and_from_a_state_in_json(select):
-    selector, rng = TaskSelector(select, 7), np.random.default_rng(3)
-    first = [selector(rng) for _ in range(10)]
-    selector.reset()
-    rng = np.random.default_rng(3)
-    assert [selector(rng) for _ in range(10)] == first == draws(select, 7, 10, seed=3)
-    assert (draws(select, 7, 10, seed=4) == first) == (select == "round_robin")
-    state, bits = json.loads(json.dumps(selector.get_state())), rng.bit_generator.state
-    expected = [selector(rng) for _ in range(8)]
-    rng.bit_generator.state = bits
-    other = TaskSelector(select, 7)
-    other.set_state(state)
-    assert [other(rng) for _ in range(8)] == expected
+def test_the_seed_determines_the_tasks_and_a_state_in_json_those_that_follow(select):
+    env, other = make(select), make(select)
+    first = drawn(env, 10, seed=3)
+    assert drawn(other, 10, seed=3) == drawn(env, 10, seed=3) == first
+    fixed = select == "round_robin" or isinstance(select, Countdown)
+    assert (drawn(other, 10, seed=4) == first) == fixed
+    other.set_state(json.loads(json.dumps(env.get_state())))
+    assert drawn(other, 8) == drawn(env, 8)
+    assert not isinstance(select, Countdown) or (first[:3], select.left) == ([6, 5, 4], 0)
 
 
 def test_a_callable_is_told_the_number_of_tasks_and_the_last_one():
     seen = []
 
     def strategy(num_tasks, last_task, rng):
-        seen.append((num_tasks, last_task, rng))
+        seen.append((num_tasks, last_task))
+        assert isinstance(rng, np.random.Generator)
         return np.int64(2) if last_task is None else 1
 
-    rng = np.random.default_rng(0)
-    selector = TaskSelector(strategy, 3)
-    drawn = [selector(rng), selector(rng)]
-    selector.reset()
-    drawn.append(selector(rng))
-    assert drawn == [2, 1, 2]
-    assert {type(index) for index in drawn} == {int}
-    assert seen == [(3, None, rng), (3, 2, rng), (3, None, rng)]
-
-
-def test_a_strategy_that_remembers_has_a_copy_of_its_own_and_a_state_and_forgets():
-    strategy = Countdown()
-    selector, other = TaskSelector(strategy, 4), TaskSelector(strategy, 4)
-    assert (selector(None), strategy.left) == (3, 0)
-    assert selector.get_state() == {"last": 3, "strategy": {"left": 3}, "history": None}
-    other.set_state(selector.get_state())
-    assert other(None) == 2
-    selector.reset()
-    assert selector(None) == 3
+    env = make(strategy, 3)
+    tasks = drawn(env, 2, seed=0) + drawn(env, 1, seed=0)
+    assert tasks == [2, 1, 2]
+    assert {type(task) for task in tasks} == {int}
+    assert seen == [(3, None), (3, 2), (3, None)]
 
 
 @pytest.mark.parametrize("floor", [3, -0.1, float("nan")])

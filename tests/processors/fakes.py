@@ -93,18 +93,18 @@ def loop_returns(rewards, discount):
     return returns[::-1]
 
 
-def make(processor_type, baseline=None, **options):
+def make(processor_type, baseline=None, longest=40, **options):
     """A processor whose advantages are over ``baseline``."""
     baseline = mt.ZeroBaseline() if baseline is None else baseline
     if not issubclass(processor_type, mt.DiceSampleProcessor):
         return processor_type(baseline, **options)
     options = {"normalize_adv": False, **options}
-    return processor_type(mt.ZeroBaseline(), 40, return_baseline=baseline, **options)
+    return processor_type(mt.ZeroBaseline(), longest, return_baseline=baseline, **options)
 
 
-def process(processor_type, paths, baseline=None, **options):
+def process(processor_type, paths, baseline=None, longest=40, **options):
     """The steps of a task's batch: its rows without their padding, if it is padded."""
-    processor = make(processor_type, baseline, **options)
+    processor = make(processor_type, baseline, longest, **options)
     if processor_type in METAS:
         (data,) = unchanged({3: paths}, processor.process_samples)
     else:

@@ -97,12 +97,6 @@ def test_infos_of_every_step_are_kept_even_those_that_no_reset_reports(sampler_t
 
 
 @both
-def test_long_paths_hold_every_observation(sampler_type):
-    [path] = sampler_type(CountingEnv(300), lambda _: [0], 1, 999).obtain_samples()
-    assert path["observations"][:, 0].tolist() == list(range(300))
-
-
-@both
 def test_a_policy_may_use_its_arrays_again(sampler_type):
     """Actions keep their dimensions and fractions, and observations follow from them."""
 

@@ -54,10 +54,6 @@ def test_a_file_of_numpy_is_read():
         assert not found[f"{name}.npy"].flags.writeable
 
 
-def test_equal_arrays_make_equal_files():
-    assert zipped().getvalue() == zipped().getvalue()
-
-
 def test_a_file_that_is_cut_off_anywhere_gives_the_members_that_are_whole():
     whole, data, counts = dict(read_members(zipped(), 10_000)), zipped().getvalue(), set()
     for end in range(len(data) - 1):

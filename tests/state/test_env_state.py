@@ -22,49 +22,7 @@ from mtwrappers.state.env_state import get_state, set_state
 from tests.fakes import CountingEnv, equal, run_python
 
 GRAVITIES = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0, 10.0)]
-MAKE = {
-    "CartPole": partial(gymnasium.make, "CartPole-v1"),
-    "without replacement": partial(
-        mt.MultiEnvWrapper, GRAVITIES, sample_tasks_on_reset=True, select="without_replacement"
-    ),
-    "one task": partial(mt.MultiEnvWrapper, GRAVITIES, 1),
-    "MT1": partial(gymnasium.make, "mtwrappers/MT1-v0", env_name="reach-v3"),
-    "MT10": partial(gymnasium.make, "mtwrappers/MT10-v0", select="least_success"),
-    "point goal": PointGoalEnv,
-    "normalized": lambda: mt.NormalizeRewardPerTask(
-        gymnasium.make("mtwrappers/MT1-v0", env_name="reach-v3")
-    ),
-    "rl2": lambda: mt.RL2Observation(gymnasium.make("CartPole-v1")),
-}
-
-
-def episodes(env, n=3):
-    """The first steps of some episodes."""
-    results = []
-    for _ in range(n):
-        results.append(env.reset())
-        env.action_space.seed(len(results))
-        results += [env.step(env.action_space.sample()) for _ in range(3)]
-    return results
-
-
-@pytest.mark.parametrize("seeded", [True, False])
-@pytest.mark.parametrize("kind", MAKE)
-@pytest.mark.slow_but("MT10-True", "MT1-False", "normalized-False")
-def test_another_environment_goes_on_with_the_same_episodes(kind, seeded):
-    first, other = MAKE[kind](), MAKE[kind]()
-    if seeded:
-        first.reset(seed=3)
-        episodes(first)
-    state = pickle.loads(pickle.dumps(get_state(first)))
-    episodes(other)
-    set_state(other, state)
-    assert equal(episodes(other), episodes(first))
-    first.close()
-    other.close()
-
-
-# The wrappers of Gymnasium and Meta-World.
+MT1 = partial(gymnasium.make, "mtwrappers/MT1-v0", env_name="reach-v3")
 
 
 def meta_world(**kwargs):
@@ -75,63 +33,70 @@ def meta_world(**kwargs):
     return env
 
 
-def toggle(name, on):
-    return lambda env: env.get_wrapper_attr(f"toggle_{name}")(on)
-
-
-def no_change(env):
-    pass
-
-
-# What makes an environment, and what is changed in one of them after some episodes.
-UPSTREAM = {
-    "NormalizeObservation": (lambda: wrappers.NormalizeObservation(CountingEnv()), no_change),
-    "NormalizeObservation, frozen": (
-        lambda: wrappers.NormalizeObservation(CountingEnv()),
-        lambda env: setattr(env, "update_running_mean", False),
+MAKE = {
+    "CartPole": partial(gymnasium.make, "CartPole-v1"),
+    "without replacement": partial(
+        mt.MultiEnvWrapper, GRAVITIES, sample_tasks_on_reset=True, select="without_replacement"
     ),
-    "NormalizeReward": (lambda: wrappers.NormalizeReward(CountingEnv(7)), no_change),
-    "MaxAndSkipObservation": (
-        lambda: wrappers.MaxAndSkipObservation(CountingEnv(5), 4),
-        no_change,
-    ),
-    "exponential": (partial(meta_world, reward_normalization_method="exponential"), no_change),
-    "random tasks": (meta_world, no_change),
-    "pseudorandom": (partial(meta_world, task_select="pseudorandom"), no_change),
-    "the next task": (
-        partial(meta_world, task_select="pseudorandom"),
-        toggle("sample_tasks_on_reset", True),
-    ),
-    "ours, exponential": (
-        lambda: gymnasium.make(
-            "mtwrappers/MT1-v0", env_name="reach-v3", reward_normalization_method="exponential"
-        ),
-        no_change,
-    ),
+    "one task": partial(mt.MultiEnvWrapper, GRAVITIES, 1),
+    "MT1": MT1,
+    "MT10": partial(gymnasium.make, "mtwrappers/MT10-v0", select="least_success"),
+    "point goal": PointGoalEnv,
+    "normalized": lambda: mt.NormalizeRewardPerTask(MT1()),
+    "rl2": lambda: mt.RL2Observation(gymnasium.make("CartPole-v1")),
+    # Of Gymnasium and Meta-World.
+    "NormalizeObservation": lambda: wrappers.NormalizeObservation(CountingEnv()),
+    "frozen": lambda: wrappers.NormalizeObservation(CountingEnv()),
+    "NormalizeReward": lambda: wrappers.NormalizeReward(CountingEnv(7)),
+    "MaxAndSkip": lambda: wrappers.MaxAndSkipObservation(CountingEnv(5), 4),
+    "exponential": partial(meta_world, reward_normalization_method="exponential"),
+    "random tasks": meta_world,
+    "pseudorandom": partial(meta_world, task_select="pseudorandom"),
+    "the next task": partial(meta_world, task_select="pseudorandom"),
+    "ours, exponential": partial(MT1, reward_normalization_method="exponential"),
+}
+# What is changed in an environment after some episodes.
+CHANGE = {
+    "frozen": lambda env: setattr(env, "update_running_mean", False),
+    "the next task": lambda env: env.get_wrapper_attr("toggle_sample_tasks_on_reset")(True),
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*Box observation space maximum and minimum:UserWarning")
-@pytest.mark.parametrize("kind", UPSTREAM)
-@pytest.mark.slow_but("pseudorandom", "ours, exponential", "NormalizeObservation")
-def test_wrappers_of_gymnasium_and_meta_world_go_on_with_what_they_kept(kind, tmp_path):
-    make, change = UPSTREAM[kind]
-    with closing(make()) as first, closing(make()) as other:
-        episodes(first)
-        change(first)
-        mt.save_checkpoint(tmp_path / "x", env=first)
-        mt.load_checkpoint(tmp_path / "x", env=other)
-        for env in (first, other):
-            if kind == "MaxAndSkipObservation":
-                env.unwrapped.length = 1  # too short to fill its buffer
-        assert equal(without_times(episodes(other)), without_times(episodes(first)))
+def episodes(env, n=3):
+    """The first steps of some episodes, without how long they took."""
+    results = []
+    for _ in range(n):
+        results.append(env.reset())
+        env.action_space.seed(len(results))
+        results += [env.step(env.action_space.sample()) for _ in range(3)]
+    return without_times(results)
 
 
 def without_times(results):
-    """Without how long episodes took."""
     for result in results:
         result[-1].get("episode", {}).pop("t", None)
     return results
+
+
+@pytest.mark.filterwarnings("ignore:.*Box observation space maximum and minimum:UserWarning")
+@pytest.mark.parametrize("seeded", [True, False])
+@pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.slow_but(
+    *("MT10-True", "MT1-False", "normalized-False"),
+    *("pseudorandom-True", "ours, exponential-True", "NormalizeObservation-True"),
+)
+def test_another_environment_goes_on_with_the_same_episodes(kind, seeded, tmp_path):
+    with closing(MAKE[kind]()) as first, closing(MAKE[kind]()) as other:
+        if seeded:
+            first.reset(seed=3)
+            episodes(first)
+        CHANGE.get(kind, str)(first)
+        mt.save_checkpoint(tmp_path / "x", env=first)
+        episodes(other)
+        mt.load_checkpoint(tmp_path / "x", env=other)
+        if kind == "MaxAndSkip":
+            first.unwrapped.length = other.unwrapped.length = 1  # too short to fill its buffer
+        assert equal(episodes(other), episodes(first))
 
 
 def test_the_statistics_of_episodes_are_kept():
