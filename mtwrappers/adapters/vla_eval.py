@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_list
 from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation import protocols
-from mtwrappers.evaluation.episodes import Tally, single_step
+from mtwrappers.evaluation.episodes import Record
 from mtwrappers.evaluation.protocol import succeeded
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.metaworld.class_env import OBS_SIZE, camera_names
@@ -156,20 +156,18 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         planned = self._plan[name, number]
         state = planned.task_state
         obs, _ = self._env.reset(seed=planned.seed, options={"task_state": state})
-        self._tally = Tally([[planned]], np.ones(1), np.zeros(1, np.bool_))
-        self._began = True
+        self._record, self._over = Record(planned), False
         self._film(obs)
         return obs
 
     def step(self, action: Mapping[str, Any]) -> Any:
         given = np.asarray(action.get("actions", action.get("action")))
         obs, reward, terminated, truncated, info = self._env.step(given)
-        result = obs, reward, terminated, truncated, info
-        self._tally(single_step(given, result, self._began))
-        self._began = False
+        self._record.add(reward, info)
+        self._over = terminated or truncated
         self._film(obs)
         self._recorder.record_step(action=given, reward=reward, success=bool(info["success"]))
-        return _base.StepResult(obs, reward, terminated or truncated, info)
+        return _base.StepResult(obs, reward, self._over, info)
 
     def make_obs(self, raw_obs: Any, task: Mapping[str, Any]) -> dict[str, Any]:
         numbers = raw_obs["environment_state"] if isinstance(raw_obs, dict) else raw_obs
@@ -196,13 +194,13 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         self._recorder.record_video(next(iter(self._frames(raw_obs).values()), None))
 
     def get_step_result(self, step_result: Any) -> dict[str, Any]:
-        if not self._tally.ended:
+        if not self._over:
             raise ValueError(
                 "the episode was cut before its end: episodes have at most "
                 f"{self.protocol.max_episode_steps} steps in {self.protocol.name}: leave max_steps "
                 "out, or change max_episode_steps of the protocol"
             )
-        _, episode = self._tally.ended[0]
+        episode = self._record.episode()
         return {"success": succeeded(episode, self.protocol), **to_plain(episode)}
 
     def cleanup(self) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_name
+from mtwrappers.common.checks import check_list, check_name, check_string, positive
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.samplers.rollout import Flags, Step
@@ -20,10 +21,14 @@ from mtwrappers.samplers.task_texts import has_everywhere, task_names
 from mtwrappers.vector.contract import MetaVectorEnv
 
 METRICS = ("success_once", "success_final", "return", "length")
+# The fields of a `Design` with trials alone.
+OF_TRIALS = (
+    *("trials", "adaptation_episodes", "adaptation_steps"),
+    *("adapts", "adaptation_terminate_on_success", "trial_tasks"),
+)
 # The second key is used by Stable-Baselines3 and robotics environments.
 SUCCESS_KEYS = ("success", "is_success")
-# A bound on counts in files, so that plans fit into memory.
-_MAX_COUNT = 10**7
+_NONE: Mapping[str, Any] = {}
 # Keeps the seed of the first reset, before any episode, different from the episodes' seeds.
 _FIRST_RESET = 1_000_033
 
@@ -81,6 +86,7 @@ class Design:
         phases: In a stream, the name and the steps of each phase; see `continual_evaluate`.
 
     Raises:
+        TypeError: If ``tasks`` are not names.
         ValueError: If a number is out of range, or numbers contradict each other.
 
     >>> from mtwrappers.evaluation import Design
@@ -100,19 +106,18 @@ class Design:
     phases: tuple[tuple[str, int], ...] | None = None
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
-        few_shot = ("trials", "adaptation_episodes", "adaptation_steps")
-        least = {"episodes_per_task": 1, **dict.fromkeys(few_shot, 1 if self.trials else 0)}
-        for name, low in least.items():
-            if not low <= (value := getattr(self, name)) < _MAX_COUNT:
-                raise ValueError(f"{name} must be in [{low}, {_MAX_COUNT - 1:,}], got {value}")
-        default = type(self).__dataclass_fields__
-        alone: tuple[str, ...] = ("tasks", "phases") if self.trials else (*few_shot[1:], "adapts")
-        alone += () if self.trials else ("adaptation_terminate_on_success", "trial_tasks")
-        for name in alone:
-            if (value := getattr(self, name)) != default[name].default:
-                kind = "few-shot" if self.trials else "this"
-                raise ValueError(f"{kind} evaluation has no {name}, got {value!r}")
+        object.__setattr__(self, "seed", check_seed(self.seed))
+        for name in ("episodes_per_task", *OF_TRIALS[: 3 if self.trials else 0]):
+            object.__setattr__(self, name, positive(getattr(self, name), name))
+        if self.tasks is not None:
+            tasks = tuple(check_list(self.tasks, "tasks", "task name"))
+            for task in tasks:
+                check_string(task, "each of tasks")
+            object.__setattr__(self, "tasks", tasks)
+        kind, others = ("few-shot", ("tasks", "phases")) if self.trials else ("this", OF_TRIALS)
+        for field in fields(self):
+            if field.name in others and (value := getattr(self, field.name)) != field.default:
+                raise ValueError(f"{kind} evaluation has no {field.name}, got {value!r}")
         if self.trial_tasks is not None and len(self.trial_tasks) != self.trials:
             raise ValueError(f"there are tasks for {len(self.trial_tasks)} of {self.trials} trials")
 
@@ -136,34 +141,29 @@ class Design:
         before, after = self.adaptation_episodes, self.episodes_per_task
         return [before] * self.adaptation_steps + [after] if self.adapts else [before + after]
 
-    def of_stage(
-        self, trial: int, stage: int, names: Sequence[str], tasks: Sequence[Any]
-    ) -> list[list[PlannedEpisode]]:
-        """Plans the episodes of each environment in a stage; the first one of each is seeded.
+    def of_trial(self, trial: int, names: Sequence[str], tasks: Sequence[Any]) -> Iterator[Stage]:
+        """Plans the stages of a trial; in each, the first episode of an environment is seeded.
 
         Args:
             trial: The index of the trial, of those that all environments run together.
-            stage: The index in `stages`.
             names: The name of each environment's task, ``(N,)``.
             tasks: The task of each task group, ``(M,)``; task states are recorded.
         """
         n, k = len(names), len(names) // len(tasks)
         share = k if self.adapts else 1  # environments that run a trial's episodes
-        first, before = trial * (n // share), sum(self.stages[:stage])
-        states = [task if type(task) is int else None for task in tasks]
-        found = []
-        for i, name in enumerate(names):
-            numbers = range(before + i % share, before + self.stages[stage], share)
-            seeds = itertools.chain(
-                [stream_seed(self.seed, trial, stage, i)], itertools.repeat(None)
-            )
-            found.append(
-                [
-                    PlannedEpisode(name, number, seed, states[i // k], first + i // share)
-                    for number, seed in zip(numbers, seeds, strict=False)
-                ]
-            )
-        return found
+        first, before = trial * (n // share), 0
+        for part, size in enumerate(self.stages):
+            episodes = []
+            for i, name in enumerate(names):
+                state = tasks[i // k] if type(tasks[i // k]) is int else None
+                seed: int | None = stream_seed(self.seed, trial, part, i)
+                own = []
+                for number in range(before + i % share, before + size, share):
+                    own.append(PlannedEpisode(name, number, seed, state, first + i // share))
+                    seed = None
+                episodes.append(own)
+            before += size
+            yield Stage(episodes, list(tasks), trial, part)
 
 
 @dataclass(frozen=True)
@@ -276,24 +276,25 @@ def plan_of(envs: Any, design: Design) -> tuple[list[Stage], list[PlannedEpisode
     """
     if design.trials:
         stages = [*_stages_of_trials(envs, design)]
-        order: dict[str, int] = {}
-    else:
-        _, infos = envs.reset(seed=stream_seed(design.seed, _FIRST_RESET))
-        choices = task_choices(envs.unwrapped, infos)
-        plan = make_plan(choices, design.episodes_per_task, design.seed)
-        order = {task: i for i, task in enumerate(_chosen(design.tasks, plan))}
-        stages = [Stage([[one for one in own if one.task in order] for own in plan])]
-    every = (one for stage in stages for own in stage.episodes for one in own)
-    return stages, sorted(every, key=lambda one: (one.trial or order.get(one.task, 0), one.number))
-
-
-def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[PlannedEpisode]]) -> list[str]:
-    """The tasks to evaluate, in the order of the environments."""
+        return stages, in_order(stages)
+    _, infos = envs.reset(seed=stream_seed(design.seed, _FIRST_RESET))
+    plan = make_plan(task_choices(envs.unwrapped, infos), design.episodes_per_task, design.seed)
     known = list(dict.fromkeys(one.task for own in plan for one in own))
-    if unknown := [task for task in tasks or () if task not in known]:
+    if unknown := [task for task in design.tasks or () if task not in known]:
         hint = did_you_mean(unknown[0], known)
         raise ValueError(f"tasks must be among {known}, got {unknown}{hint and f'; {hint}'}")
-    return [task for task in known if tasks is None or task in tasks]
+    chosen = known if design.tasks is None else design.tasks
+    stages = [Stage([[one for one in own if one.task in chosen] for own in plan])]
+    return stages, in_order(stages)
+
+
+def in_order(stages: Iterable[Stage]) -> list[PlannedEpisode]:
+    """The episodes of a plan in the order of a result: by trial, or by task and then by number."""
+    every = [one for stage in stages for own in stage.episodes for one in own]
+    place = {task: i for i, task in enumerate(dict.fromkeys(one.task for one in every))}
+    return sorted(
+        every, key=lambda one: (place[one.task] if one.trial is None else one.trial, one.number)
+    )
 
 
 def _stages_of_trials(envs: Any, design: Design) -> Iterator[Stage]:
@@ -311,9 +312,7 @@ def _stages_of_trials(envs: Any, design: Design) -> Iterator[Stage]:
                 [row[group]] = inner.call_some([group * k], "exact_task_state", *exact)
         getattr(envs, "set_tasks", inner.set_tasks)(row)
         _, infos = envs.reset(seed=stream_seed(design.seed, trial, 0, 0))
-        names = task_names(inner, infos)
-        for stage in range(len(design.stages)):
-            yield Stage(design.of_stage(trial, stage, names, row), row, trial, stage)
+        yield from design.of_trial(trial, task_names(inner, infos), row)
 
 
 def _tasks_of_trials(envs: Any, design: Design) -> list[list[Any]]:
@@ -437,38 +436,122 @@ class Observer:
         """Called once at the end of the evaluation, also after an error or an interruption."""
 
 
-class Tally:
-    """Accumulates the steps of ``N`` environments into an `Episode` for each that ends.
+class Record:
+    """The record of an episode while it runs.
 
-    ``ended`` lists the episodes in the order in which they ended, each with the index of its
-    environment among all; ``first`` is the index of the first environment here. ``scale`` and
-    ``raw`` are from `undisturbed`.
+    ``actions`` is for its actions, if they are recorded.
+
+    Args:
+        planned: The episode.
+        i: The index of its environment among all, for errors.
+    """
+
+    def __init__(self, planned: PlannedEpisode, i: int = 0) -> None:
+        self._planned, self._i = planned, i
+        self.actions: list[NDArray[Any]] = []
+        self._return = 0.0
+        self._successes: list[bool | None] = []  # of each step; None if infos do not report it
+
+    def add(self, reward: float, infos: Mapping[str, Any]) -> None:
+        """Adds a step with its infos, of which `SUCCESS_KEYS` are read.
+
+        Raises:
+            ValueError: If the success is neither a bool nor 0 or 1, or missing after a step that
+                had it.
+        """
+        self._return += float(reward)
+        success = self._success(infos) if infos else None
+        if success is None and self._successes and self._successes[-1] is not None:
+            raise ValueError(
+                "an episode whose infos report success must report it in every later step: "
+                f"expected {' or '.join(SUCCESS_KEYS)}, got neither in step "
+                f"{len(self._successes) + 1} of episode {self._planned.number} from {self._where}"
+            )
+        self._successes.append(success)
+
+    def _success(self, infos: Mapping[str, Any]) -> bool | None:
+        for key in SUCCESS_KEYS:
+            value = infos.get(key)
+            value = value.item() if isinstance(value, np.generic) else value
+            if value is None:
+                continue
+            if not isinstance(value, (bool, int, float)) or value not in (0, 1):
+                raise ValueError(
+                    f"info[{key!r}] must be a bool, 0 or 1, got {value!r} from {self._where}"
+                )
+            return bool(value)
+        return None
+
+    @property
+    def _where(self) -> str:
+        return f"environment {self._i}, task {self._planned.task!r}"
+
+    def episode(self) -> Episode:
+        """The episode, which has ended.
+
+        Raises:
+            ValueError: If its return is not finite.
+        """
+        if not math.isfinite(self._return):
+            raise ValueError(
+                f"rewards must be finite, got a return of {self._return} from {self._where}"
+            )
+        planned, steps = self._planned, self._successes
+        reports = steps[-1] is not None
+        runs = [len([*run]) for success, run in itertools.groupby(steps) if success]
+        return Episode(
+            planned.task,
+            planned.number,
+            self._return,
+            len(steps),
+            success_once=bool(runs) if reports else None,
+            success_final=steps[-1],
+            task_state=planned.task_state,
+            trial=planned.trial,
+            steps_to_success=steps.index(True) + 1 if runs else None,
+            longest_success=max(runs, default=0) if reports else None,
+        )
+
+
+class Tally:
+    """Records the episodes of ``N`` environments, for the stages of a plan.
+
+    Args:
+        keep: Called with each episode that ends: the index of its environment, the `Episode`, and
+            its actions.
+        scale: The factors of rewards, from `undisturbed`.
+        raw: The mask from `undisturbed`.
+        records: Whether to record actions.
+        observers: They are called after ``keep``.
+        rows: The environments that are followed, among all of a plan.
+
+    Raises:
+        ValueError: As `Record`, or if recorded actions change their dtype.
     """
 
     def __init__(
         self,
-        plan: Sequence[Sequence[PlannedEpisode]],
+        keep: Callable[[int, Episode, NDArray[Any] | None], object],
         scale: NDArray[np.float64],
         raw: Flags,
+        records: bool = False,
         observers: Sequence[Observer] = (),
-        first: int = 0,
+        rows: slice = slice(None),
     ) -> None:
-        n = len(plan)
-        self.ended: list[tuple[int, Episode]] = []
-        self.first = first
-        self._plan, self._ended = plan, [0] * n
-        self._scale, self._raw, self._observers = scale, raw, observers
-        self._returns = np.zeros(n, dtype=np.float64)
-        self._lengths = np.zeros(n, dtype=np.int64)
-        self._reports = np.zeros(n, dtype=np.bool_)
-        # The step of the first success, 0 for none so far.
-        self._success_at = np.zeros(n, dtype=np.int64)
-        # The current and the largest number of consecutive steps of success.
-        self._run, self._longest = np.zeros((2, n), dtype=np.int64)
+        self._keep, self._scale, self._raw = keep, scale[rows], raw[rows]
+        self._records, self._observers, self._rows = records, observers, rows
+        self.first = rows.start or 0  # the index of the first environment among all
+        self._dtype: np.dtype[Any] | None = None  # of the actions so far
+
+    def plan(self, episodes: Sequence[Sequence[PlannedEpisode]]) -> NDArray[np.int64]:
+        """Sets the next episodes of all environments; returns the number of each here, ``(N,)``."""
+        self._left = [[*reversed(own)] for own in episodes[self._rows]]
+        self._running: list[Any] = [None] * len(self._left)  # a `Record` of each
+        return np.array([len(own) for own in self._left], dtype=np.int64)
 
     def present(self, i: int) -> PlannedEpisode:
         """The current episode of environment ``i``."""
-        return self._plan[i][self._ended[i]]
+        return self._left[i][-1]
 
     def begin(self, i: int) -> None:
         """Notifies the observers that environment ``i`` was reset for its current episode."""
@@ -481,107 +564,42 @@ class Tally:
 
     def __call__(self, step: Step) -> None:
         """Adds a step."""
-        counts = (self._lengths, self._success_at, self._run, self._longest)
-        for array in (self._returns, self._reports, *counts):
-            array[step.began] = 0
-        rewards = step.rewards
+        before, self._dtype = self._dtype, step.actions.dtype
+        if self._records and before is not None and before != self._dtype:
+            raise ValueError(
+                "actions that are recorded as evidence must keep their dtype, got "
+                f"{before} and then {self._dtype}"
+            )
+        rewards, infos = step.rewards, _success_infos(step)
         if self._raw.any():
             raw, reported = step.info("raw_reward")
             rewards = np.where(self._raw & reported, raw, rewards)
-        self._returns += rewards * self._scale
-        self._lengths += 1
-        success, reported = self._success(step)
-        first = success & (self._success_at == 0)
-        if first.any():
-            self._success_at[first] = self._lengths[first]
-        self._run = np.where(success, self._run + 1, 0)
-        np.maximum(self._longest, self._run, out=self._longest)
-        self._require_success(reported, step.counted)
+        rewards = (rewards * self._scale).tolist()
+        for i in np.flatnonzero(step.counted).tolist():
+            if step.began[i]:
+                self._running[i] = Record(self.present(i), self.first + i)
+            self._running[i].add(rewards[i], infos.get(i, _NONE))
+            if self._records:
+                self._running[i].actions.append(step.actions[i])
         for observer in self._observers:
             observer.step(step)
-        ends = np.flatnonzero(step.finished & step.counted).tolist()
-        for i in ends:
-            planned = self.present(i)
-            if not np.isfinite(self._returns[i]):
-                raise ValueError(
-                    f"rewards must be finite, got a return of {self._returns[i]} from environment "
-                    f"{self.first + i}, task {planned.task!r}"
-                )
-            self._ended[i] += 1
-            at, reports = int(self._success_at[i]), self._reports[i]
-            episode = Episode(
-                task=planned.task,
-                number=planned.number,
-                episode_return=float(self._returns[i]),
-                length=int(self._lengths[i]),
-                success_once=at > 0 if reports else None,
-                success_final=bool(success[i]) if reports else None,
-                task_state=planned.task_state,
-                trial=planned.trial,
-                steps_to_success=at or None,
-                longest_success=int(self._longest[i]) if reports else None,
-            )
-            self.ended.append((self.first + i, episode))
+        for i in np.flatnonzero(step.finished & step.counted).tolist():
+            episode = self._running[i].episode()
+            self._left[i].pop()
+            self._keep(i, episode, np.array(self._running[i].actions) if self._records else None)
             for observer in self._observers:
                 observer.end(i, episode)
-            if self._ended[i] < len(self._plan[i]) and self.present(i).seed is None:
+            if self._left[i] and self.present(i).seed is None:
                 self.begin(i)
 
-    def _require_success(self, reported: Flags, counted: Flags) -> None:
-        """Raises an error where a step does not report success, as earlier ones of the episode."""
-        for i in np.flatnonzero(self._reports & ~reported & counted).tolist():
-            planned = self.present(i)
-            raise ValueError(
-                "an episode whose infos report success must report it in every later step: "
-                f"expected {' or '.join(SUCCESS_KEYS)}, got neither in step {self._lengths[i]} of "
-                f"episode {planned.number} from environment {self.first + i}, task "
-                f"{planned.task!r}"
-            )
-        self._reports |= reported
 
-    def _success(self, step: Step) -> tuple[Flags, Flags]:
-        """Masks of the environments whose step was a success, and of those that report it."""
-        success, reported = np.zeros_like(step.finished), np.zeros_like(step.finished)
-        for key in SUCCESS_KEYS:
-            values, present = step.info(key)
-            # Values other than arrays of numbers or objects raise an error below.
-            rows = values.tolist() if isinstance(values, np.ndarray) else [values] * len(reported)
-            for i in np.flatnonzero(present & step.counted & ~reported).tolist():
-                value = rows[i].item() if isinstance(rows[i], np.generic) else rows[i]
-                if value is None:
-                    continue
-                if not isinstance(value, (bool, int, float)) or value not in (0, 1):
-                    raise ValueError(
-                        f"info[{key!r}] must be a bool, 0 or 1, got {value!r} from environment "
-                        f"{self.first + i}, task {self.present(i).task!r}"
-                    )
-                reported[i], success[i] = True, bool(value)
-        return success, reported
-
-
-def single_step(action: Any, result: Any, began: bool, cut: bool = False) -> Step:
-    """The `Step` of one environment, for a `Tally` of one.
-
-    Args:
-        action: The action.
-        result: What the environment's ``step`` returned.
-        began: Whether the step began an episode.
-        cut: Whether the episode ends here, even if the environment goes on.
-    """
-    _, reward, terminated, truncated, info = result
-    known = {key: info[key] for key in (*SUCCESS_KEYS, "raw_reward") if key in info}
-    infos = {key: np.array([value]) for key, value in known.items()}
-    flags = [np.array([bool(flag)]) for flag in (terminated, truncated)]
-    return Step(
-        began=np.array([began]),
-        counted=np.ones(1, np.bool_),
-        finished=flags[0] | flags[1] | cut,
-        observations=None,
-        actions=np.asarray(action)[None],
-        agent_infos={},
-        next_observations=None,
-        rewards=np.array([reward], np.float64),
-        terminated=flags[0],
-        truncated=flags[1],
-        infos=infos | {f"_{key}": np.ones(1, np.bool_) for key in known},
-    )
+def _success_infos(step: Step) -> dict[int, dict[str, Any]]:
+    """What environments report under `SUCCESS_KEYS`, by their indices."""
+    found: dict[int, dict[str, Any]] = {}
+    for key in SUCCESS_KEYS:
+        values, reported = step.info(key)
+        # Values other than arrays of numbers or objects raise an error when they are read.
+        rows = values.tolist() if isinstance(values, np.ndarray) else [values] * len(reported)
+        for i in np.flatnonzero(reported).tolist():
+            found.setdefault(i, {})[key] = rows[i]
+    return found

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import math
 import os
-import reprlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, cast, get_args
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_choice, check_flag, positive
-from mtwrappers.common.seeding import check_seed
 from mtwrappers.evaluation.episodes import (
     Design,
     Episode,
@@ -28,7 +26,7 @@ from mtwrappers.evaluation.episodes import (
     plan_of,
     stream_seed,
 )
-from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter, read_journal
+from mtwrappers.evaluation.evidence import EvidenceWriter, read_journal
 from mtwrappers.evaluation.protocol import Protocol, check_envs
 from mtwrappers.evaluation.result import Description, EvaluationResult, environments_of, versions
 from mtwrappers.evaluation.typed import to_plain
@@ -50,8 +48,6 @@ from mtwrappers.wrappers.normalize_reward import (
 _ENDS = "adaptation_terminate_on_success"
 _TOGGLE = "toggle_terminate_on_success"
 _Path: TypeAlias = str | os.PathLike[str]
-# An episode that ended, with the index of its environment and its actions, if these are recorded.
-_Ended: TypeAlias = tuple[int, Episode, NDArray[Any] | None]
 
 
 def evaluate(
@@ -112,7 +108,7 @@ def evaluate(
         policy_in: ``"parent"`` calls the policy in this process, at every step, for all
             environments. ``"workers"`` sends it to the workers once, and each calls it for its own
             environments; see `MetaSampler`. The vector environment must then not be wrapped, and
-            observers are only called with whole episodes, after all have ended.
+            there are no observers.
         observers: Objects that follow the evaluation, see `Observer`.
         evidence: An ``.npz`` file to write with the actions of every episode, with which `verify`
             checks the result.
@@ -144,11 +140,7 @@ def evaluate(
     >>> result.per_task["task 0"]["length"].value
     100.0
     """
-    design = Design(
-        check_seed(seed),
-        positive(episodes_per_task, "episodes_per_task"),
-        None if tasks is None else tuple(_check_tasks(tasks)),
-    )
+    design = Design(seed, episodes_per_task, cast(Any, tasks))
     return run_evaluation(
         policy, envs, design, None, policy_in, observers, evidence, resume, progress
     )
@@ -193,7 +185,7 @@ def few_shot_evaluate(
         envs: One of our vector environments in SAME_STEP mode (the default), whose resets keep the
             task, or a wrapper of one.
         trials: The number of trials, each on one task of each group; or the ``M`` tasks of each
-            trial, for ``set_tasks``.
+            trial for ``set_tasks``, which are numbers, such as task states.
         adaptation_episodes: The number of episodes per adaptation step.
         evaluation_episodes: The number of episodes after adaptation.
         adaptation_steps: The number of calls of ``adapt``, each on new episodes.
@@ -202,8 +194,7 @@ def few_shot_evaluate(
             environments' own setting. ``None`` uses it for all episodes.
         seed: The seed, zero or greater.
         evidence: An ``.npz`` file to write with the actions of every episode, including adaptation,
-            with which `verify` checks the result. Given tasks must then be numbers, such as task
-            states.
+            with which `verify` checks the result.
         resume: Whether to continue from the whole trials in ``evidence``, if it exists. It must be
             of an evaluation with the same arguments, environments and versions.
 
@@ -235,25 +226,16 @@ def few_shot_evaluate(
     tasks: Any = tuple(tuple(row) if isinstance(row, list) else row for row in given)
     ends = adaptation_terminate_on_success
     design = Design(
-        check_seed(seed),
+        seed,
         positive(evaluation_episodes, "evaluation_episodes"),
         trials=positive(len(tasks) if tasks else trials, "trials"),
-        adaptation_episodes=positive(adaptation_episodes, "adaptation_episodes"),
-        adaptation_steps=positive(adaptation_steps, "adaptation_steps"),
+        adaptation_episodes=adaptation_episodes,
+        adaptation_steps=adaptation_steps,
         adapts=callable(getattr(policy, "adapt", None)),
         adaptation_terminate_on_success=None if ends is None else check_flag(ends, _ENDS),
         trial_tasks=tasks or None,
     )
-    named = _are_numbers(tasks)
-    if evidence is not None and not named:
-        raise TypeError(
-            "evidence is for tasks that a file can name, so tasks must be numbers (task states) or "
-            f"follow from the seed; got {tasks!r}"
-        )
-    result = run_evaluation(policy, envs, design, evidence=evidence, resume=resume)
-    if named:
-        return result
-    return dataclasses.replace(result, design=dataclasses.replace(design, trial_tasks=None))
+    return run_evaluation(policy, envs, design, evidence=evidence, resume=resume)
 
 
 def run_evaluation(
@@ -305,7 +287,7 @@ def run_evaluation(
             header = _header(to_plain(settings), design.trials > 0, command)
             if resume:
                 kept = _whole_stages(read_journal(evidence, header, planned), stages, design)
-            writer = stack.enter_context(EvidenceWriter(evidence, header, kept))
+            writer = stack.enter_context(EvidenceWriter(evidence, header, planned, kept))
         episodes = {one.place: one for one, _ in kept}
         for observer in observers:
             observer.plan([one for one in planned if one.place not in episodes])
@@ -318,19 +300,14 @@ def run_evaluation(
             advance(1)
 
         left = [one for one in (s.without(episodes) for s in stages) if any(one.episodes)]
-        run = _Run(policy, sizes, left, design, scale, raw, writer is not None)
+        tally = functools.partial(Tally, scale=scale, raw=raw, records=writer is not None)
         if not remote:
-            run(envs, act, slice(0, inner.num_envs), keep, observers)
+            _run(policy, envs, act, left, design, tally(keep, observers=observers))
         elif left:
-            run = dataclasses.replace(run, policy=pickled(policy))
-            ended = [one for found in inner.map_blocks(run.in_worker) for one in found]
-            for one in ended:
+            run = functools.partial(_run_in_worker, pickled(policy), sizes, left, design, tally)
+            for one in itertools.chain(*inner.map_blocks(run)):
                 keep(*one)
-            for observer in observers:
-                for i, episode, _ in ended:
-                    observer.end(i, episode)
         if writer is not None:
-            writer.finish(planned)
             settings["evidence"] = writer.digest
     return EvaluationResult(tuple(episodes[one.place] for one in planned), **settings)
 
@@ -351,116 +328,98 @@ def _whole_stages(
     kept: Sequence[tuple[Episode, bytes]], stages: Sequence[Stage], design: Design
 ) -> list[tuple[Episode, bytes]]:
     """The episodes to continue from: all environments run a trial together, whole or again."""
-    done, again = {one.place for one, _ in kept}, set[Any]()
-    for _, trial in itertools.groupby(stages if design.trials else (), lambda one: one.trial):
-        places = {place for stage in trial for place in stage.places}
-        again |= set() if places <= done else places
+    done = {one.place for one, _ in kept}
+    begun = {one.trial for one in stages if design.trials and not one.places <= done}
+    again = {place for one in stages if one.trial in begun for place in one.places}
     return [(one, data) for one, data in kept if one.place not in again]
 
 
-@dataclass(frozen=True)
-class _Run:
-    """Runs the stages of a plan, here or in a worker.
+# The episodes.
 
-    Args:
-        policy: The policy, pickled if it is sent to workers.
-        sizes: ``M`` and ``K`` of all environments.
-        stages: The stages of the plan that have episodes left.
-        design: The numbers that determine the episodes.
-        scale: The scales of rewards from `undisturbed`.
-        raw: The mask from `undisturbed`.
-        records: Whether to record actions.
-    """
 
-    policy: Any
-    sizes: tuple[int, int]
-    stages: Sequence[Stage]
-    design: Design
-    scale: NDArray[np.float64]
-    raw: Flags
-    records: bool
+def _run(
+    policy: Any,
+    envs: Any,
+    act: PolicyCaller,
+    stages: Sequence[Stage],
+    design: Design,
+    tally: Tally,
+) -> None:
+    """Runs the episodes of ``envs``: ``act`` calls the policy for them, ``tally`` follows them."""
+    for stage in stages:
+        quotas = tally.plan(stage.episodes)
+        if stage.tasks is None:
+            _run_with_resets(envs, act, quotas, tally)
+        else:
+            _run_trial(policy, envs, act, quotas, tally, stage, design)
 
-    def __call__(
-        self,
-        envs: Any,
-        act: PolicyCaller,
-        rows: slice,
-        keep: Callable[[int, Episode, NDArray[Any] | None], object],
-        observers: Sequence[Observer] = (),
-    ) -> None:
-        """Runs the episodes of ``envs``, which are the environments ``rows`` among all.
 
-        ``act`` calls the policy for them. Each episode that ends is passed to ``keep``, with its
-        environment's index and its actions.
-        """
-        observers = [ActionRecorder(keep, self.records), *observers]
-        for stage in self.stages:
-            plan = stage.episodes[rows]
-            tally = Tally(plan, self.scale[rows], self.raw[rows], observers, rows.start)
-            quotas = np.array([len(own) for own in plan], dtype=np.int64)
-            if stage.tasks is None:
-                self._with_resets(envs, act, quotas, tally)
-            else:
-                self._in_trial(envs, act, quotas, tally, stage, stage.tasks)
+def _run_in_worker(
+    policy: Any,
+    sizes: tuple[int, int],
+    stages: Sequence[Stage],
+    design: Design,
+    tally: functools.partial[Tally],
+    envs: Any,
+    rows: slice,
+) -> list[Any]:
+    """Runs the episodes of a worker's environments; returns what a `Tally` keeps."""
+    found: list[Any] = []
+    act = PolicyCaller(policy, *sizes, rows, action_shape=envs.single_action_space.shape)
+    keep = lambda i, *ended: found.append((rows.start + i, *ended))  # noqa: E731
+    _run(policy, envs, act, stages, design, tally(keep, rows=rows))
+    return found
 
-    def in_worker(self, envs: Any, rows: slice) -> list[_Ended]:
-        """Runs the episodes of a worker's environments, and returns them."""
-        found: list[_Ended] = []
-        shape = envs.single_action_space.shape
-        act = PolicyCaller(self.policy, *self.sizes, rows, action_shape=shape)
-        self(envs, act, rows, lambda i, *ended: found.append((rows.start + i, *ended)))
-        return found
 
-    def _with_resets(
-        self, envs: Any, act: PolicyCaller, quotas: NDArray[np.int64], tally: Tally
-    ) -> None:
-        """Runs episodes that all begin with a reset to their own seed and task state."""
+def _run_with_resets(envs: Any, act: PolicyCaller, quotas: NDArray[np.int64], tally: Tally) -> None:
+    """Runs episodes that all begin with a reset to their own seed and task state."""
 
-        def begin(which: Flags) -> Any:
-            present = {i: tally.present(i) for i in np.flatnonzero(which).tolist()}
-            obs = _reset(envs, present, tally.first)
-            for i in present:
-                tally.begin(i)
-            return obs
-
-        # Wrappers of vector environments rely on the autoreset.
-        alone = envs is envs.unwrapped
-        with envs.without_autoreset() if alone else contextlib.nullcontext():
-            rollout(
-                envs,
-                act,
-                quotas,
-                None,
-                names=tally.names,
-                seeds=lambda which: [tally.present(i).seed or 0 for i in which],
-                begin=begin,
-                observe=[tally],
-            )
-
-    def _in_trial(
-        self,
-        envs: Any,
-        act: PolicyCaller,
-        quotas: NDArray[np.int64],
-        tally: Tally,
-        stage: Stage,
-        tasks: Sequence[Any],
-    ) -> None:
-        """Runs episodes that continue from one another, and lets the policy adapt after them."""
-        inner, key = envs.unwrapped, (self.design.seed, stage.trial)
-        every, last = range(len(quotas)), stage.part + 1 == len(self.design.stages)
-        if stage.part == 0:
-            act.seed(every, [stream_seed(*key, i) for i in every])
-            getattr(self.policy, "begin_trial", lambda: None)()
-        getattr(envs, "set_tasks", inner.set_tasks)(tasks)
-        obs, _ = envs.reset(seed=[stream_seed(*key, stage.part, i) for i in every])
-        for i in np.flatnonzero(quotas).tolist():
+    def begin(which: Flags) -> Any:
+        present = {i: tally.present(i) for i in np.flatnonzero(which).tolist()}
+        obs = _reset(envs, present, tally.first)
+        for i in present:
             tally.begin(i)
-        recorder = Recorder()
-        observe: list[Any] = [tally] if last else [tally, recorder]
-        rollout(envs, act, quotas, obs, names=tally.names, observe=observe)
-        if not last:
-            self.policy.adapt(_by_task(recorder.paths(), inner.envs_per_task))
+        return obs
+
+    # Wrappers of vector environments rely on the autoreset.
+    alone = envs is envs.unwrapped
+    with envs.without_autoreset() if alone else contextlib.nullcontext():
+        rollout(
+            envs,
+            act,
+            quotas,
+            None,
+            names=tally.names,
+            seeds=lambda which: [tally.present(i).seed or 0 for i in which],
+            begin=begin,
+            observe=[tally],
+        )
+
+
+def _run_trial(
+    policy: Any,
+    envs: Any,
+    act: PolicyCaller,
+    quotas: NDArray[np.int64],
+    tally: Tally,
+    stage: Stage,
+    design: Design,
+) -> None:
+    """Runs episodes that continue from one another, and lets the policy adapt after them."""
+    inner, key = envs.unwrapped, (design.seed, stage.trial)
+    every, last = range(len(quotas)), stage.part + 1 == len(design.stages)
+    if stage.part == 0:
+        act.seed(every, [stream_seed(*key, i) for i in every])
+        getattr(policy, "begin_trial", lambda: None)()
+    getattr(envs, "set_tasks", inner.set_tasks)(stage.tasks)
+    obs, _ = envs.reset(seed=[stream_seed(*key, stage.part, i) for i in every])
+    for i in np.flatnonzero(quotas).tolist():
+        tally.begin(i)
+    recorder = Recorder()
+    observe: list[Any] = [tally] if last else [tally, recorder]
+    rollout(envs, act, quotas, obs, names=tally.names, observe=observe)
+    if not last:
+        policy.adapt(_by_task(recorder.paths(), inner.envs_per_task))
 
 
 class _Ending(Observer):
@@ -527,11 +486,13 @@ def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVec
             "the environments draw a task at every reset, but a trial stays on one: make them "
             f"with {draws}=False"
         )
-    m, tasks = inner.meta_batch_size, design.trial_tasks or ()
-    if any(not isinstance(row, tuple) or len(row) != m for row in tasks):
-        raise ValueError(
-            f"trials must be a number, or lists of {m} tasks, one list per trial; got {tasks!r}"
-        )
+    m = inner.meta_batch_size
+    for row in design.trial_tasks or ():
+        if not isinstance(row, tuple) or len(row) != m or {*map(type, row)} - {int, float}:
+            raise ValueError(
+                f"trials must be a number, or lists of {m} tasks, one list per trial; tasks must "
+                f"be numbers, such as task states; got {design.trial_tasks!r}"
+            )
     return inner
 
 
@@ -559,31 +520,11 @@ def _check_observers(observers: Any, envs: Any, remote: bool) -> None:
             f"policy_in='workers' calls the policy in the workers, and {envs} wraps the vector "
             "environment in this process: wrap each environment instead, or use policy_in='parent'"
         )
-    for observer, name in itertools.product(observers if remote else (), ("begin", "step")):
-        if getattr(type(observer), name) is not getattr(Observer, name):
-            raise ValueError(
-                "policy_in='workers' calls observers only after whole episodes, but "
-                f"{observer} has {name}(): use policy_in='parent'"
-            )
-
-
-def _check_tasks(tasks: Any) -> Sequence[str]:
-    """Returns a list of names, or raises `TypeError`."""
-    if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not tasks:
-        hint = f": pass tasks=[{tasks!r}]" if isinstance(tasks, str) and tasks else ""
-        raise TypeError(f"tasks must be a list of at least one task name, got {tasks!r}{hint}")
-    if not all(isinstance(task, str) for task in tasks):
-        raise TypeError(
-            f"tasks must be names such as 'reach-v3', got {reprlib.repr(tasks)}; it is "
-            "few_shot_evaluate that takes task states"
+    if remote and observers:
+        raise ValueError(
+            "policy_in='workers' calls no observers, which follow an evaluation in this process; "
+            f"got {observers}: use policy_in='parent'"
         )
-    return tasks
-
-
-def _are_numbers(tasks: Sequence[Any]) -> bool:
-    """Whether the tasks of all trials are finite numbers, which a file can name."""
-    every = [task for row in tasks if isinstance(row, tuple) for task in row]
-    return all(type(task) in (int, float) and math.isfinite(task) for task in every)
 
 
 # The environments.

@@ -17,16 +17,15 @@ import json
 import os
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.common.errors import full_message, printable
-from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
+from mtwrappers.evaluation.episodes import Episode, PlannedEpisode
 from mtwrappers.evaluation.typed import from_plain, to_plain
-from mtwrappers.samplers.rollout import Step
 from mtwrappers.state import arrays
 from mtwrappers.state.files import Unfinished, opened, parse_json
 
@@ -34,8 +33,6 @@ from mtwrappers.state.files import Unfinished, opened, parse_json
 Actions = Mapping[str, NDArray[Any]]
 # Limits for untrusted files, in bytes: the size of the file, and of its arrays in memory.
 MAX_FILE, MAX_BYTES = 2**28, 2**30
-_NEVER = 2**62
-_ROOM = 512
 _HEADER, _NPY, _JSON = "header.json", ".npy", ".json"
 _FORMAT = "mtwrappers.Evidence/1"
 
@@ -58,56 +55,18 @@ def digest(actions: Actions) -> str:
     return _seal({name: _code(to_npy(array)) for name, array in actions.items()})
 
 
-class ActionRecorder(Observer):
-    """Passes on each finished episode with its environment's index and, if wanted, its actions."""
-
-    def __init__(
-        self, keep: Callable[[int, Episode, NDArray[Any] | None], object], records: bool = True
-    ) -> None:
-        self._keep, self._records = keep, records
-        self._full = _ROOM  # the number of steps after which the log is shortened
-        self._log: list[NDArray[Any]] = []  # (N, A) for each step that an episode still needs
-
-    def step(self, step: Step) -> None:
-        """Records the actions of a step."""
-        if not self._records:
-            return
-        if not self._log:
-            # The row of the log at which each environment's episode begins; `_NEVER` without one.
-            self._begins = np.full(len(step.actions), _NEVER)
-        elif step.actions.dtype != self._log[-1].dtype:
-            raise ValueError(
-                "actions that are recorded as evidence must keep their dtype, got "
-                f"{self._log[-1].dtype} and then {step.actions.dtype}"
-            )
-        if len(self._log) >= self._full:
-            first = min(int(self._begins.min()), len(self._log) - 1)
-            del self._log[:first]
-            self._begins[self._begins < _NEVER] -= first
-            self._full = max(_ROOM, 2 * len(self._log))
-        self._begins[step.began] = len(self._log)
-        self._log.append(step.actions)
-
-    def end(self, i: int, episode: Episode) -> None:
-        """Passes on an episode."""
-        actions = None
-        if self._records:
-            actions = np.array([row[i] for row in self._log[self._begins[i] :]])
-            self._begins[i] = _NEVER
-        self._keep(i, episode, actions)
-
-
 class EvidenceWriter:
     """Writes episodes into a file as they end, as a context manager.
 
     The file replaces an existing one when the first episode ends. After an exception, an
     interruption or a kill, it contains the episodes that had ended. (On Windows, a kill leaves the
-    existing file.) At the end, `finish` puts them in the order of the plan, so that equal
-    evaluations have equal files.
+    existing file.) At the end they are in the order of the plan, so that equal evaluations have
+    equal files.
 
     Args:
         path: The file.
         header: The settings of the evaluation, JSON values by name.
+        planned: The episodes of the evaluation, in order.
         kept: Episodes from `read_journal` to begin with, and the bytes of their actions.
 
     Raises:
@@ -118,13 +77,14 @@ class EvidenceWriter:
         self,
         path: str | os.PathLike[str],
         header: Mapping[str, Any],
+        planned: Sequence[PlannedEpisode],
         kept: Sequence[tuple[Episode, bytes]] = (),
     ) -> None:
-        self._path, self._codes = path, dict[str, bytes]()
-        self._header = {"format": _FORMAT, **header}
+        self._path, self._planned, self._codes = path, planned, dict[str, bytes]()
+        self._header = json.dumps({"format": _FORMAT, **header}).encode()
         self._unfinished, self._moved = Unfinished(path), False
         self._zip = zipfile.ZipFile(self._unfinished.file, "w")
-        _add_text(self._zip, _HEADER, self._header)
+        _add(self._zip, _HEADER, self._header)
         for episode, data in kept:
             self._write(episode, data)
 
@@ -139,28 +99,10 @@ class EvidenceWriter:
         """The `digest` of all actions so far."""
         return _seal(self._codes)
 
-    def finish(self, planned: Sequence[PlannedEpisode]) -> None:
-        """Completes the file, with its episodes in the order of ``planned``."""
-        with self._unfinished:
-            self._zip.close()
-            if not self._moved:
-                self._move()
-        names = [name_of(one) for one in planned]
-        if names == list(self._codes):
-            return
-        with Unfinished(self._path) as sorted_, zipfile.ZipFile(self._path) as found:
-            with zipfile.ZipFile(sorted_.file, "w") as archive:
-                _add_text(archive, _HEADER, self._header)
-                for name in names:
-                    for member in (name + _NPY, name + _JSON):
-                        arrays.add_member(archive, member, found.read(member), compress=True)
-            sorted_.complete()
-            sorted_.move()
-
     def _write(self, episode: Episode, data: bytes) -> None:
         name = name_of(episode)
-        arrays.add_member(self._zip, name + _NPY, data, compress=True)
-        _add_text(self._zip, name + _JSON, to_plain(episode))
+        _add(self._zip, name + _NPY, data)
+        _add(self._zip, name + _JSON, json.dumps(to_plain(episode)).encode())
         self._codes[name] = _code(data)
 
     def _move(self) -> None:
@@ -172,24 +114,33 @@ class EvidenceWriter:
         return self
 
     def __exit__(self, kind: Any, *exc: object) -> None:
-        if self._zip.fp is None:  # it was finished
-            return
         with self._unfinished:
             # Leaves out members that an interruption has truncated.
+            whole = {_HEADER, *(name + end for name in self._codes for end in (_NPY, _JSON))}
             written = self._zip.infolist()
-            written[:] = [one for one in written if self._is_whole(one.filename)]
+            written[:] = [one for one in written if one.filename in whole]
             self._zip.close()
             if self._moved:
                 self._unfinished.complete()
             elif self._codes:
                 self._move()
+        if kind is None:
+            self._sort()
 
-    def _is_whole(self, member: str) -> bool:
-        return member == _HEADER or member.rpartition(".")[0] in self._codes
+    def _sort(self) -> None:
+        """Writes the file again, with its episodes in the order of the plan."""
+        with Unfinished(self._path) as sorted_, zipfile.ZipFile(self._path) as found:
+            with zipfile.ZipFile(sorted_.file, "w") as archive:
+                _add(archive, _HEADER, self._header)
+                for name in map(name_of, self._planned):
+                    for member in (name + _NPY, name + _JSON):
+                        _add(archive, member, found.read(member))
+            sorted_.complete()
+            sorted_.move()
 
 
-def _add_text(archive: zipfile.ZipFile, name: str, value: Any) -> None:
-    arrays.add_member(archive, name, json.dumps(value).encode(), compress=True)
+def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    arrays.add_member(archive, name, data, compress=True)
 
 
 def read_evidence(path: str | os.PathLike[str]) -> Actions:

@@ -17,24 +17,25 @@ import re
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_type_hints
+from typing import Any, Literal, TypeAlias, cast, get_type_hints
 
 import gymnasium
 import numpy as np
 
-from mtwrappers.common.checks import check_choice, check_flag, check_index, check_string
-from mtwrappers.common.did_you_mean import did_you_mean
+from mtwrappers.common.checks import check_choice, check_string
 from mtwrappers.evaluation.episodes import (
     Design,
     Episode,
     Observer,
     PlannedEpisode,
+    Stage,
     draw_states,
+    in_order,
     make_plan,
 )
 from mtwrappers.evaluation.statistics import Values
 from mtwrappers.evaluation.typed import from_plain, to_plain
-from mtwrappers.metaworld.agent_view import ObservationName, by_our_names, without_frames
+from mtwrappers.metaworld.agent_view import ObservationName, by_our_names
 from mtwrappers.metaworld.class_env import CAMERAS, camera_names
 from mtwrappers.metaworld.make import defaults, with_defaults
 from mtwrappers.metaworld.tasks import (
@@ -56,11 +57,10 @@ Groups: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
 FrozenTable: TypeAlias = tuple[tuple[str, str], ...]
 
 _AT_LEAST_1 = {"num_goals", "max_episode_steps", "action_repeat", "episodes_per_task", "success"}
+_AT_LEAST_1 |= {"image_size"}
 _NAME = re.compile(r"[!-~](?:[ -~]{0,78}[!-~])?")
-# The suffixes of names that are derived from a published protocol's name.
-_DERIVED = re.compile(r"(-states)?(?: on (.+))?")
 # The published protocols by name, each with the benchmarks that its source has. No other protocol
-# can have one of these names, or one that is derived from it.
+# can have one of these names.
 _published: dict[str, tuple[Protocol, tuple[str, ...]]] = {}
 # The arguments of `gymnasium.make_vec` that `gymnasium.make` does not take.
 _OF_VECTORS = ("meta_batch_size", "envs_per_task")
@@ -115,7 +115,7 @@ class Protocol:
 
     Raises:
         TypeError, ValueError: If a field is not valid, fields contradict each other, or the name is
-            reserved for a published protocol, or one derived from it, with other fields.
+            that of a published protocol with other fields.
 
     >>> import dataclasses, numpy as np
     >>> from mtwrappers import protocols
@@ -152,32 +152,27 @@ class Protocol:
     image_size: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        self._keep("descriptions", _described(self.descriptions))
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ValueError(
                 "the name of a protocol must be printable ASCII without spaces around it, at most "
                 f"80 characters, got {ascii(self.name)[:200]}"
             )
+        self._keep("descriptions", _described(self.descriptions))
         hints = get_type_hints(type(self))
-        for field in dataclasses.fields(self):
-            name, given = field.name, to_plain(getattr(self, field.name))
-            value = from_plain(hints[name], given, f"{name} of a protocol")
+        for name, given in list(vars(self).items()):
+            value = from_plain(hints[name], to_plain(given), f"{name} of a protocol")
             self._keep(name, value)
-            if name != "descriptions" and not _is_printable(value):
-                raise ValueError(
-                    f"{name} of a protocol must be printable ASCII, got {ascii(value)[:200]}"
-                )
             least = 1 if name in _AT_LEAST_1 else 0
-            if type(value) is int and not least <= value < 2**32:
-                raise ValueError(f"{name} must be in [{least}, 2**32 - 1], got {value}")
+            for number in value if isinstance(value, tuple) else (value,):
+                if type(number) is int and not least <= number < 2**32:
+                    raise ValueError(f"{name} must be in [{least}, 2**32 - 1], got {number}")
         check_choice(self.benchmark, tuple(NUM_CLASSES), f"the benchmark of {self.name}")
-        for found in (*self._in_numbers(), *self._in_benchmark(), *self._in_observation()):
+        for found in self._contradictions():
             raise ValueError(f"protocol {self.name}: {found}")
-        fields, benchmarks = _kept_for(self.name) or ({}, (self.benchmark,))
-        if self.benchmark in benchmarks:
-            fields = {**fields, "benchmark": self.benchmark, "env_name": self.env_name}
-        for name, expected in fields.items():
-            if (got := getattr(self, name)) != expected:
+        published, benchmarks = _published.get(self.name, (self, ()))
+        free = ("benchmark", "env_name") if self.benchmark in benchmarks else ()
+        for name, expected in vars(published).items():
+            if name not in free and (got := getattr(self, name)) != expected:
                 raise ValueError(
                     f"{self.name} has {name}={expected!r}, got {got!r}: give a variant another name"
                 )
@@ -185,7 +180,7 @@ class Protocol:
     def _keep(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
-    def _in_numbers(self) -> Iterator[str]:
+    def _contradictions(self) -> Iterator[str]:
         if (self.num_goals or 0) > NUM_GOALS:
             yield f"num_goals must be at most {NUM_GOALS}, got {self.num_goals}"
         names = ("meta_batch_size", "trials", "adaptation_episodes", "adaptation_steps")
@@ -196,15 +191,11 @@ class Protocol:
             yield "means must be 'tasks', 'groups' or both, got none"
         if "groups" in self.means and not self.groups:
             yield "a mean over groups needs groups"
-
-    def _in_benchmark(self) -> Iterator[str]:
         if (self.env_name is not None) != (self.benchmark in ONE_CLASS):
             needs = "takes no" if self.env_name else "needs an"
             yield f"{self.benchmark} {needs} env_name, got {self.env_name!r}"
         if self.kind not in NUM_CLASSES[self.benchmark]:
             yield f"{self.benchmark} has no {self.kind} tasks"
-
-    def _in_observation(self) -> Iterator[str]:
         states = self.observation == "state"
         for name in ("camera_name", "image_size"):
             if states != ((value := getattr(self, name)) is None):
@@ -214,17 +205,8 @@ class Protocol:
         if self.descriptions is not None and states:
             got = reprlib.repr(self.descriptions)
             yield f"descriptions are for frames, got {got} with states"
-        if isinstance(self.camera_name, tuple) and (
-            not self.camera_name or len({*self.camera_name}) < len(self.camera_name)
-        ):
-            yield f"camera_name must hold cameras, and none twice, got {self.camera_name!r}"
         for name in camera_names(self.camera_name) or ():
-            if name not in CAMERAS:
-                hint = did_you_mean(name, CAMERAS)
-                known = hint or f"there are {', '.join(CAMERAS)}"
-                yield f"there is no camera {reprlib.repr(name)}; {known}"
-        if self.image_size is not None and min(self.image_size) < 1:
-            yield f"image_size must be at least (1, 1), got {self.image_size}"
+            check_choice(name, CAMERAS, "camera_name")
 
     @property
     def hides_goals(self) -> bool:
@@ -254,21 +236,6 @@ class Protocol:
         text = json.dumps(to_plain(self), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def to_dict(self) -> dict[str, Any]:
-        """All fields, ready for JSON."""
-        plain: dict[str, Any] = to_plain(self)
-        return plain
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Protocol:
-        """Reverses `to_dict`.
-
-        Raises:
-            ValueError: If ``data`` is not a protocol.
-        """
-        protocol: Protocol = from_plain(cls, data, "the protocol")
-        return protocol
-
     def on(self, benchmark: str, env_name: str | None = None) -> Protocol:
         """The same protocol on another benchmark.
 
@@ -292,9 +259,32 @@ class Protocol:
         ('lerobot-0.6 on MT10', 'mtwrappers/MT10-v0', ('tasks', 'groups'))
         """
         name, _, kind = check_string(benchmark, "benchmark").partition("-")
-        if kind not in ("", self.kind):
-            name = benchmark  # an unknown one, for the error
-        return dataclasses.replace(self, **_on(_fields_of(self), name, env_name))
+        if env_name is None and name in ONE_CLASS:
+            env_name = DEFAULT_CLASS
+        moved: dict[str, Any] = {"benchmark": name, "env_name": env_name}
+        base, on, derived_for = self.name.partition(" on ")
+        published = _published.get(base.removesuffix("-states"))
+        own: tuple[str, ...] = (self.benchmark,)
+        known = [*NUM_CLASSES]
+        if published:
+            own = (derived_for,) if on else published[1]
+            known = [*own] if on else known
+            moved["name"] = self.name if name in own else f"{self.name} on {name}"
+        known = [one for one in known if (one in META_LEARNING) is self.hides_goals]
+        if kind not in ("", self.kind) or name not in known:
+            split = "-test" if self.kind == "test" else ""
+            raise ValueError(
+                f"{self.name} is for {', '.join(one + split for one in known)}, got {benchmark!r}"
+            )
+        if name not in own:
+            present = class_names(name, self.kind, env_name)
+            groups = [(of, tuple(x for x in tasks if x in present)) for of, tasks in self.groups]
+            moved["groups"] = tuple(group for group in groups if group[1])
+            if len(moved["groups"]) < 2:
+                moved |= {"groups": (), "means": ("tasks",)}
+            after, before = (NUM_CLASSES[of][self.kind] for of in (name, self.benchmark))
+            moved["trials"] = self.trials and max(1, self.trials * after // before)
+        return dataclasses.replace(self, **moved)
 
     def with_states(self) -> Protocol:
         """The same protocol with states instead of frames, and ``"-states"`` in its name.
@@ -304,7 +294,10 @@ class Protocol:
         """
         if self.observation == "state":
             return self
-        return dataclasses.replace(self, **_with_states(_fields_of(self)))
+        base, on, benchmark = self.name.partition(" on ")
+        unseen: Any = dict.fromkeys(("camera_name", "image_size", "descriptions"))
+        name = f"{base}-states{on}{benchmark}"
+        return dataclasses.replace(self, name=name, observation="state", **unseen)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -313,15 +306,11 @@ class Protocol:
         by_default = ("benchmark", "kind", "instruction")
         return {k: v for k, v in fixed.items() if v is not None and k not in by_default}
 
-    def make_vec(
-        self, *, workers: int | None = None, frames: bool = True, **options: Any
-    ) -> MetaVectorEnv:
+    def make_vec(self, *, workers: int | None = None, **options: Any) -> MetaVectorEnv:
         """Makes the vector environment to measure on.
 
         Args:
             workers: The number of worker processes; ``None`` steps in this process.
-            frames: Whether to draw the frames of a protocol with frames. If not, the environments
-                are those of `with_states`, which run the same episodes in much less time.
             **options: More arguments of `gymnasium.make_vec` for `env_id`, such as
                 ``envs_per_task``, ``fast``, ``recurrent_info_in_obs`` or, if states with goals are
                 observed, ``task_encoding``. Arguments that the protocol fixes may be repeated, but
@@ -331,12 +320,10 @@ class Protocol:
             TypeError, ValueError: If an argument contradicts the protocol, or is not valid.
         """
         settings, others = self._settle(options)
-        if not check_flag(frames, "frames"):
-            settings, others = self.with_states().settings, without_frames(others)
         envs: Any = gymnasium.make_vec(self.env_id, workers=workers, **settings, **others)
         return envs  # type: ignore[no-any-return]
 
-    def make(self, task: int | str = 0, **options: Any) -> gymnasium.Env[Any, Any]:
+    def make(self, task: str | None = None, **options: Any) -> gymnasium.Env[Any, Any]:
         """Makes the single environment of a task, for a custom loop.
 
         It runs an episode of `plan` after
@@ -344,7 +331,7 @@ class Protocol:
         resets without these arguments keep the task, as for the later episodes of a trial.
 
         Args:
-            task: The class, by name or index.
+            task: The name of the class; by default the first one.
             **options: More arguments of `gymnasium.make` for `env_id`, such as ``fast``,
                 ``recurrent_info_in_obs`` or, if states with goals are observed, ``task_encoding``.
                 Arguments that the protocol fixes may be repeated, but not changed.
@@ -363,10 +350,7 @@ class Protocol:
         ('reach-v3', True)
         """
         names = class_names(self.benchmark, self.kind, self.env_name)
-        if isinstance(task, str):
-            i = names.index(check_choice(task, names, "task"))
-        else:
-            i = check_index(task, len(names), "task")
+        i = 0 if task is None else names.index(check_choice(task, names, "task"))
         settings, others = self._settle(options)
         settings = {name: value for name, value in settings.items() if name not in _OF_VECTORS}
         of_each = self.num_goals or 1
@@ -395,18 +379,11 @@ class Protocol:
         groups = self.meta_batch_size or len(names)
         shares = share_out(len(names), groups, self.num_goals or 1, self.num_goals is None)
         tasks, states = [names[c] for c, _ in shares], [list(own) for _, own in shares]
-        if not self.few_shot:
-            choices = [{task: own} for task, own in zip(tasks, states, strict=True)]
-            rows = make_plan(choices, self.episodes_per_task, design.seed)
-            return [one for row in rows for one in row]
-        found = [
-            one
-            for trial, of_trial in enumerate(draw_states(states, self.trials, design.seed))
-            for stage in range(len(design.stages))
-            for own in design.of_stage(trial, stage, tasks, of_trial)
-            for one in own
-        ]
-        return sorted(found, key=lambda one: (one.trial or 0, one.number))
+        if self.few_shot:
+            drawn = enumerate(draw_states(states, self.trials, design.seed))
+            return in_order(one for i, row in drawn for one in design.of_trial(i, tasks, row))
+        choices = [{task: own} for task, own in zip(tasks, states, strict=True)]
+        return in_order([Stage(make_plan(choices, self.episodes_per_task, design.seed))])
 
     def design(
         self, seed: int = 0, *, tasks: Sequence[str] | None = None, adapts: bool = False
@@ -421,18 +398,15 @@ class Protocol:
         Raises:
             ValueError: If the seed is not valid, or there are tasks in few-shot evaluation.
         """
-        chosen = None if tasks is None else tuple(tasks)
-        if not self.few_shot:
-            return Design(seed, self.episodes_per_task, chosen)
         return Design(
             seed,
             self.episodes_per_task,
-            chosen,
-            trials=self.trials,
-            adaptation_episodes=self.adaptation_episodes,
-            adaptation_steps=self.adaptation_steps,
-            adapts=adapts,
-            adaptation_terminate_on_success=False,
+            cast(Any, tasks),  # of which it makes a tuple
+            self.trials,
+            self.adaptation_episodes,
+            self.adaptation_steps,
+            adapts=self.few_shot and adapts,
+            adaptation_terminate_on_success=False if self.few_shot else None,
         )
 
     def evaluate(
@@ -484,7 +458,7 @@ class Protocol:
             elif workers is not None:
                 raise TypeError("workers are for environments made by this call, got envs")
             adapts = callable(getattr(policy, "adapt", None))
-            design = self.design(seed, tasks=tasks, adapts=self.few_shot and adapts)
+            design = self.design(seed, tasks=tasks, adapts=adapts)
             return mtwrappers.evaluation.run_evaluation(
                 policy, envs, design, self, policy_in, observers, evidence, resume, progress
             )
@@ -505,14 +479,8 @@ def _described(given: Any) -> Any:
     Raises:
         ValueError: If they are not valid.
     """
-    pairs = isinstance(given, (tuple, list)) and all(
-        isinstance(one, (tuple, list)) and len(one) == 2 for one in given
-    )
-    if pairs:
-        names = [name for name, _ in given]
-        if len(set(names)) < len(names):
-            raise ValueError(f"descriptions of a protocol have a class twice: {names}")
-        given = dict(given)
+    if isinstance(given, (tuple, list)):
+        given = dict(from_plain(FrozenTable, to_plain(given), "descriptions of a protocol"))
     checked = check_descriptions(given)
     return tuple(sorted(checked.items())) if isinstance(checked, dict) else checked
 
@@ -522,95 +490,10 @@ def _thawed(descriptions: str | FrozenTable | None) -> str | dict[str, str] | No
     return dict(descriptions) if isinstance(descriptions, tuple) else descriptions
 
 
-def _with_states(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a protocol with states instead of frames, under a derived name."""
-    if fields["observation"] == "state":
-        return dict(fields)
-    base, on, benchmark = fields["name"].partition(" on ")
-    unseen = dict.fromkeys(("camera_name", "image_size", "descriptions"))
-    name = f"{base}-states{on}{benchmark}"
-    return {**fields, **unseen, "name": name, "observation": "state"}
-
-
-def _on(fields: Mapping[str, Any], benchmark: str, env_name: str | None = None) -> dict[str, Any]:
-    """The fields of a protocol on another benchmark, under a derived name if it is not its own.
-
-    Groups without a task there are left out, and so is the mean over groups if fewer than two
-    remain. In few-shot protocols, each goal gets as many trials as before.
-
-    Raises:
-        ValueError: If there is no such benchmark, or it is for the other kind of learning.
-    """
-    if env_name is None and benchmark in ONE_CLASS:
-        env_name = DEFAULT_CLASS
-    moved = {**fields, "benchmark": benchmark, "env_name": env_name}
-    name, before = fields["name"], fields["benchmark"]
-    known = [one for one in NUM_CLASSES if (one in META_LEARNING) is (before in META_LEARNING)]
-    kept = _kept_for(name)
-    own = (before,) if kept is None else kept[1]
-    if " on " in name and kept is not None:
-        known = [before]
-    if benchmark in own:
-        return moved
-    if benchmark not in known:
-        split = "-test" if fields["kind"] == "test" else ""
-        raise ValueError(
-            f"{name} is for {', '.join(one + split for one in known)}, got {benchmark!r}"
-        )
-    if kept is not None:
-        moved["name"] = f"{name} on {benchmark}"
-    present = class_names(benchmark, fields["kind"], env_name)
-    groups = [(of, tuple(one for one in tasks if one in present)) for of, tasks in fields["groups"]]
-    groups = [group for group in groups if group[1]]
-    if len(groups) < 2:
-        groups = []
-        moved["means"] = ("tasks",)
-    if fields["trials"]:
-        after, ahead = (NUM_CLASSES[of][fields["kind"]] for of in (benchmark, before))
-        moved["trials"] = max(1, fields["trials"] * after // ahead)
-    return {**moved, "groups": tuple(groups)}
-
-
-def _fields_of(protocol: Protocol) -> dict[str, Any]:
-    """All fields of a protocol by name."""
-    return {field.name: getattr(protocol, field.name) for field in dataclasses.fields(protocol)}
-
-
-def _kept_for(name: str) -> tuple[dict[str, Any], tuple[str, ...]] | None:
-    """The fields and benchmarks that a published or derived name is reserved for.
-
-    Raises:
-        ValueError: If the name looks like a derived one, but is not.
-    """
-    for base, (published, benchmarks) in _published.items():
-        if not name.startswith(base) or not (parts := _DERIVED.fullmatch(name, len(base))):
-            continue
-        states, benchmark = parts.groups()
-        fields = _fields_of(published)
-        if states:
-            fields = _with_states(fields)
-        if benchmark:
-            fields, benchmarks = _on(fields, benchmark), (benchmark,)
-        if fields["name"] != name:
-            raise ValueError(
-                f"{name!r} is reserved for a protocol derived from {base}: give a variant another "
-                "name"
-            )
-        return fields, benchmarks
-    return None
-
-
 def publish(*protocols: tuple[Protocol, tuple[str, ...]]) -> dict[str, Protocol]:
     """Reserves the names of protocols with their benchmarks; returns the protocols by name."""
     _published.update({one.name: (one, benchmarks) for one, benchmarks in protocols})
     return {one.name: one for one, _ in protocols}
-
-
-def _is_printable(value: Any) -> bool:
-    """Whether all text in a field is printable ASCII."""
-    if isinstance(value, tuple):
-        return all(map(_is_printable, value))
-    return not isinstance(value, str) or (value.isascii() and value.isprintable())
 
 
 def fixed_by(protocol: Protocol) -> dict[str, Any]:
@@ -639,8 +522,7 @@ def fixed_by(protocol: Protocol) -> dict[str, Any]:
     if frames:
         height, width = protocol.image_size or (None, None)
         found |= {"camera_name": protocol.camera_name, "camera_id": None, "upright": True}
-        found |= {"height": height, "width": width, "shadows": True}
-        found["depth"] = False
+        found |= {"height": height, "width": width, "shadows": True, "depth": False}
     if frames or protocol.hides_goals:
         found |= {"task_encoding": "none", "descriptions": _thawed(protocol.descriptions)}
     if not frames or protocol.descriptions is None:
@@ -672,18 +554,12 @@ def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where
     Raises:
         TypeError, ValueError: If they do not; the message ends with ``where``.
     """
-
-    def refuse(name: str, expected: Any, got: Any) -> None:
-        expected = reprlib.repr(expected) if isinstance(expected, dict) else repr(expected)
-        raise ValueError(f"{protocol.name} fixes {name}={expected}, got {reprlib.repr(got)}{where}")
-
-    if env_id != protocol.env_id:
-        refuse("id", protocol.env_id, env_id)
     given = by_our_names(kwargs)
-    made = with_defaults(given)
-    for name, expected in fixed_by(protocol).items():
-        if made.get(name) != expected:
-            refuse(name, expected, made.get(name))
+    made = {**with_defaults(given), "id": env_id}
+    for name, expected in {"id": protocol.env_id, **fixed_by(protocol)}.items():
+        if (got := made.get(name)) != expected:
+            of = reprlib.repr(expected) if isinstance(expected, dict) else repr(expected)
+            raise ValueError(f"{protocol.name} fixes {name}={of}, got {reprlib.repr(got)}{where}")
     for name, value in given.items():
         if name in REFUSED and value is not None and value != defaults().get(name):
             raise ValueError(

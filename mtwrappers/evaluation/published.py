@@ -6,7 +6,7 @@ repository's evaluation script is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from mtwrappers.common.did_you_mean import did_you_mean
@@ -39,30 +39,15 @@ _FRAMES: Any = {
 }
 
 
-class Protocols(Mapping[str, Protocol]):
+class Protocols(dict[str, Protocol]):
     """Protocols by name."""
 
-    def __init__(self, by_name: Mapping[str, Protocol]) -> None:
-        self._by_name = dict(by_name)
-
-    def __getitem__(self, name: str) -> Protocol:
-        if name not in self._by_name:
-            known = ", ".join(map(repr, self._by_name))
-            hint = did_you_mean(name, self._by_name) or f"choose from {known}"
-            raise KeyError(f"no protocol {name!r}; {hint}")
-        return self._by_name[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
-
-    def __len__(self) -> int:
-        return len(self._by_name)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(self._by_name)})"
+    def __missing__(self, name: str) -> Protocol:
+        hint = did_you_mean(name, self) or f"choose from {', '.join(map(repr, self))}"
+        raise KeyError(f"no protocol {name!r}; {hint}")
 
 
-protocols = Protocols(
+_PUBLISHED = Protocols(
     publish(
         # The documentation's "one episode per training goal position, per training task". The
         # code draws goals with replacement unless task_select="pseudorandom". It leaves the seed of
@@ -160,6 +145,7 @@ protocols = Protocols(
         ),
     )
 )
+protocols = MappingProxyType(_PUBLISHED)
 """The protocols of the literature, by name: ``protocols["metaworld-3.1"]``.
 
 >>> from mtwrappers import protocols

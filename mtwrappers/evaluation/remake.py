@@ -8,15 +8,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 
-from mtwrappers.common.errors import full_message, printable
+from mtwrappers.common.errors import printable
 from mtwrappers.common.registration import TABLE
-from mtwrappers.evaluation.episodes import Design
+from mtwrappers.evaluation.episodes import Design, Episode
 from mtwrappers.metaworld.agent_view import without_frames
 from mtwrappers.metaworld.make import determining, shares_goals
 from mtwrappers.vector.journal import read_only
@@ -80,10 +80,10 @@ def _goals(env: Any) -> str | None:
 def remake(
     environments: Environments | None,
     design: Design,
-    episodes: int,
+    episodes: Sequence[Episode],
     workers: int = 1,
 ) -> Any:
-    """Makes the environments of a result, at least as many as ``workers`` can step at once.
+    """Makes the environments of a result, enough for all ``workers``.
 
     Few-shot trials get the original number of environments. No frames are drawn, because
     observations do not matter if actions are given.
@@ -95,11 +95,13 @@ def remake(
     Args:
         environments: The environments, from the result.
         design: The design, from the result.
-        episodes: The number of episodes of the result.
+        episodes: The episodes of the result.
         workers: The number of worker processes; 1 for none.
 
     Raises:
-        VerificationError: If the environments cannot be made.
+        Exception: Whatever the environments raise, with arguments that may be anything.
+        VerificationError: If the result does not say how to make them, or they are not this
+            package's, or too many.
     """
     if environments is None:
         raise VerificationError(
@@ -120,29 +122,13 @@ def remake(
             raise VerificationError(f"{env_id} has {name} {got}")
     kwargs = without_frames({k: v for k, v in chosen.items() if k not in of_id})
     kwargs.update({k: v for k, v in given.items() if k.endswith("_classes")})
-    _check_sizes(kwargs, episodes)
-    as_many = in_trials or shares_goals(given)  # if not, more environments give the same episodes
-    try:
-        if design.phases is not None:
-            return _make_phases(env_id, kwargs, design, workers)
-        make = functools.partial(gymnasium.make_vec, f"mtwrappers:{env_id}", **kwargs)
-        if "benchmark" not in of_id:
-            return make(workers=workers)
-        envs: Any = make()
-        groups, n = envs.unwrapped.meta_batch_size, envs.num_envs
-        if as_many:
-            _check_number(n, episodes)
-        if workers == 1:
-            return envs
-        envs.close()
-        if as_many:
-            return make(workers=min(workers, n))
-        each = -(-workers // groups)
-        return make(workers=min(workers, groups * each), envs_per_task=each)
-    except VerificationError:
-        raise
-    except Exception as exc:  # untrusted arguments may raise anything
-        raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
+    _check_sizes(kwargs, len(episodes))
+    if design.phases is not None:
+        return _make_phases(env_id, kwargs, design, workers)
+    if "benchmark" in of_id and not (in_trials or shares_goals(given)):
+        # More environments of a class give the same episodes.
+        kwargs["envs_per_task"] = -(-workers // len({one.task for one in episodes}))
+    return gymnasium.make_vec(f"mtwrappers:{env_id}", workers=workers, **kwargs)
 
 
 def _make_phases(env_id: str, kwargs: Mapping[str, Any], design: Design, workers: int) -> Any:
@@ -159,7 +145,7 @@ def _make_phases(env_id: str, kwargs: Mapping[str, Any], design: Design, workers
     if unknown := [label for label in chosen if label not in labels]:
         raise VerificationError(f"its stream has no phase {unknown[0]!r}")
     makers = [functools.partial(held, make, labels.index(label), label) for label in chosen]
-    return make_executor(makers, len(makers), 1, workers=min(workers, len(makers)))
+    return make_executor(makers, len(makers), 1, workers=workers)
 
 
 def phase_label(phase: int, name: str) -> str:
@@ -187,10 +173,11 @@ def _check_sizes(kwargs: Mapping[str, Any], episodes: int) -> None:
             )
     sizes = {name: size for name, size in kwargs.items() if isinstance(size, int)}
     groups, each = sizes.get("meta_batch_size", 1), sizes.get("envs_per_task", 1)
-    _check_number(max(sizes.get("num_envs", 1), groups * each), episodes)
+    check_number(max(sizes.get("num_envs", 1), groups * each), episodes)
 
 
-def _check_number(num_envs: int, episodes: int) -> None:
+def check_number(num_envs: int, episodes: int) -> None:
+    """Raises `VerificationError` for very many environments, compared with the episodes."""
     if num_envs > max(_FEW, episodes):
         raise VerificationError(
             f"it has {num_envs:,} environments for {episodes:,} episodes: make the "

@@ -58,7 +58,7 @@ def from_plain(hint: Any, data: Any, where: str) -> Any:
         return _from_fields(hint, data, where)
     elif isinstance(kind, type) and issubclass(kind, Mapping) and isinstance(data, dict):
         return {key: from_plain(args[1], one, f"{where}, {key}") for key, one in data.items()}
-    elif hint is Any or (kind is Literal and any(_is_same(data, one) for one in args)):
+    elif hint is Any or (kind is Literal and type(data) is str and data in args):
         return data
     elif hint is float and type(data) in (int, float) and abs(data) <= sys.float_info.max:
         return float(data)
@@ -76,10 +76,6 @@ def _said(hint: Any) -> str:
         return " or ".join(map(repr, args))
     name = hint.__name__ if isinstance(hint, type) and kind is None else hint
     return f"of the type {name}"
-
-
-def _is_same(data: Any, expected: Any) -> bool:
-    return type(data) is type(expected) and bool(data == expected)
 
 
 def _from_fields(cls: Any, data: dict[str, Any], where: str) -> Any:

@@ -26,18 +26,18 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_flag, check_fraction
 from mtwrappers.common.errors import full_message, printable
 from mtwrappers.evaluation.episodes import (
+    OF_TRIALS,
     Design,
     Episode,
     PlannedEpisode,
+    Record,
     Stage,
-    Tally,
     plan_of,
-    single_step,
 )
 from mtwrappers.evaluation.evaluate import undisturbed
 from mtwrappers.evaluation.evidence import Actions, digest, name_of, read_evidence
 from mtwrappers.evaluation.protocol import check_made
-from mtwrappers.evaluation.remake import VerificationError, goals_of, remake
+from mtwrappers.evaluation.remake import VerificationError, check_number, goals_of, remake
 from mtwrappers.evaluation.result import (
     EvaluationResult,
     headline_lines,
@@ -48,23 +48,15 @@ from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.vector.contract import MetaVectorEnv
 
-# The largest number of simulation steps to replay; with more, a smaller sample is required.
-_MAX_STEPS = 20_000_000
 # The largest relative difference of two returns that counts as rounding.
 ROUNDING = 1e-9
 # Rows of tables, a limit of what costs time before the replay.
 _MAX_ROWS = 5000
-# Episodes that an environment runs in one call, between two moves of the progress bar.
-_AT_ONCE = 5
-_SAID = "said by the file"
-# The fields of a design without trials.
-_PLAIN = ("seed", "episodes_per_task", "tasks", "phases")
-# The fields that a replay computes or depends on, so that it would differ with others; see `_seen`.
+# The fields that a replay always computes or depends on; see `_seen`.
 _OF_DESIGN = {"episodes_per_task", "tasks", "trials", "trial_tasks", "phases"}
-_OF_ENVIRONMENTS = {"benchmark", "kind", "env_name", "train_classes", "test_classes", "goals"}
-_OF_ENVIRONMENTS |= {"reward_function_version", "action_repeat", "idle_steps", "seed", "num_goals"}
-_OF_ENVIRONMENTS |= {"sequence", "steps_per_task"}
-_OF_TRIALS = {"num_envs", "meta_batch_size", "envs_per_task"}
+_SAID = "said by the file"
+_OF_ENVIRONMENTS = {"id", "benchmark", "kind", "env_name", "goals", "goals_digest", "sequence"}
+_OF_ENVIRONMENTS |= {"reward_function_version", "action_repeat", "idle_steps", "steps_per_task"}
 
 
 @dataclass(frozen=True)
@@ -72,8 +64,8 @@ class Verification:
     """The outcome of a replay; ``str`` lists everything that was verified, with the score.
 
     Args:
-        result: The result with the numbers of the replay. With a sample, other episodes are taken
-            from the file.
+        results: The results of the file with the numbers of the replay, up to the first that
+            differs. With a sample, other episodes are taken from the file.
         same: The number of episodes of each task with the same result: success, length, steps to
             success and goal exactly, and the return exactly or up to ``rounding``.
         replayed: The number of replayed episodes of each task.
@@ -82,8 +74,6 @@ class Verification:
             episodes that count as the same: 0.0 if all are equal to the last bit.
         versions: The packages (and Python) whose version differs from the result's: both versions,
             by name.
-        parts: The outcome for each result of a file that has several. ``result`` is the last one
-            that was replayed, and all counts are of all.
 
     >>> import gymnasium, numpy as np, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)
@@ -95,18 +85,17 @@ class Verification:
     (True, {'task 0': 3, 'task 1': 3}, None)
     """
 
-    result: EvaluationResult
+    results: tuple[EvaluationResult, ...]
     same: Mapping[str, int]
     replayed: Mapping[str, int]
     difference: str | None
     rounding: float
     versions: Mapping[str, tuple[str | None, str | None]]
-    parts: tuple[Verification, ...] = ()
 
     @property
-    def episodes(self) -> list[tuple[Episode, ...]]:
-        """The episodes of each result."""
-        return [one.result.episodes for one in self.parts or (self,)]
+    def result(self) -> EvaluationResult:
+        """The last one of the results."""
+        return self.results[-1]
 
     @property
     def ok(self) -> bool:
@@ -173,32 +162,37 @@ def verify(
     bar = ProgressBar(check_flag(progress, "progress"))
     claims = read_claims(result)
     path = Path(result).with_suffix(".npz") if evidence is None else Path(evidence)
-    found = []
+    results, found, difference = [], [], None
     for i, claim in enumerate(claims):
         of = path if len(claims) == 1 else path.with_name(f"{path.stem}-{i}{path.suffix}")
-        found.append(_verified(claim, of, sample, envs, workers or 1, bar))
-        if not found[-1].ok:
+        actions = _actions_of(claim, of)
+        with _refusals():
+            again = _replayed(claim, actions, sample, envs, workers or 1, bar)
+        episodes = tuple(again.get(one.place, one) for one in claim.episodes)
+        results.append(replace(claim, episodes=episodes))
+        pairs = [(one, again[one.place]) for one in claim.episodes if one.place in again]
+        found += [(one.task, differs(one, other)) for one, other in pairs]
+        difference = next((how for _, how in found if isinstance(how, str)), None)
+        if difference is None and digest(actions) != claim.evidence:
+            difference = printable(
+                f"the actions in {of} are not those that the result was saved with"
+            )
+        if difference is not None:
             break
-    if len(claims) == 1:
-        return found[0]
-    return replace(
-        found[-1],
-        same=sum((Counter(one.same) for one in found), Counter()),
-        replayed=sum((Counter(one.replayed) for one in found), Counter()),
-        rounding=max(one.rounding for one in found),
-        parts=tuple(found),
+    replayed = Counter(task for task, _ in found)
+    same = Counter(task for task, how in found if isinstance(how, float))
+    return Verification(
+        tuple(results),
+        {task: same[task] for task in replayed},
+        replayed,
+        difference,
+        max((how for _, how in found if isinstance(how, float)), default=0.0),
+        other_versions(results[-1].versions),
     )
 
 
-def _verified(
-    claim: EvaluationResult,
-    path: Path,
-    sample: float,
-    envs: Any,
-    workers: int,
-    bar: ProgressBar,
-) -> Verification:
-    """Verifies one result with the evidence at ``path``."""
+def _actions_of(claim: EvaluationResult, path: Path) -> Actions:
+    """The actions of a result's episodes, with which all others agree."""
     if claim.evidence is None or claim.design is None:
         raise VerificationError(
             "it was saved without evidence, so there is nothing to replay: evaluate again with "
@@ -210,37 +204,63 @@ def _verified(
         raise VerificationError(
             f"there is no file {os.fspath(path)} with its evidence, the actions to replay"
         ) from None
-    _check_actions(claim.episodes, actions)
-    again: dict[Any, Episode] = {}
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(_refusals())
-        if envs is None:
-            of = claim.environments, claim.design, len(claim.episodes)
-            envs = stack.enter_context(contextlib.closing(remake(*of, workers)))
-        inner: MetaVectorEnv = envs.unwrapped
-        if claim.environments is not None and goals_of(inner) != claim.environments.goals:
-            raise VerificationError(f"its goals are not those of {inner}")
-        scale, raw = stack.enter_context(undisturbed(inner))
-        _check_size(claim, claim.design, inner)
-        stages, planned = plan_of(inner, claim.design)
-        _check_plan(claim.episodes, planned)
-        chosen = _chosen(claim, sample)
-        _check_steps(claim, len(chosen), sum(x.length for x in claim.episodes if x.place in chosen))
-        advance = stack.enter_context(bar.of("episodes", len(chosen)))
-        for episodes in _replay(inner, stages, claim.design, actions, chosen, (scale, raw)):
-            again.update({one.place: one for one in episodes})
-            advance(len(episodes))
-    found = _compared(claim, again)
-    if found.ok and digest(actions) != claim.evidence:
-        said = printable(f"the actions in {path} are not those that the result was saved with")
-        return replace(found, difference=said)
-    return found
+    for one in claim.episodes:
+        steps = len(actions.get(name_of(one), ()))
+        if steps != one.length or not steps:
+            raise VerificationError(
+                f"{said(one)} has {one.length} steps, and the evidence {steps} actions"
+            )
+    if others := [*actions.keys() - set(map(name_of, claim.episodes))]:
+        raise VerificationError(f"the evidence has actions of {others[0]!r}, not an episode of it")
+    kinds = {(array.dtype, array.shape[1:]) for array in actions.values()}
+    if len(kinds) > 1:
+        raise VerificationError(f"the evidence has actions of several kinds: {kinds}")
+    return actions
 
 
 # The replay.
 
-# An episode, its actions, and whether a success is to end it, if that is set.
-_Recorded = tuple[PlannedEpisode, NDArray[Any], bool | None]
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Turns errors of the replay into `VerificationError`: untrusted data may raise anything."""
+    try:
+        yield
+    except VerificationError:
+        raise
+    except Exception as exc:
+        raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
+
+
+def _replayed(
+    claim: EvaluationResult,
+    actions: Actions,
+    sample: float,
+    envs: Any,
+    workers: int,
+    bar: ProgressBar,
+) -> dict[Any, Episode]:
+    """Runs a sample of the episodes of a result; returns them by their places."""
+    design, again = claim.design, dict[Any, Episode]()
+    assert design is not None  # it has actions
+    with contextlib.ExitStack() as stack:
+        if envs is None:
+            made = remake(claim.environments, design, claim.episodes, workers)
+            envs = stack.enter_context(contextlib.closing(made))
+            check_number(envs.num_envs, len(claim.episodes))
+        inner: MetaVectorEnv = envs.unwrapped
+        if claim.environments is not None and goals_of(inner) != claim.environments.goals:
+            raise VerificationError(f"its goals are not those of {inner}")
+        scale, raw = stack.enter_context(undisturbed(inner))
+        _check_size(claim, design, inner)
+        stages, planned = plan_of(inner, design)
+        _check_plan(claim.episodes, planned)
+        chosen = _chosen(claim, sample)
+        advance = stack.enter_context(bar.of("episodes", len(chosen)))
+        for episodes in _replay(inner, stages, design, actions, chosen, scale, raw):
+            again.update({one.place: one for one in episodes})
+            advance(len(episodes))
+    return again
 
 
 def _replay(
@@ -249,59 +269,63 @@ def _replay(
     design: Design,
     actions: Actions,
     chosen: Collection[tuple[Any, ...]],
-    rewards: tuple[NDArray[np.float64], NDArray[np.bool_]],
+    scale: NDArray[np.float64],
+    raw: NDArray[np.bool_],
 ) -> Iterator[list[Episode]]:
     """Runs the chosen episodes of a plan, each environment by itself; yields them as they end."""
     ends, length = design.adaptation_terminate_on_success, design.adaptation_length
-    n = inner.num_envs
-    after = [None] * n if ends is None else inner.get_attr("terminate_on_success")
+    after = [None] * inner.num_envs if ends is None else inner.get_attr("terminate_on_success")
     limit = inner._settings.max_path_length
     for stage in stages:
-        queues: list[list[_Recorded]] = [
-            [
-                (one, actions[name_of(one)], ends if one.number < length else own)
-                for one in of_env
-                if one.place in chosen
-            ]
-            for of_env, own in zip(stage.episodes, after, strict=True)
-        ]
+        queues = [[one for one in own if one.place in chosen] for own in stage.episodes]
         if stage.tasks is not None and any(queues):
             inner.set_tasks(stage.tasks)
-        for start in range(0, max(map(len, queues)), _AT_ONCE):
-            parts = [queue[start : start + _AT_ONCE] for queue in queues]
-            each: list[Any] = [
-                ((part, scale, raw, limit), {}) if part else None
-                for part, scale, raw in zip(parts, *rewards, strict=True)
-            ]
-            found = inner._call_each(play, each)
-            yield [episode for episodes in found for episode in episodes or ()]
+        for row in itertools.zip_longest(*queues):
+            each: list[Any] = [None] * inner.num_envs
+            for i, one in enumerate(row):
+                if one is not None:
+                    on = ends if one.number < length else after[i]
+                    given = one, actions[name_of(one)], on, float(scale[i]), bool(raw[i]), limit
+                    each[i] = given, {}
+            yield [episode for episode in inner._call_each(play, each) if episode is not None]
 
 
 def play(
-    env: Any, episodes: Sequence[_Recorded], scale: float, raw: bool, limit: int | None
-) -> list[Episode]:
-    """Runs episodes with their actions on one environment; runs in the environment's process."""
-    found = []
-    for planned, actions, ends in episodes:
-        if ends is not None:
-            env.get_wrapper_attr("toggle_terminate_on_success")(ends)
-        by_state = planned.trial is None and planned.task_state is not None
-        options = {"task_state": planned.task_state} if by_state else None
-        _, info = env.reset(seed=planned.seed, options=options)
-        if (name := info.get("task_name", planned.task)) != planned.task:
-            raise VerificationError(f"{said(planned)} is on the task {name} in the replay")
-        tally = Tally([[planned]], np.array([scale]), np.array([raw]))
-        last, over = len(actions) - 1, False
-        for t, action in enumerate(actions):
-            result = env.step(action)
-            over = bool(result[2] or result[3]) or t + 1 == limit
-            tally(single_step(action, result, began=t == 0, cut=over or t == last))
-            if over:
-                break
-        episode = tally.ended[0][1]
-        # One that goes on after its last action is longer than it was.
-        found.append(episode if over else replace(episode, length=episode.length + 1))
-    return found
+    env: Any,
+    planned: PlannedEpisode,
+    actions: NDArray[Any],
+    ends: bool | None = None,
+    scale: float = 1.0,
+    raw: bool = False,
+    limit: int | None = None,
+) -> Episode:
+    """Runs an episode with its actions on one environment; runs in the environment's process.
+
+    Args:
+        env: The environment.
+        planned: The episode.
+        actions: Its actions ``(T, A)``.
+        ends: Whether a success ends it; ``None`` leaves this to the environment.
+        scale: The factor of rewards from `undisturbed`.
+        raw: Whether unscaled rewards are in infos.
+        limit: The number of steps after which it ends in any case.
+    """
+    if ends is not None:
+        env.get_wrapper_attr("toggle_terminate_on_success")(ends)
+    by_state = planned.trial is None and planned.task_state is not None
+    options = {"task_state": planned.task_state} if by_state else None
+    _, info = env.reset(seed=planned.seed, options=options)
+    if (name := info.get("task_name", planned.task)) != planned.task:
+        raise VerificationError(f"{said(planned)} is on the task {name} in the replay")
+    record, over = Record(planned), False
+    for t, action in enumerate(actions, 1):
+        _, reward, terminated, truncated, info = env.step(action)
+        record.add(float(info.get("raw_reward", reward) if raw else reward) * scale, info)
+        if over := bool(terminated or truncated) or t == limit:
+            break
+    episode = record.episode()
+    # One that goes on after its last action is longer than it was.
+    return episode if over else replace(episode, length=episode.length + 1)
 
 
 def _chosen(claim: EvaluationResult, sample: float) -> set[tuple[Any, ...]]:
@@ -320,67 +344,12 @@ def _chosen(claim: EvaluationResult, sample: float) -> set[tuple[Any, ...]]:
     }
 
 
-def _check_size(claim: EvaluationResult, design: Design, inner: MetaVectorEnv) -> None:
-    """Raises `VerificationError` if the plan would be much larger than the result."""
-    if design.trials:
-        share = inner.meta_batch_size if design.adapts else inner.num_envs
-        due = design.trials * design.trial_length * share
-    else:
-        due = design.episodes_per_task * len(design.tasks or claim.tasks)
-    if due > 2 * len(claim.episodes) + 1000:
-        raise VerificationError(f"it has {len(claim.episodes)} of {due:,} episodes")
-
-
-def _check_steps(claim: EvaluationResult, episodes: int, steps: int) -> None:
-    """Raises `VerificationError` if the replay would take very long."""
-    kwargs = {} if claim.environments is None else claim.environments.kwargs
-    repeat, idle = kwargs.get("action_repeat", 1), kwargs.get("idle_steps", 0)
-    if (steps := steps * repeat + episodes * idle) > _MAX_STEPS:
-        raise VerificationError(
-            f"{episodes:,} of its episodes are {steps:,} steps of the simulation, and at most "
-            f"{_MAX_STEPS:,} are replayed: take a smaller sample"
-        )
-
-
-def _compared(claim: EvaluationResult, again: Mapping[Any, Episode]) -> Verification:
-    """The outcome of a replay."""
-    replayed = dict.fromkeys((one.task for one in claim.episodes if one.place in again), 0)
-    same = dict(replayed)
-    false, apart = None, 0.0
-    for one in claim.episodes:
-        if one.place in again:
-            found = differs(one, again[one.place])
-            replayed[one.task] += 1
-            same[one.task] += isinstance(found, float)
-            apart = max(apart, found) if isinstance(found, float) else apart
-            false = false or (found if isinstance(found, str) else None)
-    return Verification(
-        replace(claim, episodes=tuple(again.get(one.place, one) for one in claim.episodes)),
-        same,
-        replayed,
-        false,
-        apart,
-        other_versions(claim.versions),
-    )
-
-
-@contextlib.contextmanager
-def _refusals() -> Iterator[None]:
-    """Turns errors of the replay into `VerificationError`."""
-    try:
-        yield
-    except VerificationError:
-        raise
-    except (TypeError, ValueError, RuntimeError) as exc:
-        raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
-
-
 # What a verification says.
 
 
 def _about(found: Verification) -> list[str]:
     """Lines on the values that the replay computed, and those that only the file has."""
-    rows = [_rows(one.result) for one in found.parts or (found,)]
+    rows = [*map(_rows, found.results)]
     first, protocol = dict(rows[0]), found.result.protocol
     if found.versions:
         changed = {name: f"{there}, here {here}" for name, (there, here) in found.versions.items()}
@@ -392,8 +361,13 @@ def _about(found: Verification) -> list[str]:
         for head, values in new.items():
             if other := {k: v for k, v in values.items() if (k, v) not in old[head].items()}:
                 lines += _row(f"{head} of result {i}", other)
-    n, replayed = sum(map(len, found.episodes)), sum(found.replayed.values())
+    replayed, n = sum(found.replayed.values()), _count(found)
     return [*lines, f"replayed      {replayed:,} of {n:,} episodes"]
+
+
+def _count(found: Verification) -> int:
+    """The number of episodes in the file."""
+    return sum(len(one.episodes) for one in found.results)
 
 
 def _row(head: str, values: Mapping[str, Any]) -> list[str]:
@@ -410,58 +384,50 @@ def _rows(result: EvaluationResult) -> dict[str, dict[str, Any]]:
     Left out are fields without a value; episodes and evidence, which the replay compares; and the
     protocol, which has a line of its own, and which environments and design agree with.
     """
-    seen = _seen(result)
-    rows: dict[str, dict[str, Any]] = {"environments": {}, "design": {}, _SAID: {}}
-    data = to_plain(result)
-    for name in ("episodes", "evidence", "protocol"):
-        del data[name]
-    if not result.few_shot:  # whose design has no others
-        data["design"] = {k: v for k, v in data["design"].items() if k in _PLAIN}
-    for head in ("description", *data):
-        for path, value in _leaves((head,), data.pop(head, None)):
-            if value not in (None, ""):
-                own = path in seen
-                rows[head if own else _SAID][path[-1] if own else _label(path)] = value
-    return rows
+    data, seen = to_plain(result), _seen(result)
+    made = data["environments"] or {"id": None, "kwargs": {}, "goals": None}
+    if not result.few_shot:
+        data["design"] = {k: v for k, v in data["design"].items() if k not in OF_TRIALS}
+    given = {name: data[name] for name in ("design", "environments", "versions", "normalization")}
+    given["environments"] = {"id": made["id"], **made["kwargs"], "goals_digest": made["goals"]}
+    rows: dict[str, dict[str, Any]] = {"environments": {}, "design": {}, _SAID: data["description"]}
+    for head, values in given.items():
+        for name, value in (values or {}).items():
+            if name in seen.get(head, ()):
+                rows[head][name] = value
+            else:
+                rows[_SAID][name if head == "environments" else f"{head}_{name}"] = value
+    return {
+        head: {name: one for name, one in values.items() if one not in (None, "")}
+        for head, values in rows.items()
+    }
 
 
-def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The values in nested dicts by their paths; arguments of environments are whole."""
-    if isinstance(value, dict) and len(path) < (3 if path[0] == "environments" else 2):
-        for key, one in value.items():
-            yield from _leaves((*path, key), one)
-    else:
-        yield path, value
-
-
-def _label(path: Sequence[str]) -> str:
-    """The name of what the file says; arguments and descriptions are known by their own."""
-    return path[-1] if path[0] in ("description", "environments") else "_".join(path)
-
-
-def _seen(result: EvaluationResult) -> set[tuple[str, ...]]:
-    """The paths of the fields with which these episodes would differ, if they had other values."""
-    design, made = result.design, result.environments
+def _seen(result: EvaluationResult) -> dict[str, set[str]]:
+    """The fields with which these episodes would differ, if they had other values."""
+    design, made, episodes = result.design, result.environments, result.episodes
     assert design is not None  # or nothing could be replayed
     kwargs = {} if made is None else made.kwargs
-    of_design, of_kwargs = set(_OF_DESIGN), set(_OF_ENVIRONMENTS)
-    if any(one.success_once for one in result.episodes):
-        of_design.add("adaptation_terminate_on_success")
-        of_kwargs.add("terminate_on_success")
-    if made is not None and made.goals is not None:
-        of_design.add("seed")  # of which resets draw something
-    if result.few_shot or "benchmark" not in kwargs:
-        of_kwargs |= _OF_TRIALS
-    if kwargs.get("goals") == "continuous":
-        of_kwargs -= {"seed", "num_goals"}
-    if "kind" in kwargs:  # whose classes are not those of the other kind
-        of_kwargs.remove("train_classes" if kwargs["kind"] == "test" else "test_classes")
-    if design.phases is not None:
-        of_kwargs.remove("seed")
-    if kwargs.get("max_episode_steps") == max(one.length for one in result.episodes):
-        of_kwargs.add("max_episode_steps")  # which an episode has come to
-    seen = {("design", name) for name in of_design} | {("environments", "id")}
-    return seen | {("environments", "kwargs", name) for name in of_kwargs}
+    listed, kind = kwargs.get("goals") != "continuous", kwargs.get("kind")
+    succeeds = any(one.success_once for one in episodes)
+    of_design = {
+        "seed": made is not None and made.goals is not None,  # of which resets draw something
+        "adaptation_terminate_on_success": succeeds,
+    }
+    of_environments = {
+        "num_goals": listed,
+        "seed": listed and design.phases is None,
+        "train_classes": kind != "test",
+        "test_classes": kind != "train",
+        "terminate_on_success": succeeds,
+        "max_episode_steps": kwargs.get("max_episode_steps") == max(x.length for x in episodes),
+    }
+    sizes = ("num_envs", "meta_batch_size", "envs_per_task")
+    of_environments |= dict.fromkeys(sizes, result.few_shot or "benchmark" not in kwargs)
+    return {
+        "design": _OF_DESIGN | {name for name, yes in of_design.items() if yes},
+        "environments": _OF_ENVIRONMENTS | {name for name, yes in of_environments.items() if yes},
+    }
 
 
 def _outcome(found: Verification) -> list[str]:
@@ -483,7 +449,7 @@ def _outcome(found: Verification) -> list[str]:
         lines += textwrap.wrap(said, 80)
     else:
         lines.append("returns are equal to the last bit")
-    part = "" if replayed == sum(map(len, found.episodes)) else ", as far as it was replayed"
+    part = "" if replayed == _count(found) else ", as far as it was replayed"
     score, result = [found.result.score], found.result
     if result.headline is not None:
         score = headline_lines(result.headline)
@@ -530,10 +496,8 @@ def _claim(data: Any) -> EvaluationResult:
         raise ValueError(f"its score is {claim.score!r} by its episodes, got {got!r}")
     if protocol is None:
         return claim
-    if design is None:
-        raise ValueError(f"a result of {protocol.name} has a design")
-    adapts = design.adapts and protocol.few_shot
-    expected = protocol.design(design.seed, tasks=design.tasks, adapts=adapts)
+    said = design or Design()
+    expected = protocol.design(said.seed, tasks=said.tasks, adapts=said.adapts)
     if design != expected:
         raise ValueError(f"{protocol.name} has {expected}, got {design}")
     if claim.environments is not None:
@@ -548,19 +512,12 @@ def other_versions(there: Mapping[str, str]) -> dict[str, tuple[str | None, str 
     return {name: (before, now) for name, (before, now) in every.items() if before != now}
 
 
-def _check_actions(episodes: Sequence[Episode], actions: Actions) -> None:
-    """Raises `VerificationError` unless the actions match the episodes one to one."""
-    for one in episodes:
-        steps = len(actions.get(name_of(one), ()))
-        if steps != one.length or not steps:
-            raise VerificationError(
-                f"{said(one)} has {one.length} steps, and the evidence {steps} actions"
-            )
-    if others := [*actions.keys() - {name_of(one) for one in episodes}]:
-        raise VerificationError(f"the evidence has actions of {others[0]!r}, not an episode of it")
-    kinds = {(array.dtype, array.shape[1:]) for array in actions.values()}
-    if len(kinds) > 1:
-        raise VerificationError(f"the evidence has actions of several kinds: {kinds}")
+def _check_size(claim: EvaluationResult, design: Design, inner: MetaVectorEnv) -> None:
+    """Raises `VerificationError` if the plan would be much larger than the result."""
+    share = inner.meta_batch_size if design.adapts else inner.num_envs
+    units = design.trials * share if design.trials else len(design.tasks or claim.tasks)
+    if (due := units * design.trial_length) > 2 * len(claim.episodes) + 1000:
+        raise VerificationError(f"it has {len(claim.episodes)} of {due:,} episodes")
 
 
 def _check_plan(episodes: Sequence[Episode], plan: Sequence[PlannedEpisode]) -> None:

@@ -79,7 +79,7 @@ def export(
             made, design = claim.environments, claim.design
             assert made is not None  # it was verified
             assert design is not None
-            with contextlib.closing(remake(made, design, len(claim.episodes))) as envs:
+            with contextlib.closing(remake(made, design, claim.episodes)) as envs:
                 planned = plan_of(envs, design)[1]
             try:
                 env = gymnasium.make(f"mtwrappers:{made.id}", **kwargs)
@@ -141,7 +141,7 @@ class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     ) -> Replayed:
         """Runs an episode with the actions that a dataset stores."""
         stored = actions.astype(np.float32).clip(-1.0, 1.0)
-        [again] = play(self, [(planned, stored, None)], 1.0, False, None)
+        again = play(self, planned, stored)
         if successes and (again.length, again.success_final) != (len(actions), True):
             raise ExportError(f"{said(one)} does not succeed at step {len(actions)} in the replay")
         if not successes and isinstance(found := differs(one, again, 0.0), str):

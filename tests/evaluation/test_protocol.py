@@ -40,6 +40,9 @@ SEEN = dataclasses.replace(
 )
 
 
+AS_ARGUMENTS = ("max_episode_steps", "action_repeat", "idle_steps", "terminate_on_success")
+
+
 def still(observations):
     return np.zeros((len(observations), 4), np.float32)
 
@@ -59,8 +62,8 @@ def test_protocols_are_found_by_name_and_an_unknown_name_is_told_the_others():
 
 @pytest.mark.parametrize("protocol", [*protocols.values(), SMALL], ids=lambda p: p.name)
 def test_a_protocol_comes_back_from_json_with_its_digest(protocol):
-    data = json.loads(json.dumps(protocol.to_dict()))
-    found = Protocol.from_dict(data)
+    data = json.loads(json.dumps(dataclasses.asdict(protocol)))
+    found = Protocol(**data)
     assert found == protocol
     assert hash(found) == hash(protocol)
     assert found.digest == protocol.digest
@@ -76,8 +79,11 @@ def test_every_field_counts_in_the_digest():
         **{"terminate_on_success": False, "success": "last"},
         **{"episodes_per_task": 3, "groups": (("all", ("drawer-close-v3",)),)},
     }
-    digests = {dataclasses.replace(SMALL, **{k: v}).digest for k, v in other.items()}
-    assert len(digests | {SMALL.digest}) == len(other) + 1
+    changed = {k: dataclasses.replace(SMALL, **{"name": "other", k: v}) for k, v in other.items()}
+    assert len({one.digest for one in changed.values()} | {SMALL.digest}) == len(other) + 1
+    for name in ("reward_function_version", "goals_seed", "num_goals", *AS_ARGUMENTS):
+        argument = "seed" if name == "goals_seed" else name
+        assert changed[name].settings[argument] == other[name]
     observed = {"observation": "pixels_state", "camera_name": "corner2", "image_size": (84, 85)}
     observed |= {"descriptions": "lerobot-0.6.1"}
     digests = {dataclasses.replace(SEEN, **{k: v}).digest for k, v in observed.items()}
@@ -88,41 +94,21 @@ def test_every_field_counts_in_the_digest():
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("reward_function_version", "v1"),
-        ("goals_seed", 1),
-        ("num_goals", 3),
-        ("max_episode_steps", 6),
-        ("action_repeat", 2),
-        ("idle_steps", 1),
-        ("terminate_on_success", False),
-    ],
-)
-def test_what_a_protocol_fixes_is_an_argument_of_its_environments(field, value):
-    other = dataclasses.replace(SMALL, name="other", **{field: value})
-    assert other.settings["seed" if field == "goals_seed" else field] == value
-
-
-@pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"max_episode_steps": 0}, r"max_episode_steps must be in \[1, 2\*\*32 - 1\], got 0"),
         (
             {"max_episode_steps": "5"},
-            "the protocol, max_episode_steps must be of the type int, got '5'",
+            "max_episode_steps of a protocol must be of the type int, got '5'",
         ),
-        ({"episodes_per_task": True}, "episodes_per_task must be of the type int, got True"),
-        ({"success": "first"}, "success must be 'any' or 'last' or of the type int, got 'first'"),
+        ({"episodes_per_task": True}, "episodes_per_task of a protocol must be of the type int"),
+        ({"success": "first"}, "success of a protocol must be 'any' or 'last' or of the type int"),
         ({"success": 0}, r"success must be in \[1, 2\*\*32 - 1\], got 0"),
-        (
-            {"kind": "both"},
-            "kind must be 'train' or 'test', got 'both'",
-        ),
+        ({"kind": "both"}, "kind of a protocol must be 'train' or 'test', got 'both'"),
         ({"num_goals": 51}, "num_goals must be at most 50, got 51"),
         ({"means": ()}, "means must be 'tasks', 'groups' or both, got none"),
         ({"means": ("groups",)}, "a mean over groups needs groups"),
-        ({"groups": [["a"]]}, "groups, 0 must be of the type tuple"),
+        ({"groups": [["a"]]}, "groups of a protocol, 0 must be of the type tuple"),
         ({"benchmark": "MT10"}, "MT10 takes no env_name, got 'drawer-close-v3'"),
         ({"env_name": None}, "MT1 needs an env_name, got None"),
         ({"benchmark": "MT11"}, "the benchmark of small must be 'MT1', .*, got 'MT11'"),
@@ -135,21 +121,21 @@ def test_what_a_protocol_fixes_is_an_argument_of_its_environments(field, value):
         ({"camera_name": "corner"}, "observation='state' and camera_name='corner' do not go"),
         ({**SEEN_FIELDS, "camera_name": ["corner"] * 2}, "none twice, got .'corner', 'corner'"),
         ({"observation": "pixels"}, "observation='pixels' and camera_name=None do not go together"),
-        ({**SEEN_FIELDS, "camera_name": "korner"}, "no camera 'korner'; did you mean 'corner'"),
-        ({**SEEN_FIELDS, "camera_name": ["corner", "me"]}, "no camera 'me'; there are topview, "),
         (
-            {**SEEN_FIELDS, "image_size": [0, 9]},
-            r"image_size must be at least \(1, 1\), got \(0, 9\)",
+            {**SEEN_FIELDS, "camera_name": ["corner", "me"]},
+            "camera_name must be 'topview', .* 'me'",
         ),
+        ({**SEEN_FIELDS, "image_size": [0, 9]}, r"image_size must be in \[1, 2\*\*32 - 1\], got 0"),
         ({**SEEN_FIELDS, "descriptions": None}, "needs descriptions, got None"),
-        ({"speed": 3}, "the protocol cannot have 'speed'"),
+        ({"speed": 3}, "unexpected keyword argument 'speed'"),
+        ({"name": "a\nb"}, r"must be printable ASCII .*, got 'a\\nb'"),
         ({"name": "rlinf"}, "rlinf has source=.*RLinf.*, got .*: give a variant another name"),
     ],
 )
-def test_what_is_no_protocol_is_refused_from_a_file(fields, message):
-    data = json.loads(json.dumps({**SMALL.to_dict(), **fields}))
-    with pytest.raises(ValueError, match=message):
-        Protocol.from_dict(data)
+def test_what_is_no_protocol_is_refused(fields, message):
+    data = json.loads(json.dumps({**dataclasses.asdict(SMALL), **fields}))
+    with pytest.raises((TypeError, ValueError), match=message):
+        Protocol(**data)
 
 
 def test_a_published_protocol_moves_to_another_of_its_benchmarks_and_no_further():
@@ -176,26 +162,27 @@ def test_environments_are_those_of_the_protocol():
 
 
 @pytest.mark.parametrize(
-    ("argument", "expected"),
+    ("protocol", "argument", "expected"),
     [
-        ({"max_episode_steps": 500}, "small fixes max_episode_steps=5, got 500"),
-        ({"seed": 1}, "small fixes seed=0, got 1"),
-        ({"num_goals": 10}, "small fixes num_goals=50, got 10"),
-        ({"terminate_on_success": False}, "small fixes terminate_on_success=True, got False"),
-        ({"train_classes": ["reach-v3"]}, "small takes no train_classes in make_vec, got"),
-        ({"reward_normalization_method": "gymnasium"}, "takes no reward_normalization_method in"),
-        ({"benchmark": "MT10"}, "small fixes benchmark='MT1', got 'MT10'"),
-        ({"goals": "continuous"}, "small fixes goals='list', got 'continuous'"),
+        (SMALL, {"max_episode_steps": 500}, "small fixes max_episode_steps=5, got 500"),
+        (SMALL, {"seed": 1}, "small fixes seed=0, got 1"),
+        (SMALL, {"num_goals": 10}, "small fixes num_goals=50, got 10"),
+        (SMALL, {"terminate_on_success": False}, "fixes terminate_on_success=True, got False"),
+        (SMALL, {"train_classes": ["reach-v3"]}, "small takes no train_classes in make_vec, got"),
+        (SMALL, {"reward_normalization_method": "gymnasium"}, "takes no reward_normalization_me"),
+        (SMALL, {"benchmark": "MT10"}, "small fixes benchmark='MT1', got 'MT10'"),
+        (SMALL, {"goals": "continuous"}, "small fixes goals='list', got 'continuous'"),
+        (SMALL, {"observation": "pixels"}, "small fixes observation='state', got 'pixels'"),
+        (SEEN, {"camera_name": "corner2"}, "seen fixes camera_name='corner4', got 'corner2'"),
+        (SEEN, {"width": 24}, "seen fixes width=32, got 24"),
+        (SEEN, {"observation": "state"}, "seen fixes observation='pixels', got 'state'"),
+        (SEEN, {"shadows": False}, "seen fixes shadows=True, got False"),
+        (ML, {"envs_per_task": 2}, "fixes envs_per_task=1, got 2"),
     ],
 )
-def test_make_vec_refuses_what_contradicts_the_protocol(argument, expected):
+def test_make_vec_refuses_what_contradicts_the_protocol(protocol, argument, expected):
     with pytest.raises(ValueError, match=expected):
-        SMALL.make_vec(**argument)
-
-
-def test_few_shot_protocols_fix_how_a_trial_is_shared_out():
-    with pytest.raises(ValueError, match=r"fixes envs_per_task=1, got 2"):
-        ML.make_vec(envs_per_task=2)
+        protocol.make_vec(**argument)
 
 
 def test_evaluate_makes_environments_or_takes_those_that_fit():
@@ -214,23 +201,6 @@ def test_evaluate_makes_environments_or_takes_those_that_fit():
         pytest.raises(ValueError, match=r"small fixes id=.* on environments of its make_vec"),
     ):
         SMALL.evaluate(still, envs)
-
-
-@pytest.mark.parametrize(
-    ("argument", "expected"),
-    [
-        ({"camera_name": "corner2"}, "seen fixes camera_name='corner4', got 'corner2'"),
-        ({"width": 24}, "seen fixes width=32, got 24"),
-        ({"observation": "state"}, "seen fixes observation='pixels', got 'state'"),
-        ({"shadows": False}, "seen fixes shadows=True, got False"),
-    ],
-)
-def test_a_protocol_of_frames_fixes_how_they_look(argument, expected):
-    for frames in (True, False):
-        with pytest.raises(ValueError, match=expected):
-            SEEN.make_vec(frames=frames, **argument)
-    with pytest.raises(ValueError, match="small fixes observation='state', got 'pixels'"):
-        SMALL.make_vec(observation="pixels")
 
 
 @pytest.mark.slow

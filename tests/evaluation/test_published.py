@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import operator
 import pickle
-import types
 from contextlib import closing
 
 import metaworld
@@ -183,57 +182,3 @@ def test_meta_worlds_protocol_equals_meta_worlds_evaluation():
         assert found == dict(zip(goals[:n], returns[name], strict=True))
         assert np.mean(successes) == rates[name]
         assert [e.success_once for e in episodes] == [e.success_final for e in episodes]
-
-
-class Counted:
-    """Environments of classes whose goals are solved at once or never, each goal in turn.
-
-    The next goal comes with an episode or, where they stay on it, with a reset of all.
-    """
-
-    def __init__(self, classes, each, goals, solved, stays=False):
-        self.stays = stays
-        self.names = [cls.__name__ for cls in classes for _ in range(each)]
-        self.num_envs = len(self.names)
-        rng, order = np.random.default_rng(0), range(goals)
-        # The environments of a class have its goals among them.
-        orders = [rng.permutation(order) for _ in classes]
-        self.goals = [orders[i // each][i % each :: each] for i in range(self.num_envs)]
-        self.solved, self.episode = solved, np.zeros(self.num_envs, int)
-
-    def get_attr(self, name):
-        return self.names if name == "task_name" else [True] * self.num_envs
-
-    def call(self, *args): ...
-
-    def reset(self):
-        self.episode += self.stays
-        self.steps = np.zeros(self.num_envs, int)
-        return np.zeros((self.num_envs, 39)), {}
-
-    def step(self, actions):
-        self.steps += 1
-        goals = [own[e % len(own)] for own, e in zip(self.goals, self.episode, strict=True)]
-        success = (np.array(goals) < self.solved) & (self.steps >= 2)
-        over = success | (self.steps >= 20)
-        self.steps[over] = 0
-        self.episode += over & (not self.stays)
-        final = {"episode": {"r": np.zeros(self.num_envs)}, "success": success.astype(float)}
-        zeros = np.zeros(self.num_envs, bool)
-        return np.zeros((self.num_envs, 39)), zeros, over, zeros, {"final_info": final}
-
-
-@pytest.mark.parametrize("solved", [2, 15])
-def test_meta_worlds_evaluation_is_biased_with_several_environments_a_class_and_not_with_one(
-    solved,
-):
-    """0.04 and 0.30 of 50 goals, on 10 classes; and as in ML10, 3 episodes of 4 environments."""
-    classes = list(metaworld.ALL_V3_ENVIRONMENTS.values())[:10]
-    agent = types.SimpleNamespace(
-        reset=lambda mask: None, eval_action=lambda obs: np.zeros((len(obs), 4))
-    )
-    rate, *_ = evaluation(agent, Counted(classes, 1, 50, solved), num_episodes=50)
-    assert rate == pytest.approx(solved / 50)
-    several = Counted(classes, 4, 50, solved, stays=True)
-    rates = [evaluation(agent, several, num_episodes=3)[0] for _ in range(20)]
-    assert np.mean(rates) > 1.5 * solved / 50

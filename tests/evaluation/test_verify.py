@@ -114,12 +114,11 @@ def played(tmp_path_factory):
 def forged(where, to, change):
     """A changed copy of a file, with the score that follows from it; its evidence stays."""
     data = json.loads((where / "r.json").read_text())
-    for one in data if isinstance(data, list) else [data]:
-        change(one)
-        break
-    for one in data if isinstance(data, list) else [data]:
+    first = data[0] if isinstance(data, list) else data
+    change(first)
+    if "score" in first:
         with suppress(ValueError, KeyError):
-            one["score"] = EvaluationResult.from_dict(one).score
+            first["score"] = EvaluationResult.from_dict(first).score
     (to / "r.json").write_text(json.dumps(data))
     for path in where.glob("*.npz"):
         (to / path.name).write_bytes(path.read_bytes())
@@ -145,7 +144,7 @@ def test_what_is_true_is_confirmed(settings, kind, played):
     }
     if "sample" not in settings:
         assert found.same == whole[kind]
-    assert found.result == load_results(played[kind] / "r.json")[-1]
+    assert [*found.results] == load_results(played[kind] / "r.json")
 
 
 @pytest.mark.parametrize(
@@ -157,15 +156,6 @@ def test_environments_that_share_trials_are_made_again_as_they_were(
 ):
     few_shot(tmp_path, policy, goals=goals, **kwargs)
     assert verify(tmp_path / "r.json", workers=2).ok
-
-
-@pytest.mark.slow
-def test_continuous_goals_and_policies_in_workers_are_replayed(tmp_path):
-    settings = {key: value for key, value in SETTINGS.items() if key != "num_goals"}
-    with closing(gymnasium.make_vec(ID, goals="continuous", workers=2, **settings)) as envs:
-        result = evaluate(act, envs, 3, policy_in="workers", evidence=tmp_path / "r.npz")
-    result.save(tmp_path / "r.json")
-    assert verify(tmp_path / "r.json").ok
 
 
 def test_environments_of_ones_own_are_given(tmp_path):
@@ -317,24 +307,6 @@ def test_each_forged_field_is_false_refused_or_said_by_the_file(kind, played, tm
         }
 
 
-def test_classes_of_the_other_kind_are_said_by_the_file(played, tmp_path):
-    change = lambda data: data["environments"]["kwargs"].update(train_classes=["push-v3"])  # noqa: E731
-    text = outcome(forged(played["few_shot"], tmp_path, change))
-    assert 'train_classes=["push-v3"]' in text.partition("said by the file")[2]
-
-
-def test_a_forged_score_or_format_is_refused(played, tmp_path):
-    for name, message in (
-        ("score", "its score is 'success at any"),
-        ("format", "expected an evaluation of"),
-    ):
-        data = json.loads((played["plain"] / "r.json").read_text())
-        data[name] += "0"
-        (tmp_path / "r.json").write_text(json.dumps(data))
-        with pytest.raises(VerificationError, match=message):
-            verify(tmp_path / "r.json", played["plain"] / "r.npz")
-
-
 def episode(i, **change):
     return lambda data: data["episodes"][i].update(change)
 
@@ -371,7 +343,12 @@ def design(**change):
         (design(episodes_per_task=2), "6 of 4 episodes: expected push-v3, episode 0, got r"),
         (design(episodes_per_task=4), "6 of 8 episodes: expected reach-v3, episode 3, got push-v3"),
         (design(episodes_per_task=10**6), "it has 6 of 2,000,000 episodes"),
-        (design(trials=1), "adaptation_episodes must be in"),
+        (design(trials=1), "adaptation_episodes must be a positive integer, got 0"),
+        (lambda data: data.pop("score"), "its score is 'success at any step 0.000 .*, got 'None'"),
+        (
+            lambda data: data.update(format="0"),
+            "expected an evaluation of the format '.*', got '0'",
+        ),
         (lambda data: data.update(evidence=None), "it was saved without evidence"),
         (lambda data: data["environments"].update(goals="0"), "its goals are not those of Meta"),
         (kwargs(num_goals=5), "its goals are not those of Meta"),

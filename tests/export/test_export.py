@@ -156,7 +156,7 @@ def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(
     # An episode whose replay differs, by a step that is not as it was.
     with monkeypatch.context() as patch:
         play = module.play
-        patch.setattr(module, "play", lambda env, episodes, *of: play(env, halved(episodes), *of))
+        patch.setattr(module, "play", lambda env, planned, actions: play(env, planned, actions / 2))
         assert "reach-v3, episode 0: success_once is False in the replay, True" in refused(
             capsys, result
         )
@@ -171,11 +171,6 @@ def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(
         assert "another export is writing" in refused(capsys, result)
     assert export(result) == 0
     assert f"{root / NAME} exists" in refused(capsys, result)
-
-
-def halved(episodes):
-    [(planned, actions, ends)] = episodes
-    return [(planned, actions / 2, ends)]
 
 
 def test_a_dataset_has_the_classes_and_the_observations_of_its_result(tmp_path):
