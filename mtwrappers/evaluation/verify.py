@@ -166,8 +166,12 @@ def verify(
     for i, claim in enumerate(claims):
         of = path if len(claims) == 1 else path.with_name(f"{path.stem}-{i}{path.suffix}")
         actions = _actions_of(claim, of)
-        with _refusals():
+        try:
             again = _replayed(claim, actions, sample, envs, workers or 1, bar)
+        except VerificationError:
+            raise
+        except Exception as exc:  # untrusted data may raise anything
+            raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
         episodes = tuple(again.get(one.place, one) for one in claim.episodes)
         results.append(replace(claim, episodes=episodes))
         pairs = [(one, again[one.place]) for one in claim.episodes if one.place in again]
@@ -219,17 +223,6 @@ def _actions_of(claim: EvaluationResult, path: Path) -> Actions:
 
 
 # The replay.
-
-
-@contextlib.contextmanager
-def _refusals() -> Iterator[None]:
-    """Turns errors of the replay into `VerificationError`: untrusted data may raise anything."""
-    try:
-        yield
-    except VerificationError:
-        raise
-    except Exception as exc:
-        raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
 
 
 def _replayed(

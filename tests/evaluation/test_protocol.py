@@ -127,6 +127,8 @@ def test_every_field_counts_in_the_digest():
         ),
         ({**SEEN_FIELDS, "image_size": [0, 9]}, r"image_size must be in \[1, 2\*\*32 - 1\], got 0"),
         ({**SEEN_FIELDS, "descriptions": None}, "needs descriptions, got None"),
+        ({**SEEN_FIELDS, "descriptions": "lerobot"}, "must be 'metaworld', .* got 'lerobot'"),
+        ({**SEEN_FIELDS, "descriptions": ["a"]}, "descriptions of a protocol, 0 must be of the ty"),
         ({"speed": 3}, "unexpected keyword argument 'speed'"),
         ({"name": "a\nb"}, r"must be printable ASCII .*, got 'a\\nb'"),
         ({"name": "rlinf"}, "rlinf has source=.*RLinf.*, got .*: give a variant another name"),
