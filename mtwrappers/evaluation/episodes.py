@@ -131,11 +131,6 @@ class Design:
         return self.adaptation_episodes * self.adaptation_steps
 
     @property
-    def trial_length(self) -> int:
-        """The number of episodes of each trial."""
-        return self.adaptation_length + self.episodes_per_task
-
-    @property
     def stages(self) -> list[int]:
         """The number of episodes in each stage of a trial; the policy adapts between stages."""
         before, after = self.adaptation_episodes, self.episodes_per_task

@@ -509,7 +509,8 @@ def _check_size(claim: EvaluationResult, design: Design, inner: MetaVectorEnv) -
     """Raises `VerificationError` if the plan would be much larger than the result."""
     share = inner.meta_batch_size if design.adapts else inner.num_envs
     units = design.trials * share if design.trials else len(design.tasks or claim.tasks)
-    if (due := units * design.trial_length) > 2 * len(claim.episodes) + 1000:
+    due = units * (design.adaptation_length + design.episodes_per_task)
+    if due > 2 * len(claim.episodes) + 1000:
         raise VerificationError(f"it has {len(claim.episodes)} of {due:,} episodes")
 
 

@@ -320,9 +320,9 @@ def _zip(*members, method=zipfile.ZIP_DEFLATED):
     return buffer.getvalue()
 
 
-def _npy(array, **kwargs):
+def _npy(array):
     buffer = io.BytesIO()
-    np.save(buffer, array, **kwargs)
+    np.save(buffer, array)
     return buffer.getvalue()
 
 
@@ -333,23 +333,14 @@ BOMB = _zip(("a/0.npy", bytes(2**20)))
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "File is not a zip file"),
-        pytest.param(_zip(("a/0.npy", GOOD))[:40], "File is not a zip file", id="cut off"),
-        (_zip(("a/0.txt", GOOD)), "'a/0.txt' is not an array"),
-        (
-            _zip(("a/0.npy", GOOD), ("a/1.npy", GOOD)).replace(b"a/1", b"a/0"),
-            "'a/0.npy' is not an array or JSON, or occurs twice",
-        ),
+        (_zip(("a/0.npy", GOOD))[:40], "File is not a zip file"),
         (_zip(("a/0.npy", GOOD), method=zipfile.ZIP_LZMA), "compressed by another method"),
-        (_zip(("a/0.npy", GOOD[:-4])), "does not match its shape"),
         (_zip(("a/0.npy", GOOD.replace(b"(3, 4)", b"(9, 9)"))), "does not match its"),
-        (_zip(("a/0.npy", _npy(np.array([None]), allow_pickle=True))), "must be a plain array"),
         (_zip(("a/0.npy", _npy(np.full((1, 4), np.nan)))), "'a/0.npy' has actions that are NaN"),
         (BOMB, "it takes up to 1,048,576 bytes of memory, but max_bytes is 1"),
         (BOMB[:-22], "it takes up to 1,048,576 bytes of memory, but max_bytes is 1"),
         # A size that is less than what there is.
         (BOMB[:-22].replace((2**20).to_bytes(4, "little"), b"\1\0\0\0"), "File is not a zip"),
-        (_zip(("../a.npy", GOOD), ("a", GOOD)), "'a' is not an array"),
     ],
 )
 def test_a_file_from_anywhere_is_refused_before_much_is_read(data, message, tmp_path, monkeypatch):
