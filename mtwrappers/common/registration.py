@@ -39,7 +39,6 @@ TABLE: dict[str, tuple[str, dict[str, Any], int | None]] = {
     },
     "mtwrappers/MultiEnv-v0": ("mtwrappers.envs.multi_env", {}, None),
     "mtwrappers/PointGoal-v0": ("mtwrappers.envs.point_goal", {}, 100),
-    "mtwrappers/Ledger-v0": ("mtwrappers.testing.ledger", {}, None),
 }
 
 

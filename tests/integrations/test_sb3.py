@@ -11,7 +11,6 @@ import pytest
 import mtwrappers as mt
 from mtwrappers.continual.result import ContinualResult
 from mtwrappers.evaluation import EvaluationResult
-from mtwrappers.testing import check_transitions
 from tests.fakes import ROOT, run_with_python
 from tests.integrations import ledgers
 from tests.integrations.examples import load_example
@@ -77,7 +76,6 @@ def check_ppo(envs, observation="vector"):
         stored.rewards,
         np.concatenate([obs[1:], last[None]]),
         np.concatenate([stored.episode_starts[1:], model._last_episode_starts[None]]),
-        strict=False,
     )
 
 
@@ -89,14 +87,13 @@ def check_sac(envs, observation="vector"):
     model.learn(STEPS * ENVS)
     venv.close()
     stored = model.replay_buffer
-    return check_transitions(
+    return ledgers.check_transitions(
         stored.observations,
         stored.actions,
         stored.rewards,
         stored.next_observations,
         stored.dones * (1 - stored.timeouts),
         stored.timeouts,
-        strict=False,
     )
 
 

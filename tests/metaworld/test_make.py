@@ -19,8 +19,8 @@ from tests.metaworld.fakes import PAIR, episode, make, make_vec
 IDS = [env_id.removeprefix("mtwrappers/").removesuffix("-v0") for env_id in TABLE]
 NUM_CLASSES = dict.fromkeys(("CustomMT", "CustomML-train", "MultiEnv"), 2)
 NUM_CLASSES |= dict.fromkeys(("ML10-test", "ML25-test", "ML45-test"), 5)
-NUM_CLASSES |= {"CustomML-test": 1, "PointGoal": 1, "Ledger": 1}
-WITHOUT_TASKS = ("PointGoal", "Ledger")
+NUM_CLASSES |= {"CustomML-test": 1, "PointGoal": 1}
+WITHOUT_TASKS = ("PointGoal",)
 NUM_CLASSES |= dict.fromkeys(("CW10", "CW20"), 1)  # environments, with one class at a time
 NUM_CLASSES |= {name: int(name[2:].partition("-")[0]) for name in IDS if name not in NUM_CLASSES}
 FAST = ["MT1", "MT10", "CustomMT", "ML1-test", "ML10-train", "CustomML-train", "CW20", "MultiEnv"]
