@@ -1,15 +1,60 @@
+"""Checks of arguments: what each takes, and that it names the argument where it takes nothing."""
+
+import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers.common.checks import check_flag
+from mtwrappers.common import checks
+
+VALUES = {"zeros": np.zeros(3), "object": object(), "10**30": 10**30, "a bool": np.True_}
+VALUES |= {"an int": np.int64(1), "a float": np.float32(0.5), "print": print}
+VALUES |= {
+    str(value): value
+    for value in (None, "x", [], [1], -1, 0, 1, 1.5, {}, True, float("nan"), float("inf"))
+}
+VALUES |= {"a space": gymnasium.spaces.Discrete(2), "an env": gymnasium.Env()}
 
 
-@pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
-def test_a_flag_is_a_bool(value):
-    assert check_flag(value, "log") is bool(value)
+def each_positive(value, name):
+    return checks.check_each(value, 1, name, checks.positive)
 
 
-@pytest.mark.parametrize("value", ["no", "false", "", 0, 1, None, np.ones(1, bool), [True], 0.0])
-def test_what_would_count_as_true_or_false_is_no_flag(value):
-    with pytest.raises(TypeError, match=r"^log must be True or False, got "):
-        check_flag(value, "log")
+def refusal(check, value):
+    """What is said of a value that is refused."""
+    try:
+        check(value, "the_argument")
+    except (TypeError, ValueError) as exc:
+        return str(exc)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("check", "takes"),
+    [
+        (checks.positive, "1 an-int"),
+        (checks.not_negative, "0 1 an-int"),
+        (lambda value, name: checks.check_index(value, 2, name), "0 1 an-int"),
+        (checks.check_fraction, "0 1 an-int a-float"),
+        (checks.above_zero, "1 1.5 10**30 an-int a-float"),
+        (checks.check_flag, "True a-bool"),
+        (lambda value, name: checks.check_choice(value, ("x", "y"), name), "x"),
+        (checks.check_callable, "print"),
+        (checks.check_string, "x"),
+        (checks.check_space, "a-space"),
+        (checks.check_mapping, "{}"),
+        (lambda value, name: checks.check_list(value, name, "task"), "[1] zeros"),
+        (checks.check_makers, ""),
+        (each_positive, "None 1 [1] an-int"),
+        (checks.check_env, "an-env"),
+    ],
+)
+def test_what_a_check_takes_and_that_it_names_the_argument(check, takes):
+    said = {label.replace(" ", "-"): refusal(check, value) for label, value in VALUES.items()}
+    assert {label for label in said if said[label] is None} == set(takes.split())
+    assert [one for one in said.values() if one is not None and "the_argument" not in one] == []
+
+
+def test_numbers_and_flags_become_pythons_own():
+    assert type(checks.positive(np.int64(3), "n")) is int
+    assert type(checks.check_fraction(np.float32(0.5), "share")) is float
+    assert checks.check_flag(np.False_, "log") is False

@@ -82,9 +82,10 @@ def test_a_pool_gives_each_member_once_and_leaves_the_others_open():
     assert not any(env.closed for env in envs)
 
 
-def test_a_grown_pool_holds_copies_of_random_members():
+@pytest.mark.parametrize("seed", range(8))
+def test_a_grown_pool_holds_copies_of_random_members(seed):
     envs = pool(3)
-    sampler = mt.EnvPoolSampler(envs, seed=0)
+    sampler = mt.EnvPoolSampler(envs, seed=seed)
     for size in (1, 7):  # a pool does not shrink
         sampler.grow_pool(size)
         assert sampler.n_tasks == max(3, size)
