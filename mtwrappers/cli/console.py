@@ -104,7 +104,6 @@ def _marked(word: str, style: str, text: str) -> None:
         lines = textwrap.wrap(
             lines[0], terminal.width, break_long_words=False, break_on_hyphens=False
         )
-    for number, line in enumerate(lines):
-        marked = Text(line)
-        marked.stylize(style, 0, 0 if number else len(mark))
-        terminal.print(marked, soft_wrap=True)
+    marked = Text("\n".join(lines))
+    marked.stylize(style, 0, len(mark))
+    terminal.print(marked, soft_wrap=True)

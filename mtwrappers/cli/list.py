@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,15 +11,15 @@ from mtwrappers.cli.console import say
 from mtwrappers.common.registration import TABLE
 from mtwrappers.metaworld.agent_view import default_task_encoding
 
-# For each column: the format of a cell, and the least terminal width at which it is printed.
+# The columns, and the format of their cells.
 COLUMNS = {
-    "id": ("{:28}", 0),
-    "classes": ("{:>7}", 0),
-    "goals": ("{:>5}", 0),
-    "observation": ("{:11}", 68),
-    "action": ("{:11}", 80),
-    "encoding": ("{:8}", 0),
-    "envs": ("{:>4}", 0),
+    "id": "{:28}",
+    "classes": "{:>7}",
+    "goals": "{:>5}",
+    "observation": "{:11}",
+    "action": "{:11}",
+    "encoding": "{:8}",
+    "envs": "{:>4}",
 }
 NOTES = """
 goals: the number per class, or a new one in every episode
@@ -32,11 +31,9 @@ def run() -> int:
     """Print every environment id with its classes, spaces and sizes."""
     rows: list[Sequence[Any]] = [list(COLUMNS)]
     rows += [_row(env_id, kwargs) for env_id, (_, kwargs, _) in TABLE.items()]
-    width = shutil.get_terminal_size().columns
+    form = " ".join(COLUMNS.values())
     for row in rows:
-        cells = zip(COLUMNS.values(), row, strict=True)
-        texts = [form.format(cell) for (form, from_width), cell in cells if from_width <= width]
-        say(" ".join(texts), "bold" if row is rows[0] else "")
+        say(form.format(*row), "bold" if row is rows[0] else "")
     say(NOTES)
     return 0
 

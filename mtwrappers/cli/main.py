@@ -17,7 +17,7 @@ from mtwrappers.common.extras import import_extra
 INTERRUPTED = "Interrupted; nothing was written. Run the command again."
 EXIT_CODE = 128 + signal.SIGINT  # after Ctrl-C
 # The options of a command that are not those of its continuation.
-_BEGINS_ANEW = ("--overwrite", "--resume", "--video")
+_BEGINS_ANEW = ("--overwrite", "--resume")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -98,6 +98,16 @@ class _EndAtOnce:
 
 
 def raise_on_ctrl_c() -> None:
-    """Makes Ctrl-C raise ``KeyboardInterrupt`` again, once there is something to write or end."""
+    """Makes Ctrl-C raise ``KeyboardInterrupt``, once there is something to write or end.
+
+    A second one is ignored: it would interrupt the writing and ending.
+    """
+    came: list[object] = []
+
+    def raise_once(*signal_and_frame: object) -> None:
+        came.append(signal_and_frame)
+        if len(came) == 1:
+            raise KeyboardInterrupt
+
     if isinstance(signal.getsignal(signal.SIGINT), _EndAtOnce):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, raise_once)

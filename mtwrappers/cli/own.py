@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.machinery
-import importlib.util
 import inspect
 import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from mtwrappers.cli.console import UsageError
@@ -109,21 +107,12 @@ def own_errors(own: Own | None) -> Iterator[None]:
         raise UsageError(f"--policy {own.given}: {_described(exc, own.file)}") from None
 
 
-class _FromSource(importlib.machinery.SourceFileLoader):
-    """Compiles the file: cached bytecode may be of a version that was saved in the same second."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
-        return code
-
-
 def _module_of_file(path: Path) -> ModuleType:
-    loader = _FromSource(OWN_FILE, str(path))
-    spec = importlib.util.spec_from_file_location(OWN_FILE, path, loader=loader)
-    assert spec is not None
     sys.path.append(str(path.resolve().parent))  # for imports of files beside it
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
+    module = sys.modules[OWN_FILE] = ModuleType(OWN_FILE)
+    module.__file__ = str(path)
+    # Not imported: cached bytecode may be of a version that was saved in the same second.
+    exec(compile(path.read_bytes(), path, "exec"), vars(module))
     return module
 
 

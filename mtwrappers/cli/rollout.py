@@ -7,12 +7,9 @@ import copy
 import functools
 import os
 import shlex
-import signal
 import time
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from multiprocessing import forkserver
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -29,7 +26,6 @@ from mtwrappers.cli.own import Own, load_policy, own_errors
 from mtwrappers.common.cores import cores
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.extras import import_extra
-from mtwrappers.common.interrupts import after_start
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
 from mtwrappers.evaluation import (
     Description,
@@ -42,15 +38,17 @@ from mtwrappers.evaluation import (
     Protocol,
     protocols,
 )
+from mtwrappers.evaluation.episodes import plan_of
 from mtwrappers.evaluation.evaluate import run_evaluation
+from mtwrappers.evaluation.evidence import name_of, read_evidence
 from mtwrappers.evaluation.report import as_csv
 from mtwrappers.metaworld.agent_view import ObservationName
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.tasks import ONE_CLASS, make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
+from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.samplers.policies import ActionChunks
-from mtwrappers.samplers.rollout import Step
 from mtwrappers.state.files import locked, write_atomically
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import make_executor
@@ -111,10 +109,11 @@ class Options:
         execution: Where the workers run: local processes (default), or actors of a Ray cluster.
         out: The output folder (default: results). One that has files of an earlier rollout is
             refused without --overwrite or --resume.
-        video: Also write an mp4 of the first episode of each class; not with --resume.
+        video: Also write an mp4 of the first episode of each class.
         overwrite: Replace the files of an earlier rollout in the output folder.
-        resume: Continue an interrupted or killed rollout: the same command, of which only --workers
-            and --execution may differ. The results are the same as without the interruption.
+        resume: Continue an interrupted or killed rollout: the same command, of which only
+            --workers, --execution and --video may differ. The results are the same as without the
+            interruption.
     """
 
     task: Annotated[tuple[str, ...], Parameter(metavar="CLASS")] = ()
@@ -146,12 +145,11 @@ def run(
     options: Annotated[Options, Parameter(name="*")] = Options(),
 ) -> int:
     """Evaluate a policy on a benchmark and report success rates."""
-    for other, does in (("overwrite", "replaces"), ("video", "films")):
-        if options.resume and getattr(options, other):
-            raise UsageError(
-                f"--{other} {does} a whole rollout, and --resume continues one: pass only one of "
-                "them"
-            )
+    if options.resume and options.overwrite:
+        raise UsageError(
+            "--overwrite replaces a whole rollout, and --resume continues one: pass only one of "
+            "them"
+        )
     rollout = _checked(benchmark, options)
     import_extra("matplotlib.figure", "cli")
     with _folder(options):
@@ -163,9 +161,11 @@ def run(
             _announce(rollout)
         follower, start = _Follower(options.out), time.perf_counter()
         try:
-            result, videos = _evaluate(rollout, follower, films)
+            result, planned = _evaluate(rollout, follower)
             seconds = time.perf_counter() - start
-            paths = _write(rollout, result, videos)
+            paths = _write(rollout, result)
+            if films:
+                paths += _film(rollout, planned)
         except EvidenceError as exc:
             raise UsageError(f"--resume: {exc}") from None
         except OSError as exc:
@@ -213,6 +213,12 @@ class Rollout:
     def title(self) -> str:
         """The benchmark, as users name it."""
         return self.benchmark.removesuffix("-train")
+
+    @property
+    def extent(self) -> str:
+        """How many episodes there are."""
+        n = self.design.episodes_per_task
+        return f"{n} episode{'s' * (n > 1)} per class"
 
 
 def _checked(benchmark: str | None, options: Options) -> Rollout:
@@ -334,15 +340,10 @@ def _announce(rollout: Rollout) -> None:
             "the environment: privileged\ninformation that a learner does not have."
         )
     workers = f"{rollout.workers} worker{'s' * (rollout.workers > 1)}"
-    episodes = _episodes(rollout.design.episodes_per_task)
-    say(f"Running {rollout.title} on {workers}: {episodes} per class into {rollout.options.out}")
+    say(f"Running {rollout.title} on {workers}: {rollout.extent} into {rollout.options.out}")
 
 
-def _episodes(n: int) -> str:
-    return f"{n} episode{'s' * (n > 1)}"
-
-
-def _make_envs(rollout: Rollout, films: bool) -> MetaVectorEnv:
+def _make_envs(rollout: Rollout) -> MetaVectorEnv:
     """Makes environments of each class; with ``--task``, one per worker that runs all of them.
 
     These build only the classes that they run.
@@ -350,10 +351,6 @@ def _make_envs(rollout: Rollout, films: bool) -> MetaVectorEnv:
     kwargs, workers, each = dict(rollout.env_kwargs), rollout.workers, rollout.envs_per_task
     env_id = f"mtwrappers/{rollout.benchmark}-v0"
     execution: Any = "ray" if rollout.options.execution == "ray" else None
-    if films:
-        kwargs["render_mode"] = "rgb_array"
-        if kwargs.get("observation", "state") == "state":  # else the policy's own camera
-            kwargs["camera_name"] = "corner3"
     if not rollout.options.task or rollout.protocol is not None:
         options = {"workers": workers, "envs_per_task": each, "execution": execution}
         return cast(MetaVectorEnv, gymnasium.make_vec(env_id, **kwargs, **options))
@@ -365,7 +362,7 @@ def _make_envs(rollout: Rollout, films: bool) -> MetaVectorEnv:
         workers,
         workers=workers,
         execution=execution,
-        renders=films or "observation" in kwargs,
+        renders="observation" in kwargs,
     )
     # The benchmark's own environments run the same episodes, and its spec is simpler.
     envs.spec = copy.deepcopy(gymnasium.spec(env_id))
@@ -458,27 +455,19 @@ class _Follower(Observer):
 
 
 def _evaluate(
-    rollout: Rollout, follower: _Follower, films: bool
-) -> tuple[EvaluationResult, Videos | None]:
-    """Runs the episodes that are left."""
-    options = rollout.options
-    with (
-        contextlib.closing(_make_envs(rollout, films)) as envs,
-        Interruption() as interruption,
-        own_errors(rollout.own),
-    ):
-        videos = Videos(envs) if films else None
-        observers: list[Observer] = [follower, interruption]
-        if videos is not None:
-            observers.insert(0, videos)
+    rollout: Rollout, follower: _Follower
+) -> tuple[EvaluationResult, Sequence[PlannedEpisode]]:
+    """Runs the episodes that are left; returns the result of all, and their plan."""
+    options, observers = rollout.options, list[Observer]([follower])
+    with contextlib.closing(_make_envs(rollout)) as envs, own_errors(rollout.own):
         policy: Any
-        if rollout.own is not None:
-            policy = rollout.own.policy
-            if options.action_chunk is not None:
-                policy = ActionChunks(policy, options.action_chunk)
-        else:
+        if rollout.own is None:
             policy = ScriptedPolicy(options.policy == "expert", envs, options.seed)
             observers.insert(0, policy)
+        elif options.action_chunk is None:
+            policy = rollout.own.policy
+        else:
+            policy = ActionChunks(rollout.own.policy, options.action_chunk)
         result = run_evaluation(
             policy,
             envs,
@@ -490,39 +479,11 @@ def _evaluate(
             progress=True,
             command={k: v for k, v in asdict(options).items() if k not in _OF_MACHINE},
         )
-    return replace(result, description=rollout.description), videos
+        planned = plan_of(envs, rollout.design)[1]
+    return replace(result, description=rollout.description), planned
 
 
-class Interruption(Observer):
-    """Defers Ctrl-C to a ``KeyboardInterrupt`` between two steps; a second Ctrl-C acts at once.
-
-    So the first never splits a message to a worker. After the block Ctrl-C is ignored while
-    workers end and files are written.
-    """
-
-    def __init__(self) -> None:
-        self._asked = False
-
-    def __enter__(self) -> Interruption:
-        signal.signal(signal.SIGINT, self._ask)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def _ask(self, *signal_and_frame: Any) -> None:
-        if self._asked:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            raise KeyboardInterrupt
-        self._asked = True
-
-    def step(self, step: Step) -> None:
-        """Raises the deferred ``KeyboardInterrupt``."""
-        if self._asked:
-            raise KeyboardInterrupt
-
-
-def _write(rollout: Rollout, result: EvaluationResult, videos: Videos | None) -> list[Path]:
+def _write(rollout: Rollout, result: EvaluationResult) -> list[Path]:
     """Writes the files beside the evidence, each whole or not at all; returns all paths."""
     out, options = rollout.options.out, rollout.options
     rows: list[dict[str, Any]] = [
@@ -531,11 +492,10 @@ def _write(rollout: Rollout, result: EvaluationResult, videos: Videos | None) ->
         for task, found in result.per_task.items()
     ]
     as_csv(rows, out / TABLE_FILE)
-    title = f"{rollout.title}, {options.policy} policy, seed {options.seed}, "
-    result.plot(out / CHART, f"{title}{_episodes(rollout.design.episodes_per_task)} per class")
-    films = [] if videos is None else videos.write(out)
+    title = f"{rollout.title}, {options.policy} policy, seed {options.seed}, {rollout.extent}"
+    result.plot(out / CHART, title)
     result.save(out / RESULTS)
-    return [out / name for name in (TABLE_FILE, RESULTS, *films, CHART, EVIDENCE)]
+    return [out / name for name in (TABLE_FILE, RESULTS, CHART, EVIDENCE)]
 
 
 # Videos.
@@ -554,57 +514,32 @@ def _can_film() -> bool:
         )
         return False
     os.environ["MUJOCO_GL"] = name
-    with after_start():  # so that Ctrl-C prints no traceback of the forkserver
-        forkserver.ensure_running()
     return True
 
 
-class Videos(Observer):
-    """Films the first episode of each task, in environments that render arrays."""
-
-    def __init__(self, envs: MetaVectorEnv) -> None:
-        self._envs = envs
-        self._length: dict[int, int] = {}  # of the episodes being filmed
-        self._films: dict[int, list[bytes]] = {}
-        self._finished: dict[str, list[bytes]] = {}
-        self._shape: tuple[int, ...] = ()
-
-    def begin(self, i: int, episode: PlannedEpisode) -> None:
-        """Films the start of a task's first episode."""
-        if episode.number == 0:
-            self._length[i], self._films[i] = 0, []
-            self._film([i])
-
-    def step(self, step: Step) -> None:
-        """Films every few steps, except the last, which already belongs to the next episode."""
-        for i in self._length:
-            self._length[i] += 1
-        self._film(
-            [i for i, t in self._length.items() if t % FRAME_EVERY == 0 and not step.finished[i]]
-        )
-
-    def end(self, i: int, episode: Episode) -> None:
-        """Keeps the frames of a finished episode."""
-        if self._length.pop(i, None) is not None:
-            self._finished[episode.task] = self._films.pop(i)
-
-    def _film(self, which: Sequence[int]) -> None:
-        frames = self._envs.call_some(which, "render") if which else []
-        for i, frame in zip(which, frames, strict=True):
-            self._shape = frame.shape
-            # All tasks run at once: uncompressed, the frames of MT50 would take 4 GB.
-            self._films[i].append(zlib.compress(frame.tobytes(), 1))
-
-    def write(self, directory: Path) -> list[str]:
-        """Writes an mp4 in real time for each task with a finished first episode; the names."""
-        imageio, fps = import_extra("imageio.v3", "cli"), METADATA["render_fps"] / FRAME_EVERY
-        names = []
-        for task, film in self._finished.items():
-            frames = [
-                np.frombuffer(zlib.decompress(data), dtype=np.uint8).reshape(self._shape)
-                for data in film
-            ]
+def _film(rollout: Rollout, planned: Sequence[PlannedEpisode]) -> list[Path]:
+    """Replays the first episode of each class into an mp4 in real time; returns the paths."""
+    imageio, out = import_extra("imageio.v3", "cli"), rollout.options.out
+    kwargs = {"render_mode": "rgb_array", **rollout.env_kwargs}
+    if kwargs.get("observation", "state") == "state":  # else the policy's own camera
+        kwargs["camera_name"] = "corner3"
+    paths, actions = [], read_evidence(out / EVIDENCE)
+    env_id = f"mtwrappers/{rollout.benchmark}-v0"
+    first = [one for one in planned if one.number == 0]
+    with (
+        contextlib.closing(gymnasium.make(env_id, disable_env_checker=True, **kwargs)) as env,
+        ProgressBar(True).of("videos", len(first)) as advance,
+    ):
+        for one in first:
+            env.reset(seed=one.seed, options={"task_state": one.task_state})
+            frames = [env.render()]
+            for t, action in enumerate(actions[name_of(one)], 1):
+                _, _, terminated, truncated, _ = env.step(action)
+                if t % FRAME_EVERY == 0 and not (terminated or truncated):
+                    frames.append(env.render())
+            fps = METADATA["render_fps"] / FRAME_EVERY
             coded = imageio.imwrite("<bytes>", frames, extension=".mp4", fps=fps, codec="libx264")
-            names.append(f"{task}.mp4")
-            write_atomically(directory / names[-1], coded)
-        return names
+            paths.append(out / f"{one.task}.mp4")
+            write_atomically(paths[-1], coded)
+            advance(1)
+    return paths

@@ -6,7 +6,9 @@ from mtwrappers.cli import main
 from mtwrappers.evaluation import EvaluationResult
 from mtwrappers.evaluation.evidence import EvidenceError, read_evidence
 from tests import forks
+from tests.fakes import ROOT
 
+SHIPPED = ROOT / "benchmarks/reference"
 FILES = ["results.csv", "results.json", "results.npz", "success.png"]
 
 

@@ -12,7 +12,6 @@ from tests.testing import faults
 @pytest.fixture(autouse=True)
 def _own_environments(tmp_path, monkeypatch):
     shutil.copy(faults.__file__, tmp_path / "my_env.py")
-    (tmp_path / "class.py").write_text("class Own: ...\n\ndef make():\n    return Own\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield
@@ -58,33 +57,3 @@ def test_an_info_can_be_ignored(capsys):
     assert check("my_env:ClockInfoEnv") == 1
     assert "--ignore info.action" in " ".join(capsys.readouterr().out.split())
     assert check("my_env:ClockInfoEnv", "--ignore", "info.action", "--ignore", "info.goal") == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["my_env.py"], "got 'my_env.py'; name the function in the file too, such as my_env.py:m"),
-        (["my_env:nothing"], "my_env has no 'nothing'"),
-        (["no_such_module:make"], "No module named 'no_such_module'"),
-        (["my_env:WalkEmv"], "my_env has no 'WalkEmv'; did you mean 'WalkEnv'"),
-        (
-            ["CartPoles"],
-            "expected package.module:NAME, FILE.py:NAME or a registered id, got 'CartP",
-        ),
-        (["CartPole"], "a registered id, got 'CartPole'; did you mean 'CartPole-v1'?"),
-        (["mt10"], "got 'mt10'; did you mean 'mtwrappers/MT10-v0'?"),
-        (["mtwrappers/MT10"], "no such id; did you mean 'mtwrappers/MT10-v0'?"),
-        (["mtwrappers/MT11-v0"], "no such id; did you mean 'mtwrappers/MT1-v0', 'mtwrappers/MT1"),
-        (["NoSuch-v0"], "doesn't exist"),
-        (["my_env:ReusedBufferEnv", "--kwargs", "{"], "--kwargs must be JSON"),
-        (["my_env:WalkEnv", "--ignore", "action"], "ignore must be names of infos such as"),
-        (["my_env:np"], "expected an id, or a function"),
-        (["class.py:make"], "must make a gymnasium.Env or VectorEnv, got <class 'own_file.Own'>"),
-    ],
-)
-def test_what_is_refused_is_one_line(arguments, says, capsys):
-    with pytest.raises(SystemExit, match=r"^2$"):
-        check(*arguments)
-    said = capsys.readouterr().err
-    assert says in said
-    assert said.count("\n") == 1

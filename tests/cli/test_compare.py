@@ -2,11 +2,13 @@
 
 import csv
 import io
+import shutil
 
 import pytest
 
 from mtwrappers.cli.main import main
 from mtwrappers.evaluation import Episode, EvaluationResult
+from tests.cli.fakes import SHIPPED
 
 
 @pytest.fixture
@@ -111,42 +113,19 @@ def test_a_curve_is_a_picture_and_a_table_beside_it(files, tmp_path, capsys):
     assert not (tmp_path / "curve.png").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["mine-0.json", "--plot", "x.png"],
-            "--plot draws differences between policies, and all results are of mine",
-        ),
-        (["mine-0.json", "mine-0.json"], "mine-0.json is given twice"),
-        (["none.json"], "cannot read none.json: No such file or directory; expected the f"),
-        (
-            ["mine-0.json", "again.json"],
-            "the results of mine are not comparable: mine-0.json and again.json are both of "
-            "training seed 0, and both have 'reach-v3', episode 0; --force compares them anyway",
-        ),
-        (
-            ["late.json", "early.json"],
-            "the results of late are not comparable: the ends of training, 9 steps and 5 steps "
-            "(early.json); --force compares them anyway",
-        ),
-        (
-            ["mine-0.json", "--curve", "curve.png"],
-            "no result of ['mine'] names its training_steps",
-        ),
-        (["mine-0.json", "--format", "html"], 'Invalid value "html" for --format. Choose from'),
-    ],
-)
-def test_what_is_refused_is_one_line(arguments, message, files, capsys):
-    save("again", "mine", 0, 1)
-    save("late", "late", 0, 2, 9)
-    save("early", "late", 1, 3, 5)
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(["compare", *arguments])
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith(f"mtwrappers: error: {message}")
-    assert said.err.count("\n") == 1
-    if arguments[0] == "late.json":
-        assert main(["compare", *arguments, "--force"]) == 0
-        assert capsys.readouterr().out.startswith("FORCED, these results are not comparable: the e")
+# Results that come with the package.
+
+
+def test_a_method_stands_for_its_result_of_the_same_protocol_wherever_it_is_named(tmp_path, capsys):
+    random = "random/metaworld-3.1-MT10"
+    mine = str(shutil.copy(SHIPPED / random / "results.json", tmp_path / "mine.json"))
+    assert main(["compare", mine, "reference:experts"]) == 0
+    said = capsys.readouterr().out
+    assert "\nA: random (1 run)\nB: experts (1 run)\n" in said
+    *_, row = [line for line in said.splitlines() if line.startswith("mean over tasks")]
+    assert row.split()[3:6] == ["0.04", "0.98", "+0.94"]
+    assert main(["compare", mine, "reference:experts/metaworld-3.1-MT10"]) == 0
+    assert main(["compare", f"reference:{random}", "reference:experts"]) == 0
+    assert capsys.readouterr().out == said * 2
+    assert main(["compare", "reference:experts", mine]) == 0
+    assert "\nA: experts (1 run)\nB: random (1 run)\n" in capsys.readouterr().out

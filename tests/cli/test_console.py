@@ -176,8 +176,11 @@ def test_the_order_of_commands_is_the_same_everywhere(capsys, tmp_path, monkeypa
     assert re.findall(r"^│ ([a-z][\w-]*) ", capsys.readouterr().out, re.MULTILINE) == COMMANDS
     script = tmp_path / "completions"
     assert main(["--install-completion", "--shell", "bash", "--output", str(script)]) == 0
+    assert str(script) in capsys.readouterr().out
     offered = " ".join(f'"{name}"' for name in COMMANDS)
     assert f"_c=({offered})" in script.read_text()
+    words = set(re.findall(r"[\w-]+", script.read_text()))
+    assert words >= {"rollout", "verify-fast", "--overwrite", "--kwargs", "markdown"}
 
 
 # Few episodes.

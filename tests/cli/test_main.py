@@ -16,8 +16,6 @@ from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation import Protocol
 from tests.fakes import ROOT
 
-COMMANDS = "list, rollout, export, verify, compare, protocols, check, verify-fast"
-
 # list
 
 
@@ -35,25 +33,6 @@ def test_list_shows_every_id_whole_with_its_sizes_in_a_file_too(capsys, monkeypa
     assert rows["mtwrappers/CW20-v0"] == ["10", "new", "float64[59]", action, "onehot", "1"]
     multi = ["2", "-", "float32[8]", "Discrete(3)", "onehot", "2"]
     assert rows["mtwrappers/MultiEnv-v0"] == multi
-
-
-@pytest.mark.parametrize(
-    ("columns", "left_out"), [(80, ()), (79, ("action",)), (67, ("action", "observation"))]
-)
-@pytest.mark.slow_but("79-left_out1")
-def test_list_in_a_narrow_terminal_keeps_what_its_notes_explain(
-    columns, left_out, capsys, monkeypatch
-):
-    monkeypatch.setenv("COLUMNS", str(columns))
-    row = (28 * "x", 10, "new", "float32[84]", "float32[4]", "onehot", 10)
-    monkeypatch.setattr("mtwrappers.cli.list._row", lambda *of: row)
-    assert main(["list"]) == 0
-    head, *lines = capsys.readouterr().out.splitlines()
-    every = ["id", "classes", "goals", "observation", "action", "encoding", "envs"]
-    assert head.split() == [name for name in every if name not in left_out]
-    assert max(map(len, [head, *lines])) <= columns
-    explained = {note.split(":")[0] for line in lines[-3:] for note in line.split("; ")}
-    assert explained == {"goals", "encoding", "envs"} <= set(head.split())
 
 
 # protocols
@@ -111,96 +90,7 @@ def test_the_version_is_that_of_the_package(capsys):
     assert capsys.readouterr().out == f"mtwrappers {version('mtwrappers')}\n"
 
 
-def test_a_shell_completes_commands_and_options(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    script = tmp_path / "completions"
-    assert main(["--install-completion", "--shell", "bash", "--output", str(script)]) == 0
-    words = set(re.findall(r"[\w-]+", script.read_text()))
-    assert words >= {"rollout", "verify-fast", "--overwrite", "--kwargs", "markdown"}
-    assert str(script) in capsys.readouterr().out
-
-
 # Refusals.
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            "rolout",
-            f'Unknown command "rolout". Did you mean "rollout"? Available commands: {COMMANDS}',
-        ),
-        ("rollout MT1 --epsodes 3", "Unknown option: --epsodes. Did you mean --episodes? --epis"),
-        (
-            "rollout MT1 --env-name push-v3",
-            "Unknown option: --env-name. Did you mean --task? --task: Evaluate only this class; "
-            "can be repeated. See mtwrappers rollout --help.",
-        ),
-        (
-            "rollout MT10 --num-envs=20",
-            "Unknown option: --num-envs. Did you mean --workers or --episodes? --workers: "
-            "Worker processes (default: all cores). --episodes: Episodes per class (default: 5, or",
-        ),
-        ("rollout MT1 --output x", "Unknown option: --output. Did you mean --out? --out: The outp"),
-        ("verify a --quick", "Unknown option: --quick. verify has --sample, --workers. See mtwrap"),
-        ("list --json", "Unknown option: --json. list has no options. See mtwrappers list --help"),
-        ("rollout MT1 push-v3", 'Unexpected argument "push-v3": rollout takes one benchmark; ch'),
-        ("rollout MT1 --video yes", 'Unexpected argument "yes": --video takes no value. See mtwra'),
-        ("rollout push-v3", "push-v3 is a class: choose it with mtwrappers rollout MT1 --task pus"),
-        ("rollout mtwrappers/MT10-v0", "unknown benchmark 'mtwrappers/MT10-v0'; did you mean 'MT"),
-        (
-            "rollout MT1 --policy ppo.zip",
-            'Invalid value "ppo.zip" for --policy. Choose from expert, random, FILE.py:NAME, '
-            "package.module:NAME. For a saved model, write a FILE.py with a function NAME that l",
-        ),
-        ("verify", "verify needs a value for RESULT: A file of rollout or EvaluationResult.save, "),
-        ("verify a --sample 1%", "Invalid value for --sample: expected a number such as 0.1, got"),
-        ("rollout MT10 --task a,b", "--task takes one class, got 'a,b': repeat --task for each"),
-        ("verify .", ". has no results.json: expected the folder of a complete rollout (--resume"),
-        ("rollout MT1O", "unknown benchmark 'MT1O'; did you mean 'MT1' or 'MT10'?"),
-        ("rollout MT10 --task reach", "unknown class 'reach' of MT10; did you mean 'reach-v3'?"),
-        ("rollout --protocol rlinv", "unknown protocol 'rlinv'; did you mean 'rlinf'?"),
-        (
-            "rollout MT1 --policy exprt",
-            "Invalid value \"exprt\" for --policy. Did you mean 'expert'? See mtwrappers",
-        ),
-        (
-            "rollout MT1 --policy own.py",
-            'Invalid value "own.py" for --policy. Name the policy in the file too, such as ',
-        ),
-        ("rollout --seed", "rollout needs a value for --seed: Determines goals, their order and"),
-        ("rollout MT1 --out FILE", "cannot write to FILE: File exists; choose another directory w"),
-        ("rollout MT1 --seed -1", 'Invalid value "-1" for --seed. Must be >= 0. See mtwrappers'),
-        ("rollout MT1 --workers -1", 'Invalid value "-1" for --workers. Must be >= 1. See mtwrapp'),
-        ("rollout MT1 --seed 1.5", "Invalid value for --seed: expected a whole number such as 1"),
-        ("rollout MT1 --execution here", 'Invalid value "here" for --execution. Choose from: "pa'),
-        (
-            "verify-fast --workers 0",
-            'Invalid value "0" for --workers. Must be >= 1. See mtwrappers',
-        ),
-        (
-            "compare a b --format word",
-            'Invalid value "word" for --format. Choose from: "table", "markdow',
-        ),
-    ],
-)
-def test_wrong_arguments_are_one_line_that_says_what_to_do(
-    arguments, message, capsys, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "FILE").touch()
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(arguments.split())
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith(f"mtwrappers: error: {message}")
-    assert said.err.count("\n") == 1
-
-
-def test_the_last_of_a_repeated_option_counts(capsys):
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(["rollout", "--protocol", "metaworld-3.1", "--protocol", "none"])
-    assert "unknown protocol 'none'" in capsys.readouterr().err
 
 
 def test_an_error_names_the_environment_that_lacks_something(capsys, monkeypatch):

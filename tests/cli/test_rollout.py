@@ -45,22 +45,6 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
     assert "privileged" not in said
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("--training-seed", "-1", 'Invalid value "-1" for --training-seed. Must be >= 0.'),
-        ("--training-steps", "2e6", "expected a whole number"),
-        ("--training-steps", str(2**63), "Must be <= 9223372036854775807"),
-    ],
-)
-def test_a_training_run_that_cannot_be_is_one_line(option, value, message, capsys):
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(["rollout", "MT1", option, value])
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") <= 2
-
-
 # Their experts fail on one of the two goals, and only at the end.
 @pytest.mark.parametrize("name", ["box-close-v3", "door-open-v3"])
 @pytest.mark.slow
@@ -124,15 +108,6 @@ import numpy as np, helper
 def act(observations):
     return observations[:, :4] * helper.SCALE
 
-def expert(observations):
-    raise ZeroDivisionError("of mine")
-
-def short(observations):
-    return observations[:, :3]
-
-def predict(observations):
-    return act(observations), None
-
 class Policy:
     def get_actions(self, observations):
         return act(observations.reshape(-1, observations.shape[-1])).reshape(
@@ -146,19 +121,10 @@ def reads(observations, task_names, descriptions):
 def plan(observations):
     return np.repeat(act(observations)[:, None], 10, axis=1)
 
-class Wants:
-    def __init__(self, path): ...
-
 def make(scale=1):
     return act
 
-def nothing(): ...
-
-def fails():
-    raise ValueError("of mine")
-
 policy = Policy()
-number = 3
 """
 
 
@@ -197,15 +163,11 @@ def test_a_policy_of_ones_own_is_run_from_a_file_or_a_module(own, tmp_path, monk
     assert results_of(tmp_path / "out", *chunks).description.action_chunk == 7
     with pytest.raises(SystemExit):
         main(["rollout", *chunks[:-1], "8", "--out", str(tmp_path / "out"), "--resume"])
-    with pytest.raises(SystemExit):
-        main(["rollout", "MT1", "--action-chunk", "7"])
-    refused, wrong = capsys.readouterr().err.splitlines()
-    assert refused.endswith("it was begun with action_chunk 7, got 8")
-    assert "--action-chunk 7 is for a policy that returns chunks of actions, and expert" in wrong
+    assert capsys.readouterr().err.endswith("it was begun with action_chunk 7, got 8\n")
 
 
 @pytest.mark.slow
-def test_a_policy_observes_frames_and_sentences(own, tmp_path, monkeypatch, capsys):
+def test_a_policy_observes_frames_and_sentences(own, tmp_path, monkeypatch):
     monkeypatch.setattr("mtwrappers.cli.rollout.EPISODE_STEPS", 3)
     own.write_text(
         "def act(obs):\n"
@@ -220,55 +182,6 @@ def test_a_policy_observes_frames_and_sentences(own, tmp_path, monkeypatch, caps
     assert [one.length for one in result.episodes] == [3] * 5
     assert "camera_name" not in result.environments.kwargs  # filmed by the policy's own
     assert main(["verify", str(out / "results.json")]) == 0
-    capsys.readouterr()
-    given = (["MT1"], ["MT1", *policy, "--protocol", "lerobot-0.6"], ["ML1", *policy])
-    for benchmark, *more in given:
-        with pytest.raises(SystemExit):
-            main(["rollout", benchmark, *seen, *more])
-    scripted, fixed, hidden = capsys.readouterr().err.splitlines()
-    assert hidden.endswith("--instruction would reveal the class, which ML1 hides")
-    assert scripted.endswith("own without a protocol: expert reads states")
-    assert fixed.endswith("own without a protocol: a protocol says what is observed")
-
-
-@pytest.mark.parametrize(
-    ("policy", "message"),
-    [
-        ("none.py:act", "none.py:act: there is no file "),
-        ("nothing.there:act", "nothing.there:act: ModuleNotFoundError: No module named 'nothing'"),
-        ("ovn.py:act", "there is no file 'ovn.py'; did you mean 'own.py'"),
-        ("own.py:none", "own.py:none: own.py has no 'none'"),
-        ("own.py:expart", "own.py has no 'expart'; did you mean 'expert'?"),
-        ("own.py:number", "or an object with get_actions, got 3"),
-        ("own.py:Wants", "or an object with get_actions, got <class "),
-        ("own.py:nothing", "the result of nothing() must be a function from observations (N, O) "),
-        ("own.py:fails", "own.py:fails: fails() failed: ValueError: of mine (own.py, line 38)"),
-        ("own.py:expert", "own.py:expert: ZeroDivisionError: of mine (own.py, line 8)"),
-        ("own.py:short", "own.py:short: ValueError: expected actions of shape (1, 4)"),
-        ("own.py:plan", "(1, 10, 4): if these are chunks of 10 actions, pass mtwrappers.Actio"),
-        (
-            "own.py:predict",
-            "a tuple (actions, state): give lambda obs: model.predict(obs)[0], or an",
-        ),
-        ("broken.py:act", "the import failed: ZeroDivisionError: division by zero (broken.py, li"),
-        ("exits.py:act", "the import failed: SystemExit: 3 (exits.py, line 1)"),
-        ("syntax.py:act", "the import failed: SyntaxError: "),
-    ],
-)
-def test_what_is_wrong_with_a_policy_of_ones_own_is_said_in_a_line(
-    policy, message, own, tmp_path, capsys, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "broken.py").write_text("def act(obs): ...\n1 / 0\n")
-    (tmp_path / "exits.py").write_text("raise SystemExit(3)\n")
-    (tmp_path / "syntax.py").write_text("def act(obs:\n")
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(["rollout", "MT1", "--workers", "1", "--policy", policy])
-    said = capsys.readouterr().err
-    assert said.startswith("mtwrappers: error: --policy ")
-    assert message in said
-    assert said.count("\n") == 1
-    assert [*tmp_path.glob("results/*")] == []
 
 
 def test_an_error_of_an_environment_is_not_said_to_be_one_of_the_policy():
@@ -288,8 +201,11 @@ def test_an_error_of_an_environment_is_not_said_to_be_one_of_the_policy():
 def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
     if drawing.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
-    results_of(tmp_path, "MT1", "--task", "reach-v3", "--episodes", "2", "--video")
+    command = ["MT1", "--task", "reach-v3", "--episodes", "2", "--video"]
+    results_of(tmp_path, *command)
     assert [path.name for path in tmp_path.glob("*.mp4")] == ["reach-v3.mp4"]
+    (tmp_path / "reach-v3.mp4").unlink()
+    assert main(["rollout", *command, "--resume", "--out", str(tmp_path)]) == 0  # it is complete
     frames = imageio.imread(tmp_path / "reach-v3.mp4")
     assert frames.shape == (10, 480, 480, 3)
     assert len(np.unique(frames[0])) > 1

@@ -1,0 +1,229 @@
+"""What commands refuse is one line that says what was expected, what came, and the way out."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from mtwrappers.cli import main
+from mtwrappers.evaluation import Episode, EvaluationResult
+from tests.cli.fakes import SHIPPED
+from tests.testing import faults
+
+COMMANDS = "list, rollout, export, verify, compare, protocols, check, verify-fast"
+POLICIES = """
+import numpy as np
+
+def expert(observations):
+    raise ZeroDivisionError("of mine")
+
+def short(observations):
+    return observations[:, :3]
+
+def predict(observations):
+    return observations[:, :4], None
+
+def plan(observations):
+    return np.repeat(observations[:, None, :4], 10, axis=1)
+
+class Wants:
+    def __init__(self, path): ...
+
+def nothing(): ...
+
+def fails():
+    raise ValueError("of mine")
+
+number = 3
+"""
+FILES = {
+    "own.py": POLICIES,
+    "broken.py": "def act(obs): ...\n1 / 0\n",
+    "exits.py": "raise SystemExit(3)\n",
+    "syntax.py": "def act(obs:\n",
+    "class.py": "class Own: ...\n\ndef make():\n    return Own\n",
+    "broken.json": "{",
+    "FILE": "",
+}
+RANDOM, EXPERTS = "random/metaworld-3.1-MT10", "reference:experts/metaworld-3.1-MT10"
+MT10 = "mine.json"  # of the protocol metaworld-3.1
+TWO = "run-0.json run-1.json"
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr("mtwrappers.cli.rollout.cores", lambda: 1)
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    shutil.copy(faults.__file__, "my_env.py")
+    for suffix in (".json", ".npz"):
+        shutil.copy(SHIPPED / RANDOM / f"results{suffix}", f"mine{suffix}")
+    shutil.copy(MT10, "alone.json")
+    for name, policy, seed, steps in (
+        *(("run-0", "run", 0, None), ("run-1", "run", 0, None)),
+        *(("late", "late", 0, 9), ("early", "late", 1, 5)),
+    ):
+        episodes = [Episode("reach-v3", i, float(len(name)), 5, i < 2, False, i) for i in range(5)]
+        described = {"policy": policy, "training_seed": seed, "training_steps": steps}
+        EvaluationResult(episodes).described(**described).save(f"{name}.json")
+    yield
+    for name in ("my_env", "own", "own_file"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        # Commands, options and their values.
+        (
+            "rolout",
+            f'Unknown command "rolout". Did you mean "rollout"? Available commands: {COMMANDS}',
+        ),
+        ("rollout MT1 --epsodes 3", "Unknown option: --epsodes. Did you mean --episodes? --epis"),
+        (
+            "rollout MT1 --env-name push-v3",
+            "Unknown option: --env-name. Did you mean --task? --task: Evaluate only this class; "
+            "can be repeated. See mtwrappers rollout --help.",
+        ),
+        (
+            "rollout MT10 --num-envs=20",
+            "Unknown option: --num-envs. Did you mean --workers or --episodes? --workers: "
+            "Worker processes (default: all cores). --episodes: Episodes per class (default: 5, or",
+        ),
+        ("rollout MT1 --output x", "Unknown option: --output. Did you mean --out? --out: The outp"),
+        ("verify a --quick", "Unknown option: --quick. verify has --sample, --workers. See mtwrap"),
+        ("list --json", "Unknown option: --json. list has no options. See mtwrappers list --help"),
+        ("rollout MT1 push-v3", 'Unexpected argument "push-v3": rollout takes one benchmark; ch'),
+        ("rollout MT1 --video yes", 'Unexpected argument "yes": --video takes no value. See mtwra'),
+        ("verify", "verify needs a value for RESULT: A file of rollout or EvaluationResult.save, "),
+        ("rollout --seed", "rollout needs a value for --seed: Determines goals, their order and"),
+        ("rollout MT1 --seed -1", 'Invalid value "-1" for --seed. Must be >= 0. See mtwrappers'),
+        ("rollout MT1 --seed 1.5", "Invalid value for --seed: expected a whole number such as 1"),
+        ("rollout MT1 --training-seed -1", 'Invalid value "-1" for --training-seed. Must be >= 0.'),
+        ("rollout MT1 --training-steps 2e6", 'expected a whole number such as 1000000, got "2e6".'),
+        (f"rollout MT1 --training-steps {2**63}", "Must be <= 9223372036854775807"),
+        ("verify a --sample 1%", "Invalid value for --sample: expected a number such as 0.1, got"),
+        ("verify a --sample 2", "for --sample. Must be <= 1."),
+        ("rollout MT1 --execution here", 'Invalid value "here" for --execution. Choose from: "pa'),
+        ("verify-fast --workers 0", 'Invalid value "0" for --workers. Must be >= 1. See mtwrapp'),
+        ("compare a --format html", 'Invalid value "html" for --format. Choose from: "table", "m'),
+        ("rollout --protocol rlinf --protocol none", "unknown protocol 'none'; choose from meta"),
+        # What is to be run.
+        ("rollout MT1O", "unknown benchmark 'MT1O'; did you mean 'MT1' or 'MT10'?"),
+        ("rollout mtwrappers/MT10-v0", "unknown benchmark 'mtwrappers/MT10-v0'; did you mean 'MT"),
+        ("rollout push-v3", "push-v3 is a class: choose it with mtwrappers rollout MT1 --task pus"),
+        ("rollout MT10 --task reach", "unknown class 'reach' of MT10; did you mean 'reach-v3'?"),
+        ("rollout MT10 --task a,b", "--task takes one class, got 'a,b': repeat --task for each"),
+        ("rollout MT1 --out FILE", "cannot write to FILE: File exists; choose another directory w"),
+        ("rollout MT1 --resume --overwrite", "--overwrite replaces a whole rollout, and --resume "),
+        ("rollout MT1 --action-chunk 7", "--action-chunk 7 is for a policy that returns chunks of"),
+        ("rollout MT1 --observation pixels", "own without a protocol: expert reads states"),
+        (
+            "rollout MT1 --policy own.py:short --instruction --protocol lerobot-0.6",
+            "--instruction is for a policy of your own without a protocol: a protocol says what is",
+        ),
+        ("rollout ML1 --policy own.py:short --instruction", "the class, which ML1 hides"),
+        ("rollout --protocol rlinv", "unknown protocol 'rlinv'; did you mean 'rlinf'?"),
+        ("rollout --protocol metaworld-3.1-ml", "lets policies adapt, which a plain function"),
+        ("rollout ML10 --protocol metaworld-3.1", "metaworld-3.1 is for "),
+        ("rollout --protocol metaworld-3.1 --episodes 2", "it has 50 episodes per class, got 2; "),
+        # Policies.
+        ("rollout MT1 --policy exprt", "\"exprt\" for --policy. Did you mean 'expert'? See mtwra"),
+        ("rollout MT1 --policy own.py", "Name the policy in the file too, such as own.py:act. "),
+        (
+            "rollout MT1 --policy ppo.zip",
+            'Invalid value "ppo.zip" for --policy. Choose from expert, random, FILE.py:NAME, '
+            "package.module:NAME. For a saved model, write a FILE.py with a function NAME that l",
+        ),
+        ("rollout MT1 --policy none.py:act", "--policy none.py:act: there is no file 'none.py'"),
+        ("rollout MT1 --policy no.no:a", "no.no:a: ModuleNotFoundError: No module named 'no'"),
+        ("rollout MT1 --policy ovn.py:act", "is no file 'ovn.py'; did you mean 'own.py'"),
+        ("rollout MT1 --policy own.py:none", "own.py:none: own.py has no 'none'"),
+        ("rollout MT1 --policy own.py:expart", "has no 'expart'; did you mean 'expert'?"),
+        ("rollout MT1 --policy own.py:number", "or an object with get_actions, got 3"),
+        ("rollout MT1 --policy own.py:Wants", "or an object with get_actions, got <class "),
+        ("rollout MT1 --policy own.py:nothing", "the result of nothing() must be a function from"),
+        (
+            "rollout MT1 --policy own.py:fails",
+            "fails() failed: ValueError: of mine (own.py, line 2",
+        ),
+        ("rollout MT1 --policy own.py:expert", "ZeroDivisionError: of mine (own.py, line 5)"),
+        ("rollout MT1 --policy own.py:short", "ValueError: expected actions of shape (1, 4)"),
+        ("rollout MT1 --policy own.py:plan", "(1, 10, 4): if these are chunks of 10 actions, pass"),
+        ("rollout MT1 --policy own.py:predict", "a tuple (actions, state): give lambda obs: model"),
+        ("rollout MT1 --policy broken.py:act", "import failed: ZeroDivisionError: division by zer"),
+        ("rollout MT1 --policy exits.py:act", "the import failed: SystemExit: 3 (exits.py, line 1"),
+        ("rollout MT1 --policy syntax.py:act", "the import failed: SyntaxError: "),
+        # Results.
+        ("verify .", ". has no results.json: expected the folder of a complete rollout (--resume"),
+        ("verify none.json", "cannot read none.json: No such file or directory; expected the f"),
+        ("verify broken.json", "cannot verify broken.json: expected an evaluation in JSON"),
+        ("verify alone.json", "there is no file alone.npz with its evidence"),
+        ("verify mine.npz", "expected an evaluation in JSON, mine.npz is not one: it"),
+        ("compare none", "a rollout or a file of EvaluationResult.save, or reference:NAME"),
+        ("compare mine.json mine.json", "mine.json is given twice"),
+        ("compare mine.json alone.json", "mine.json and alone.json have the same actions, and do"),
+        ("compare broken.json mine.json", "broken.json: expected an evaluation in JSON"),
+        (
+            "compare mine.json --plot x",
+            "--plot draws differences between policies, and all results",
+        ),
+        ("compare mine.json --curve x.png", "no result of ['random'] names its training_steps"),
+        (
+            f"compare {TWO}",
+            "the results of run are not comparable: run-0.json and run-1.json are both of training "
+            "seed 0, and both have 'reach-v3', episode 0; --force compares them anyway",
+        ),
+        ("compare late.json early.json", "ends of training, 9 steps and 5 steps (early.json); --f"),
+        ("compare mine.json reference:expert", "results of 'expert'; did you mean 'experts'?"),
+        ("compare reference:experts/MT10", "choose from ['experts/lerobot-0.6-states-MT50', "),
+        (f"compare mine.json {EXPERTS} reference:experts", f"{EXPERTS} is given twice"),
+        ("compare mine.json reference:experts/tdmpc2-MT50", "not comparable: protocols metaworld"),
+        ("compare reference:experts reference:random", "reference:experts has one result per pro"),
+        # Environments.
+        ("check my_env:nothing", "my_env has no 'nothing'"),
+        ("check none:make", "No module named 'none'"),
+        ("check my_env:WalkEmv", "my_env has no 'WalkEmv'; did you mean 'WalkEnv'"),
+        (
+            "check my_env.py",
+            "got 'my_env.py'; name the function in the file too, such as my_env.py:m",
+        ),
+        (
+            "check CartPoles",
+            "expected package.module:NAME, FILE.py:NAME or a registered id, got 'C",
+        ),
+        ("check CartPole", "a registered id, got 'CartPole'; did you mean 'CartPole-v1'?"),
+        ("check mt10", "got 'mt10'; did you mean 'mtwrappers/MT10-v0'?"),
+        ("check mtwrappers/MT10", "no such id; did you mean 'mtwrappers/MT10-v0'?"),
+        ("check mtwrappers/MT11-v0", "no such id; did you mean 'mtwrappers/MT1-v0', 'mtwrapper"),
+        ("check NoSuch-v0", "doesn't exist"),
+        ("check my_env:WalkEnv --kwargs {", "--kwargs must be JSON"),
+        ("check my_env:WalkEnv --kwargs [3]", "--kwargs must be a JSON object, got [3]"),
+        ("check my_env:WalkEnv --ignore action", "ignore must be names of infos such as"),
+        ("check my_env:np", "expected an id, or a function"),
+        ("check class.py:make", "must make a gymnasium.Env or VectorEnv, got <class 'own_file.Ow"),
+    ],
+)
+def test_it_is_one_line_that_names_the_way_out(arguments, message, capsys):
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(arguments.split())
+    said = capsys.readouterr()
+    assert said.out == "" or said.out.startswith("Running MT1 ")
+    assert said.err.startswith("mtwrappers: error: ")
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert not any(Path("results").glob("*"))
+
+
+def test_a_name_that_cannot_be_printed_is_refused(capsys):
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["rollout", "MT10", "--name", "a\nb"])
+    assert "the name of a policy must be printable, got 'a\\nb'" in capsys.readouterr().err
+
+
+def test_what_is_forced_is_compared_and_says_so(capsys):
+    assert main(["compare", "late.json", "early.json", "--force"]) == 0
+    assert capsys.readouterr().out.startswith("FORCED, these results are not comparable: the e")
