@@ -261,6 +261,8 @@ EvaluationResult.from_dict({"format": RESULT.to_dict()["format"]}) -> ValueError
 """
 
 CHECKERS_AND_CLI = """
+check_vector_env(CountingEnv, ignore="info.a") -> ValueError: ignore must be names of infos such as
+check_vector_env(CountingEnv, ignore=["info."]) -> ValueError: ignore must be names of infos such as
 check_mtenv(multi(), steps=0) -> ValueError: steps must be a positive integer, got 0
 check_meta_vector_env(None, counting(2)) -> TypeError: make_vector must be callable, got None
 check_meta_vector_env(lambda m, **_: 3, counting(2)) -> AssertionError: make_vector must ...got 3

@@ -44,7 +44,6 @@ FILES = {
     "syntax.py": "def act(obs:\n",
     "class.py": "class Own: ...\n\ndef make():\n    return Own\n",
     "broken.json": "{",
-    "FILE": "",
 }
 RANDOM, EXPERTS = "random/metaworld-3.1-MT10", "reference:experts/metaworld-3.1-MT10"
 MT10 = "mine.json"  # of the protocol metaworld-3.1
@@ -100,7 +99,6 @@ def _files(tmp_path, monkeypatch):
         ("rollout MT1 --video yes", 'Unexpected argument "yes": --video takes no value. See mtwra'),
         ("verify", "verify needs a value for RESULT: A file of rollout or EvaluationResult.save, "),
         ("rollout --seed", "rollout needs a value for --seed: Determines goals, their order and"),
-        ("rollout MT1 --seed -1", 'Invalid value "-1" for --seed. Must be >= 0. See mtwrappers'),
         ("rollout MT1 --seed 1.5", "Invalid value for --seed: expected a whole number such as 1"),
         ("rollout MT1 --training-seed -1", 'Invalid value "-1" for --training-seed. Must be >= 0.'),
         ("rollout MT1 --training-steps 2e6", 'expected a whole number such as 1000000, got "2e6".'),
@@ -108,7 +106,6 @@ def _files(tmp_path, monkeypatch):
         ("verify a --sample 1%", "Invalid value for --sample: expected a number such as 0.1, got"),
         ("verify a --sample 2", "for --sample. Must be <= 1."),
         ("rollout MT1 --execution here", 'Invalid value "here" for --execution. Choose from: "pa'),
-        ("verify-fast --workers 0", 'Invalid value "0" for --workers. Must be >= 1. See mtwrapp'),
         ("compare a --format html", 'Invalid value "html" for --format. Choose from: "table", "m'),
         ("rollout --protocol rlinf --protocol none", "unknown protocol 'none'; choose from meta"),
         # What is to be run.
@@ -117,7 +114,6 @@ def _files(tmp_path, monkeypatch):
         ("rollout push-v3", "push-v3 is a class: choose it with mtwrappers rollout MT1 --task pus"),
         ("rollout MT10 --task reach", "unknown class 'reach' of MT10; did you mean 'reach-v3'?"),
         ("rollout MT10 --task a,b", "--task takes one class, got 'a,b': repeat --task for each"),
-        ("rollout MT1 --out FILE", "cannot write to FILE: File exists; choose another directory w"),
         ("rollout MT1 --resume --overwrite", "--overwrite replaces a whole rollout, and --resume "),
         ("rollout MT1 --action-chunk 7", "--action-chunk 7 is for a policy that returns chunks of"),
         ("rollout MT1 --observation pixels", "own without a protocol: expert reads states"),
@@ -138,10 +134,8 @@ def _files(tmp_path, monkeypatch):
             'Invalid value "ppo.zip" for --policy. Choose from expert, random, FILE.py:NAME, '
             "package.module:NAME. For a saved model, write a FILE.py with a function NAME that l",
         ),
-        ("rollout MT1 --policy none.py:act", "--policy none.py:act: there is no file 'none.py'"),
         ("rollout MT1 --policy no.no:a", "no.no:a: ModuleNotFoundError: No module named 'no'"),
         ("rollout MT1 --policy ovn.py:act", "is no file 'ovn.py'; did you mean 'own.py'"),
-        ("rollout MT1 --policy own.py:none", "own.py:none: own.py has no 'none'"),
         ("rollout MT1 --policy own.py:expart", "has no 'expart'; did you mean 'expert'?"),
         ("rollout MT1 --policy own.py:number", "or an object with get_actions, got 3"),
         ("rollout MT1 --policy own.py:Wants", "or an object with get_actions, got <class "),
@@ -184,7 +178,6 @@ def _files(tmp_path, monkeypatch):
         ("compare mine.json reference:experts/tdmpc2-MT50", "not comparable: protocols metaworld"),
         ("compare reference:experts reference:random", "reference:experts has one result per pro"),
         # Environments.
-        ("check my_env:nothing", "my_env has no 'nothing'"),
         ("check none:make", "No module named 'none'"),
         ("check my_env:WalkEmv", "my_env has no 'WalkEmv'; did you mean 'WalkEnv'"),
         (

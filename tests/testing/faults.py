@@ -563,11 +563,7 @@ ENVS = {
         "close",
         "1 processes are left after close",
     ),
-    "closes once": (
-        broken(close=lambda s: vars(s).pop("t")),
-        "close",
-        "a second close() raises Key",
-    ),
+    "closes once": (broken(close=lambda s: vars(s).pop("t")), "close", "second close() raises Ke"),
     "__del__": (broken(__del__=lambda s: raise_(OSError("gone"))), "close", "is deleted raises"),
     "rolled one-hot": (broken(TaskIdEnv, observed=lambda s: (s.task + 1) % 3), "task observation"),
     "last one-hot": (
@@ -919,11 +915,7 @@ VECTORS = {
     ),
     "repeated seed": (same(Resets, repeated_seed), "other seeds", "19 resets without a seed"),
     "seed // 10": (same(env=ENVS["seed // 10"][0]), "other seeds, seeds of each"),
-    "equal seeds": (
-        seeded(lambda seed: [seed] * 3),
-        "seeds of each",
-        "environments 0 and 1 begin all",
-    ),
+    "equal seeds": (seeded(lambda seed: [seed] * 3), "seeds of each", "environments 0 and 1 begi"),
     "two equal seeds": (
         seeded(lambda seed: [seed, seed + 1, seed + 1]),
         "seeds of each",

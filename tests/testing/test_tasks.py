@@ -504,10 +504,7 @@ BROKEN_META = {
     ),
     "drops a mask": (of_infos(lambda s, i: i.pop("_draw")), "step 0, info['_draw']: "),
     "other final infos": (of_infos(alter_final), "SameStep: environment 0, step 1,"),
-    "the same info": (
-        of_infos(keep_an_info),
-        "if the caller changes what a call has returned, the next",
-    ),
+    "the same info": (of_infos(keep_an_info), "if the caller changes what a call has returned, "),
     "seeds all alike": (
         asks(lambda s, seed, o: ([seed] * 4 if isinstance(seed, int) else seed, o)),
         "NextStep: environment 1, reset(seed=3),",
