@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
 
-from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
+from mtwrappers import (
+    MetaIterativeEnvExecutor,
+    MetaParallelEnvExecutor,
+    NormalizeObservationPerTask,
+)
 from mtwrappers.common.registration import TABLE
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.make import determining
@@ -94,6 +98,11 @@ def test_every_encoding_is_of_the_same_task(name, n, visible):
             assert parts["task_obs"] == state // 2
             assert equal(rest, hot_rest)
             assert equal(rest, dict_rest)
+
+
+def test_normalized_observations_are_those_of_the_wrapper():
+    env, plain = (make("CustomMT", num_goals=1, normalize_observations=on) for on in (True, False))
+    assert equal(episode(env, seed=0), episode(NormalizeObservationPerTask(plain), seed=0))
 
 
 def test_numbers_of_numpy_are_as_good_as_pythons():
@@ -221,6 +230,7 @@ def test_the_calls_of_custom_benchmarks():
         assert classes_of(envs) == names
         assert envs.single_observation_space.shape == (42,)
     kwargs = {"train_envs": names[:2], "test_envs": names[2:], "meta_batch_size": 2, "seed": 3}
+    kwargs["total_tasks_per_cls"] = None
     for kind, expected in (("train", names[:2]), ("test", names[2:])):
         with make_vec(f"CustomML-{kind}", vector_strategy="sync", **kwargs) as envs:
             assert sorted(set(classes_of(envs))) == sorted(expected)

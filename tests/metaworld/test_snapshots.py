@@ -140,6 +140,7 @@ def move_a_vertex(env):
 
 NO_CONTACT = int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
 EDITS = {
+    "mass": lambda env: env.model.body_mass.__imul__(2),
     "timestep": lambda env: setattr(env.model.opt, "timestep", 0.002),
     "mean inertia": lambda env: setattr(env.model.stat, "meaninertia", 1e-3),
     "flags": lambda env: setattr(env.model.opt, "disableflags", NO_CONTACT),

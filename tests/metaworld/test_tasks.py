@@ -16,7 +16,7 @@ from mtwrappers.metaworld import (
     make_benchmark,
     tasks,
 )
-from mtwrappers.metaworld.tasks import META_LEARNING, NUM_CLASSES
+from mtwrappers.metaworld.tasks import META_LEARNING, NUM_CLASSES, class_names
 from tests.fakes import equal
 from tests.metaworld.fakes import PAIR
 
@@ -86,8 +86,9 @@ def test_a_benchmark_has_the_type_and_the_classes_of_meta_world_and_seed_zero_is
     assert isinstance(zero, getattr(metaworld, name, metaworld.Benchmark))
     assert type(zero).__name__ == name
     if name not in CUSTOM:
-        counted = {"train": len(zero.train_classes), "test": len(zero.test_classes or ())}
-        assert NUM_CLASSES[name] == {kind: n for kind, n in counted.items() if n}
+        for kind, n in NUM_CLASSES[name].items():
+            names = class_names(name, kind)
+            assert (len(names), names) == (n, tuple(getattr(zero, f"{kind}_classes")))
     if name not in ("MT1", "ML1", *CUSTOM):
         table = getattr(metaworld._env_dict, f"{name}_V3")
         splits_of = table if name in META_LEARNING else {"train": table, "test": {}}

@@ -60,7 +60,6 @@ as_vector(["CartPole-v1", "CartPool-v1"]) -> NameNotFound: ...CartPool
 
 # Of one executor of each kind, which can be used as before after each.
 USES = """
-envs.step([0]) -> ValueError: expected actions of shape (2,), a row for each of ...got list ...
 envs.reset(seed="a") -> TypeError: a seed must be an integer, got 'a'
 envs.reset(seed=[1, -3]) -> ValueError: a seed must be zero or greater, got -3
 envs.reset(seed=[1]) -> ValueError: expected 2 seeds, one per environment, got 1

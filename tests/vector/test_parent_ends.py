@@ -287,7 +287,7 @@ THREADS = [
     + [(f"    {thread}\n    started(context=None)\n", "served") for thread in THREADS],
     ids=["alone", "a thread", "a raw one", "one of C"],
 )
-@pytest.mark.slow_but("alone")
+@pytest.mark.slow_but("alone", "a thread")
 def test_workers_are_forked_whatever_threads_openblas_has_but_not_beside_others(code, said):
     code = f"{PROLOGUE}{STARTS}{code}    waits.set()"
     found = run_with_python("-W", "always", "-c", code, OPENBLAS_NUM_THREADS="3")
