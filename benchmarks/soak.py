@@ -32,8 +32,7 @@ import mtwrappers
 from benchmarks.common import cpu_name, pss, table
 
 CHAPTER = 300  # steps of each of the 10 environments
-# Statistics of episodes would hold the time that they took.
-make = partial(gymnasium.make_vec, "mtwrappers/MT10-v0", record_episode_statistics=False)
+make = partial(gymnasium.make_vec, "mtwrappers/MT10-v0")
 recovering = partial(make, execution="parallel", on_worker_failure="recover")
 # What goes on from one checkpoint after the other.
 OTHERS = [partial(make, journal=True)] + [partial(recovering, workers=n) for n in (3, 2, 1, 2)]

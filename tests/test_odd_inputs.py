@@ -156,7 +156,6 @@ make("MultiEnv", env_ids=[CountingEnv]) -> TypeError: entry 0 of env_ids must be
 make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of task 0 ('tests/Nope-
 make("MultiEnv", task_encoding="flat") -> ValueError: ...'onehot', 'none' or 'dict', got 'flat'
 make("MultiEnv", env_kwargs=[3, {}]) -> TypeError: env_kwargs of task 0 must be a dict, got 3
-make_vec("MultiEnv", record_episode_statistics="x") -> TypeError: record_...False, got 'x'
 make_vec("MultiEnv", env_ids=UNEQUAL) -> DifferentSpacesError: environment 1 has observation space
 make_vec("MultiEnv", num_envs=5) -> ValueError: MultiEnv has 2 tasks: num_envs must be a multiple of
 make_vec("MultiEnv", num_envs=2, envs_per_task=2) -> ValueError: ...num_envs must be 4 ..., got 2

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from gymnasium.wrappers import RecordEpisodeStatistics
 from numpy.typing import ArrayLike
 
-from mtwrappers.common.checks import check_flag, check_keywords, positive
+from mtwrappers.common.checks import check_keywords, positive
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.continual.stream import AtEnd, Boundary, TaskObs, TaskStream, VectorTaskStream
 from mtwrappers.metaworld.agent_view import INPUTS, take_inputs
@@ -106,7 +106,6 @@ def make_vec_env(
     *,
     seed: int | None = None,
     max_episode_steps: int | None = 200,
-    record_episode_statistics: bool = True,
     **settings: Any,
 ) -> VectorTaskStream:
     """Environments that share one sequence: a budget counts the steps of all of them.
@@ -117,7 +116,6 @@ def make_vec_env(
         seed: Determines the goals, the action space's samples, and the first reset without a seed;
             ``None`` takes entropy.
         max_episode_steps: The step at which to truncate, ``None`` for never.
-        record_episode_statistics: Whether infos contain ``episode`` at an episode's end.
         **settings: Arguments of `make_env` and of `mtwrappers.vector.make.make_executor`.
 
     Raises:
@@ -136,13 +134,11 @@ def make_vec_env(
     check_keywords(settings, known, f"make_vec of {sequence}")
     seed = None if seed is None else check_seed(seed)
     num_envs = positive(num_envs, "num_envs")
-    check_flag(record_episode_statistics, "record_episode_statistics")
     executor = {name: settings.pop(name) for name in EXECUTOR_OPTIONS if name in settings}
     makers = [
         functools.partial(
             _make_slot,
             sequence,
-            record_episode_statistics,
             seed=None if seed is None else seed + i,
             max_episode_steps=max_episode_steps,
             **settings,
@@ -156,6 +152,5 @@ def make_vec_env(
     return envs
 
 
-def _make_slot(sequence: Any, record: bool, **settings: Any) -> Env:
-    env = make_env(sequence, **settings)
-    return RecordEpisodeStatistics(env) if record else env
+def _make_slot(sequence: Any, **settings: Any) -> Env:
+    return RecordEpisodeStatistics(make_env(sequence, **settings))

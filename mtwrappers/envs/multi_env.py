@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from mtwrappers.common.checks import (
     check_choice,
     check_each,
-    check_flag,
     check_list,
     check_mapping,
     check_string,
@@ -89,7 +88,6 @@ def make_vec_env(
     render_mode: str | None = None,
     env_kwargs: EnvKwargs | None = None,
     envs_per_task: int | None = None,
-    record_episode_statistics: bool = True,
     **executor: Any,
 ) -> MetaVectorEnv:
     """Makes a vector environment in which each sub-environment runs one registered environment.
@@ -110,7 +108,6 @@ def make_vec_env(
         env_kwargs: Passed to every environment, or a list with a dict for each id, which may
             contain ``max_episode_steps``.
         envs_per_task: The number of environments per id, by default 1.
-        record_episode_statistics: Whether infos have ``episode`` at an episode's end.
         **executor: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
             `mtwrappers.vector.settings.Settings` does: ``autoreset_mode``, ``workers``,
             ``on_worker_failure``, ``journal``, ``timeout``, ``context`` and ``ray_options``.
@@ -127,16 +124,13 @@ def make_vec_env(
     >>> envs.close()
     """
     given = _arguments(env_ids, task_names, unify, render_mode, env_kwargs)
-    check_flag(record_episode_statistics, "record_episode_statistics")
     num_ids = len(given["funcs_to_make_envs"])
     per_id = fit_sizes(num_envs, envs_per_task, num_ids, "MultiEnv")
     if given["unify"] is not None:
         given["unify"] = _padding(_arguments(env_ids, task_names, unify, None, env_kwargs))
     given |= {"action_repeat": action_repeat, "task_embedding": task_embedding}
     makers = [
-        functools.partial(
-            _make, task_encoding, {**given, "initial_task_state": i}, record_episode_statistics
-        )
+        functools.partial(_make_slot, task_encoding, {**given, "initial_task_state": i})
         for i in range(num_ids)
         for _ in range(per_id)
     ]
@@ -180,10 +174,11 @@ def _arguments(
     return {"funcs_to_make_envs": makers, "task_names": names, "unify": unify}
 
 
-def _make(
-    task_encoding: Encoding, arguments: dict[str, Any], record: bool = False
-) -> gymnasium.Env[Any, Any]:
+def _make_slot(*arguments: Any) -> gymnasium.Env[Any, Any]:
+    return RecordEpisodeStatistics(_make(*arguments))
+
+
+def _make(task_encoding: Encoding, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:
     check_choice(task_encoding, ("onehot", "none", "dict"), "task_encoding")
     multi = MultiEnvWrapper(**arguments)
-    env = multi if task_encoding == "dict" else FlattenMTEnv(multi, task_encoding)
-    return RecordEpisodeStatistics(env) if record else env
+    return multi if task_encoding == "dict" else FlattenMTEnv(multi, task_encoding)

@@ -521,8 +521,8 @@ def fixed_by(protocol: Protocol) -> dict[str, Any]:
         found["envs_per_task"] = 1
     if frames:
         height, width = protocol.image_size or (None, None)
-        found |= {"camera_name": protocol.camera_name, "camera_id": None, "upright": True}
-        found |= {"height": height, "width": width, "shadows": True, "depth": False}
+        found |= {"camera_name": protocol.camera_name, "height": height, "width": width}
+        found |= {"shadows": True, "depth": False}
     if frames or protocol.hides_goals:
         found |= {"task_encoding": "none", "descriptions": _thawed(protocol.descriptions)}
     if not frames or protocol.descriptions is None:

@@ -64,7 +64,7 @@ SCORED = (
     *("idle_steps", "terminate_on_success", "reward_function_version"),
 )
 # Arguments of other ids for what is observed, for drawing tasks in training, and for sizes.
-_NOT_SCORED = {"task_encoding", "task_embedding", "select", "record_episode_statistics"}
+_NOT_SCORED = {"task_encoding", "task_embedding", "select"}
 _NOT_SCORED |= {"num_envs", "envs_per_task"}
 
 

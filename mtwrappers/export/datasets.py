@@ -59,7 +59,7 @@ class Frames:
     """The observations of a dataset's episodes.
 
     Args:
-        observation: ``"state"``, or frames: see `PixelObservation`.
+        observation: ``"state"``, or frames: see `AgentObservation`.
         cameras: The names of the cameras of the frames.
         size: The number of pixels of each side of a frame.
         shadows: Whether frames have shadows and reflections.

@@ -16,9 +16,10 @@ from gymnasium.utils import RecordConstructorArgs
 
 from mtwrappers.common.checks import check_choice, check_flag, check_fraction, positive
 from mtwrappers.common.extras import import_extra
-from mtwrappers.metaworld.class_env import FAR, OBS_SIZE, camera_names, class_env_of, parts_of_task
+from mtwrappers.metaworld.class_env import CAMERAS, FAR, FREE, OBS_SIZE, camera_names
+from mtwrappers.metaworld.env import MetaWorldMTEnv
 from mtwrappers.metaworld.tasks import META_LEARNING
-from mtwrappers.metaworld.text import InstructionObservation, check_descriptions
+from mtwrappers.metaworld.text import check_descriptions
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 from mtwrappers.wrappers.normalize_observation import NormalizeObservationPerTask
@@ -26,72 +27,53 @@ from mtwrappers.wrappers.normalize_reward import NormalizeRewardPerTask
 from mtwrappers.wrappers.rl2 import RL2Observation
 
 ObservationName: TypeAlias = Literal["state", "pixels", "pixels_agent_pos", "pixels_state"]
-OBSERVATIONS = ("state", "pixels", "pixels_agent_pos", "pixels_state")
-# Vision-language-action projects move corner2 to the place of this camera.
-CAMERA = "corner4"
-
-# No far clipping plane of Meta-World's own models is beyond this, in metres.
-FAR_PLANE = 120.0
-
-_OF_FRAMES = (
-    *("observation", "camera_name", "camera_id", "depth"),
-    *("width", "height", "upright", "shadows"),
-)
-
-# The parts of a state to observe with the frame: the key, and the number of leading entries.
-_BESIDE: dict[str, dict[str, int]] = {
+# The parts of a state in an observation that is a dict: the key, and the number of leading entries.
+_PARTS: dict[ObservationName, dict[str, int]] = {
+    "state": {"environment_state": OBS_SIZE},
     "pixels": {},
     "pixels_agent_pos": {"agent_pos": 4},
     "pixels_state": {"environment_state": OBS_SIZE},
 }
-# The kind of image for each key.
-_KINDS = {"pixels": "colours", "depth": "depth"}
-
-
-def ask_for_frames(observation: ObservationName, settings: dict[str, Any]) -> dict[str, Any]:
-    """Completes arguments of `SawyerSettings` for frames as observations, by default of `CAMERA`.
-
-    Raises:
-        ValueError: If ``settings`` has another render mode.
-    """
-    if observation == "state":
-        return settings
-    mode = settings.get("render_mode")
-    if mode not in ("rgb_array", None):
-        raise ValueError(f"{observation=} needs render_mode='rgb_array', got {mode!r}")
-    settings = {**settings, "render_mode": "rgb_array"}
-    if settings.get("camera_name") is None and settings.get("camera_id") is None:
-        settings["camera_name"] = CAMERA
-    return settings
+OBSERVATIONS = tuple(_PARTS)
+# Vision-language-action projects move corner2 to the place of this camera.
+CAMERA = "corner4"
+# No far clipping plane of Meta-World's own models is beyond this, in metres.
+FAR_PLANE = 120.0
 
 
 def without_frames(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of an id without those that only change frames and sentences."""
-    seen = (*_OF_FRAMES, "instruction")
-    return {name: value for name, value in kwargs.items() if name not in seen}
+    seen = {"observation", "camera_name", "camera_id", "depth", "width", "height", "shadows"}
+    return {name: value for name, value in kwargs.items() if name not in seen | {"instruction"}}
 
 
-class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
-    """Observes frames of a Meta-World environment's cameras, with or without parts of the state.
+class AgentObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
+    """Observes a Meta-World environment by frames, parts of the state, and a sentence, in a dict.
 
-    An observation is a dict. ``pixels`` is a frame, ``(height, width, 3)`` uint8, upright;
+    ``pixels`` is a frame, ``(height, width, 3)`` uint8, upright;
     ``depth`` is the distance of each pixel's object from the camera's plane, ``(height, width)``
     float32, in metres. With several cameras, each of these is a dict by camera name.
     ``agent_pos`` is the hand's position in metres and the gripper's opening,
     ``(4,)``; ``environment_state`` is the whole state, ``(39,)``; ``task_onehot``, ``(number of
     classes,)``, and ``task_embedding`` are present if the observations of ``env`` have them after
-    the state. Numbers keep their dtype, float64. If there is nothing but ``pixels``, the
-    observation is the frame itself.
+    the state. Numbers keep their dtype, float64. ``instruction`` is the sentence that describes the
+    task, in a `gymnasium.spaces.Text` that contains every sentence of the table. If there is
+    nothing but ``pixels``, the observation is the frame itself.
 
     Args:
-        env: A `MetaWorldMTEnv` with ``render_mode="rgb_array"``, in wrappers whose observations are
-            states, with or without a one-hot at the end.
+        env: A `MetaWorldMTEnv`, or a stream of its tasks, in wrappers whose observations are
+            states, with or without a one-hot at the end; for frames, with
+            ``render_mode="rgb_array"``.
         observation: ``"pixels"`` for frames; ``"pixels_agent_pos"`` adds ``agent_pos``, and
-            ``"pixels_state"`` adds ``environment_state``.
+            ``"pixels_state"`` adds ``environment_state``, which ``"state"`` has without frames.
         depth: Whether to add ``depth``.
+        instruction: Whether to add ``instruction``.
 
     Raises:
-        ValueError: If there is no such observation.
+        AttributeError: If sentences are to be observed, tasks are hidden, and there are no
+            descriptions.
+        TypeError: If ``env`` is not an environment of this package on Meta-World.
+        ValueError: If there is no such observation, or a class has no sentence.
 
     >>> import gymnasium, mtwrappers
     >>> look = {"observation": "pixels_agent_pos", "width": 64, "height": 48}
@@ -105,54 +87,88 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         env: gymnasium.Env[Any, Any],
         observation: ObservationName,
         depth: bool = False,
+        instruction: bool = False,
     ) -> None:
-        RecordConstructorArgs.__init__(self, observation=observation, depth=depth)
+        RecordConstructorArgs.__init__(
+            self, observation=observation, depth=depth, instruction=instruction
+        )
         super().__init__(env)
-        beside = _BESIDE[check_choice(observation, list(_BESIDE), "observation")]
-        state: Any = env.observation_space
-        self._parts = {**{key: slice(size) for key, size in beside.items()}, **parts_of_task(env)}
-        bottom: Any = env.unwrapped
-        while hasattr(bottom, "env"):  # a TaskStream, whose `unwrapped` is itself
-            bottom = bottom.env.unwrapped
-        if not hasattr(bottom, "pool"):
-            raise TypeError(
-                "PixelObservation expects an environment of mtwrappers on Meta-World, such as "
-                f"mtwrappers/MT10-v0, got {env}; gymnasium.wrappers.AddRenderObservation observes "
-                "the frames of any other"
-            )
-        look, upstream = bottom.pool.settings, bottom.pool.layout.is_upstream
+        parts = _PARTS[check_choice(observation, OBSERVATIONS, "observation")]
+        self._parts = {**{key: slice(size) for key, size in parts.items()}, **_parts_of_task(env)}
+        self._mt_env = _mt_env_of(env)
+        look, is_upstream = self._mt_env.pool.settings, self._mt_env.pool.layout.is_upstream
         size = look.height, look.width
-        images: dict[str, Any] = {"pixels": Box(0, 255, (*size, 3), np.uint8)}
+        spaces: dict[str, Any] = {}
+        self._kinds: dict[str, str] = {}  # the kind of image for each key
+        if observation != "state":
+            self._kinds["pixels"] = "colours"
+            spaces["pixels"] = Box(0, 255, (*size, 3), np.uint8)
         if depth:
-            images["depth"] = Box(0.0, FAR_PLANE if upstream else FAR, size, np.float32)
-        self._kinds = {key: _KINDS[key] for key in images}
-        names = camera_names(look.camera_name)
-        self._several = names is not None and not isinstance(look.camera_name, str)
-        if names is not None and self._several:
-            images = {key: Dict(dict.fromkeys(names, box)) for key, box in images.items()}
-        low_high = {key: (state.low[part], state.high[part]) for key, part in self._parts.items()}
-        boxes = {key: Box(*bounds, dtype=state.dtype) for key, bounds in low_high.items()}
-        self._alone = len(images) == 1 and not boxes
-        self.observation_space = images["pixels"] if self._alone else Dict({**images, **boxes})
+            self._kinds["depth"] = "depth"
+            spaces["depth"] = Box(0.0, FAR_PLANE if is_upstream else FAR, size, np.float32)
+        self._several = not isinstance(look.camera_name, (str, type(None)))
+        if self._several:
+            names = camera_names(look.camera_name) or ()
+            spaces = {key: Dict(dict.fromkeys(names, box)) for key, box in spaces.items()}
+        state: Any = env.observation_space
+        for key, part in self._parts.items():
+            spaces[key] = Box(state.low[part], state.high[part], dtype=state.dtype)
+        self._instruction = instruction
+        if instruction:
+            spaces["instruction"] = self._mt_env.description_space
+        self._alone = list(spaces) == ["pixels"]
+        self.observation_space = spaces["pixels"] if self._alone else Dict(spaces)
 
     def observation(self, obs: Any) -> Any:
-        """Returns the current frames and parts of the state ``obs``."""
-        drawn = class_env_of(self.env).images(self._kinds.values())
-        images: dict[str, Any] = {}
-        for key, kind in self._kinds.items():
-            images[key] = drawn[kind] if self._several else next(iter(drawn[kind].values()))
+        """Returns the current frames, the parts of the state ``obs``, and the sentence."""
+        seen: dict[str, Any] = {}
+        if self._kinds:
+            drawn = self._mt_env.images(self._kinds.values())
+            for key, kind in self._kinds.items():
+                seen[key] = drawn[kind] if self._several else next(iter(drawn[kind].values()))
         if self._alone:
-            return images["pixels"]
-        return {**images, **{key: obs[part] for key, part in self._parts.items()}}
+            return seen["pixels"]
+        seen |= {key: obs[part] for key, part in self._parts.items()}
+        if self._instruction:
+            seen["instruction"] = self._mt_env.task_description
+        return seen
+
+
+def _mt_env_of(env: gymnasium.Env[Any, Any]) -> MetaWorldMTEnv:
+    bottom: Any = env.unwrapped
+    while hasattr(bottom, "env"):  # a TaskStream, whose `unwrapped` is itself
+        bottom = bottom.env.unwrapped
+    if not isinstance(bottom, MetaWorldMTEnv):
+        raise TypeError(
+            "AgentObservation expects an environment of mtwrappers on Meta-World, such as "
+            f"mtwrappers/MT10-v0, got {env}; gymnasium.wrappers.AddRenderObservation observes "
+            "the frames of any other"
+        )
+    return bottom
+
+
+def _parts_of_task(env: gymnasium.Env[Any, Any]) -> dict[str, slice]:
+    """The slices of ``task_embedding`` and ``task_onehot`` in a flat observation."""
+    space: Any = env.observation_space
+    parts, end, mt_space = {}, OBS_SIZE, env.unwrapped.observation_space
+    if isinstance(mt_space, Dict) and "task_embedding" in mt_space.spaces:
+        embedding: Any = mt_space["task_embedding"]
+        end += embedding.shape[0]
+        parts["task_embedding"] = slice(OBS_SIZE, end)
+    if space.shape[0] > end:
+        parts["task_onehot"] = slice(end, None)
+    return parts
 
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 TaskEncoding: TypeAlias = Literal["onehot", "none", "dict"]
-_NOT_WITH_PIXELS = (
-    ("task_encoding", "dict"),
-    ("recurrent_info_in_obs", True),
-    ("normalize_observations", True),
-)
+# Settings of `AgentView` that others cannot be combined with.
+_NOT_WITH: dict[str, tuple[str, ...]] = {
+    "observation": ("task_encoding", "recurrent_info_in_obs", "normalize_observations"),
+    "instruction": ("task_encoding", "recurrent_info_in_obs"),
+    "recurrent_info_in_obs": ("task_encoding",),
+    "normalize_observations": ("task_encoding",),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,12 +185,12 @@ class AgentView:
         reward_alpha: The rate of ``"exponential"``, in [0, 1].
         normalize_observations: Whether to apply `NormalizeObservationPerTask`, which does not
             change the one-hot.
-        observation: ``"state"``, or an observation of `PixelObservation`: ``"pixels"``,
+        observation: ``"state"``, or an observation of `AgentObservation`: ``"pixels"``,
             ``"pixels_agent_pos"`` or ``"pixels_state"``. The render mode is then ``"rgb_array"``,
             and the camera by default ``"corner4"``.
-        depth: Whether to observe depth images in addition to frames, see `PixelObservation`.
+        depth: Whether to observe depth images in addition to frames, see `AgentObservation`.
         instruction: Whether to observe the sentence that describes the task, see
-            `InstructionObservation`.
+            `AgentObservation`.
 
     Raises:
         TypeError: If a flag is not a bool.
@@ -198,42 +214,28 @@ class AgentView:
 
     def __post_init__(self) -> None:
         check_choice(self.task_encoding, ("onehot", "none", "dict"), "task_encoding")
+        check_choice(self.observation, OBSERVATIONS, "observation")
         methods = ("gymnasium", "exponential", None)
         check_choice(self.reward_normalization_method, methods, "reward_normalization_method")
-        for name in (
-            "recurrent_info_in_obs",
-            "normalize_reward_in_recurrent_info",
-            "normalize_observations",
-            "depth",
-            "instruction",
-        ):
-            check_flag(getattr(self, name), name)
         check_fraction(self.reward_alpha, "reward_alpha")
-        changes = self.recurrent_info_in_obs or self.normalize_observations
-        if changes and self.task_encoding == "dict":
-            raise ValueError(
-                "recurrent_info_in_obs and normalize_observations need flat observations, got "
-                "task_encoding='dict'"
-            )
-        check_choice(self.observation, OBSERVATIONS, "observation")
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        for field in dataclasses.fields(self):
+            if isinstance(field.default, bool):
+                check_flag(values[field.name], field.name)
         if self.observation == "state" and self.depth:
             raise ValueError(
                 "depth needs frames, got observation='state': expected one of "
                 f"{list(OBSERVATIONS[1:])}"
             )
-        if self.observation != "state" and (changes or self.task_encoding == "dict"):
-            refused = (
-                f"{name}={value!r}"
-                for name, value in dataclasses.asdict(self).items()
-                if (name, value) in _NOT_WITH_PIXELS
-            )
-            raise ValueError(
-                f"observation={self.observation!r} cannot be combined with {' and '.join(refused)}"
-            )
-        if self.instruction and (self.recurrent_info_in_obs or self.task_encoding == "dict"):
-            flag = "recurrent_info_in_obs=True"
-            other = "task_encoding='dict'" if self.task_encoding == "dict" else flag
-            raise ValueError(f"instruction=True cannot be combined with {other}")
+        flat = ("state", "onehot", "none", False)
+        for name, others in _NOT_WITH.items():
+            refused = [
+                f"{other}={values[other]!r}" for other in others if values[other] not in flat
+            ]
+            if refused and values[name] not in flat:
+                raise ValueError(
+                    f"{name}={values[name]!r} cannot be combined with {' and '.join(refused)}"
+                )
 
     def apply(self, mt_env: Env) -> Env:
         """Wraps an `MTEnv`, in Meta-World's order, with frames and sentences last."""
@@ -250,10 +252,8 @@ class AgentView:
             env = wrappers.NormalizeRewardsExponential(self.reward_alpha, env)
         if self.normalize_observations:
             env = NormalizeObservationPerTask(env)
-        if self.observation != "state":
-            env = PixelObservation(env, self.observation, self.depth)
-        if self.instruction:
-            env = InstructionObservation(env)
+        if self.observation != "state" or self.instruction:
+            env = AgentObservation(env, self.observation, self.depth, self.instruction)
         return env
 
 
@@ -267,6 +267,7 @@ UPSTREAM: dict[str, tuple[str, dict[Any, Any] | None]] = {
     "train_envs": ("train_classes", None),
     "test_envs": ("test_classes", None),
     "total_tasks_per_cls": ("num_goals", None),
+    "camera_id": ("camera_name", {FREE: "free", **dict(enumerate(CAMERAS))}),
 }
 
 
@@ -284,20 +285,17 @@ def by_our_names(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = dict(kwargs)
     for name, (ours, values) in UPSTREAM.items():
-        if name not in kwargs:
+        if (value := found.pop(name, None)) is None:  # Meta-World's default
             continue
-        value = found.pop(name)
+        if values is not None:
+            value = values[check_choice(value, list(values), name)]
         if name == "total_tasks_per_cls":
-            if value is None:
-                continue
             # Meta-World takes this many tasks from a list of num_goals.
             most = kwargs.get("num_goals", value)
             if positive(value, name) > positive(most, "num_goals"):
                 raise ValueError(f"{name} must be at most num_goals={most}, got {value}")
-        elif values is not None:
-            value = values[check_choice(value, list(values), name)]
         # It overrides the default classes of an id, and the length of the list.
-        if ours in kwargs and ours != "num_goals" and not ours.endswith("_classes"):
+        elif ours in kwargs and not ours.endswith("_classes"):
             raise TypeError(f"{name} is Meta-World's name for {ours}, got both")
         found[ours] = value
     return found
@@ -324,4 +322,13 @@ def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict
             f"instruction=True needs descriptions on {benchmark}: its classes are hidden, and a "
             "sentence reveals them"
         )
-    return view, ask_for_frames(view.observation, others)
+    if view.observation != "state":
+        mode = others.get("render_mode")
+        if mode not in ("rgb_array", None):
+            raise ValueError(
+                f"observation={view.observation!r} needs render_mode='rgb_array', got {mode!r}"
+            )
+        others["render_mode"] = "rgb_array"
+        if others.get("camera_name") is None:
+            others["camera_name"] = CAMERA
+    return view, others

@@ -109,6 +109,11 @@ class _NoSimulation(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usab
 
 @functools.cache
 def _blueprint_class(cls: Any) -> Any:
+    if not is_upstream(cls):
+        raise ValueError(
+            f"{cls} is not one of Meta-World's own classes, whose goals can be drawn here: pass a "
+            "metaworld.Benchmark with the tasks of yours"
+        )
     reset_model = names_of(cls, SawyerXYZEnv)["reset_model"]
     own: dict[str, Any] = {
         "_reset_hand": _NoSimulation._reset_hand,
@@ -127,34 +132,21 @@ def goal_space(cls: Any) -> Any:
     return env.goal_space
 
 
-def draw_goals(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.float64]]:
-    """Draws the next ``n`` random vectors, ``(3,)`` or ``(6,)``, as Meta-World would for ``cls``.
+def draw_vectors(cls: Any, n: int, rng: RandomState | Generator) -> list[NDArray[np.float64]]:
+    """Draws the next ``n`` random vectors, ``(3,)`` or ``(6,)``, as ``n`` resets of ``cls`` would.
 
-    ``rng`` takes the place of ``np.random`` in Meta-World.
+    ``rng`` takes the place of ``np.random`` in Meta-World, or of the environment's ``np_random``,
+    which Meta-World uses if ``seeded_rand_vec`` is set.
     """
-    if not is_upstream(cls):
-        return _draw_by_simulation(cls, n, rng)
     env = _blueprint_class(cls)()
     env.rng = rng
-    return [_drawn_by_reset(env) for _ in range(n)]
-
-
-def draw_vector(cls: Any, rng: Generator) -> NDArray[np.float64]:
-    """Draws the random vector, ``(3,)`` or ``(6,)``, as a reset of a new environment would.
-
-    ``rng`` is Meta-World's ``np_random``, which it uses if ``seeded_rand_vec`` is set. A class that
-    is not Meta-World's own is built and reset.
-    """
-    if is_upstream(cls):
-        env = _blueprint_class(cls)()
-        env.rng = rng
-        return _drawn_by_reset(env)
-    env = _unfrozen(cls)
-    env.seeded_rand_vec, env.np_random = True, rng
-    env.reset()
-    env.close()
-    vector: NDArray[np.float64] = env._last_rand_vec
-    return vector
+    vectors = []
+    for _ in range(n):
+        # Meta-World's reset runs reset_model twice, and the second draw counts.
+        env.reset_model()
+        env.reset_model()
+        vectors.append(env._last_rand_vec)
+    return vectors
 
 
 def check_vector(cls: Any, vector: NDArray[np.float64], what: str, *, drawn: bool = True) -> None:
@@ -191,36 +183,3 @@ class _Given:
                 f"{vector.tolist()}, which puts an object and the goal too close together"
             )
         return vector
-
-
-def _drawn_by_reset(env: Any) -> NDArray[np.float64]:
-    # Meta-World's reset runs reset_model twice, and the second draw counts.
-    env.reset_model()
-    env.reset_model()
-    vector: NDArray[np.float64] = env._last_rand_vec
-    return vector
-
-
-def _draw_by_simulation(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.float64]]:
-    """Draws by resets, as Meta-World does; the global stream that it uses is restored."""
-    before = np.random.get_state()
-    np.random.set_state(rng.get_state())
-    try:
-        env = _unfrozen(cls)
-        goals = []
-        for _ in range(n):
-            env.reset()
-            goals.append(env._last_rand_vec)
-        env.close()
-        rng.set_state(np.random.get_state())
-    finally:
-        np.random.set_state(before)
-    return goals
-
-
-def _unfrozen(cls: Any) -> Any:
-    """A simulated environment that draws a random vector at every reset."""
-    env = cls()
-    env._freeze_rand_vec, env._set_task_called = False, True
-    env._set_task_inner()
-    return env

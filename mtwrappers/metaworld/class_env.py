@@ -12,23 +12,22 @@ from typing import Any, Literal, TypeAlias
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_choice, check_index, not_negative, positive
+from mtwrappers.common.checks import check_choice, not_negative, positive
 from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.fast import Fast, class_to_build
 
 CameraNames: TypeAlias = str | Sequence[str] | None
 # The cameras of Meta-World's own models, in their order.
 CAMERAS = ("topview", "corner", "corner2", "corner3", "corner4", "behindGripper", "gripperPOV")
-FREE = -1  # the index of MuJoCo's free camera
+FREE = -1  # the index of MuJoCo's free camera, which is named "free" here
 RENDER_MODES = ("rgb_array", "depth_array", "rgbd_tuple")
 # The settings with a fixed set of values.
 _KNOWN: dict[str, tuple[Any, ...]] = {
     "reward_function_version": ("v1", "v2"),
     "render_mode": (*RENDER_MODES, None),
-    "upright": (True, False),
     "shadows": (True, False),
     "fast": ("auto", True, False),
 }
@@ -43,12 +42,10 @@ class SawyerSettings:
         render_mode: What `render` returns: ``"rgb_array"``, ``"depth_array"`` (metres),
             ``"rgbd_tuple"`` (both), or ``None`` for nothing.
         camera_name: A camera of the model, such as ``"corner2"``, or a list of several, of which
-            `render` draws the first; by default the free camera.
-        camera_id: The index of a camera of the model, -1 for the free camera.
+            `render` draws the first; by default ``"free"``, MuJoCo's free camera. Frames of
+            Meta-World's corner cameras, which are mounted upside down, are rotated by 180 degrees.
         width: Width of a frame in pixels.
         height: Height of a frame in pixels.
-        upright: Whether to rotate the frames of Meta-World's corner cameras, which are mounted
-            upside down.
         shadows: Whether frames have shadows and reflections. Without a graphics card they take most
             of the drawing time.
         fast: Whether to use the fast classes; ``"auto"`` uses them if they are verified.
@@ -73,10 +70,8 @@ class SawyerSettings:
     reward_function_version: Literal["v1", "v2"] = "v2"
     render_mode: str | None = None
     camera_name: CameraNames = None
-    camera_id: int | None = None
     width: int = 480
     height: int = 480
-    upright: bool = True
     shadows: bool = True
     fast: Fast = "auto"
     idle_steps: int = 0
@@ -84,11 +79,6 @@ class SawyerSettings:
     def __post_init__(self) -> None:
         for name, known in _KNOWN.items():
             check_choice(getattr(self, name), known, name)
-        if self.camera_name is not None and self.camera_id is not None:
-            raise ValueError(
-                "give camera_name or camera_id, not both; got "
-                f"{self.camera_name!r} and {self.camera_id!r}"
-            )
         camera_names(self.camera_name)
         positive(self.width, "width")
         positive(self.height, "height")
@@ -117,27 +107,22 @@ def camera_names(camera_name: CameraNames) -> tuple[str, ...] | None:
     return tuple(camera_name)
 
 
-def find_cameras(settings: SawyerSettings, cameras: Sequence[str] = CAMERAS) -> dict[str, int]:
-    """The index of each camera that ``settings`` select, by name; ``FREE`` for the free camera.
+def find_cameras(camera_name: CameraNames, cameras: Sequence[str] = CAMERAS) -> dict[str, int]:
+    """The index of each camera in ``camera_name``, by name; by default the free camera's.
 
     Args:
-        settings: The settings.
+        camera_name: One of `SawyerSettings`.
         cameras: The names of the model's cameras.
 
     Raises:
         ValueError: If there is no such camera.
     """
-    names, index = camera_names(settings.camera_name), settings.camera_id
-    if names is not None:
-        one = isinstance(settings.camera_name, str)
-        for name in names:
-            what = "camera_name" if one else "each of camera_name"
-            check_choice(name, (*cameras, None) if one else tuple(cameras), what)
-        return {name: list(cameras).index(name) for name in names}
-    if index is None or (isinstance(index, (int, np.integer)) and index == FREE):
-        return {"free": FREE}
-    index = check_index(index, len(cameras), "camera_id (-1 for the free camera)")
-    return {cameras[index]: index}
+    indices = {"free": FREE, **{name: i for i, name in enumerate(cameras)}}
+    names = camera_names(camera_name) or ("free",)
+    what = "camera_name" if isinstance(camera_name, str) else "each of camera_name"
+    for name in names:
+        check_choice(name, tuple(indices), what)
+    return {name: indices[name] for name in names}
 
 
 OBS_SIZE = 39
@@ -223,7 +208,9 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
             from mtwrappers.metaworld.frames import Camera  # which imports mujoco
 
             model = self.sawyer.model
-            found = find_cameras(settings, [model.camera(i).name for i in range(model.ncam)])
+            found = find_cameras(
+                settings.camera_name, [model.camera(i).name for i in range(model.ncam)]
+            )
             self._camera = Camera(model, found, settings)
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
         self._idle_steps = settings.idle_steps
@@ -299,36 +286,3 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         if self._camera is not None:
             self._camera.close()
         self.sawyer.close()
-
-
-def class_env_of(env: gymnasium.Env[Any, Any]) -> SawyerClassEnv:
-    """The `SawyerClassEnv` that runs the current task of an environment, in any wrappers.
-
-    Raises:
-        TypeError: If ``env`` contains none.
-        ResetNeeded: If no task was set yet.
-    """
-    inner: Any = env
-    while not isinstance(inner, SawyerClassEnv):
-        outer, inner = inner, getattr(inner, "_env", getattr(inner, "env", None))
-        if inner is None and hasattr(outer, "_env"):
-            raise ResetNeeded(f"{env}: call reset() first, which builds the class of a task")
-        if not isinstance(inner, gymnasium.Env):
-            raise TypeError(
-                "expected a single environment of mtwrappers on Meta-World (for a vector "
-                f"environment, use envs.call), got {env}"
-            )
-    return inner
-
-
-def parts_of_task(env: gymnasium.Env[Any, Any]) -> dict[str, slice]:
-    """The slices of ``task_embedding`` and ``task_onehot`` in a flat observation."""
-    space: Any = env.observation_space
-    parts, end, mt_space = {}, OBS_SIZE, env.unwrapped.observation_space
-    if isinstance(mt_space, Dict) and "task_embedding" in mt_space.spaces:
-        embedding: Any = mt_space["task_embedding"]
-        end += embedding.shape[0]
-        parts["task_embedding"] = slice(OBS_SIZE, end)
-    if space.shape[0] > end:
-        parts["task_onehot"] = slice(end, None)
-    return parts

@@ -25,7 +25,6 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.common.seeding import check_seed, goal_generator
 from mtwrappers.common.spaces import append_onehot
-from mtwrappers.core.mtenv import Observation
 from mtwrappers.core.selection import SelectName, Strategy
 from mtwrappers.core.task_list import TaskList, TaskSetMTEnv
 from mtwrappers.metaworld.class_env import (
@@ -61,6 +60,7 @@ from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.state.identity import describe, keep_arguments
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
+_META_WORLDS = {*DESCRIPTIONS["metaworld"]}
 Env: TypeAlias = gymnasium.Env[Any, Any]
 Wrapper: TypeAlias = Callable[[Env, Any], Env]
 
@@ -82,11 +82,6 @@ class Layout:
     def space(self) -> Box:
         """The observation space."""
         return append_onehot(self.box, len(self.classes)) if self.onehot else self.box
-
-    @functools.cached_property
-    def short_classes(self) -> Any:
-        """The classes as stored in a task: for Meta-World's own, only names, which are smaller."""
-        return tuple(self.classes) if self.is_upstream else dict(self.classes)
 
     @functools.cached_property
     def is_upstream(self) -> bool:
@@ -123,6 +118,8 @@ class ClassPool:
         settings: The settings that every environment here is built with.
         render_mode: The render mode of every environment here.
         max_episode_steps: The number of steps until truncation, ``None`` for no limit.
+        terminate_on_success: Whether a success ends an episode, from the next `turn_to` on.
+        current: The environment of the last `turn_to`, without wrappers; ``None`` before.
         arguments: The benchmark and all ``options``, for `keep_arguments`.
     """
 
@@ -149,7 +146,8 @@ class ClassPool:
         self.settings = SawyerSettings(**options)
         self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
         self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
-        self._terminate_on_success = False
+        self.terminate_on_success = False
+        self.current: SawyerClassEnv | None = None
         self.render_mode = self.settings.render_mode
         self.max_episode_steps = max_episode_steps
         self.name = "its first"
@@ -178,7 +176,7 @@ class ClassPool:
             made["tasks"] = digest(self.tasks)
         if self.layout.is_upstream:
             # The cameras of other classes are only known once these are built.
-            find_cameras(self.settings)
+            find_cameras(self.settings.camera_name)
         self.observation_space: gymnasium.Space[Any] = self.layout.space
         if self.tasks and wrapper is not None:
             _, env = self._environment(self.tasks[0], self.layout)
@@ -194,17 +192,6 @@ class ClassPool:
         """`observation_space` without the one-hot at its end."""
         return self.observation_space if self._wrapper is not None else self.layout.box
 
-    @property
-    def terminate_on_success(self) -> bool:
-        """Whether a success ends an episode, in every environment here."""
-        return self._terminate_on_success
-
-    @terminate_on_success.setter
-    def terminate_on_success(self, on: bool) -> None:
-        self._terminate_on_success = on
-        for bare, _ in self._built.values():
-            bare.terminate_on_success = on
-
     def turn_to(self, task: Any, layout: Layout | None = None) -> Env:
         """Sets a `metaworld.Task`; returns its environment, which needs a reset.
 
@@ -215,6 +202,8 @@ class ClassPool:
         layout = layout or self.layout
         bare, env = self._environment(task, layout)
         bare.sawyer.set_task(task)
+        bare.terminate_on_success = self.terminate_on_success
+        self.current = bare
         self.layout = layout
         self.observation_space = layout.space if self._wrapper is None else env.observation_space
         return env
@@ -224,13 +213,15 @@ class ClassPool:
         if not self._built:
             return
         try:
-            _close_all(env for _, env in self._built.values())
+            with contextlib.ExitStack() as stack:  # closes all of them, even if one raises
+                for _, env in self._built.values():
+                    stack.callback(env.close)
         finally:
-            self._built = {}
+            self._built, self.current = {}, None
             _return_memory()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_built": {}}
+        return {**self.__dict__, "_built": {}, "current": None}
 
     def _environment(self, task: Any, layout: Layout) -> tuple[SawyerClassEnv, Env]:
         """The environment of a task's class, bare and wrapped, built on first use."""
@@ -246,7 +237,6 @@ class ClassPool:
         )
         if self.goals is not None:
             bare.sawyer.max_snapshots = 4  # continuous goals seldom repeat
-        bare.terminate_on_success = self._terminate_on_success
         env: Env = bare
         if layout.onehot:
             env = TaskOnehotWrapper(bare, list(layout.classes).index(name), len(layout.classes))
@@ -262,12 +252,6 @@ class ClassPool:
                 )
         self._built[name] = bare, env
         return bare, env
-
-
-def _close_all(envs: Iterable[Env]) -> None:
-    with contextlib.ExitStack() as stack:  # closes all of them, even if one raises
-        for env in envs:
-            stack.callback(env.close)
 
 
 def _return_memory() -> None:
@@ -390,12 +374,14 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         )
         self.render_mode = self.pool.render_mode
         described = check_descriptions(descriptions, {*all_classes(), *classes})
-        if described is None and self.pool.layout.goals_visible:
+        if described is None and self.pool.layout.goals_visible and {*classes} <= _META_WORLDS:
             described = "metaworld"
         self._sentences = None if described is None else sentences_of(described)
         keep_arguments(self, {"descriptions": described})
-        if isinstance(described, dict):
-            self._require_sentences_of(classes)
+        if missing := [name for name in classes if self._sentences and name not in self._sentences]:
+            raise ValueError(
+                f"descriptions must have each of the {len(classes)} classes, but lack {missing}"
+            )
         self.terminate_on_success = check_flag(terminate_on_success, "terminate_on_success")
 
     @property
@@ -413,7 +399,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         """The name of the current class, such as ``"reach-v3"``.
 
         Raises:
-            AttributeError: If tasks are hidden and ``descriptions`` was not given.
+            AttributeError: If there are no descriptions, by default because tasks are hidden.
         """
         self._require_sentences()
         name: str = list(self.pool.layout.classes)[self.get_task_obs()]
@@ -421,43 +407,22 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @property
     def task_description(self) -> str:
-        """The instruction for the current class, a sentence.
-
-        Raises:
-            AttributeError: If tasks are hidden and ``descriptions`` was not given, or if there is
-                no sentence for this class.
-        """
-        sentences = self._require_sentences()
-        if self.task not in sentences:
-            raise AttributeError(f"there is no task_description of {self.task!r}")
-        return sentences[self.task]
+        """The instruction for the current class, a sentence; raises as `task` does."""
+        return self._require_sentences()[self.task]
 
     @property
     def description_space(self) -> Text:
-        """The space of `task_description`, which contains every sentence of the table.
-
-        Raises:
-            AttributeError: If tasks are hidden and ``descriptions`` was not given.
-            ValueError: If there is no sentence for one of the classes.
-        """
-        sentences = self._require_sentences()
-        self._require_sentences_of(list(self.pool.layout.classes))
-        return text_space(sentences)
+        """The space of `task_description`, with every sentence of the table; raises as `task`."""
+        return text_space(self._require_sentences())
 
     def _require_sentences(self) -> Mapping[str, str]:
         if self._sentences is None:
-            names = ", ".join(map(repr, DESCRIPTIONS))
+            known = ", ".join(map(repr, DESCRIPTIONS))
             raise AttributeError(
                 "task and task_description would reveal the class, which is hidden here; "
-                f"to enable them, pass descriptions={names} or a table to gymnasium.make"
+                f"to enable them, pass descriptions={known} or a table to gymnasium.make"
             )
         return self._sentences
-
-    def _require_sentences_of(self, classes: Sequence[str]) -> None:
-        if missing := [name for name in classes if name not in self._require_sentences()]:
-            raise ValueError(
-                f"descriptions must have each of the {len(classes)} classes, but lack {missing}"
-            )
 
     @functools.cached_property
     def goals_digest(self) -> str:
@@ -471,9 +436,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     @property
     def goal(self) -> NDArray[np.float64]:
         """The current goal, ``(3,)``, in metres. Privileged information if goals are hidden."""
-        self._require_reset()
-        goal: NDArray[np.float64] = np.array(self._env.sawyer._target_pos, dtype=np.float64)
-        return goal
+        return np.array(self._class_env.sawyer._target_pos, dtype=np.float64)
 
     @property
     def terminate_on_success(self) -> bool:
@@ -483,10 +446,18 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     @terminate_on_success.setter
     def terminate_on_success(self, on: bool) -> None:
         self.pool.terminate_on_success = on
+        if self.pool.current is not None:
+            self.pool.current.terminate_on_success = on
 
-    def observe(self, env_obs: Any) -> Observation:
-        """Returns ``{"env_obs": env_obs, "task_obs": ...}`` for the current task."""
-        return {"env_obs": env_obs, "task_obs": self._task_obs}
+    @property
+    def _class_env(self) -> SawyerClassEnv:
+        self._require_reset()
+        assert self.pool.current is not None  # the reset has built it
+        return self.pool.current
+
+    def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
+        """Draws the current state; see `mtwrappers.metaworld.frames.Camera.images`."""
+        return self._class_env.images(kinds)
 
     @property
     def rand_vec(self) -> NDArray[np.float64]:

@@ -30,8 +30,6 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 from numpy.typing import NDArray
 
-from mtwrappers.metaworld.fast.snapshots import watch_frame
-
 # The fields of an MjrContext that name its frame buffer and its shadow map.
 _BUFFERS = (
     *("offColor", "offColor_r", "offDepthStencil", "offDepthStencil_r", "offFBO", "offFBO_r"),
@@ -277,14 +275,6 @@ class _View(NamedTuple):
     turned: bool
 
 
-def _fixed(model: Any, name: str, index: int, *, upright: bool) -> _View:
-    camera = mujoco.MjvCamera()
-    camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
-    camera.fixedcamid = index
-    # The vertical component of the camera's upward axis; it is 0 when looking straight down.
-    return _View(name, camera, upright and bool(model.cam_mat0[index][7] < -1e-6))
-
-
 class Camera:
     """The cameras of one model; for the free camera see `begin`.
 
@@ -298,15 +288,19 @@ class Camera:
         self._model = model
         self._data = mujoco.MjData(model)
         self._free: Any = None
-        if found == {"free": -1}:
-            self._free = mujoco.MjvCamera()
-            self._free.distance = model.stat.extent
-            self._views = [_View("free", self._free, turned=False)]
-        else:
-            self._views = [
-                _fixed(model, name, index, upright=settings.upright)
-                for name, index in found.items()
-            ]
+        self._views = []
+        for name, index in found.items():
+            camera = mujoco.MjvCamera()
+            turned = False
+            if index == -1:
+                self._free = camera
+                camera.distance = model.stat.extent
+            else:
+                camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
+                camera.fixedcamid = index
+                # The vertical component of its upward axis, which is 0 if it looks straight down.
+                turned = bool(model.cam_mat0[index][7] < -1e-6)
+            self._views.append(_View(name, camera, turned))
         self._rect = mujoco.MjrRect(0, 0, settings.width, settings.height)
         self._options = mujoco.MjvOption()
         self._scene = mujoco.MjvScene(model, 1000)  # as many geoms as Gymnasium allows
@@ -314,11 +308,6 @@ class Camera:
             flags = mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION
             self._scene.flags[[int(flag) for flag in flags]] = False
         self._state = np.empty(mujoco.mj_stateSize(model, _STATE))
-        self._watch = watch_frame(model)
-        # The last images, by camera and kind, and what they depend on besides the model: the state,
-        # and where the free camera looks.
-        self._images: dict[tuple[str, Kind], NDArray[Any]] = {}
-        self._drawn: tuple[bytes, bytes] | None = None
         self._drawing: Drawing | None = None
 
     def begin(self, data: Any) -> None:
@@ -328,8 +317,7 @@ class Camera:
         so that a frame depends only on its episode.
         """
         if self._free is not None:
-            self._read(data)
-            self._take()
+            self._take(data)
             self._free.lookat[:] = np.median(self._data.geom_xpos, axis=0)
 
     def frame(self, data: Any, mode: Literal["rgb_array", "depth_array", "rgbd_tuple"]) -> Any:
@@ -343,21 +331,21 @@ class Camera:
             DependencyNotInstalled: If OpenGL does not work here; the message says what to do.
             RuntimeError: If this process was forked from one that had drawn frames.
         """
-        drawn = self._draw_views(data, _KINDS[mode], self._views[:1])
-        images = [image for by_camera in drawn.values() for image in by_camera.values()]
+        by_kind = self.images(data, _KINDS[mode], self._views[:1])
+        images = [image for by_camera in by_kind.values() for image in by_camera.values()]
         return tuple(images) if mode == "rgbd_tuple" else images[0]
 
-    def images(self, data: Any, kinds: Iterable[Kind]) -> dict[Kind, dict[str, NDArray[Any]]]:
-        """Draws the current state of a `mujoco.MjData`, which is not changed, by every camera.
-
-        A camera draws a state once; as long as neither it nor the model changes, calls return
-        copies.
+    def images(
+        self, data: Any, kinds: Iterable[Kind], views: Sequence[_View] | None = None
+    ) -> dict[Kind, dict[str, NDArray[Any]]]:
+        """Draws the current state of a `mujoco.MjData`, which is not changed.
 
         Args:
             data: The state.
             kinds: What to draw: ``"colours"``, ``(height, width, 3)`` uint8; ``"depth"``, the
                 distance from the camera's plane in metres, ``(height, width)`` float32, at most up
                 to the far clipping plane.
+            views: The cameras to draw; by default all.
 
         Returns:
             The images by kind and camera.
@@ -366,55 +354,31 @@ class Camera:
             DependencyNotInstalled: If OpenGL does not work here; the message says what to do.
             RuntimeError: If this process was forked from one that had drawn frames.
         """
-        return self._draw_views(data, kinds, self._views)
+        thread, kinds = drawing_thread(), tuple(kinds)
+        self._take(data)
+        drawn: dict[Kind, dict[str, NDArray[Any]]] = {kind: {} for kind in kinds}
+        for view in self._views if views is None else views:
+            mujoco.mjv_updateScene(
+                self._model,
+                self._data,
+                self._options,
+                None,
+                view.camera,
+                mujoco.mjtCatBit.mjCAT_ALL,
+                self._scene,
+            )
+            for kind, image in thread.run(functools.partial(self._draw, thread, kinds)).items():
+                # OpenGL's first row is the lowest.
+                upright = image[:, ::-1] if view.turned else image[::-1]
+                drawn[kind][view.name] = upright.copy()
+        return drawn
 
     def close(self) -> None:
         """Frees the OpenGL resources of these cameras. The next frame allocates them again."""
-        self._images, self._drawn = {}, None
         if self._drawing is not None:
             self._drawing = None
             if (done := self._drop()) is not None:
                 done.exception()  # once it is done, the memory can go back to the system
-
-    def _draw_views(
-        self, data: Any, kinds: Iterable[Kind], views: Sequence[_View]
-    ) -> dict[Kind, dict[str, NDArray[Any]]]:
-        thread, kinds = drawing_thread(), tuple(kinds)
-        self._read(data)
-        looking = b"" if self._free is None else self._free.lookat.tobytes()
-        present = self._state.tobytes(), looking
-        drawn, self._drawn = self._drawn, None  # in case drawing fails
-        if drawn != present or not self._watch.unchanged():
-            self._watch.remember()
-            self._images = {}
-        taken = False
-        for view in views:
-            missing = [kind for kind in kinds if (view.name, kind) not in self._images]
-            if missing and not taken:
-                self._take()
-                taken = True
-            if missing:
-                self._look(view)
-                images = thread.run(functools.partial(self._draw, thread, missing))
-                # OpenGL's first row is the lowest.
-                for kind, image in images.items():
-                    upright = image[:, ::-1] if view.turned else image[::-1]
-                    self._images[view.name, kind] = upright
-        self._drawn = present
-        names = [view.name for view in views]
-        return {kind: {name: self._images[name, kind].copy() for name in names} for kind in kinds}
-
-    def _look(self, view: _View) -> None:
-        """Updates the scene for this camera."""
-        mujoco.mjv_updateScene(
-            self._model,
-            self._data,
-            self._options,
-            None,
-            view.camera,
-            mujoco.mjtCatBit.mjCAT_ALL,
-            self._scene,
-        )
 
     def _draw(self, thread: DrawingThread, kinds: Sequence[Kind]) -> dict[Kind, NDArray[Any]]:
         if self._drawing is None:
@@ -422,17 +386,12 @@ class Camera:
             # Frees the drawing if these cameras are garbage-collected without `close`.
             self._drop = weakref.finalize(self, thread.drop, self._drawing)
             self._drop.atexit = False
-        images: dict[Kind, NDArray[Any]] = {}
-        if "colours" in kinds:
-            images["colours"] = self._drawing.colours(self._scene, self._rect)
-        if "depth" in kinds:
-            images["depth"] = self._drawing.depth(self._scene, self._rect)
-        return images
+        draw: dict[Kind, Callable[[Any, Any], NDArray[Any]]]
+        draw = {"colours": self._drawing.colours, "depth": self._drawing.depth}
+        return {kind: draw[kind](self._scene, self._rect) for kind in kinds}
 
-    def _read(self, data: Any) -> None:
+    def _take(self, data: Any) -> None:
+        """Copies the state of ``data``, and computes all quantities that depend on it."""
         mujoco.mj_getState(self._model, data, self._state, _STATE)
-
-    def _take(self) -> None:
-        """Computes all quantities that depend on the state."""
         mujoco.mj_setState(self._model, self._data, self._state, _STATE)
         mujoco.mj_forward(self._model, self._data)

@@ -76,8 +76,8 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
             ``normalize_reward_in_recurrent_info``, ``normalize_observations``,
             ``reward_normalization_method``, ``reward_alpha``. How classes are built and drawn, see
             `SawyerSettings`: ``reward_function_version``, ``idle_steps``, ``fast``,
-            ``render_mode``, ``camera_name``, ``camera_id``, ``width``, ``height``, ``upright``,
-            ``shadows``. Meta-World's own names are understood too.
+            ``render_mode``, ``camera_name``, ``width``, ``height``, ``shadows``. Meta-World's own
+            names are understood too.
 
     Raises:
         TypeError: If an argument is unknown, with a hint, or has the wrong type.
@@ -124,10 +124,6 @@ class VectorSettings:
             false for meta-learning, where ``call("sample_tasks")`` draws them.
         terminate_on_success: Whether a success ends the episode.
         max_episode_steps: The number of steps until truncation, ``None`` for no limit.
-        record_episode_statistics: Whether infos have ``episode`` at an episode's end.
-
-    Raises:
-        TypeError: If a flag is not a bool.
 
     >>> import gymnasium, mtwrappers
     >>> settings = {"num_goals": 4, "meta_batch_size": 20, "envs_per_task": 2}
@@ -146,13 +142,6 @@ class VectorSettings:
     sample_tasks_on_reset: bool | None = None
     terminate_on_success: bool = False
     max_episode_steps: int | None = EPISODE_STEPS
-    record_episode_statistics: bool = True
-
-    def __post_init__(self) -> None:
-        check_flag(self.terminate_on_success, "terminate_on_success")
-        check_flag(self.record_episode_statistics, "record_episode_statistics")
-        if self.sample_tasks_on_reset is not None:
-            check_flag(self.sample_tasks_on_reset, "sample_tasks_on_reset")
 
     def sizes(self, benchmark: str, num_envs: int, num_classes: int) -> tuple[int, int]:
         """The number of task groups, and of environments per group.
@@ -160,24 +149,30 @@ class VectorSettings:
         Raises:
             ValueError: If the sizes are inconsistent; the message names valid ones.
         """
-        if benchmark in META_LEARNING:
-            each = positive(
-                1 if self.envs_per_task is None else self.envs_per_task, "envs_per_task"
-            )
-            most = None if self.goals == "continuous" else num_classes * self.num_goals
-            what = f"{benchmark}-{self.kind}"
-            return _num_groups(self.meta_batch_size, num_envs, each, num_classes, most, what), each
+        if benchmark not in META_LEARNING:
+            if self.meta_batch_size is not None:
+                raise ValueError(
+                    "meta_batch_size is for meta-learning benchmarks, got "
+                    f"{self.meta_batch_size} for {benchmark}: pass envs_per_task"
+                )
+            return num_classes, fit_sizes(num_envs, self.envs_per_task, num_classes, benchmark)
+        each = positive(1 if self.envs_per_task is None else self.envs_per_task, "envs_per_task")
+        num_envs = positive(num_envs, "num_envs")
+        groups = num_classes if num_envs == 1 else num_envs // each
         if self.meta_batch_size is not None:
+            groups = positive(self.meta_batch_size, "meta_batch_size")
+        limited = self.goals == "list"
+        most = num_classes * self.num_goals if limited else sys.maxsize
+        if not num_classes <= groups <= most or num_envs not in (1, groups * each):
+            of = f" of {self.num_goals} tasks" if limited else ""
+            to, to_envs = (f" to {most}", f" to {most * each}") if limited else (" on", " on")
             raise ValueError(
-                f"meta_batch_size is for meta-learning benchmarks, got {self.meta_batch_size} for "
-                f"{benchmark}: pass envs_per_task"
+                f"{benchmark}-{self.kind} has {num_classes} classes{of}: meta_batch_size must be "
+                f"from {num_classes}{to}, and num_envs meta_batch_size * envs_per_task, a multiple "
+                f"of {each} from {num_classes * each}{to_envs} (or 1 for the default size); got "
+                f"meta_batch_size={self.meta_batch_size}, {num_envs=}"
             )
-        return num_classes, fit_sizes(num_envs, self.envs_per_task, num_classes, benchmark)
-
-    def samples_tasks(self, benchmark: str) -> bool:
-        """Whether each reset draws a task."""
-        by_default = benchmark not in META_LEARNING
-        return by_default if self.sample_tasks_on_reset is None else self.sample_tasks_on_reset
+        return groups, each
 
 
 VECTOR_SETTINGS = [field.name for field in dataclasses.fields(VectorSettings)]
@@ -195,13 +190,12 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
         num_envs: The total number of environments; 1 (Gymnasium's default) means the default size.
         **kwargs: Which tasks, and how they are shared out, see `VectorSettings`: ``num_goals``,
             ``goals``, ``seed``, ``envs_per_task``, ``meta_batch_size``, ``sample_tasks_on_reset``,
-            ``terminate_on_success``, ``max_episode_steps``, ``record_episode_statistics``; see
-            `make_benchmark`: ``env_name``, ``train_classes``, ``test_classes``; see
-            `MetaWorldMTEnv`: ``select``, ``descriptions``. Where the environments run, see
-            `mtwrappers.vector.settings.Settings`: ``execution``, ``workers``, ``autoreset_mode``,
-            ``on_worker_failure``, ``journal``, ``context``, ``ray_options``. And, as in `make_env`,
-            what is observed, how classes are built and drawn, and ``action_repeat``. Meta-World's
-            own names are understood too.
+            ``terminate_on_success``, ``max_episode_steps``; see `make_benchmark`: ``env_name``,
+            ``train_classes``, ``test_classes``; see `MetaWorldMTEnv`: ``select``,
+            ``descriptions``. Where the environments run, see `mtwrappers.vector.settings.Settings`:
+            ``execution``, ``workers``, ``autoreset_mode``, ``on_worker_failure``, ``journal``,
+            ``context``, ``ray_options``. And, as in `make_env`, what is observed, how classes are
+            built and drawn, and ``action_repeat``. Meta-World's own names are understood too.
 
     Raises:
         TypeError: If an argument is unknown, with a hint, or has the wrong type.
@@ -225,6 +219,8 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
     seed = None if settings.seed is None else check_seed(settings.seed)
     made = take_benchmark(benchmark, 0 if seed is None else seed, options)
     classes = list(split_of(made, settings.kind)[0])
+    draws = settings.sample_tasks_on_reset
+    draws = benchmark not in META_LEARNING if draws is None else draws
     num_groups, each = settings.sizes(benchmark, num_envs, len(classes))
     passed = _take(kwargs, (*SETTINGS, "select", "descriptions", "action_repeat"))
     makers: list[functools.partial[TaskControl]] = []
@@ -236,12 +232,11 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
                 made,
                 view,
                 checkpoint_id=f"{benchmark}-{settings.kind}/{classes[c]}/{i}",
-                record_episode_statistics=settings.record_episode_statistics,
                 kind=settings.kind,
                 goals=settings.goals,
                 task_states=own,
                 seed=None if seed is None else seed + i,
-                sample_tasks_on_reset=settings.samples_tasks(benchmark),
+                sample_tasks_on_reset=draws,
                 terminate_on_success=settings.terminate_on_success,
                 max_episode_steps=settings.max_episode_steps,
                 **passed,
@@ -260,16 +255,10 @@ def _take(kwargs: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def make_slot(
-    benchmark: Any,
-    inputs: AgentView,
-    *,
-    checkpoint_id: str,
-    record_episode_statistics: bool,
-    **kwargs: Any,
+    benchmark: Any, inputs: AgentView, *, checkpoint_id: str, **kwargs: Any
 ) -> TaskControl:
     """Makes one sub-environment: an environment of one class with Meta-World's own methods."""
-    control = RecordingTaskControl if record_episode_statistics else TaskControl
-    return control(inputs.apply(make_mt_env(benchmark, **kwargs)), checkpoint_id)
+    return TaskControl(inputs.apply(make_mt_env(benchmark, **kwargs)), checkpoint_id)
 
 
 def make_mt_env(
@@ -283,8 +272,8 @@ def make_mt_env(
     return env if repeat == 1 else ActionRepeat(env, repeat)
 
 
-class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Adds the methods of Meta-World's own wrappers, under their names.
+class TaskControl(RecordEpisodeStatistics):
+    """Adds the methods of Meta-World's own wrappers, under their names, and statistics of episodes.
 
     It is the outermost wrapper, so that a new task also begins a new episode in inner wrappers.
     ``checkpoint_id`` identifies this environment's checkpoint among all.
@@ -333,44 +322,10 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
         set_state(self._mt_env, states[self.checkpoint_id])
 
 
-class RecordingTaskControl(TaskControl, RecordEpisodeStatistics):
-    """`TaskControl` and Gymnasium's ``RecordEpisodeStatistics`` in one layer."""
-
-
 def parameters_of(function: Any) -> set[str]:
     """The names of the parameters of ``function`` that can be given by name."""
     parameters = inspect.signature(function).parameters.values()
     return {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
-
-
-def _num_groups(
-    meta_batch_size: int | None,
-    num_envs: int,
-    each: int,
-    num_classes: int,
-    most: int | None,
-    what: str,
-) -> int:
-    """The number of task groups: at least one per class, and at most one per task.
-
-    ``most`` is the number of tasks; ``None`` if it is unlimited.
-    """
-    low, high = num_classes, most or sys.maxsize - 1
-    num_envs = positive(num_envs, "num_envs")
-    m: float = num_classes if num_envs == 1 else num_envs / each
-    if meta_batch_size is not None:
-        m = positive(meta_batch_size, "meta_batch_size")
-    if m not in range(low, high + 1) or num_envs not in (1, m * each):
-        of = f" of {most // num_classes} tasks" if most else ""
-        sizes = (f"in [{low}, {high}]", f"from {low * each} to {high * each}")
-        if most is None:
-            sizes = f"{low} or more", f"from {low * each}"
-        raise ValueError(
-            f"{what} has {num_classes} classes{of}: meta_batch_size must be {sizes[0]}, and "
-            f"num_envs meta_batch_size * envs_per_task, a multiple of {each} {sizes[1]} (or 1 for "
-            f"the default size); got {meta_batch_size=}, {num_envs=}"
-        )
-    return int(m)
 
 
 # The packages whose versions change the results of episodes.
@@ -391,12 +346,11 @@ _OF_EACH = ("num_envs", "envs_per_task")
 @functools.cache
 def defaults() -> Mapping[str, Any]:
     """The default arguments of `gymnasium.make_vec` with Meta-World's ids."""
-    settings = (*dataclasses.fields(VectorSettings), *dataclasses.fields(SawyerSettings))
-    found: dict[str, Any] = {field.name: field.default for field in settings}
+    found: dict[str, Any] = {"action_repeat": 1}
+    for settings in (VectorSettings, SawyerSettings, AgentView):
+        found |= {field.name: field.default for field in dataclasses.fields(settings)}
     # The value that Gymnasium writes into the spec if it has called our entry point.
-    found |= {"vectorization_mode": "vector_entry_point", "reward_alpha": 0.001}
-    view = {"observation": "state", "depth": False, "instruction": False}
-    return {**found, **view, "action_repeat": 1}
+    return {**found, "vectorization_mode": "vector_entry_point", "task_encoding": None}
 
 
 def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -407,7 +361,7 @@ def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     made = {**defaults(), **given}
     benchmark = str(made.get("benchmark"))
     hidden = benchmark in META_LEARNING
-    frames = made["observation"] != "state" and made["camera_id"] is None
+    frames = made["observation"] != "state"
     each = made["envs_per_task"] or 1
     of_size = made.get("num_envs", 1)
     groups = of_size // each if hidden and type(of_size) is int and of_size > 1 else None

@@ -209,10 +209,6 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
         self.env_observation_space = self.pool.env_observation_space
         self.task_names = tuple(self.pool.layout.classes)
 
-    def _require_reset(self) -> None:
-        if not self._in_episode:
-            raise ResetNeeded("call reset() after set_task() and before step() and render()")
-
     def _task(self, task_state: Any) -> Any:
         return task_state["inner"]
 
@@ -258,11 +254,13 @@ class SetTasks:
         goals, inner = self._pool.goals, self._pool.tasks[place]
         if goals is not None:
             inner = with_vector(inner, goals.draw(place))
+        layout = self._pool.layout
         return SetTask(
             benchmark=self._pool.name,
             kind=self._pool.kinds[place],
-            add_env_onehot=self._pool.layout.onehot,
-            classes=self._pool.layout.short_classes,
+            add_env_onehot=layout.onehot,
+            # Names are smaller than classes.
+            classes=tuple(layout.classes) if layout.is_upstream else dict(layout.classes),
             inner=inner,
         )
 

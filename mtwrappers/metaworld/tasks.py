@@ -149,9 +149,7 @@ def make_benchmark(
     """Makes a `metaworld.Benchmark` without compiling a model.
 
     The tasks are byte for byte those of ``metaworld.MT10(seed=seed)`` and so on: all of them, or
-    the first ``num_goals`` of each class. The global random state is neither read nor changed. Only
-    for a class that you added to Meta-World's table yourself, goals are drawn by resetting it, as
-    Meta-World does.
+    the first ``num_goals`` of each class. The global random state is neither read nor changed.
 
     Args:
         name: One of `BENCHMARKS`.
@@ -165,7 +163,8 @@ def make_benchmark(
     Raises:
         TypeError: If the seed is not an integer, or the classes are not a list.
         ValueError: If a name is unknown, an argument does not belong to the benchmark, a number is
-            out of range, or a class has fewer than ``num_goals`` different goals.
+            out of range, a class has fewer than ``num_goals`` different goals, or a class is not
+            Meta-World's own: pass a `metaworld.Benchmark` with its tasks where one is taken.
         DependencyNotInstalled: If Meta-World is not installed.
 
     >>> from mtwrappers.metaworld import make_benchmark
@@ -306,13 +305,13 @@ def _list_of_tasks(classes: Classes, hidden: bool, seed: int, length: int) -> tu
     """The tasks of these classes, ``length`` of each."""
     if not classes:
         return ()
-    from mtwrappers.metaworld.blueprint import draw_goals
+    from mtwrappers.metaworld.blueprint import draw_vectors
 
     # The stream of np.random after np.random.seed(seed), in a generator of its own.
     rng = np.random.RandomState(seed)
     tasks = []
     for name, cls in classes:
-        goals = draw_goals(cls, length, rng)
+        goals = draw_vectors(cls, length, rng)
         if len({goal.tobytes() for goal in goals}) != length:
             raise ValueError(f"{name} has fewer than {length} different goals for seed {seed}")
         tasks += [encode(name, cls, goal, hidden) for goal in goals]
@@ -371,9 +370,9 @@ class ContinuousGoals:
 
     def draw(self, k: int, stream: Generator | None = None) -> NDArray[np.float64]:
         """Draws the next vector of class ``k``, from ``stream`` if it is given."""
-        from mtwrappers.metaworld.blueprint import draw_vector
+        from mtwrappers.metaworld.blueprint import draw_vectors
 
-        return draw_vector(self._class(k), self._stream if stream is None else stream)
+        return draw_vectors(self._class(k), 1, self._stream if stream is None else stream)[0]
 
     def check(self, k: int, vector: Any, what: str) -> tuple[float, ...]:
         """Returns a vector that Meta-World might draw for class ``k``, or raises `ValueError`."""

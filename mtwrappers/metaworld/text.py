@@ -1,4 +1,4 @@
-"""Sentences for each class, and the current one as an observation, for policies that read.
+"""Sentences that describe the task of each class, for policies that read.
 
 A table has a sentence for each class. Two tables have names:
 
@@ -18,15 +18,12 @@ import reprlib
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, NoReturn, TypeAlias
 
-import gymnasium
 from gymnasium.error import CustomSpaceError
-from gymnasium.spaces import Box, Dict, Text
-from gymnasium.utils import RecordConstructorArgs
+from gymnasium.spaces import Text
 from gymnasium.vector.utils import create_shared_memory
 
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import is_printable, printable
-from mtwrappers.metaworld.class_env import OBS_SIZE, parts_of_task
 
 DescriptionsName: TypeAlias = Literal["metaworld", "lerobot-0.6.1"]
 # A name, or a sentence for each class.
@@ -124,13 +121,12 @@ def check_descriptions(given: Any, classes: Collection[str] = _METAWORLD) -> Any
                 f"descriptions must be of classes such as 'reach-v3', got one of {shown!r}"
                 f"{f' ({hint})' if hint else ''}"
             )
-        what = f"the description of {name!r}"
-        if not isinstance(sentence, str):
-            raise ValueError(f"{what} must be one sentence, got {reprlib.repr(sentence)}")
-        if not (is_printable(sentence) and sentence.strip() and len(sentence) <= MAX_LENGTH):
+        said = sentence if isinstance(sentence, str) else ""
+        if not (is_printable(said) and said.strip() and len(said) <= MAX_LENGTH):
+            got = f"'{printable(said, 100)}' ({len(said)} characters)"
             raise ValueError(
-                f"{what} must have 1 to {MAX_LENGTH} printable characters, got "
-                f"'{printable(sentence, 100)}' ({len(sentence)} characters)"
+                f"the description of {name!r} must be a sentence of 1 to {MAX_LENGTH} printable "
+                f"characters, got {got if said else reprlib.repr(sentence)}"
             )
     return dict(given)
 
@@ -157,48 +153,3 @@ def text_space(sentences: Mapping[str, str]) -> SentenceSpace:
     """The space of all sentences of a table, with their lengths and characters."""
     characters = "".join(sorted({*"".join(sentences.values())}))
     return SentenceSpace(max(map(len, sentences.values())), min_length=1, charset=characters)
-
-
-class InstructionObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
-    """Observes a dict with the sentence that describes the task as ``instruction``.
-
-    ``instruction`` is a string in a `gymnasium.spaces.Text` that contains every sentence of the
-    table. It is added to a dict with ``pixels``. Plain frames become ``pixels``. A state becomes
-    ``environment_state``, ``(39,)``, and ``task_embedding`` and ``task_onehot`` if it ends with
-    them, in its dtype.
-
-    Args:
-        env: A `MetaWorldMTEnv`, or a stream of its tasks, in wrappers whose observations are
-            states or frames, with descriptions for each class.
-
-    Raises:
-        AttributeError: If tasks are hidden, and there are no descriptions.
-        ValueError: If a class has no description.
-    """
-
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        RecordConstructorArgs.__init__(self)
-        super().__init__(env)
-        text = env.get_wrapper_attr("description_space")
-        space: Any = env.observation_space
-        self._parts: dict[str, slice] = {}
-        is_state = isinstance(space, Box) and len(space.shape) == 1
-        # A frame, or a dict of the frames of several cameras.
-        self._is_frame = not is_state and not (isinstance(space, Dict) and "pixels" in space.spaces)
-        if is_state:
-            self._parts = {"environment_state": slice(OBS_SIZE), **parts_of_task(env)}
-            boxes: dict[str, Any] = {
-                key: Box(space.low[part], space.high[part], dtype=space.dtype.type)
-                for key, part in self._parts.items()
-            }
-        else:
-            boxes = {"pixels": space} if self._is_frame else dict(space.spaces)
-        self.observation_space = Dict({**boxes, "instruction": text})
-
-    def observation(self, obs: Any) -> dict[str, Any]:
-        """Returns the observation or its parts with the sentence."""
-        sentence = self.env.get_wrapper_attr("task_description")
-        if self._is_frame:
-            return {"pixels": obs, "instruction": sentence}
-        parts = {key: obs[part] for key, part in self._parts.items()} or obs
-        return {**parts, "instruction": sentence}

@@ -60,7 +60,6 @@ def test_the_task_can_be_left_out_or_shown_beside_the_observation():
     [
         ({"num_envs": 6, "autoreset_mode": AutoresetMode.NEXT_STEP}, [0, 0, 0, 1, 1, 1]),
         ({"envs_per_task": 2, "task_encoding": "none"}, [0, 0, 1, 1]),
-        ({"record_episode_statistics": False}, [0, 1]),
     ],
 )
 def test_the_sub_environments_are_laid_out_task_by_task_and_stay_with_their_task(kwargs, ids):
@@ -75,7 +74,7 @@ def test_the_sub_environments_are_laid_out_task_by_task_and_stay_with_their_task
         assert obs[:, 3:].tolist() == [onehots[i] for i in ids]
         assert infos["task_id"].tolist() == ids
     recorded = ["episode" in infos.get("final_info", infos) for *_, infos in returned[1:]]
-    assert any(recorded) is kwargs.get("record_episode_statistics", True)
+    assert any(recorded)
     assert len(set(envs.get_attr("np_random_seed"))) == len(ids)
 
 

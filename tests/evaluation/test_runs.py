@@ -166,7 +166,6 @@ MULTI = {"env_ids": ["CartPole-v1"]}
                 {"recurrent_info_in_obs": True},
                 {"normalize_observations": True},
                 {"select": "round_robin"},
-                {"record_episode_statistics": False},
                 {"width": 64},
                 {"shadows": True},
                 {"observation": "pixels", "camera_name": "corner2"},
@@ -205,8 +204,8 @@ def test_what_is_scored_has_to_be_the_same(name, value, usual):
 def test_every_argument_that_a_protocol_fixes_is_scored_or_observed():
     fixed = {name for one in protocols.values() for name in fixed_by(one)}
     assert fixed - set(SCORED) == {
-        *("observation", "camera_name", "camera_id", "depth", "width", "height"),
-        *("upright", "shadows", "task_encoding", "descriptions", "instruction"),
+        *("observation", "camera_name", "depth", "width", "height"),
+        *("shadows", "task_encoding", "descriptions", "instruction"),
         "envs_per_task",  # scored in trials
     }
 

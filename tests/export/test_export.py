@@ -146,7 +146,7 @@ def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(
     some = ["--observation", "pixels", "--size"]
     for options, message in [
         ([*some, "100000"], "of an episode of 60 steps would take 1704.3 GB of memory, and at mos"),
-        ([*some, "16", "--camera", "front"], "camera_name must be 'topview', 'corner', "),
+        ([*some, "16", "--camera", "front"], "camera_name must be 'free', 'topview', "),
         (["--camera", "corner"], "--camera, --size and --no-shadows are for frames: add --observ"),
         (["--video"], "video is for LeRobot: Minari stores frames without loss"),
     ]:

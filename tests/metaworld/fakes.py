@@ -33,6 +33,13 @@ def episode(env: Any, n: int = 4, **reset: Any) -> list[Any]:
     return [env.reset(**reset), *(env.step(np.tile(a, shape)) for a in actions(n))]
 
 
+def untimed(results: Any) -> Any:
+    """Results without the time that episodes took."""
+    if isinstance(results, dict):
+        return {key: untimed(value) for key, value in results.items() if key not in ("t", "_t")}
+    return [*map(untimed, results)] if isinstance(results, (list, tuple)) else results
+
+
 def make(name: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
     """One environment of ``mtwrappers/NAME-v0``."""
     return gymnasium.make(f"mtwrappers/{name}-v0", **kwargs)

@@ -5,11 +5,9 @@ import hashlib
 import json
 import pickle
 
-import metaworld
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
-from metaworld.envs.sawyer_reach_v3 import SawyerReachEnvV3
 
 from mtwrappers import MetaWorldSetTaskEnv
 from mtwrappers.evaluation import few_shot_evaluate
@@ -93,22 +91,6 @@ def test_a_goal_depends_on_the_seed_alone_and_not_on_earlier_episodes():
     fresh = [vectors(MetaWorldMTEnv(**CONTINUOUS), 1)[0] for _ in range(2)]
     assert fresh[0] != fresh[1]  # from entropy
     assert vectors(MetaWorldMTEnv(**CONTINUOUS, seed=3), 6) == expected
-
-
-class Far(SawyerReachEnvV3):
-    """Draws until the goal is above the table."""
-
-    def reset_model(self):
-        obs = super().reset_model()
-        return self.reset_model() if self._target_pos[2] < 0.15 else obs
-
-
-def test_classes_of_a_user_are_reset_to_draw_goals(monkeypatch):
-    monkeypatch.setitem(metaworld.ALL_V3_ENVIRONMENTS, "far-v3", Far)
-    env = MetaWorldMTEnv("MT1", env_name="far-v3", goals="continuous", seed=1)
-    drawn = vectors(env, 3, seed=0)
-    assert min(vector[-1] for _, vector in drawn) >= 0.15
-    assert vectors(env, 1, options={"task_state": drawn[0]}) == drawn[:1]
 
 
 # To set one again.

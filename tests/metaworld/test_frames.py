@@ -17,8 +17,6 @@ import gc, json, os, threading, time, warnings
 os.dup2(1, 2)  # errors to what is returned
 import gymnasium, mujoco, numpy as np
 import mtwrappers, tests.models
-from mtwrappers.metaworld.frames import Camera
-Camera._drawn = property(lambda self: None, lambda self, drawn: None)  # each call draws anew
 MADE = dict(num_goals=1, render_mode="rgb_array", camera_name="corner2", width=64, height=48)
 
 def make(state=0):

@@ -96,7 +96,6 @@ DIFFERENT = [
     (ML10, {"id": "mtwrappers/ML10-test-v0"}, "kind 'test', got 'train'"),
     # Several.
     (MT1_VEC, {"max_episode_steps": 2}, "max_episode_steps 2, got 1"),
-    (MT1_VEC, {"record_episode_statistics": False}, r"the state of \['TaskControl'.*, got one"),
     (MT1_VEC, {"envs_per_task": 2}, "envs_per_task 2, got 1"),
     (MT1_VEC, {"autoreset_mode": "NextStep"}, "autoreset_mode 'NextStep', got 'SameStep'"),
     (ML10_VEC, {"meta_batch_size": 20}, "meta_batch_size 20, got 10"),

@@ -72,7 +72,6 @@ def test_meta_world_on_executors_is_equal_to_gymnasiums_sync_vector_env(executor
             AgentView("onehot"),
             task_states=[2 * i, 2 * i + 1],
             checkpoint_id=name,
-            record_episode_statistics=True,
             max_episode_steps=3 + i,
         )
         for i, name in enumerate(list(made.train_classes)[:2])

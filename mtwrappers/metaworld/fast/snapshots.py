@@ -15,9 +15,9 @@ from __future__ import annotations
 import copy
 import functools
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -29,81 +29,12 @@ from numpy.typing import NDArray
 # pairs, sensors and flexes.
 _OF_RESETS = ("qpos", "body_", "jnt_", "dof_", "geom_", "site_", "eq_", "actuator_")
 _LEFT_OUT = ("_rgba", "_user", "_group", "id", "adr", "num")
-# Prefixes of the arrays on which a frame depends besides the simulation's state. OpenGL does not
-# update meshes and textures.
-_OF_FRAMES = ("qpos0", "body_", "jnt_", "geom_", "site_", "cam_", "light_", "mat_")
-
-
-class Watch:
-    """Detects changes of MuJoCo's arrays, and of structs of numbers and arrays.
-
-    Attributes:
-        arrays: The arrays, flat; each is a view of MuJoCo's memory, and stays current.
-    """
-
-    def __init__(self, arrays: Iterable[NDArray[Any]], structs: Iterable[Any]) -> None:
-        self.arrays = [array.reshape(-1) for array in arrays]
-        self._readers: list[tuple[Any, Callable[[Any], Any]]] = []
-        for struct in structs:
-            inside = {name: getattr(struct, name) for name in names(struct)}
-            self.arrays += [value for value in inside.values() if isinstance(value, np.ndarray)]
-            numbers = [name for name, value in inside.items() if isinstance(value, (int, float))]
-            if numbers:
-                self._readers.append((struct, operator.attrgetter(*numbers)))
-        self.remember()
-
-    def remember(self) -> None:
-        """Remembers everything as it is now."""
-        self._bits = list(map(bytearray, self.arrays))
-        self._numbers = self._read()
-
-    def write(self, k: int, values: NDArray[Any]) -> None:
-        """Writes array ``k``, and remembers the new values."""
-        self.arrays[k][...] = values
-        self._bits[k] = bytearray(self.arrays[k])
-
-    def unchanged(self) -> bool:
-        """Whether everything is bit for bit as remembered."""
-        # A bytearray compares itself with any buffer without copying.
-        same = all(map(operator.eq, self._bits, self.arrays))
-        return same and self._read() == self._numbers
-
-    def _read(self) -> list[Any]:
-        return [read(struct) for struct, read in self._readers]
-
-
-def names(struct: Any) -> list[str]:
-    """The names of the fields of a MuJoCo struct."""
-    return [name for name in dir(struct) if not name.startswith("_")]
-
-
-def watch_reset(model: Any) -> Watch:
-    """Watches what a reset depends on."""
-    matter = [name for name in names(model) if not name.endswith(_LEFT_OUT)]
-    arrays = [getattr(model, name) for name in matter if name.startswith(_OF_RESETS)]
-    # The bounding volumes of bodies, which precede the meshes'.
-    arrays.append(model.bvh_aabb[: model.body_bvhnum.sum()])
-    # The vertices of meshes that can currently touch something.
-    touching = (model.geom_contype | model.geom_conaffinity) != 0
-    meshes = model.geom_dataid[touching & (model.geom_type == mujoco.mjtGeom.mjGEOM_MESH)]
-    first, count = model.mesh_vertadr[meshes], model.mesh_vertnum[meshes]
-    arrays += [model.mesh_vert[i : i + n] for i, n in zip(first, count, strict=True)]
-    return Watch(arrays, [model.opt, model.stat])
-
-
-def watch_frame(model: Any) -> Watch:
-    """Watches what a frame depends on besides the simulation's state."""
-    arrays = [getattr(model, name) for name in names(model) if name.startswith(_OF_FRAMES)]
-    visual = [getattr(model.vis, name) for name in names(model.vis)]
-    return Watch(arrays, [model.opt, model.stat, *visual])
-
-
-# Each array that differs: its key, and a copy.
-Changes: TypeAlias = list[tuple[Any, NDArray[Any]]]
+# The arrays of a model that resets write.
+_MOVED = ("body_pos", "site_pos")
 
 MAX_SNAPSHOTS = 1024  # per environment: 10 MB, or 30 MB
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
-_SCALARS = (bool, int, float, str, type(None))
+_MUTABLE = {np.ndarray, dict, list}
 # The attributes that steps write, and no reset reads.
 _OF_STEPS = frozenset(
     {
@@ -112,62 +43,24 @@ _OF_STEPS = frozenset(
     }
 )
 # The task is the key of a snapshot, and another simulation has other snapshots.
-_NOT_READ = _OF_STEPS | {
-    *("_last_rand_vec", "_partially_observable", "model", "data", "_views", "_snapshots"),
-    *("_ezpickle_args", "_ezpickle_kwargs"),
-}
-
-
-class Left:
-    """The attributes that a reset assigned, to be assigned again.
-
-    They are copied, so that a user's edits do not affect the next reset. Two kinds of arrays must
-    stay views: of arrays of the ``simulation``, and of the task's random vector.
-    """
-
-    def __init__(
-        self, env: Any, attributes: Mapping[str, Any], simulation: Sequence[NDArray[Any]]
-    ) -> None:
-        self._kept: dict[str, Any] = {}
-        self._copies: dict[str, Callable[[], Any]] = {}
-        self._of_task: dict[str, slice] = {}
-        vector = env._last_rand_vec
-        for name, value in attributes.items():
-            if not isinstance(value, np.ndarray):
-                if isinstance(value, _SCALARS):
-                    self._kept[name] = value
-                else:
-                    self._copies[name] = functools.partial(copy.deepcopy, copy.deepcopy(value))
-            elif value.base is None:
-                self._copies[name] = value.copy().copy
-            elif any(np.may_share_memory(value, array) for array in simulation):
-                self._kept[name] = value
-            elif np.shares_memory(value, vector):
-                start = (value.ctypes.data - vector.ctypes.data) // vector.itemsize
-                self._of_task[name] = slice(start, start + value.size)
-            else:
-                self._copies[name] = value.copy().copy
-
-    def assign(self, env: Any) -> None:
-        """Gives the attributes to ``env``, which is on the same task."""
-        attributes = env.__dict__
-        attributes.update(self._kept)
-        for name, copied in self._copies.items():
-            attributes[name] = copied()
-        for name, part in self._of_task.items():
-            attributes[name] = env._last_rand_vec[part]
+_OF_TASK = frozenset({"_last_rand_vec", "_partially_observable"})
+_OF_SIMULATION = frozenset(
+    {"model", "data", "_views", "_snapshots", "_ezpickle_args", "_ezpickle_kwargs"}
+)
 
 
 @dataclass
 class Snapshot:
     """The simulation, the model and the attributes of an environment after a reset."""
 
-    state: NDArray[np.float64]
-    model: Changes  # by the index in `Watch.arrays`
-    data: Changes  # by name: arrays of the simulation that do not follow from its state
-    attributes: Left
-    left: dict[str, Any]  # the part of `inputs` that the reset assigned
     obs: NDArray[np.float64]
+    state: NDArray[np.float64]
+    data: dict[str, NDArray[Any]]  # arrays of the simulation that do not follow from its state
+    moved: list[NDArray[np.float64]]  # the arrays that resets write in the model
+    same: dict[str, Any]  # attributes: views of the simulation, and values that do not change
+    copies: dict[str, Callable[[], Any]]  # attributes: copied, so that no edit of one is kept
+    of_vector: dict[str, slice]  # attributes: views of the task's random vector
+    left: dict[str, Any]  # what the next reset may read
 
 
 class Snapshots:
@@ -179,69 +72,141 @@ class Snapshots:
 
     def __init__(self, model: Any, data: Any) -> None:
         self.model, self.data = model, data
-        self._arrays = arrays_of(data)
-        self._get_arrays = operator.attrgetter(*self._arrays)
+        self._moved = [getattr(model, name) for name in _MOVED]
+        self._names = arrays_of(data)
+        self._get_arrays = operator.attrgetter(*self._names)
         self._kept: dict[tuple[bytes, bool], Snapshot] = {}
-        self._left: dict[str, Any] = {}  # the `inputs` after the last reset
-        self._forget()
+        self._watch = Watch(model)
+        self._left: dict[str, Any] = {}  # by the last reset
 
     def reset(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Resets ``env`` as ``run`` does, and returns the observation."""
-        if not self._watch.unchanged() or inputs(env) != self._left:
-            self._forget()
+        present = self._read(env)
+        if not self._watch.unchanged():
+            self._watch, self._left = Watch(self.model), {}
+        if present != self._left:
+            self._kept.clear()
         key = env._last_rand_vec.tobytes(), env._partially_observable
         snapshot = self._kept.get(key)
-        if snapshot is None:
+        if snapshot is not None:
+            self._restore(env, snapshot, present)
+        else:
             if len(self._kept) >= env.max_snapshots:
                 self._kept.clear()
             snapshot = self._kept[key] = self._record(env, run)
-        else:
-            self._restore(env, snapshot)
+        self._left = snapshot.left
         return snapshot.obs.copy()
 
-    def _forget(self) -> None:
-        """Drops all snapshots, and takes the model as it is now."""
-        self._kept.clear()
-        self._watch = watch_reset(self.model)
-        self._before = [array.copy() for array in self._watch.arrays]
-        self._moved: Changes = []  # by the last reset, in the model
+    def _read(self, env: Any) -> dict[str, Any]:
+        """What a reset may read and `Watch` does not compare, as values that stay the same.
+
+        Views are left out: they are of the task, or of the simulation, which a reset sets.
+        """
+        found: dict[str, Any] = {
+            name: _frozen(value) if type(value) in _MUTABLE else value
+            for name, value in vars(env).items()
+            if name not in _NOT_READ and (type(value) is not np.ndarray or value.base is None)
+        }
+        found["_model"] = [array.tobytes() for array in self._moved]
+        return found
 
     def _record(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> Snapshot:
-        obs, assigned = run_and_compare(env, run)
-        self._watch.remember()
-        self._moved = changes(enumerate(self._before), self._watch.arrays)
+        attributes, vector = vars(env), env._last_rand_vec
+        # A reset reads none of these: it assigned those that are there afterwards.
+        of_steps = {name: attributes.pop(name) for name in _OF_STEPS & attributes.keys()}
+        same: dict[str, Any] = {}
+        copies: dict[str, Callable[[], Any]] = {}
+        of_vector: dict[str, slice] = {}
+        try:
+            obs = run()
+            for name in attributes.keys() - _OF_TASK - _OF_SIMULATION:
+                value = attributes[name]
+                if type(value) is not np.ndarray:
+                    if type(value) in _MUTABLE:
+                        copies[name] = functools.partial(copy.deepcopy, copy.deepcopy(value))
+                    else:
+                        same[name] = value
+                elif value.base is not None and np.shares_memory(value, vector):
+                    start = (value.ctypes.data - vector.ctypes.data) // vector.itemsize
+                    of_vector[name] = slice(start, start + value.size)
+                elif _is_numpys(value):
+                    copies[name] = value.copy().copy
+                else:
+                    same[name] = value
+        finally:
+            for name, value in of_steps.items():
+                attributes.setdefault(name, value)
         state = np.empty(mujoco.mj_stateSize(self.model, _STATE))
         mujoco.mj_getState(self.model, self.data, state, _STATE)
         computed = mujoco.MjData(self.model)
         _compute(self.model, computed, state)
-        simulation = self._get_arrays(self.data)
-        expected = zip(self._arrays, self._get_arrays(computed), strict=True)
-        data = changes(expected, simulation)
-        attributes = Left(env, assigned, simulation)
-        self._left = inputs(env)
-        left = {name: self._left[name] for name in assigned if name in self._left}
-        return Snapshot(state, self._moved, data, attributes, left, obs.copy())
+        arrays = zip(
+            self._names, self._get_arrays(computed), self._get_arrays(self.data), strict=True
+        )
+        data = {
+            name: actual.copy()
+            for name, expected, actual in arrays
+            if expected.shape == actual.shape and expected.tobytes() != actual.tobytes()
+        }
+        moved = [array.copy() for array in self._moved]
+        return Snapshot(obs.copy(), state, data, moved, same, copies, of_vector, self._read(env))
 
-    def _restore(self, env: Any, snapshot: Snapshot) -> None:
-        if snapshot.model is not self._moved:
-            for k, _ in self._moved:
-                self._watch.write(k, self._before[k])
-            for change in snapshot.model:
-                self._watch.write(*change)
-            self._moved = snapshot.model
+    def _restore(self, env: Any, snapshot: Snapshot, present: dict[str, Any]) -> None:
+        for array, values in zip(self._moved, snapshot.moved, strict=True):
+            array[...] = values
         _compute(self.model, self.data, snapshot.state)
-        for name, new in snapshot.data:
-            getattr(self.data, name)[...] = new
-        snapshot.attributes.assign(env)
-        self._left |= snapshot.left
+        for name, values in snapshot.data.items():
+            getattr(self.data, name)[...] = values
+        attributes = vars(env)
+        attributes.update(snapshot.same)
+        for name, copied in snapshot.copies.items():
+            # What steps write is not among the present values.
+            if name not in present or present[name] != snapshot.left.get(name):
+                attributes[name] = copied()
+        for name, part in snapshot.of_vector.items():
+            attributes[name] = env._last_rand_vec[part]
 
 
-def _compute(model: Any, data: Any, state: NDArray[np.float64]) -> None:
-    """Sets ``data`` to a state and all quantities that follow from it."""
-    mujoco.mj_resetData(model, data)
-    mujoco.mj_setState(model, data, state, _STATE)
-    mujoco.mj_forward(model, data)
-    mujoco.mj_setState(model, data, state, _STATE)  # its warm start, which the forward pass moves
+_NOT_READ = _OF_STEPS | _OF_TASK | _OF_SIMULATION
+
+
+class Watch:
+    """Detects changes of what resets depend on in a model, except for what they write there."""
+
+    def __init__(self, model: Any) -> None:
+        read = [name for name in names(model) if name.startswith(_OF_RESETS)]
+        read = [name for name in read if not name.endswith(_LEFT_OUT) and name not in _MOVED]
+        arrays = [getattr(model, name) for name in read]
+        # The bounding volumes of bodies, which precede the meshes'.
+        arrays.append(model.bvh_aabb[: model.body_bvhnum.sum()])
+        # The vertices of meshes that can currently touch something.
+        touching = (model.geom_contype | model.geom_conaffinity) != 0
+        meshes = model.geom_dataid[touching & (model.geom_type == mujoco.mjtGeom.mjGEOM_MESH)]
+        first, count = model.mesh_vertadr[meshes], model.mesh_vertnum[meshes]
+        arrays += [model.mesh_vert[i : i + n] for i, n in zip(first, count, strict=True)]
+        self._readers: list[tuple[Any, Callable[[Any], Any]]] = []
+        for struct in (model.opt, model.stat):
+            fields = {name: getattr(struct, name) for name in names(struct)}
+            arrays += [value for value in fields.values() if isinstance(value, np.ndarray)]
+            numbers = [name for name, value in fields.items() if isinstance(value, (int, float))]
+            self._readers.append((struct, operator.attrgetter(*numbers)))
+        self._arrays = [array.reshape(-1) for array in arrays]
+        self._bits = list(map(bytearray, self._arrays))
+        self._numbers = self._read()
+
+    def unchanged(self) -> bool:
+        """Whether everything is bit for bit as it was."""
+        # A bytearray compares itself with any buffer without copying.
+        same = all(map(operator.eq, self._bits, self._arrays))
+        return same and self._read() == self._numbers
+
+    def _read(self) -> list[Any]:
+        return [read(struct) for struct, read in self._readers]
+
+
+def names(struct: Any) -> list[str]:
+    """The names of the fields of a MuJoCo struct."""
+    return [name for name in dir(struct) if not name.startswith("_")]
 
 
 def arrays_of(data: Any) -> list[str]:
@@ -254,50 +219,12 @@ def arrays_of(data: Any) -> list[str]:
     ]
 
 
-def changes(old: Iterable[tuple[Any, NDArray[Any]]], new: Iterable[NDArray[Any]]) -> Changes:
-    """The new arrays that have the same shape as the old and differ by at least a bit."""
-    return [
-        (key, after.copy())
-        for (key, before), after in zip(old, new, strict=True)
-        if before.shape == after.shape and bytearray(before) != after
-    ]
-
-
-def run_and_compare(env: Any, run: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
-    """The result of ``run``, a reset of ``env``, and the attributes that it may have assigned."""
-    attributes = vars(env)
-    # A reset reads none of these: it assigned those that are there afterwards.
-    of_steps = {name: attributes.pop(name) for name in _OF_STEPS if name in attributes}
-    before, frozen = dict(attributes), inputs(env)
-    try:
-        result = run()
-        after = inputs(env)
-        assigned = {
-            name: value
-            for name, value in attributes.items()
-            if isinstance(value, _SCALARS)
-            or value is not before.get(name)
-            or after.get(name) != frozen.get(name)
-        }
-    finally:
-        for name, value in of_steps.items():
-            attributes.setdefault(name, value)
-    return result, assigned
-
-
-def inputs(env: Any) -> dict[str, Any]:
-    """The attributes that a reset may read, for comparison: all but the task and those of steps.
-
-    Views are left out: they are of the task, or of the simulation, which a reset sets.
-    """
-    return {
-        name: _frozen(value) if type(value) in _MUTABLE else value
-        for name, value in vars(env).items()
-        if name not in _NOT_READ and (type(value) is not np.ndarray or value.base is None)
-    }
-
-
-_MUTABLE = {np.ndarray, dict, list}
+def _compute(model: Any, data: Any, state: NDArray[np.float64]) -> None:
+    """Sets ``data`` to a state and all quantities that follow from it."""
+    mujoco.mj_resetData(model, data)
+    mujoco.mj_setState(model, data, state, _STATE)
+    mujoco.mj_forward(model, data)
+    mujoco.mj_setState(model, data, state, _STATE)  # its warm start, which the forward pass moves
 
 
 def _frozen(value: Any) -> Any:
@@ -307,3 +234,11 @@ def _frozen(value: Any) -> Any:
     if type(value) is dict:
         return [(key, _frozen(item)) for key, item in value.items()]
     return list(map(_frozen, value)) if type(value) is list else value
+
+
+def _is_numpys(array: NDArray[Any]) -> bool:
+    """Whether NumPy owns an array's memory, not MuJoCo."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray) and owner.base is not None:
+        owner = owner.base
+    return isinstance(owner, np.ndarray)
