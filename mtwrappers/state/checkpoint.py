@@ -106,7 +106,10 @@ def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
             f"{path}: expected a checkpoint of {sorted(objects)}, got one of {sorted(states)}"
         )
     accesses = {name: _access(name, obj) for name, obj in objects.items()}
-    before = {name: get() for name, (get, _) in accesses.items()}
+    before = {
+        name: get() if isinstance(objects[name], dict) else copy.deepcopy(get())
+        for name, (get, _) in accesses.items()
+    }
     changed: list[str] = []
     try:
         # Vector environments come last, because restoring them replays all steps of their episodes.
@@ -124,7 +127,7 @@ def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
 
 
 def _access(name: str, obj: Any) -> tuple[Callable[[], Any], Callable[[Any], object]]:
-    """The functions that return a copy of an object's state, and that set it."""
+    """The functions that return an object's state, and that set it."""
     if isinstance(obj, (gymnasium.Env, VectorEnv)):
         return partial(layers.get_state, obj), partial(layers.set_state, obj)
     if isinstance(obj, np.random.Generator):
@@ -132,7 +135,7 @@ def _access(name: str, obj: Any) -> tuple[Callable[[], Any], Callable[[Any], obj
     if isinstance(obj, dict):
         return partial(dict, obj), partial(_fill, obj)
     if hasattr(obj, "get_state") and hasattr(obj, "set_state"):
-        return lambda: copy.deepcopy(obj.get_state()), obj.set_state
+        return obj.get_state, obj.set_state
     raise TypeError(
         f"{name} must have get_state() and set_state(), or be an environment, a "
         f"numpy.random.Generator or a dict, got {obj!r}"
