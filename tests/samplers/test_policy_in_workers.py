@@ -219,30 +219,13 @@ def test_an_evaluation_finds_the_same_wherever_the_policy_is_asked(mode, workers
             assert evaluate(policy, envs, 3, policy_in="workers") == expected
 
 
-class Ends(Observer):
-    def __init__(self):
-        self.received = []
-
-    def end(self, i, episode):
-        self.received.append((i, episode))
-
-
-class Begins(Observer):
-    def begin(self, i, planned): ...
-
-
-def test_observers_receive_the_episodes_of_workers():
+def test_what_does_not_follow_a_policy_into_workers_is_refused():
     with closing(gymnasium.make_vec("mtwrappers/PointGoal-v0", 2, workers=2)) as envs:
-        ends = Ends()
-        result = evaluate(waves, envs, 2, policy_in="workers", observers=[ends])
-        assert sorted(i for i, _ in ends.received) == [0, 0, 1, 1]
-        assert sorted((e.task, e.number) for _, e in ends.received) == [
-            (e.task, e.number) for e in result.episodes
-        ]
-        with pytest.raises(ValueError, match=r"Begins.* has begin\(\): use policy_in='parent'"):
-            evaluate(waves, envs, 2, policy_in="workers", observers=[Begins()])
         wrapped = gymnasium.wrappers.vector.TransformReward(envs, np.abs)
-        with pytest.raises(ValueError, match=r"wrap each environment instead, or"):
-            evaluate(waves, wrapped, 2, policy_in="workers")
-        with pytest.raises(ValueError, match=r"policy_in must be 'parent' or 'workers', got 'x'"):
-            evaluate(waves, envs, 2, policy_in="x")
+        for where, given, message in (
+            ("workers", {"envs": envs, "observers": [Observer()]}, "calls no observers"),
+            ("workers", {"envs": wrapped}, "wrap each environment instead, or"),
+            ("x", {"envs": envs}, "policy_in must be 'parent' or 'workers', got 'x'"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                evaluate(waves, episodes_per_task=2, policy_in=where, **given)
