@@ -123,7 +123,6 @@ class Buffers:
 
     def _take(self, arrays: list[NDArray[Any]]) -> None:
         self._arrays = arrays
-        self._views: dict[bytes, NDArray[Any]] = {}
         *self.obs, self._actions, self.rewards, self.terminated, self.truncated = arrays[:-6]
         self.finished, self.paused, self.digests, self.beats = arrays[-6:-2]
         self.numbers, self.texts = arrays[-2:]
@@ -146,13 +145,9 @@ class Buffers:
             array[...] = written.reshape(array.shape)
             start += array.nbytes
 
-    def actions(self, dtype: bytes) -> NDArray[Any]:
-        """The actions of these environments, ``(n, ...)``, of a dtype such as ``b"<f4"``."""
-        view = self._views.get(dtype)
-        if view is None:
-            view = np.ndarray(self._actions.shape, dtype.decode(), self._actions.data)
-            self._views[dtype] = view
-        return view
+    def actions(self, dtype: str) -> NDArray[Any]:
+        """The actions of these environments, ``(n, ...)``, of a dtype such as ``"<f4"``."""
+        return np.ndarray(self._actions.shape, dtype, self._actions.data)
 
 
 def anonymous_file() -> int:

@@ -18,7 +18,7 @@ from gymnasium.error import (
     NoAsyncCallError,
     ResetNeeded,
 )
-from gymnasium.spaces import Box, Space
+from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
@@ -80,49 +80,6 @@ def _reset_mask(mask: Any, n: int) -> NDArray[np.bool_]:
     if not mask.any():
         raise ValueError(f"reset_mask must name at least one environment, got {mask}")
     return mask.copy()
-
-
-class ActionCheck:
-    """Checks ``n`` actions in a space, whose batch is ``batch``, and copies them."""
-
-    def __init__(self, space: Space[Any], batch: Space[Any], n: int) -> None:
-        self._batch, self._n = batch, n
-        self.is_array = isinstance(space, ARRAY_SPACES)
-        self.row_shape: tuple[int, ...] = tuple(space.shape or ()) if self.is_array else ()
-        self._shape = (n, *self.row_shape)
-        self._may_be_nan = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating)
-
-    def __call__(self, actions: Any) -> Any:
-        """Returns the actions as a new array, or as a list if their space has no arrays."""
-        n = self._n
-        if not self.is_array:
-            try:
-                rows = list(iterate(self._batch, actions))
-            except Exception:  # anything that is not nested like the space
-                raise ValueError(f"expected actions in {self._batch}, got {actions!r}") from None
-            if len(rows) != n:
-                raise ValueError(f"expected actions for environments 0 to {n - 1}, got {len(rows)}")
-            return rows
-        shape: Any
-        try:
-            array = np.array(actions)
-            shape = array.shape
-        except ValueError:  # rows of several lengths
-            shape = [np.shape(action) for action in actions]
-        if shape != self._shape:
-            raise ValueError(
-                f"expected actions of shape {self._shape}, a row for each of environments "
-                f"0 to {n - 1}, got {type(actions).__name__} of shape {shape}"
-            )
-        if array.dtype.kind not in "biuf" or array.itemsize > 8:
-            raise ValueError(f"actions must be numbers of at most 8 bytes, got dtype {array.dtype}")
-        if self._may_be_nan and np.count_nonzero(np.isnan(array)):
-            bad = np.isnan(array).reshape(n, -1).any(axis=1)
-            raise ValueError(
-                f"actions of environments {np.flatnonzero(bad).tolist()} are NaN; nothing was "
-                "stepped"
-            )
-        return array
 
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
@@ -229,9 +186,13 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             self.observation_space = batch_space(observation_space, n)
             self.action_space = batch_space(action_space, n)
             self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
-            self._check_actions = ActionCheck(action_space, self.action_space, n)
+            self._takes_arrays = isinstance(action_space, ARRAY_SPACES)
+            row_shape = tuple(action_space.shape or ()) if self._takes_arrays else ()
+            self._actions_shape = (n, *row_shape)
+            is_box = isinstance(action_space, Box)
+            self._may_be_nan = is_box and np.issubdtype(action_space.dtype, np.floating)
             self._layout = ObsLayout(observation_space, n)
-            self._buffers = pool.connect(self._layout, self._check_actions.row_shape)
+            self._buffers = pool.connect(self._layout, row_shape)
             self._due = np.ones(n, dtype=np.bool_)  # environments to reset before the next step
             self._nobody = np.zeros(n, dtype=np.bool_)
             self._nobody.setflags(write=False)  # handed out more than once
@@ -242,33 +203,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             pool.close()
             raise
         self.closed = False
-
-    @classmethod
-    def of_block(
-        cls,
-        block: EnvBlock,
-        due: NDArray[np.bool_],
-        autoreset: bool,
-        logs: list[ReplayLog],
-    ) -> MetaVectorEnv:
-        """A vector environment of a block that another executor has built, one task per row.
-
-        Args:
-            block: A block in this process; its owner closes it.
-            due: A mask of environments that are due for a reset.
-            autoreset: Whether environments reset themselves, if the mode is not DISABLED.
-            logs: The logs of the other executor's journal, if there is one, to go on with.
-        """
-        n = len(block.envs)
-        settings = dataclasses.replace(
-            block.settings, meta_batch_size=n, envs_per_task=1, unify=None
-        )
-        envs = cls(Pool([Here(lambda: block, n, owned=False)], settings), settings)
-        envs._due, envs._autoreset = due.copy(), autoreset
-        envs._columns, envs._schema_known = block.columns, block.columns is not None
-        if settings.journal:
-            envs._pool.logs = logs
-        return envs
 
     # Episodes.
 
@@ -413,11 +347,43 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                     "reset them with options={'reset_mask': ...}"
                 )
         checked = self._check_actions(actions)
-        if self._pool.logs is not None and not self._check_actions.is_array:
+        if self._pool.logs is not None and not self._takes_arrays:
             checked = copy.deepcopy(checked)
         self.stepped, self.restarted = self.next_rows()
         self._due.fill(True)  # until the step has succeeded
         return [checked], [autoreset]
+
+    def _check_actions(self, actions: Any) -> Any:
+        """Returns the actions as a new array, or as a list if their space has no arrays."""
+        n, space = self.num_envs, self.action_space
+        if not self._takes_arrays:
+            try:
+                rows = list(iterate(space, actions))
+            except Exception:  # anything that is not nested like the space
+                raise ValueError(f"expected actions in {space}, got {actions!r}") from None
+            if len(rows) != n:
+                raise ValueError(f"expected actions for environments 0 to {n - 1}, got {len(rows)}")
+            return rows
+        shape: Any
+        try:
+            array = np.array(actions)
+            shape = array.shape
+        except ValueError:  # rows of several lengths
+            shape = [np.shape(action) for action in actions]
+        if shape != self._actions_shape:
+            raise ValueError(
+                f"expected actions of shape {self._actions_shape}, a row for each of environments "
+                f"0 to {n - 1}, got {type(actions).__name__} of shape {shape}"
+            )
+        if array.dtype.kind not in "biuf" or array.itemsize > 8:
+            raise ValueError(f"actions must be numbers of at most 8 bytes, got dtype {array.dtype}")
+        if self._may_be_nan and np.count_nonzero(np.isnan(array)):
+            bad = np.isnan(array).reshape(n, -1).any(axis=1)
+            raise ValueError(
+                f"actions of environments {np.flatnonzero(bad).tolist()} are NaN; nothing was "
+                "stepped"
+            )
+        return array
 
     def next_rows(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Returns what `stepped` and `restarted` will be after a step that begins now."""
@@ -810,10 +776,25 @@ def _call_in_block(
 ) -> tuple[Any, NDArray[np.bool_]]:
     """Calls a function of `MetaVectorEnv.map_blocks` with the environments of a block.
 
+    Args:
+        carried: Returns the function.
+        autoreset: Whether environments reset themselves, if the mode is not DISABLED.
+        block: The block, which its owner closes.
+        rows: The rows of its environments.
+        due: A mask of environments that are due for a reset.
+        logs: The logs of the environments, to go on with if there is a journal.
+
     Returns:
-        Its result, and a mask of the environments that are due for a reset.
+        Its result, and a mask of the environments that are then due for a reset.
     """
-    envs = MetaVectorEnv.of_block(block, due, autoreset, logs)
+    n = len(rows)
+    settings = dataclasses.replace(block.settings, meta_batch_size=n, envs_per_task=1, unify=None)
+    pool = Pool([Here(lambda: block, n, owned=False)], settings)
+    envs = MetaVectorEnv(pool, settings)
+    envs._due, envs._autoreset = due.copy(), autoreset
+    envs._columns, envs._schema_known = block.columns, block.columns is not None
+    if settings.journal:
+        pool.logs = logs
     return carried()(envs, slice(rows.start, rows.stop)), envs._due
 
 

@@ -228,18 +228,16 @@ class ActorWorker(Worker):
             assert self.buffers is not None
             paused = self.buffers.paused.tobytes()
         self._connected = self._connected or name == "connect"
-        try:
-            self._require_ray()
+        if self._cluster.is_there():
             self._reply = self._actor.handle.remote(data, paused)
-        except EOFError:
-            self._reply = None
 
     def receive(self) -> Answer:
         """The answer of the actor."""
         reply, self._reply = self._reply, None
-        if reply is None:
+        if not self._cluster.is_there():
+            self._reason = "Ray was shut down"
             raise EOFError
-        ray = self._require_ray()
+        ray = self._cluster.ray
         try:
             data = ray.get(reply)
         except ray.exceptions.RayError as exc:
@@ -255,20 +253,11 @@ class ActorWorker(Worker):
         found: Answer = pickle.loads(answer) if answer else Answer()
         return found
 
-    def _require_ray(self) -> Any:
-        """The module ``ray``; raises `EOFError` if the cluster is gone."""
-        if not self._cluster.is_there():
-            self._reason = "Ray was shut down"
-            raise EOFError
-        return self._cluster.ray
-
     @staticmethod
     def wait(workers: Sequence[ActorWorker], seconds: float) -> list[Worker]:
         """Those of some actors that have answered, once there are any."""
         if not workers[0]._cluster.is_there():
             return [*workers]
-        if gone := [worker for worker in workers if worker._reply is None]:
-            return [*gone]
         by_reply = {worker._reply: worker for worker in workers}
         ray = workers[0]._cluster.ray
         ready, others = ray.wait([*by_reply], num_returns=1, timeout=seconds)

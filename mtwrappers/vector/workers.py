@@ -543,7 +543,8 @@ class BlockServer:
             return found
         assert self.block is not None
         # A copy, because environments may keep their actions.
-        return "step", (self.block.buffers.actions(message[1:]).copy(), message[:1] == b"1")
+        actions = self.block.buffers.actions(message[1:].decode()).copy()
+        return "step", (actions, message[:1] == b"1")
 
     def answer(self, load: Callable[[], tuple[str, tuple[Any, ...]]]) -> bytes:
         """Runs a command, and returns its pickled answer.
@@ -634,19 +635,15 @@ def blocks_of(makers: Sequence[Maker], count: int, settings: Settings) -> list[t
         return [(some, cloudpickle.dumps((makers[some], some.start, settings))) for some in rows]
     except Exception:  # any class may refuse to be pickled in any way
         for i, make in enumerate(makers):
-            _require_picklable(make, i)
+            try:
+                cloudpickle.dumps(make)
+            except Exception as exc:
+                raise TypeError(
+                    f"the constructor of environment {i} must be picklable to run in workers, "
+                    f"{make!r} is not ({exc}): let it make such objects when it is called, or use "
+                    "execution='iterative', which has no workers"
+                ) from exc
         raise
-
-
-def _require_picklable(make: Maker, i: int) -> None:
-    try:
-        cloudpickle.dumps(make)
-    except Exception as exc:
-        raise TypeError(
-            f"the constructor of environment {i} must be picklable to run in workers, {make!r} is "
-            f"not ({exc}): let it make such objects when it is called, or use "
-            "execution='iterative', which has no workers"
-        ) from exc
 
 
 def pickled_function(function: Any) -> bytes:
@@ -740,9 +737,8 @@ class ProcessWorker(Worker):
             message = self._block
         elif name == "step" and isinstance(actions := arguments[0], np.ndarray):
             assert self.buffers is not None
-            dtype = actions.dtype.str.encode()
-            message = b"%d%b" % (arguments[1], dtype)
-            self.buffers.actions(dtype)[...] = actions
+            message = f"{arguments[1]:d}{actions.dtype.str}".encode()
+            self.buffers.actions(actions.dtype.str)[...] = actions
         else:
             message = cloudpickle.dumps((name, arguments))
         data = memoryview(_HEADER.pack(len(message)) + message)
