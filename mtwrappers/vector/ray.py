@@ -149,7 +149,7 @@ class _Actor:
     """A block on a node."""
 
     def __init__(self, block: bytes) -> None:
-        self._server = BlockServer(block)
+        self._block, self._server = block, BlockServer()
 
     def silence(self) -> float:
         """The seconds since the last sign of life of its block."""
@@ -176,8 +176,12 @@ class _Actor:
             buffers = self._server.block.buffers
             buffers.paused[...] = np.frombuffer(paused, np.bool_)
             buffers.beats.fill(time.monotonic())
-        load = functools.partial(pickle.loads, command)
-        answer = self._server.answer(load if isinstance(command, bytes) else lambda: command)
+
+        def load() -> tuple[str, tuple[Any, ...]]:
+            name, arguments = pickle.loads(command) if isinstance(command, bytes) else command
+            return name, (self._block,) if name == "build" else arguments
+
+        answer = self._server.answer(load)
         return answer, buffers.pack() if paused else b""
 
 

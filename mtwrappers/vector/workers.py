@@ -525,16 +525,14 @@ class BlockServer:
     """Builds a block and runs the commands of an executor in another process.
 
     Args:
-        block: The pickled arguments of `EnvBlock`. They are unpickled for every build, because
-            constructors may keep what they have made.
         memory: The descriptor of the memory that the parent shares; -1 if there is none.
     """
 
     block: EnvBlock | None = None
     closed = False
 
-    def __init__(self, block: bytes, memory: int = -1) -> None:
-        self._arguments, self._memory = block, memory
+    def __init__(self, memory: int = -1) -> None:
+        self._memory = memory
 
     def command(self, message: bytes) -> tuple[str, tuple[Any, ...]]:
         """The name and arguments of a command in a message of `ProcessWorker.send`."""
@@ -572,8 +570,8 @@ class BlockServer:
         self.closed = name == "close"
         try:
             if name == "build":
-                return Answer(self._build())
-            if self.block is None:  # its environments could not be built
+                return Answer(self._build(*arguments))
+            if self.block is None:  # its environments could not be built, or not yet
                 return _DONE
             if name == "connect":
                 arguments = self._buffers(*arguments)
@@ -581,16 +579,19 @@ class BlockServer:
             return Answer(failure=(exc, ""))
         return self.block.handle(name, arguments)
 
-    def _build(self) -> tuple[Any, ...]:
-        """Builds the block, and returns its traits."""
+    def _build(self, pickled: bytes) -> tuple[Any, ...]:
+        """Builds the block from the pickled arguments of `EnvBlock`, and returns its traits.
+
+        They are unpickled for every build, because constructors may keep what they have made.
+        """
         limit_threads()
         try:
-            _, offset, settings = pickle.loads(self._arguments)
+            _, offset, settings = pickle.loads(pickled)
         except Exception as exc:
             where = f"a worker on {socket.gethostname()} cannot import what makes its environments"
             with_place(exc, where)
             raise
-        self.block = EnvBlock(lambda: pickle.loads(self._arguments)[0], offset, settings)
+        self.block = EnvBlock(lambda: pickle.loads(pickled)[0], offset, settings)
         return self.block.traits()
 
     def _buffers(self, rows: range, n: int, action_shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -734,8 +735,8 @@ class ProcessWorker(Worker):
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
         """Sends its block a command."""
         if name == "build":
-            message = self._block
-        elif name == "step" and isinstance(actions := arguments[0], np.ndarray):
+            arguments = (self._block,)
+        if name == "step" and isinstance(actions := arguments[0], np.ndarray):
             assert self.buffers is not None
             message = f"{arguments[1]:d}{actions.dtype.str}".encode()
             self.buffers.actions(actions.dtype.str)[...] = actions
@@ -963,19 +964,17 @@ def serve(conn: Connection, memory: Connection, life: Connection) -> None:
     # Forked workers have the parent's global random state, and would all draw the same.
     random.seed()
     np.random.seed(np.random.SeedSequence().generate_state(8))
-    server: BlockServer | None = None
+    server = BlockServer(memory.fileno())
     with (
         contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError),  # the parent is gone
         open(conn.fileno(), "rb", closefd=False) as source,
         open(conn.fileno(), "wb", closefd=False) as sink,
     ):
         _write(sink, DONE)  # the worker is running
-        server = BlockServer(_read(source), memory.fileno())
-        _write(sink, server.answer(lambda: ("build", ())))
         while not server.closed:
             load = functools.partial(server.command, _read(source))
             _write(sink, server.answer(load))
-    if server is not None and server.block is not None:
+    if server.block is not None:
         with contextlib.suppress(Exception):
             server.block.close()
 

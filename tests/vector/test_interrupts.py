@@ -15,6 +15,7 @@ from gymnasium.error import ResetNeeded
 
 import mtwrappers.vector
 from mtwrappers import MetaIterativeEnvExecutor
+from mtwrappers.vector.workers import Pool
 from tests.fakes import equal
 from tests.vector.faults import (
     NO_ACTIONS,
@@ -204,3 +205,12 @@ def test_a_signal_handler_may_close_in_the_middle_of_a_step(monkeypatch):
         signal.signal(signal.SIGALRM, before)
     assert envs.closed is True
     assert all_gone(pids)
+
+
+def test_workers_that_were_not_asked_to_build_yet_are_closed_without_a_word(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Pool, "prepare", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        parallel(fragile_makers(2), 2, workers=2)
