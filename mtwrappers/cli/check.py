@@ -57,11 +57,8 @@ def run(
         raise UsageError(f"{environment}: {f'no such id; {hint}' if hint else exc}") from None
     head, *rows = str(report).split("\n")
     say(head, "bold green" if report.ok else "bold red")
-    style = ""
     for row in rows:
-        if not row.startswith(" "):  # else the row continues the one above
-            style = "red" if row.startswith("FAILED ") else ""
-        say(row, style)
+        say(row, "red" if row.startswith("FAILED ") else "")
     return 0 if report.ok else 1
 
 

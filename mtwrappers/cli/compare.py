@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 from cyclopts import Parameter
 
 from mtwrappers.cli.commands import described
-from mtwrappers.cli.console import UsageError, result_file, say, say_table, unreadable, warn
+from mtwrappers.cli.console import UsageError, result_file, say, unreadable, warn
 from mtwrappers.evaluation import (
     IncomparableError,
     Scores,
@@ -24,11 +22,11 @@ from mtwrappers.evaluation import (
 )
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.scores import Format
-from mtwrappers.evaluation.statistics import wilson
 from mtwrappers.evaluation.verify import read_claim
 
-# An interval with this half-width is too wide to distinguish methods that differ by 0.2.
-_WIDE = 0.1
+# From fewer episodes, an interval may be too wide to distinguish methods that differ by 0.2: by
+# Wilson's half-width, 1.96**2 * (0.25 / 0.1**2 - 1).
+_ENOUGH = 93
 # The prefix of results that come with the package.
 _REFERENCE = "reference:"
 
@@ -76,7 +74,7 @@ def run(
     except ValueError as exc:
         raise UsageError(str(exc)) from None
     table = format == "table"  # otherwise print the table only
-    (say_table if table else say)(scored.format(format, tasks=not no_tasks))
+    say(scored.format(format, tasks=not no_tasks))
     for i, each in enumerate(compared):
         if table:
             say(f"\n{each.format(tasks=not no_tasks)}")
@@ -105,20 +103,12 @@ def _write(path: Path, write: Any, says: bool) -> None:
 
 def _few(scored: Scores) -> str:
     """The warning about methods with few episodes and wide intervals, or ``""``."""
-    enough = math.ceil(1.96**2 * (0.25 / _WIDE**2 - 1))  # by Wilson's half-width at 0.5
-    parts = []
-    for name, score in scored.methods.items():
-        n = sum(score.counts.values())
-        if score.unit != "runs" and n < enough:
-            low, high = wilson(np.array(0.5), np.array(n))
-            about = f"about \N{PLUS-MINUS SIGN}{(high - low) / 2:.2f}"
-            parts.append(f"{name} has {n} {score.unit}, {about}")
-    if not parts:
-        return ""
-    return (
-        f"few episodes for a 95% interval at a success rate of 0.5: {'; '.join(parts)}; {enough} "
-        f"episodes give \N{PLUS-MINUS SIGN}{_WIDE:.2f}"
-    )
+    counts = {
+        name: sum(one.counts.values()) for name, one in scored.methods.items() if one.unit != "runs"
+    }
+    few = [f"{name} has {n}" for name, n in counts.items() if n < _ENOUGH]
+    wide = f"from fewer than {_ENOUGH}, a 95% interval at a rate of 0.5 is wider than \u00b10.10"
+    return f"few episodes: {', '.join(few)}; {wide}" if few else ""
 
 
 def read_all(arguments: Sequence[str]) -> dict[str, EvaluationResult]:

@@ -78,13 +78,6 @@ def say(text: str, style: str = "", *, stderr: bool = False) -> None:
     terminal.file.flush()  # into a pipe too, while the command runs
 
 
-def say_table(text: str) -> None:
-    """Prints lines; the first contains the column names."""
-    head, _, rows = text.partition("\n")
-    say(head, "bold")
-    say(rows)
-
-
 def warn(text: str) -> None:
     """Prints a line on stderr."""
     _marked("warning", "bold yellow", text)

@@ -125,10 +125,6 @@ def _described(exc: BaseException, file: str) -> str:
 
 def _line(exc: BaseException, file: str) -> int | None:
     """Returns the line of a file that raised an exception, or ``None``."""
-    frames = traceback.extract_tb(exc.__traceback__)
-    lines = [frame.lineno for frame in frames if _same(frame.filename, file)]
+    frames, own = traceback.extract_tb(exc.__traceback__), os.path.realpath(file)
+    lines = [frame.lineno for frame in frames if os.path.realpath(frame.filename) == own]
     return lines[-1] if lines else None
-
-
-def _same(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)

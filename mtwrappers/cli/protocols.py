@@ -21,9 +21,7 @@ def _text(value: Any) -> str:
 
 def _sentences(described: Any) -> str:
     """Returns the name of a table of sentences; without a name, the number of its sentences."""
-    if not isinstance(described, tuple):
-        return _text(described)
-    return f"own-{len(described)}"
+    return f"own-{len(described)}" if isinstance(described, tuple) else _text(described)
 
 
 # The label of each row, and its cell for a protocol: together they cover all fields.

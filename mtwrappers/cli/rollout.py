@@ -20,7 +20,7 @@ from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from mtwrappers.cli.commands import Count, Seed, Steps, described
-from mtwrappers.cli.console import RESULTS, UsageError, say, say_table, unknown, warn
+from mtwrappers.cli.console import RESULTS, UsageError, say, unknown, warn
 from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.cli.own import Own, load_policy, own_errors
 from mtwrappers.common.cores import cores
@@ -173,7 +173,7 @@ def run(
         except KeyboardInterrupt:
             done, due = len(follower.lengths), follower.planned
             raise KeyboardInterrupt(f"{done} of {due} episodes were finished") from None
-    say_table(str(result))
+    say(str(result))
     steps = sum(follower.lengths)
     say(f"{steps:,} steps in {seconds:.1f} s: {steps / seconds:,.0f} steps/s")
     for path in paths:
@@ -210,11 +210,6 @@ class Rollout:
     envs_per_task: int
 
     @property
-    def title(self) -> str:
-        """The benchmark, as users name it."""
-        return self.benchmark.removesuffix("-train")
-
-    @property
     def extent(self) -> str:
         """How many episodes there are."""
         n = self.design.episodes_per_task
@@ -239,10 +234,8 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
             f"--action-chunk {options.action_chunk} is for a policy that returns chunks of "
             f"actions, and {options.policy} returns single ones; give --policy or leave it out"
         )
-    observed: dict[str, Any] = (
-        {"observation": options.observation} if options.observation != "state" else {}
-    )
-    observed |= {"instruction": True} if options.instruction else {}
+    seen = {"observation": options.observation, "instruction": options.instruction}
+    observed = {name: value for name, value in seen.items() if value not in ("state", False)}
     for name in observed if scripted or protocol is not None else ():
         what = f"{options.policy} reads states" if scripted else "a protocol says what is observed"
         raise UsageError(f"--{name} is for a policy of your own without a protocol: {what}")
@@ -340,7 +333,7 @@ def _announce(rollout: Rollout) -> None:
             "the environment: privileged\ninformation that a learner does not have."
         )
     workers = f"{rollout.workers} worker{'s' * (rollout.workers > 1)}"
-    say(f"Running {rollout.title} on {workers}: {rollout.extent} into {rollout.options.out}")
+    say(f"Running {rollout.benchmark} on {workers}: {rollout.extent} into {rollout.options.out}")
 
 
 def _make_envs(rollout: Rollout) -> MetaVectorEnv:
@@ -492,7 +485,7 @@ def _write(rollout: Rollout, result: EvaluationResult) -> list[Path]:
         for task, found in result.per_task.items()
     ]
     as_csv(rows, out / TABLE_FILE)
-    title = f"{rollout.title}, {options.policy} policy, seed {options.seed}, {rollout.extent}"
+    title = f"{rollout.benchmark}, {options.policy} policy, seed {options.seed}, {rollout.extent}"
     result.plot(out / CHART, title)
     result.save(out / RESULTS)
     return [out / name for name in (TABLE_FILE, RESULTS, CHART, EVIDENCE)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import reprlib
 import sys
 from collections.abc import Mapping
@@ -64,18 +65,10 @@ def from_plain(hint: Any, data: Any, where: str) -> Any:
         return float(data)
     elif hint in (int, bool, str) and type(data) is hint and (hint is not int or abs(data) < 2**63):
         return data
-    raise ValueError(f"{where} must be {_said(hint)}, got {reprlib.repr(data)}")
-
-
-def _said(hint: Any) -> str:
-    """A type in words."""
-    kind, args = get_origin(hint), get_args(hint)
-    if kind in (Union, UnionType):
-        return " or ".join(map(_said, args))
+    expected = f"of the type {inspect.formatannotation(hint)}"
     if kind is Literal:
-        return " or ".join(map(repr, args))
-    name = hint.__name__ if isinstance(hint, type) and kind is None else hint
-    return f"of the type {name}"
+        expected = " or ".join(map(repr, args))
+    raise ValueError(f"{where} must be {expected}, got {reprlib.repr(data)}")
 
 
 def _from_fields(cls: Any, data: dict[str, Any], where: str) -> Any:
