@@ -135,7 +135,7 @@ def test_failures_come_first_in_red(terminal):
     assert drawn.splitlines() == [
         "\x1b[1;31mCartPole-v1 (environment)\x1b[0m",
         f"\x1b[31mFAILED   types   {'no bool of Python; ' * 3}step\x1b[0m",
-        f"\x1b[31m{17 * ' '}number\x1b[0m",
+        f"{17 * ' '}number",
         "skipped  render  it has no render()",
         "passed   runs",
     ]
