@@ -26,5 +26,5 @@ def test_every_file_that_holds_a_promise_and_every_test_with_fast_cases_is_in_th
         for name in re.findall(r"slow_but\([^()]*\)\ndef (\w+)", text)
         if "importorskip" not in text
     }
-    assert len(cases) > 50
+    assert cases
     assert cases - fast == set()
