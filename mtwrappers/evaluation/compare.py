@@ -124,7 +124,7 @@ class Comparison:
         ]
         panels = {plot.RATE: scored, plot.DIFFERENCE: [plot.Series("", clear, found)]}
         lines = filter(None, [said_forced(self.forced), f"{second} minus {first}"])
-        footer = f"lines: {_unit(self)}; dark: the difference excludes zero"
+        footer = f"lines: {_unit(self)}; dark: the interval excludes zero"
         plot.draw_rows(Path(path), [*rows], len(of_tasks), panels, "\n".join(lines), footer)
 
 

@@ -451,7 +451,7 @@ class EvaluationResult:
         if self.description.note:
             lines.append(textwrap.shorten(f"note: {self.description.note}", 80, placeholder="..."))
         if self.protocol is not None:
-            lines += ["", *_protocol_lines(self.protocol, self.headline, n)]
+            lines += ["", *_protocol_lines(self.protocol, self.headline)]
         if not self.few_shot:
             return "\n".join(lines)
         length = len({one.number for one in self.episodes} - {one.number for one in self.scored})
@@ -746,14 +746,13 @@ def _cell(metric: str, found: Estimate | None, with_interval: bool) -> str:
     return f"{number(found.value)} {number(found.low)}{to}{number(found.high)}"
 
 
-def _protocol_lines(
-    protocol: Protocol, found: Mapping[str, Estimate] | None, episodes: int
-) -> list[str]:
+def _protocol_lines(protocol: Protocol, found: Mapping[str, Estimate] | None) -> list[str]:
     """The lines below a table: the protocol with its score, or that episodes are missing."""
     where, success = conditions(protocol)
     head = [f"protocol {protocol.label}", f"on {where}: success {success}"]
     if found is None:
-        return [*head, f"no score: {episodes} of {episodes_needed(protocol)} episodes"]
+        needed = episodes_needed(protocol)
+        return [*head, f"no score: not all {needed} episodes of the protocol are here"]
     return [*head, *headline_lines(found)]
 
 

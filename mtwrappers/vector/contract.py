@@ -86,8 +86,8 @@ StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_
 # A function for `MetaVectorEnv.map_blocks`, of environments and of their rows among all.
 BlockFunction: TypeAlias = "Callable[[MetaVectorEnv, slice], Any]"
 _NEEDS_JOURNAL = (
-    "the state of an executor in mid-episode needs its journal: pass journal=True, or "
-    "on_worker_failure='recover'"
+    "the state of a vector environment in mid-episode needs its journal: make it with "
+    "journal=True, or on_worker_failure='recover'"
 )
 Method = TypeVar("Method", bound=Callable[..., Any])
 

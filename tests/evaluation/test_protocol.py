@@ -335,7 +335,7 @@ def test_a_result_has_the_number_once_all_episodes_are_there():
     assert result.score == "success 0.000 (0.000 to 0.658, 95 %), mean over tasks"
     part = dataclasses.replace(result, episodes=result.episodes[:1])
     assert part.headline is None
-    assert "no score: 1 of 2 episodes" in str(part)
+    assert "no score: not all 2 episodes of the protocol are here" in str(part)
     assert EvaluationResult(result.episodes).headline is None
 
 

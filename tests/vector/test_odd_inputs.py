@@ -78,7 +78,7 @@ envs.set_attr("first", (1, 2, 3)) -> ValueError: expected 2 values, one per envi
 envs.pause(np.ones(3, bool)) -> ValueError: expected a mask of shape (2,) and dtype bool, got ...
 envs.map_blocks(lambda e, rows: e.map_blocks(3)) -> TypeError: function must be callable, got 3
 envs.map_blocks(3) -> TypeError: function must be callable, got 3
-envs.get_state() -> RuntimeError: ...needs its journal: pass journal=True, or on_worker_failure='rec
+envs.get_state() -> RuntimeError: ...needs its journal: make it with journal=True, or on_worker_f
 envs.get_attr("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'
 envs.call_some([-1], "first") -> ValueError: an index of an environment must be ...in [0, 1], got -1
 envs.get_attr(3) -> TypeError: environment 0: a name that is not a string must be callable, got 3
