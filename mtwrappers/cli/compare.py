@@ -103,12 +103,13 @@ def _write(path: Path, write: Any, says: bool) -> None:
 
 def _few(scored: Scores) -> str:
     """The warning about methods with few episodes and wide intervals, or ``""``."""
-    counts = {
-        name: sum(one.counts.values()) for name, one in scored.methods.items() if one.unit != "runs"
-    }
-    few = [f"{name} has {n}" for name, n in counts.items() if n < _ENOUGH]
+    few = [
+        f"{name} has {n} {one.unit}"
+        for name, one in scored.methods.items()
+        if one.unit != "runs" and (n := sum(one.counts.values())) < _ENOUGH
+    ]
     wide = f"from fewer than {_ENOUGH}, a 95% interval at a rate of 0.5 is wider than \u00b10.10"
-    return f"few episodes: {', '.join(few)}; {wide}" if few else ""
+    return f"{', '.join(few)}; {wide}" if few else ""
 
 
 def read_all(arguments: Sequence[str]) -> dict[str, EvaluationResult]:

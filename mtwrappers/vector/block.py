@@ -75,7 +75,7 @@ class EnvBlock:
         if self._logged:
             try:
                 self.get_states()  # an error at once if one cannot be read
-            except Exception:
+            except BaseException:
                 with contextlib.suppress(Exception):
                     self.close()
                 raise

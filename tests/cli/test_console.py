@@ -11,7 +11,7 @@ import pytest
 
 from mtwrappers.cli import console, main
 from mtwrappers.cli.commands import COMMANDS
-from mtwrappers.evaluation import Episode, EvaluationResult
+from mtwrappers.evaluation import Design, Episode, EvaluationResult
 from mtwrappers.samplers import bar
 from mtwrappers.testing.check import CheckReport, CheckResult
 
@@ -195,10 +195,15 @@ def test_methods_with_few_episodes_are_warned_of(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr()
     assert said.out.startswith("method,over,")
     assert said.err == (
-        "mtwrappers: warning: few episodes: mine5 has 5; from fewer than 93, a 95% interval at a "
-        "rate of 0.5 is wider than ±0.10\n"
+        "mtwrappers: warning: mine5 has 5 episodes; from fewer than 93, a 95% interval at a rate "
+        "of 0.5 is wider than ±0.10\n"
     )
     assert main(["compare", "92.json", "5.json", "93.json", "--force"]) == 0
-    assert ": mine92 has 92, mine5 has 5; from fewer than 93" in capsys.readouterr().err
+    assert ": mine92 has 92 episodes, mine5 has 5 episodes; from" in capsys.readouterr().err
     assert main(["compare", "93.json"]) == 0
     assert capsys.readouterr().err == ""
+    of_trials = Design(0, 1, trials=2, adaptation_episodes=1, adaptation_steps=1)
+    episodes = [Episode("reach-v3", i, 1.0, 5, True, True, trial=t) for t in (0, 1) for i in (0, 1)]
+    EvaluationResult(episodes, of_trials).described(policy="meta").save("meta.json")
+    assert main(["compare", "meta.json"]) == 0
+    assert "warning: meta has 2 trials; from fewer than 93" in capsys.readouterr().err
