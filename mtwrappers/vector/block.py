@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -52,6 +51,7 @@ class EnvBlock:
         makers: Returns a constructor for each environment.
         offset: The index of the first environment, for errors.
         settings: The settings of the executor.
+        memory: The descriptor of the memory that workers share; -1 if there is none.
     """
 
     def __init__(
@@ -59,8 +59,11 @@ class EnvBlock:
         makers: Callable[[], Sequence[Maker]],
         offset: int,
         settings: Settings,
+        memory: int = -1,
     ) -> None:
         self._makers, self.offset, self.settings = makers, offset, settings
+        self._memory = memory
+        self._wrap: Callable[[Any], Any] = lambda env: env
         self._logged = settings.journal
         self._same_step = settings.autoreset_mode is AutoresetMode.SAME_STEP
         self._next_step = settings.autoreset_mode is AutoresetMode.NEXT_STEP
@@ -72,13 +75,6 @@ class EnvBlock:
         self.buffers: Buffers
         self._layout: ObsLayout
         self._build()
-        if self._logged:
-            try:
-                self.get_states()  # an error at once if one cannot be read
-            except BaseException:
-                with contextlib.suppress(Exception):
-                    self.close()
-                raise
 
     def _build(self) -> None:
         """Builds new environments."""
@@ -101,10 +97,13 @@ class EnvBlock:
                         "environment: each must make a new one"
                     )
                 self.envs.append(env)
-                if self._logged:  # the arguments of its resets may come from a file
-                    guard(env)
+            if self._logged:
+                self._each(lambda i, env: guard(env))  # arguments of resets may come from a file
+                self.get_states()  # an error at once if one cannot be read
+            self.envs = self._each(lambda i, env: self._wrap(env))
         except BaseException:
-            self.close()
+            with contextlib.suppress(Exception):
+                self.close()
             raise
 
     def _each(self, do: Callable[[int, gymnasium.Env[Any, Any]], T]) -> list[T]:
@@ -153,15 +152,22 @@ class EnvBlock:
 
     def wrap(self, wrap: Callable[[Any], Any]) -> None:
         """Wraps every environment, now and whenever they are built again."""
-        makers = self._makers
-        self._makers = lambda: [functools.partial(_wrapped, wrap, make) for make in makers()]
+        self._wrap = wrap
         self.envs = self._each(lambda i, env: wrap(env))
 
-    def connect(self, layout: ObsLayout, buffers: Buffers) -> None:
-        """Sets the buffers for results, with a row for each environment."""
-        self._layout, self.buffers = layout, buffers
-        # Assigns a single number in half of NumPy's time, and raises TypeError for anything else.
-        self._rewards: Any = buffers.rewards.data
+    def connect(self, rows: range, n: int, action_shape: tuple[int, ...]) -> None:
+        """Makes the buffers for results.
+
+        Args:
+            rows: The rows of the environments, among ``n`` in shared memory.
+            n: The number of all environments.
+            action_shape: The shape of an action.
+        """
+        shared = self._memory >= 0
+        self._layout = ObsLayout(self.envs[0].observation_space, n if shared else len(rows))
+        self.buffers = Buffers(self._layout, action_shape, self._memory)
+        if shared:
+            self.buffers = self.buffers.part(slice(rows.start, rows.stop))
 
     def use_columns(self, schema: InfoSchema) -> None:
         """Sets which infos go through the buffers."""
@@ -195,7 +201,9 @@ class EnvBlock:
         finals: list[tuple[int, Any, Info]] = []
         buffers, limit = self.buffers, self._limit
         obs, infos, elapsed = self._obs, self._infos, self._elapsed
-        rewards, paused = self._rewards, buffers.paused.tolist()
+        # Assigns a single number in half of NumPy's time, and raises TypeError for anything else.
+        rewards: Any = buffers.rewards.data
+        paused = buffers.paused.tolist()
         # The environments that are not stepped: paused ones, and those that NEXT_STEP resets.
         left = (buffers.paused | buffers.finished).tolist() if self._next_step else paused
         buffers.terminated.fill(False)
@@ -435,10 +443,6 @@ class EnvBlock:
 
     def _fail(self, exc: Exception, i: int) -> NoReturn:
         raise with_place(exc, self._describe(i))
-
-
-def _wrapped(wrap: Callable[[Any], Any], make: Maker) -> Any:
-    return wrap(make())
 
 
 def _require_info(info: Any) -> None:

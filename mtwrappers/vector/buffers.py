@@ -86,6 +86,7 @@ class Buffers:
 
     With a file descriptor ``fd``, the memory is the file, which other processes may share. ``obs``
     is one array per leaf of the layout, or a list of Python objects, which is not shared.
+    ``actions`` has the bytes of an array of ``actions_shape``, with room for 8 per number.
     ``finished`` marks environments whose episodes have ended, ``paused`` those that are not to be
     stepped, and ``digests`` are hashes of what each has returned (see `mtwrappers.vector.journal`);
     ``beats`` is the time (`time.monotonic`) of the block's last sign of life; ``numbers`` and
@@ -123,7 +124,8 @@ class Buffers:
 
     def _take(self, arrays: list[NDArray[Any]]) -> None:
         self._arrays = arrays
-        *self.obs, self._actions, self.rewards, self.terminated, self.truncated = arrays[:-6]
+        *self.obs, actions, self.rewards, self.terminated, self.truncated = arrays[:-6]
+        self.actions, self.actions_shape = actions.reshape(-1).view(np.uint8), actions.shape
         self.finished, self.paused, self.digests, self.beats = arrays[-6:-2]
         self.numbers, self.texts = arrays[-2:]
 
@@ -144,10 +146,6 @@ class Buffers:
             written = np.frombuffer(data, array.dtype, array.size, start)
             array[...] = written.reshape(array.shape)
             start += array.nbytes
-
-    def actions(self, dtype: str) -> NDArray[Any]:
-        """The actions of these environments, ``(n, ...)``, of a dtype such as ``"<f4"``."""
-        return np.ndarray(self._actions.shape, dtype, self._actions.data)
 
 
 def anonymous_file() -> int:
@@ -309,15 +307,9 @@ class InfoColumns:
     def read(self) -> Info:
         """The infos of all environments, as a vector environment returns them."""
         batched: Info = {}
-        if not self._plan:
-            return batched
         masks = np.ones((len(self._plan), self._n), dtype=np.bool_)
-        floats = iter(self._floats.T.copy())
         for (key, mask_key, kind, column), mask in zip(self._plan, masks, strict=True):
-            if kind in _FLOAT64:
-                batched[key] = next(floats)
-            else:
-                batched[key] = column.astype(object if kind is str else kind)
+            batched[key] = column.astype(object if kind is str else kind)
             batched[mask_key] = mask
         return batched
 

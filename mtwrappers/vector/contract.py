@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+# `_signal` is used directly, because the functions of `signal` turn every handler into an enum
+# first, which takes ten times as long.
+import _signal  # type: ignore[import-not-found] # it has no stub
 import contextlib
 import copy
 import dataclasses
 import functools
 import os
+import pickle
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -18,7 +23,6 @@ from gymnasium.error import (
     NoAsyncCallError,
     ResetNeeded,
 )
-from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
@@ -33,7 +37,7 @@ from mtwrappers.vector.block import BlockResult, EnvBlock
 from mtwrappers.vector.buffers import ARRAY_SPACES, Info, InfoColumns, ObsLayout, schema_of
 from mtwrappers.vector.journal import EachCall, ReplayLog, replayable
 from mtwrappers.vector.settings import MAY_DIFFER, Settings, same_spaces
-from mtwrappers.vector.workers import Here, Pool
+from mtwrappers.vector.workers import Here, Pool, pickled_function
 
 
 def spread_seeds(seed: Any, n: int) -> list[int | None]:
@@ -45,7 +49,7 @@ def spread_seeds(seed: Any, n: int) -> list[int | None]:
             raise ValueError(f"expected {n} seeds, one per environment, got {len(seed)}")
         return [None if s is None else seeding.check_seed(s) for s in seed]
     first = seeding.check_seed(seed)
-    return [first + i for i in range(n)]
+    return [*range(first, first + n)]
 
 
 def split_options(
@@ -93,22 +97,37 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def exclusive(method: Method) -> Method:
-    """Makes a method raise if the executor is closed or has a pending step."""
+    """Makes a method run alone and whole.
+
+    It raises if the executor is closed or has a pending step. Ctrl-C is delayed until the end of
+    the method, except while an answer is waited for: ``KeyboardInterrupt`` could be raised between
+    any two lines that send a command and record its answer. Only the main thread is interrupted,
+    and handlers that are not Python's are left alone.
+    """
     name = method.__name__
 
     @functools.wraps(method)
     def alone(self: MetaVectorEnv, /, *args: Any, **kwargs: Any) -> Any:
-        if self.closed or self._pid != os.getpid():
-            self._require_open()
-        if self._pending and name != "step_wait":
-            raise AlreadyPendingCallError(
-                f"{name}() while a step is under way: call step_wait() first", "step"
-            )
+        if self.closed or self._pending or self._pid != os.getpid():
+            self._require_free(name)
+        pool, handler = self._pool, cast("Any", None)
+        interrupts = pool.interrupts
+        if pool.whole and threading.current_thread() is threading.main_thread():
+            handler = _signal.getsignal(_signal.SIGINT)
+        held = callable(handler) and interrupts.handler is None
+        if held:
+            interrupts.handler = handler
+            # Python checks for signals after a call: here, once the new handler is set.
+            _signal.signal(_signal.SIGINT, interrupts)
         try:
             return method(self, *args, **kwargs)
         finally:
-            if self._pool.lost:
-                self.closed = True
+            self.closed = pool.lost
+            if held:
+                came, interrupts.came, interrupts.handler = interrupts.came, None, None
+                _signal.signal(_signal.SIGINT, handler)
+                if came is not None:
+                    handler(*came)
 
     return cast("Method", alone)
 
@@ -154,7 +173,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     autoreset_mode: AutoresetMode
     stepped: NDArray[np.bool_]
     restarted: NDArray[np.bool_]
-    closed = True  # until it is built
+    closed = True  # until there is a pool to close
     spec: Any = PlainSpec()
     _pending = False  # whether a step was begun and not ended
     _setter: str | None = None  # the method of environments that sets a task
@@ -169,40 +188,41 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._pid = os.getpid()
         self._settings, self._first_seeds = settings, first_seeds
         self.meta_batch_size, self.envs_per_task = settings.meta_batch_size, settings.envs_per_task
-        self.num_envs = n = self.meta_batch_size * self.envs_per_task
+        self.num_envs = self.meta_batch_size * self.envs_per_task
         self.autoreset_mode = settings.autoreset_mode
-        self._pool = pool
+        self._pool, self.closed = pool, False
         try:
-            traits = pool.build()
-            spaces = [pair for block_spaces, *_ in traits for pair in block_spaces]
-            _, metadata, self.render_mode = traits[0]
-            if settings.unify is not None:
-                names = [f"environment {i}" for i in range(n)]
-                padding = Padding.of(spaces, names, settings.unify)
-                pool.prepare("wrap", (), [padding.wrap])
-                spaces = [(padding.observation_space, padding.action_space)] * n
-            observation_space, action_space = same_spaces(spaces)
-            self.single_observation_space, self.single_action_space = spaces[0]
-            self.observation_space = batch_space(observation_space, n)
-            self.action_space = batch_space(action_space, n)
-            self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
-            self._takes_arrays = isinstance(action_space, ARRAY_SPACES)
-            row_shape = tuple(action_space.shape or ()) if self._takes_arrays else ()
-            self._actions_shape = (n, *row_shape)
-            is_box = isinstance(action_space, Box)
-            self._may_be_nan = is_box and np.issubdtype(action_space.dtype, np.floating)
-            self._layout = ObsLayout(observation_space, n)
-            self._buffers = pool.connect(self._layout, row_shape)
-            self._due = np.ones(n, dtype=np.bool_)  # environments to reset before the next step
-            self._nobody = np.zeros(n, dtype=np.bool_)
-            self._nobody.setflags(write=False)  # handed out more than once
-            self.stepped = self.restarted = self._nobody
-            if settings.journal:
-                pool.logs = [ReplayLog() for _ in range(n)]
+            self._build()
         except BaseException:
-            pool.close()
+            self.close()
             raise
-        self.closed = False
+
+    @exclusive
+    def _build(self) -> None:
+        """Makes the workers build the environments, and takes their spaces."""
+        n, pool, settings = self.num_envs, self._pool, self._settings
+        traits = pool.build()
+        spaces = [pair for block_spaces, *_ in traits for pair in block_spaces]
+        _, metadata, self.render_mode = traits[0]
+        if settings.unify is not None:
+            names = [f"environment {i}" for i in range(n)]
+            padding = Padding.of(spaces, names, settings.unify)
+            pool.prepare("wrap", (), [padding.wrap])
+            spaces = [(padding.observation_space, padding.action_space)] * n
+        observation_space, action_space = same_spaces(spaces)
+        self.single_observation_space, self.single_action_space = spaces[0]
+        self.observation_space = batch_space(observation_space, n)
+        self.action_space = batch_space(action_space, n)
+        self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
+        self._takes_arrays = isinstance(action_space, ARRAY_SPACES)
+        row_shape = tuple(action_space.shape or ()) if self._takes_arrays else ()
+        self._actions_shape = (n, *row_shape)
+        self._layout = ObsLayout(observation_space, n)
+        self._buffers = pool.connect(self._layout, row_shape)
+        self._due = np.ones(n, dtype=np.bool_)  # environments to reset before the next step
+        self.stepped = self.restarted = np.zeros(n, dtype=np.bool_)
+        if settings.journal:
+            pool.logs = [ReplayLog() for _ in range(n)]
 
     # Episodes.
 
@@ -245,7 +265,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """
         buffers = self._buffers
         seeds = spread_seeds(seed, self.num_envs)
-        each, mask = split_options(options, self.num_envs)
+        each: Any = [None] * self.num_envs
+        mask = None
+        if options is not None:
+            each, mask = split_options(options, self.num_envs)
         if mask is None:
             mask = np.ones(self.num_envs, dtype=np.bool_)
         elif self._due.any() and not mask.all():
@@ -260,13 +283,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         results = self._pool.run("reset", [seeds, each, masks])
         self._first_seeds = None
         self._due[...] = False
-        infos = [info for own, *_ in results for info in own]
-        for i, info in enumerate(infos):
-            if info and "task_name" in info:
-                self._pool.names[i] = info["task_name"]
-        if not self._layout.fixed:
-            self._keep_objects(results)
-        return self._layout.batch(buffers.obs), self._join(infos)
+        infos = self._join(results)
+        for i in np.flatnonzero(infos.get("_task_name", ())).tolist():
+            self._pool.names[i] = infos["task_name"][i]
+        return self._layout.batch(buffers.obs), infos
 
     @exclusive
     def pause(self, mask: NDArray[np.bool_]) -> None:
@@ -329,10 +349,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     @exclusive
     def step_async(self, actions: Any) -> None:
         """Begins a `step`, so that other work can be done meanwhile; `step_wait` ends it."""
-        checked = self._checked_step(actions)
-        with self._pool.whole:
-            self._pool.begin("step", *checked)
-            self._pending = True
+        self._pool.run("step", *self._checked_step(actions), wait=False)
+        self._pending = True
 
     def _checked_step(self, actions: Any) -> tuple[list[Any], list[Any]]:
         """Checks a step, and returns the arguments of its command, as in `Pool.run`."""
@@ -346,50 +364,54 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                     f"the episodes of environments {np.flatnonzero(ended).tolist()} have ended: "
                     "reset them with options={'reset_mask': ...}"
                 )
-        checked = self._check_actions(actions)
-        if self._pool.logs is not None and not self._takes_arrays:
-            checked = copy.deepcopy(checked)
+        checked: Any = None
+        if not self._takes_arrays:
+            checked = self._rows_of(actions)
+        else:
+            with contextlib.suppress(ValueError):  # rows of several lengths
+                checked = np.array(actions)
+            if (
+                checked is None
+                or checked.shape != self._actions_shape
+                or checked.dtype.kind not in "biuf"
+                or checked.itemsize > 8
+                or np.count_nonzero(np.isnan(checked))
+            ):
+                self._refuse_actions(actions, checked)
         self.stepped, self.restarted = self.next_rows()
         self._due.fill(True)  # until the step has succeeded
         return [checked], [autoreset]
 
-    def _check_actions(self, actions: Any) -> Any:
-        """Returns the actions as a new array, or as a list if their space has no arrays."""
+    def _rows_of(self, actions: Any) -> list[Any]:
+        """The actions of environments whose action space has no arrays, which may keep them."""
         n, space = self.num_envs, self.action_space
-        if not self._takes_arrays:
-            try:
-                rows = list(iterate(space, actions))
-            except Exception:  # anything that is not nested like the space
-                raise ValueError(f"expected actions in {space}, got {actions!r}") from None
-            if len(rows) != n:
-                raise ValueError(f"expected actions for environments 0 to {n - 1}, got {len(rows)}")
-            return rows
-        shape: Any
         try:
-            array = np.array(actions)
-            shape = array.shape
-        except ValueError:  # rows of several lengths
-            shape = [np.shape(action) for action in actions]
-        if shape != self._actions_shape:
+            rows = list(iterate(space, actions))
+        except Exception:  # anything that is not nested like the space
+            raise ValueError(f"expected actions in {space}, got {actions!r}") from None
+        if len(rows) != n:
+            raise ValueError(f"expected actions for environments 0 to {n - 1}, got {len(rows)}")
+        return rows if self._pool.logs is None else copy.deepcopy(rows)
+
+    def _refuse_actions(self, actions: Any, array: NDArray[Any] | None) -> NoReturn:
+        """Raises the error for actions, which are an array unless the lengths of rows differ."""
+        expected, n = self._actions_shape, self.num_envs
+        shape = [np.shape(action) for action in actions] if array is None else array.shape
+        if array is None or shape != expected:
             raise ValueError(
-                f"expected actions of shape {self._actions_shape}, a row for each of environments "
+                f"expected actions of shape {expected}, a row for each of environments "
                 f"0 to {n - 1}, got {type(actions).__name__} of shape {shape}"
             )
         if array.dtype.kind not in "biuf" or array.itemsize > 8:
             raise ValueError(f"actions must be numbers of at most 8 bytes, got dtype {array.dtype}")
-        if self._may_be_nan and np.count_nonzero(np.isnan(array)):
-            bad = np.isnan(array).reshape(n, -1).any(axis=1)
-            raise ValueError(
-                f"actions of environments {np.flatnonzero(bad).tolist()} are NaN; nothing was "
-                "stepped"
-            )
-        return array
+        bad = np.flatnonzero(np.isnan(array).reshape(n, -1).any(axis=1)).tolist()
+        raise ValueError(f"actions of environments {bad} are NaN; nothing was stepped")
 
     def next_rows(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Returns what `stepped` and `restarted` will be after a step that begins now."""
         finished, active = self._buffers.finished, ~self._buffers.paused
         if self.autoreset_mode is not AutoresetMode.NEXT_STEP:
-            return active, self._nobody
+            return active, np.zeros_like(active)
         return active & ~finished, active & finished
 
     @exclusive
@@ -401,82 +423,48 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """
         if not self._pending:
             raise NoAsyncCallError("step_wait() needs a step_async() before it", "step")
-        with self._pool.whole:
-            try:
-                results = self._pool.end()
-            finally:
-                self._pending = False
+        try:
+            results = self._pool.end()
+        finally:
+            self._pending = False
         return self._step_result(results)
 
-    def _step_result(self, results: Sequence[BlockResult | None]) -> StepResult:
+    def _step_result(self, results: Sequence[Any]) -> StepResult:
         """The results of a step, from those of the blocks and the buffers."""
-        buffers, infos = self._buffers, self._step_infos(results)
-        if not self._layout.fixed:
-            self._keep_objects(results)
+        buffers, columns = self._buffers, self._columns
+        in_columns = columns is not None and not any(results)
+        infos = columns.read() if columns is not None and in_columns else self._join(results)
         obs = self._layout.batch(buffers.obs)
         rewards = buffers.rewards.copy()
         flags = buffers.terminated.copy(), buffers.truncated.copy()
         self._due.fill(False)
-        if not self._schema_known:
-            self._use_columns([info for result in results for info in (result or [()])[0] or ()])
+        if not self._schema_known:  # decides which infos go through the buffers from now on
+            self._schema_known = True
+            schema = schema_of([info for own, *_ in results for info in own])
+            if schema is not None:
+                self._columns = InfoColumns(schema, buffers)
+                self._pool.prepare("use_columns", (), [schema])
         return obs, rewards, *flags, infos
 
-    def _keep_objects(self, results: Sequence[BlockResult | None]) -> None:
-        """Keeps the last observations of all environments that are not arrays."""
-        for rows, result in zip(self._pool.rows, results, strict=True):
-            if result is not None:
-                self._buffers.obs[0][rows] = result[2]
-
-    def _step_infos(self, results: Sequence[BlockResult | None]) -> Info:
-        """The infos of a step, with the final ones of episodes that ended."""
-        columns = self._columns
-        if columns is not None and not any(results):
-            return columns.read()
-        blocks = [
-            (rows, *(result or (None, (), None)))
-            for rows, result in zip(self._pool.rows, results, strict=True)
-        ]
-        if columns is not None and all(infos is None for _, infos, *_ in blocks):
-            batched = columns.read()
-        else:
-            each: list[Info | None] = []
-            for rows, infos, *_ in blocks:
-                if infos is not None:
-                    each += infos
-                elif columns is not None:
-                    each += columns.read_each(rows)
-            batched = self._join(each)
-        for rows, _, finals, _ in blocks:
-            for i, obs, info in finals:
-                last = {"final_obs": obs, "final_info": info}
-                batched = self._add_info(batched, last, rows.start + i)
-        return batched
-
-    def _join(self, infos: Iterable[Info | None]) -> Info:
-        """Batches infos as Gymnasium does; ``None`` reports nothing."""
+    def _join(self, results: Sequence[BlockResult | None]) -> Info:
+        """Batches infos as Gymnasium does, and keeps observations that are not arrays."""
         batched: Info = {}
-        for i, info in enumerate(infos):
-            try:
-                if info:
-                    batched = self._add_info(batched, info, i)
-            except Exception:  # values of any class may be incompatible
-                for key, value in info.items() if info else ():
+        for rows, result in zip(self._pool.rows, results, strict=True):
+            infos, finals, objects = result or (None, (), None)
+            if objects is not None:
+                self._buffers.obs[0][rows] = objects
+            if infos is None and self._columns is not None:
+                infos = self._columns.read_each(rows)
+            lasts = [(i, {"final_obs": obs, "final_info": info}) for i, obs, info in finals]
+            for i, info in (*enumerate(infos or ()), *lasts):
+                for key, value in (info or {}).items():  # None reports nothing
                     try:
-                        self._add_info(copy.deepcopy(batched), {key: value}, i)
-                    except Exception as exc:
-                        where = f"the info {key!r} of environment {i} does not fit the others"
-                        with_place(exc, where)
+                        self._add_info(batched, {key: value}, rows.start + i)
+                    except Exception as exc:  # values of any class may be incompatible
+                        where = f"environment {rows.start + i}"
+                        with_place(exc, f"the info {key!r} of {where} does not fit the others")
                         raise
-                raise
         return batched
-
-    def _use_columns(self, infos: Sequence[Any]) -> None:
-        """Decides after the first step which infos go through the buffers from now on."""
-        self._schema_known = True
-        schema = schema_of(infos)
-        if schema is not None:
-            self._columns = InfoColumns(schema, self._buffers)
-            self._pool.prepare("use_columns", (), [schema])
 
     # Tasks, methods and attributes.
 
@@ -565,10 +553,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             raise ValueError(f"expected {n} values, one per environment, got {len(values)}")
         self._call_each("set_wrapper_attr", [((name, value), {}) for value in values])
 
-    @exclusive
     def render(self) -> tuple[Any, ...]:
         """A frame of each environment."""
-        return tuple(self._call_each("render", [((), {})] * self.num_envs))
+        return self.call("render")
 
     @property  # type: ignore[misc] # Gymnasium's SyncVectorEnv has no setter either
     def np_random(self) -> Any:
@@ -623,7 +610,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         ['0 to 1: 20 steps', '2 to 3: 20 steps']
         >>> envs.close()
         """
-        carried = self._pool.workers[0].carry(check_callable(function, "function"))
+        check_callable(function, "function")
+        carried: Any = function if self._pool.here else pickled_function(function)
         function = functools.partial(_call_in_block, carried, self._autoreset)
         # Copies, because the recovery of a worker may change them.
         due, paused = self._due.copy(), self._buffers.paused.copy()
@@ -739,7 +727,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     # The end.
 
-    def _require_open(self) -> None:
+    def _require_free(self, name: str) -> None:
+        """Raises an error if the method ``name`` cannot be called now, or here."""
+        if name == "close_extras":
+            return
         if self.closed:
             raise ClosedEnvironmentError(f"{type(self).__name__} was closed")
         if os.getpid() != self._pid and not self._pool.here:
@@ -747,7 +738,12 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 f"this {type(self).__name__} belongs to process {self._pid}, and cannot be used in "
                 "a fork of it; make another one here"
             )
+        if self._pending and name != "step_wait":
+            raise AlreadyPendingCallError(
+                f"{name}() while a step is under way: call step_wait() first", "step"
+            )
 
+    @exclusive
     def close_extras(self, **kwargs: Any) -> None:
         """Closes every environment, except in a forked process, which does not own the workers."""
         if self._pool.here or os.getpid() == self._pid:
@@ -767,7 +763,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 def _call_in_block(
-    carried: Callable[[], BlockFunction],
+    carried: BlockFunction | bytes,
     autoreset: bool,
     block: EnvBlock,
     rows: range,
@@ -777,7 +773,7 @@ def _call_in_block(
     """Calls a function of `MetaVectorEnv.map_blocks` with the environments of a block.
 
     Args:
-        carried: Returns the function.
+        carried: The function, or its pickle.
         autoreset: Whether environments reset themselves, if the mode is not DISABLED.
         block: The block, which its owner closes.
         rows: The rows of its environments.
@@ -795,7 +791,8 @@ def _call_in_block(
     envs._columns, envs._schema_known = block.columns, block.columns is not None
     if settings.journal:
         pool.logs = logs
-    return carried()(envs, slice(rows.start, rows.stop)), envs._due
+    function = pickle.loads(carried) if isinstance(carried, bytes) else carried
+    return function(envs, slice(rows.start, rows.stop)), envs._due
 
 
 def _check_length(value: Any, n: int) -> Any:

@@ -140,21 +140,18 @@ def call_again(env: gymnasium.Env[Any, Any], call: Entry) -> None:
         NotDeterministicError: If it succeeded before and now raises, or the other way round.
     """
     what, name, args, kwargs = call
-    said = f"the call {describe_call(call)}"
+    raised = None
     try:
         do, _ = find_call(env, name, copy.deepcopy(args), copy.deepcopy(kwargs))
         do()
     except Exception as exc:
-        if what == "call":
-            raise NotDeterministicError(
-                f"{said} succeeded, and raises when it is replayed in a new environment: "
-                f"{type(exc).__name__}: {exc}"
-            ) from exc
-    else:
-        if what == "tried":
-            raise NotDeterministicError(
-                f"{said} raised, and does not when it is replayed in a new environment"
-            )
+        raised = exc
+    if (raised is None) == (what == "tried"):
+        how = "raised, and does not" if raised is None else "succeeded, and raises"
+        why = "" if raised is None else f": {type(raised).__name__}: {raised}"
+        raise NotDeterministicError(
+            f"the call {describe_call(call)} {how} when it is replayed in a new environment{why}"
+        ) from raised
 
 
 def describe_call(call: Entry) -> str:

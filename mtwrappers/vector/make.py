@@ -187,8 +187,8 @@ class MetaRayEnvExecutor(Executor):
     `Executor` describes the arguments.
 
     It uses an initialized Ray, otherwise the cluster at ``RAY_ADDRESS``, or starts one on this
-    machine, which ends with the last executor. Closing ends all actors. Nodes need this package and
-    the modules that the constructors import.
+    machine, which ends with this process or ``ray.shutdown()``. Closing ends all actors. Nodes need
+    this package and the modules that the constructors import.
 
     Raises:
         DependencyNotInstalled: If ray is not installed.

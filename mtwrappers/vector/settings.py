@@ -113,9 +113,7 @@ class Settings:
 
 
 # The settings other than sizes.
-OPTIONS = {one.name for one in fields(Settings)} - {
-    *("meta_batch_size", "envs_per_task", "max_path_length"),
-}
+OPTIONS = {one.name for one in fields(Settings)[3:]}
 
 
 def resolve_makers(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
-import functools
 import math
 import multiprocessing as mp
 import operator
@@ -31,11 +30,12 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import cloudpickle
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 from mtwrappers.common.cores import cores
 from mtwrappers.common.errors import (
@@ -45,10 +45,9 @@ from mtwrappers.common.errors import (
     picklable,
     with_place,
 )
-from mtwrappers.common.interrupts import HeldInterrupts
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.buffers import Buffers, ObsLayout, anonymous_file
-from mtwrappers.vector.journal import Answer, Function, ReplayLog, note
+from mtwrappers.vector.journal import Answer, ReplayLog, note
 from mtwrappers.vector.settings import Maker, Settings
 
 _DONE = Answer()
@@ -59,25 +58,46 @@ CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
 _NO_REWARD = np.uint64(0x7FF8_0000_6D74_7772)
 
 
-class Worker(abc.ABC):
-    """A worker with a block, on the executor's side.
+# Workers from which data has arrived, with the answers that are complete.
+Arrived: TypeAlias = "list[tuple[Worker, Answer | None]]"
 
-    Args:
-        index: The index of the worker.
-        rows: The rows of its environments.
-        timeout: Seconds of silence after which it counts as hung; None waits forever.
+
+class Interrupts:
+    """A handler that delays Ctrl-C, except while an answer is waited for.
+
+    Attributes:
+        handler: The handler that it replaces, while it does.
+        waiting: Whether an answer is waited for.
+        came: The arguments of a Ctrl-C that was delayed.
     """
 
-    interrupts: HeldInterrupts
+    handler: Any = None
+    waiting = False
+    came: tuple[Any, Any] | None = None
+
+    def __call__(self, signum: int, frame: Any) -> None:
+        """Handles the signal."""
+        if self.waiting and self.handler is not None:
+            self.handler(signum, frame)
+        else:
+            self.came = signum, frame
+
+
+class Worker(abc.ABC):
+    """A worker with a block, on the executor's side; ``rows`` are those of its environments."""
+
+    index: int
+    timeout: float  # seconds of silence after which it counts as hung
+    interrupts: Interrupts
     buffers: Buffers | None = None  # of its environments, in this process
     ready = False  # whether its environments are built and restored
     began = False  # whether it has answered
+    gone = False  # whether it has ended, or was ended
     hung = False  # whether it was ended because it was silent for too long
     shares_memory = True  # whether its writes are visible at once
 
-    def __init__(self, index: int, rows: slice, timeout: float | None) -> None:
-        self.index, self.rows = index, rows
-        self.timeout = math.inf if timeout is None else timeout
+    def __init__(self, rows: slice) -> None:
+        self.rows = rows
         self.command: tuple[str, tuple[Any, ...]] | None = None  # what it has not answered yet
         self.answer: Answer | None = None  # the last, until it is used
 
@@ -89,12 +109,14 @@ class Worker(abc.ABC):
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
         """Sends its block a command. If the worker is gone, waiting for the answer detects it."""
 
+    @staticmethod
     @abc.abstractmethod
-    def receive(self) -> Answer | None:
-        """Reads the data that has arrived; returns an answer once it is complete.
+    def receive(workers: Sequence[Any], seconds: float) -> Arrived:
+        """Waits for data from some workers, at most for some seconds.
 
-        Raises:
-            EOFError: If the worker has ended.
+        Returns:
+            Each worker from which data has arrived, with its answer if that is complete. Workers
+            that have ended are marked as `gone` instead.
         """
 
     @abc.abstractmethod
@@ -102,11 +124,6 @@ class Worker(abc.ABC):
         """Ends the worker, unless it ends by itself within ``patience`` seconds."""
 
     # For workers elsewhere.
-
-    @staticmethod
-    def wait(workers: Sequence[Any], seconds: float) -> list[Worker]:
-        """Those of some workers from which something has arrived, once there are any."""
-        return [*workers]
 
     def is_alive(self) -> bool:
         """Whether the worker is running."""
@@ -129,10 +146,6 @@ class Worker(abc.ABC):
         """Advice for one that did not even start."""
         return ""
 
-    def carry(self, function: Function) -> Callable[[], Function]:
-        """Returns a callable to send to all workers, which returns the function there."""
-        return functools.partial(pickle.loads, pickled_function(function))
-
 
 class Here(Worker):
     """A block in this process, which runs a command as soon as its answer is asked for.
@@ -146,10 +159,8 @@ class Here(Worker):
     block: EnvBlock | None = None
 
     def __init__(self, make: Callable[[], EnvBlock], n: int, owned: bool = True) -> None:
-        super().__init__(0, slice(0, n), None)
-        self._make, self._owned = make, owned
-        if not owned:
-            self.buffers = make().buffers
+        super().__init__(slice(0, n))
+        self._make, self.owned = make, owned
 
     def start(self) -> None:
         """Does nothing: the block is built by the first command."""
@@ -157,37 +168,36 @@ class Here(Worker):
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
         """Does nothing: `receive` runs the command."""
 
-    def receive(self) -> Answer:
+    @staticmethod
+    def receive(workers: Sequence[Here], seconds: float) -> Arrived:
         """Runs the command, which Ctrl-C may interrupt."""
-        if self.command is None:
-            return _DONE
-        name, arguments = self.command
-        if self.block is not None:
-            self.block.notes = None  # of the command before
-        self.interrupts.waiting = True
+        [here] = workers
+        if here.command is None:
+            return [(here, _DONE)]
+        (name, arguments), block = here.command, here.block
+        if block is not None:
+            block.notes = None  # of the command before
+        here.interrupts.waiting = True
         try:
             if name == "build":
-                self.block, name = self._make(), "traits"
-            assert self.block is not None
-            if not self._owned:
-                self.block.beat()
-            return self.block.handle(name, arguments)
+                block = here.block = here._make()
+                name = "traits"
+            assert block is not None
+            if not here.owned:
+                block.beat()
+            return [(here, block.handle(name, arguments))]
         except BaseException as exc:  # an interrupt, or an error while the block is built
-            self.interrupts.waiting = False
-            if self.block is None:
+            here.interrupts.waiting = False
+            if block is None:
                 raise
-            return self.block.failed(name, exc)
+            return [(here, block.failed(name, exc))]
         finally:
-            self.interrupts.waiting = False
+            here.interrupts.waiting = False
 
     def end(self, patience: float = 0.0) -> None:
         """Closes the environments."""
-        if self._owned and self.block is not None:
+        if self.owned and self.block is not None:
             self.block.close()
-
-    def carry(self, function: Function) -> Callable[[], Function]:
-        """Returns a callable that returns the function."""
-        return lambda: function
 
 
 class Pool:
@@ -199,8 +209,7 @@ class Pool:
     Args:
         workers: A worker for each block, in the order of their environments.
         settings: The settings of the executor.
-        memory: The descriptor of the memory that workers share, if they do.
-        release: Callbacks for when all workers have ended.
+        memory: The descriptor of the memory that workers share, to be closed; -1 if there is none.
 
     Attributes:
         rows: The rows of each block.
@@ -208,7 +217,9 @@ class Pool:
         logs: The journal, a log per environment, if there is one.
         names: The name of each environment's task, as resets said.
         here: Whether there is one block, in this process.
-        whole: A context in which Ctrl-C is delayed, except while an answer is waited for.
+        interrupts: Delays Ctrl-C.
+        whole: Whether calls must not be interrupted: without a journal, there is nothing in this
+            process that would have to be done as a whole.
         lost: Whether the workers are gone for good.
         recoveries: The number of replaced workers.
     """
@@ -218,28 +229,19 @@ class Pool:
     lost = False
     recoveries = 0
 
-    def __init__(
-        self,
-        workers: Sequence[Worker],
-        settings: Settings,
-        memory: int = -1,
-        release: contextlib.ExitStack | None = None,
-    ) -> None:
-        interrupts = HeldInterrupts()
-        for worker in workers:
-            worker.interrupts = interrupts
+    def __init__(self, workers: Sequence[Worker], settings: Settings, memory: int = -1) -> None:
+        self.interrupts = Interrupts()
+        for index, worker in enumerate(workers):
+            worker.index, worker.interrupts = index, self.interrupts
+            worker.timeout = math.inf if settings.timeout is None else settings.timeout
         self.workers = workers
         self.rows = [worker.rows for worker in workers]
         self.names: list[Any] = [None] * workers[-1].rows.stop
         self.here = isinstance(workers[0], Here)
-        # Without a journal, there is nothing here that would have to be done as a whole.
-        held = settings.journal or not self.here
-        self.whole: contextlib.AbstractContextManager[None] = (
-            interrupts if held else contextlib.nullcontext()
-        )
+        self.whole = settings.journal or not self.here
         self._envs_per_task = settings.envs_per_task
         self._max_recoveries = MAX_RECOVERIES if settings.recovers else 0
-        self._memory, self._release = memory, release or contextlib.ExitStack()
+        self._memory = memory
         # Commands that a replacement needs too, with arguments as in `run`.
         self._setup: dict[str, tuple[Sequence[Any], Sequence[Any]]] = {}
 
@@ -247,23 +249,22 @@ class Pool:
 
     def build(self) -> list[Any]:
         """Starts the workers, which build environments; returns `EnvBlock.traits` of each block."""
-        with self.whole:
-            if lost := self._start(self.workers):
-                self._replace(lost)
+        if lost := self._start(self.workers):
+            self._replace(lost)
         return self.prepare("build")
 
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
-        """Makes the buffers of all environments, unless they have some, for all blocks."""
-        if (known := self.workers[0].buffers) is not None:
-            self.buffers = known
-            return known
-        self.buffers = Buffers(layout, action_shape, self._memory)
-        for worker in self.workers:
-            worker.buffers = self.buffers.part(worker.rows)
-        if self.here:
-            self.prepare("connect", (), (layout, self.buffers))
-        else:
+        """Makes all blocks write to buffers, and returns those of all environments."""
+        first = self.workers[0]
+        if not isinstance(first, Here) or first.owned:
             self.prepare("connect", [range(layout.n)], (layout.n, action_shape))
+        if isinstance(first, Here):
+            assert first.block is not None
+            self.buffers = first.block.buffers
+        else:
+            self.buffers = Buffers(layout, action_shape, self._memory)
+            for worker in self.workers:
+                worker.buffers = self.buffers.part(worker.rows)
         return self.buffers
 
     def prepare(self, name: str, each: Sequence[Any] = (), common: Sequence[Any] = ()) -> list[Any]:
@@ -272,22 +273,21 @@ class Pool:
         self._setup[name] = each, common
         return results
 
-    def run(self, name: str, each: Sequence[Any] = (), common: Sequence[Any] = ()) -> list[Any]:
+    def run(
+        self,
+        name: str,
+        each: Sequence[Any] = (),
+        common: Sequence[Any] = (),
+        *,
+        wait: bool = True,
+    ) -> list[Any]:
         """Runs a command in every block, and returns the result of each.
 
         Args:
             name: A method of `EnvBlock`.
             each: Arguments with an entry per environment; a block is given its own entries.
             common: The arguments after these, which are the same for all blocks.
-        """
-        with self.whole:
-            self.begin(name, each, common)
-            return self.end()
-
-    def begin(self, name: str, each: Sequence[Any] = (), common: Sequence[Any] = ()) -> None:
-        """Begins a command, so that `end` returns what `run` would return.
-
-        Callers of both do so within `whole`.
+            wait: Whether to wait for the results, which `end` returns otherwise.
         """
         for worker in self.workers:
             if not worker.ready or worker.command is not None:
@@ -297,9 +297,10 @@ class Pool:
             given = (*map(operator.itemgetter(worker.rows), each), *common)
             worker.command = name, given
             worker.send(name, given)
+        return self.end() if wait else []
 
     def end(self) -> list[Any]:
-        """Waits for the command that was begun."""
+        """Waits for the results of a command."""
         lost, busy = [], []
         for worker in self.workers:
             if not worker.ready:
@@ -321,29 +322,23 @@ class Pool:
 
     def close(self) -> None:
         """Makes blocks close their environments, and ends workers that do not in time."""
-        answers = []
-        with self.whole:
-            deadline = time.monotonic() + CLOSE_TIMEOUT
-            asked = [] if self.here else self._ask_to_close(deadline)
-            answers = [worker.answer for worker in asked if worker.answer is not None]
-            for worker in asked:
-                worker.end(max(deadline - time.monotonic(), 0.0))
-            self.abandon()
+        deadline = time.monotonic() + CLOSE_TIMEOUT
+        if not self.here:
+            self._gather([one for one in self.workers if one.ready and one.command], deadline)
+        asked = [one for one in self.workers if one.ready and not (one.command or self.here)]
+        for worker in asked:
+            worker.answer, worker.command = None, ("close", ())
+            worker.send("close", ())
+        self._gather(asked, deadline)
+        answers = [worker.answer or _DONE for worker in asked]
+        for worker in asked:
+            worker.end(max(deadline - time.monotonic(), 0.0))
+        self.abandon()
         for answer in answers:
             if answer.failure is not None:
                 failure, _ = answer.failure
                 said = f"{full_message(failure)} ({type(failure).__name__})"
                 gymnasium.logger.warn(f"could not be closed, {said}")
-
-    def _ask_to_close(self, deadline: float) -> list[Worker]:
-        """The workers that were asked to close their environments, once they have answered."""
-        self._gather([one for one in self.workers if one.ready and one.command], deadline)
-        asked = [one for one in self.workers if one.ready and not one.command]
-        for worker in asked:
-            worker.answer, worker.command = None, ("close", ())
-            worker.send("close", ())
-        self._gather(asked, deadline)
-        return asked
 
     def abandon(self) -> None:
         """Ends every worker at once."""
@@ -351,7 +346,9 @@ class Pool:
         for worker in self.workers:
             worker.end()
             worker.ready, worker.answer = False, None
-        self._release.close()
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
 
     def _drain(self) -> None:
         """Reads the answers that an interrupted call has left, and replaces lost workers."""
@@ -365,67 +362,46 @@ class Pool:
     # Workers that answer, and those that do not.
 
     def _gather(self, workers: Sequence[Worker], until: float = math.inf) -> list[Worker]:
-        """Waits for the answers of workers, at most until then.
+        """Waits for the answers of workers, at most until then, and records their commands.
 
         Returns:
             The workers that were lost.
         """
-        if self.here:
-            for worker in workers:
-                self._take(worker)
-            return []
         lost: list[Worker] = []
         now = time.monotonic()
         look = now + ALIVE_CHECK
-        waiting = {worker: now + worker.timeout for worker in workers}  # until when
+        waiting = {}  # until when
+        for worker in workers:
+            waiting[worker] = now + worker.timeout
         while waiting and now < until:
             seconds = max(min(look, until, *waiting.values()) - now, 0.0)
-            interrupts = workers[0].interrupts
-            interrupts.waiting = True
-            try:
-                arrived = workers[0].wait([*waiting], seconds)
-            finally:
-                interrupts.waiting = False
+            arrived = workers[0].receive([*waiting], seconds)
             now = time.monotonic()
-            for worker in arrived:
-                try:
-                    done = self._take(worker)
-                except EOFError:
-                    lost.append(worker)
-                    continue
-                if done:
-                    del waiting[worker]
-                else:
+            for worker, answer in arrived:
+                if answer is None:
                     waiting[worker] = now + worker.timeout
+                    continue
+                command, worker.command = worker.command, None
+                worker.answer, worker.began = answer, True
+                if command is not None and self.logs is not None:
+                    note(self.logs, worker.rows, command, answer, self.buffers)
+                del waiting[worker]
             if now >= look:  # even while others answer: a node may vanish silently
-                lost += [one for one in waiting if one not in lost and not one.is_alive()]
                 look = now + ALIVE_CHECK
-            for worker, deadline in waiting.items():
-                if now >= deadline and worker not in lost:
+                for worker in waiting:
+                    worker.gone = worker.gone or not worker.is_alive()
+            for worker, deadline in [*waiting.items()]:
+                if now >= deadline and not worker.gone:
                     waiting[worker] = now + worker.timeout - worker.silence()
                     if waiting[worker] <= now:
                         worker.hung = worker.is_alive()
+                        worker.gone = True
                         worker.end()
-                        lost.append(worker)
-            for worker in lost:
-                worker.ready = False
-                waiting.pop(worker, None)
+                if worker.gone:
+                    worker.ready = False
+                    lost.append(worker)
+                    del waiting[worker]
         return sorted(lost, key=lambda worker: worker.index)
-
-    def _take(self, worker: Worker) -> bool:
-        """Takes the answer of a worker, and records its command; whether it is complete.
-
-        Raises:
-            EOFError: If the worker has ended.
-        """
-        answer = worker.receive()
-        if answer is None:
-            return False
-        command, worker.command = worker.command, None
-        worker.answer, worker.began = answer, True
-        if command is not None and self.logs is not None:
-            note(self.logs, worker.rows, command, answer, self.buffers)
-        return True
 
     def _replace(self, lost: list[Worker]) -> None:
         """Starts replacements of lost workers, repeatedly if these are lost too."""
@@ -454,7 +430,7 @@ class Pool:
         commands = {worker: worker.command for worker in workers}
         for worker in workers:
             worker.end()
-            worker.ready = worker.began = worker.hung = False
+            worker.ready = worker.began = worker.gone = worker.hung = False
             worker.answer = worker.command = None
             worker.start()
         lost = self._gather(workers)
@@ -534,29 +510,31 @@ class BlockServer:
     def __init__(self, memory: int = -1) -> None:
         self._memory = memory
 
-    def command(self, message: bytes) -> tuple[str, tuple[Any, ...]]:
-        """The name and arguments of a command in a message of `ProcessWorker.send`."""
-        if message[:1] == _PICKLED:
-            found: tuple[str, tuple[Any, ...]] = pickle.loads(message)
-            return found
-        assert self.block is not None
-        # A copy, because environments may keep their actions.
-        actions = self.block.buffers.actions(message[1:].decode()).copy()
-        return "step", (actions, message[:1] == b"1")
+    def answer(self, message: bytes) -> bytes:
+        """Runs the command in a message, as `ProcessWorker.send` sends it.
 
-    def answer(self, load: Callable[[], tuple[str, tuple[Any, ...]]]) -> bytes:
-        """Runs a command, and returns its pickled answer.
-
-        Args:
-            load: Returns the name of the command and its arguments.
+        Returns:
+            Its pickled answer.
         """
-        name = ""
+        name, answer = "step", _DONE
         try:
-            name, arguments = load()
+            if message[:1] == _PICKLED:
+                name, arguments = pickle.loads(message)
+            else:
+                arguments = self._actions(message), message[:1] == b"1"
+            if name == "build":
+                arguments = (arguments[0], *pickle.loads(arguments[0])[1:])
         except Exception as exc:  # such as a module that only the parent has
             where = f"a worker on {socket.gethostname()} cannot import what it was given"
             return _encoded(Answer(failure=(with_place(exc, where), "")))
-        answer = self._run(name, arguments)
+        self.closed = name == "close"
+        try:
+            if name == "build":
+                answer = Answer(self._build(*arguments))
+            elif self.block is not None:  # else its environments could not be built
+                answer = self.block.handle(name, arguments)
+        except Exception as exc:
+            answer = Answer(failure=(exc, ""))
         try:
             return _encoded(answer)
         except Exception as exc:  # an info of any class may refuse to be pickled in any way
@@ -566,42 +544,24 @@ class BlockServer:
             with_place(exc, f"the answer of environments {first} to {last} to {name}()")
             return _encoded(self.block.failed(name, exc))
 
-    def _run(self, name: str, arguments: tuple[Any, ...]) -> Answer:
-        self.closed = name == "close"
-        try:
-            if name == "build":
-                return Answer(self._build(*arguments))
-            if self.block is None:  # its environments could not be built, or not yet
-                return _DONE
-            if name == "connect":
-                arguments = self._buffers(*arguments)
-        except Exception as exc:
-            return Answer(failure=(exc, ""))
-        return self.block.handle(name, arguments)
-
-    def _build(self, pickled: bytes) -> tuple[Any, ...]:
-        """Builds the block from the pickled arguments of `EnvBlock`, and returns its traits.
-
-        They are unpickled for every build, because constructors may keep what they have made.
-        """
-        limit_threads()
-        try:
-            _, offset, settings = pickle.loads(pickled)
-        except Exception as exc:
-            where = f"a worker on {socket.gethostname()} cannot import what makes its environments"
-            with_place(exc, where)
-            raise
-        self.block = EnvBlock(lambda: pickle.loads(pickled)[0], offset, settings)
-        return self.block.traits()
-
-    def _buffers(self, rows: range, n: int, action_shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Makes buffers for results: rows of shared memory, or memory of this process."""
+    def _actions(self, message: bytes) -> NDArray[Any]:
+        """The actions of a step: a copy, because environments may keep them."""
         assert self.block is not None
-        if self._memory < 0:
-            rows, n = range(len(rows)), len(rows)
-        layout = ObsLayout(self.block.envs[0].observation_space, n)
-        buffers = Buffers(layout, action_shape, self._memory)
-        return layout, buffers.part(slice(rows.start, rows.stop))
+        buffers, dtype = self.block.buffers, np.dtype(message[1:].decode())
+        size = math.prod(buffers.actions_shape) * dtype.itemsize
+        return buffers.actions[:size].copy().view(dtype).reshape(buffers.actions_shape)
+
+    def _build(self, pickled: bytes, offset: int, settings: Settings) -> tuple[Any, ...]:
+        """Builds the block, and returns its traits.
+
+        Constructors are unpickled for every build, because they may keep what they have made.
+        """
+        os.environ["OMP_NUM_THREADS"] = "1"  # of libraries, because workers share the cores
+        # Torch may be here already, or come with an environment or a policy.
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(1)
+        self.block = EnvBlock(lambda: pickle.loads(pickled)[0], offset, settings, self._memory)
+        return self.block.traits()
 
 
 def _encoded(answer: Answer) -> bytes:
@@ -615,14 +575,6 @@ def _encoded(answer: Answer) -> bytes:
     return bytes(cloudpickle.dumps(answer))
 
 
-def limit_threads() -> None:
-    """Limits libraries to one thread, because workers share the cores."""
-    os.environ["OMP_NUM_THREADS"] = "1"
-    # Torch may be here already, or come with an environment or a policy.
-    if torch := sys.modules.get("torch"):
-        torch.set_num_threads(1)
-
-
 def blocks_of(makers: Sequence[Maker], count: int, settings: Settings) -> list[tuple[slice, bytes]]:
     """The rows of each of ``count`` workers, and the pickled arguments of its `EnvBlock`.
 
@@ -634,17 +586,12 @@ def blocks_of(makers: Sequence[Maker], count: int, settings: Settings) -> list[t
     rows = [slice(n * w // count, n * (w + 1) // count) for w in range(count)]
     try:
         return [(some, cloudpickle.dumps((makers[some], some.start, settings))) for some in rows]
-    except Exception:  # any class may refuse to be pickled in any way
-        for i, make in enumerate(makers):
-            try:
-                cloudpickle.dumps(make)
-            except Exception as exc:
-                raise TypeError(
-                    f"the constructor of environment {i} must be picklable to run in workers, "
-                    f"{make!r} is not ({exc}): let it make such objects when it is called, or use "
-                    "execution='iterative', which has no workers"
-                ) from exc
-        raise
+    except Exception as exc:  # any class may refuse to be pickled in any way
+        raise TypeError(
+            f"the constructors of environments must be picklable to run in workers ({exc}): let "
+            "them make such objects when they are called, or use execution='iterative', which has "
+            "no workers"
+        ) from exc
 
 
 def pickled_function(function: Any) -> bytes:
@@ -689,20 +636,11 @@ class ProcessWorker(Worker):
     """A worker process.
 
     It starts in the `multiprocessing` context ``context`` with the pickled arguments ``block`` of
-    an `EnvBlock`, and shares the file ``memory`` with its parent; the other arguments are those of
-    `Worker`.
+    an `EnvBlock`, and shares the file ``memory`` with its parent.
     """
 
-    def __init__(
-        self,
-        index: int,
-        rows: slice,
-        timeout: float | None,
-        block: bytes,
-        context: Any,
-        memory: int,
-    ) -> None:
-        super().__init__(index, rows, timeout)
+    def __init__(self, rows: slice, block: bytes, context: Any, memory: int) -> None:
+        super().__init__(rows)
         self._block, self._context, self._memory = block, context, memory
         self.process: Any = None
         self._conn: Any = None  # messages to and from the process
@@ -724,7 +662,7 @@ class ProcessWorker(Worker):
         )
         _processes.add(self.process)
         try:
-            with _deaf_to_ctrl_c(self._context.get_start_method()):
+            with deaf_to_ctrl_c(self._context.get_start_method()):
                 self.process.start()
         except BrokenPipeError:
             pass  # it ended at once, which is detected later
@@ -739,7 +677,7 @@ class ProcessWorker(Worker):
         if name == "step" and isinstance(actions := arguments[0], np.ndarray):
             assert self.buffers is not None
             message = f"{arguments[1]:d}{actions.dtype.str}".encode()
-            self.buffers.actions(actions.dtype.str)[...] = actions
+            self.buffers.actions[: actions.nbytes] = actions.reshape(-1).view(np.uint8)
         else:
             message = cloudpickle.dumps((name, arguments))
         data = memoryview(_HEADER.pack(len(message)) + message)
@@ -769,34 +707,39 @@ class ProcessWorker(Worker):
             self.process.kill()
             raise TimeoutError("the worker did not read in time")
 
-    def receive(self) -> Answer | None:
-        """Takes what has arrived; returns an answer once it is whole."""
-        data, begin = self._data, _HEADER.size
-        try:
-            while len(data) < begin or len(data) < (end := begin + _HEADER.unpack_from(data)[0]):
-                chunk = os.read(self._conn.fileno(), _CHUNK)
-                if not chunk:
-                    raise EOFError("the worker has closed its pipe")
-                data += chunk
-        except BlockingIOError:
-            return None
-        except OSError as exc:
-            raise EOFError from exc
-        answer: Answer = pickle.loads(data[begin:end]) if end > begin else _DONE
-        del data[:end]
-        return answer
-
     @staticmethod
-    def wait(workers: Sequence[ProcessWorker], seconds: float) -> list[Worker]:
-        """Those of some workers from which something has arrived, once there are any."""
-        poll = select.poll()
-        by_fd: dict[int, Worker] = {}
+    def receive(workers: Sequence[ProcessWorker], seconds: float) -> Arrived:
+        """Waits for data from some workers, at most for some seconds."""
+        poll, by_fd = select.poll(), {}
         for worker in workers:
             fd = worker._conn.fileno()
             by_fd[fd] = worker
             poll.register(fd, select.POLLIN)
-        ready = dict(poll.poll(seconds * 1000))
-        return [*map(by_fd.__getitem__, ready)]
+        interrupts = workers[0].interrupts
+        interrupts.waiting = True
+        try:
+            ready = poll.poll(seconds * 1000)
+        finally:
+            interrupts.waiting = False
+        arrived: Arrived = []
+        for fd, _ in ready:
+            worker = by_fd[fd]
+            data, begin, answer = worker._data, _HEADER.size, None
+            try:
+                while len(data) < begin or len(data) < begin + _HEADER.unpack_from(data)[0]:
+                    chunk = os.read(fd, _CHUNK)
+                    if not chunk:
+                        raise EOFError
+                    data += chunk
+                answer = pickle.loads(data[begin:]) if len(data) > begin else _DONE
+                data.clear()
+            except BlockingIOError:
+                pass  # the rest will arrive later
+            except (EOFError, OSError):
+                worker.gone = True
+                continue
+            arrived.append((worker, answer))
+        return arrived
 
     def is_alive(self) -> bool:
         """Whether the process runs."""
@@ -867,17 +810,12 @@ def process_pool(makers: Sequence[Maker], settings: Settings) -> Pool:
     context = mp.get_context(settings.context or start_method(replaces=settings.recovers))
     blocks = blocks_of(makers, count, settings)
     memory = anonymous_file()  # workers start before its size is known
-    release = contextlib.ExitStack()
-    release.callback(os.close, memory)
-    workers = [
-        ProcessWorker(i, rows, settings.timeout, block, context, memory)
-        for i, (rows, block) in enumerate(blocks)
-    ]
-    return Pool(workers, settings, memory, release)
+    workers = [ProcessWorker(rows, block, context, memory) for rows, block in blocks]
+    return Pool(workers, settings, memory)
 
 
 @contextlib.contextmanager
-def _deaf_to_ctrl_c(start_method: str) -> Iterator[None]:
+def deaf_to_ctrl_c(start_method: str) -> Iterator[None]:
     """Blocks Ctrl-C in a process that is started meanwhile, until it unblocks it."""
     if start_method == "forkserver":  # its server is shared with other code
         yield
@@ -917,7 +855,7 @@ def _threads_stay_in_a_fork() -> bool:
         return True
     if _thread_count() == 1:
         return False
-    with warnings.catch_warnings(), _deaf_to_ctrl_c("fork"):
+    with warnings.catch_warnings(), deaf_to_ctrl_c("fork"):
         warnings.simplefilter("ignore")  # about threads: this fork needs none of their locks
         if (pid := os.fork()) == 0:
             os._exit(0)
@@ -972,8 +910,7 @@ def serve(conn: Connection, memory: Connection, life: Connection) -> None:
     ):
         _write(sink, DONE)  # the worker is running
         while not server.closed:
-            load = functools.partial(server.command, _read(source))
-            _write(sink, server.answer(load))
+            _write(sink, server.answer(_read(source)))
     if server.block is not None:
         with contextlib.suppress(Exception):
             server.block.close()

@@ -45,7 +45,7 @@ MetaParallelEnvExecutor(CountingEnv, 2, workers=0) -> ValueError: workers must b
 MetaParallelEnvExecutor(CountingEnv, 2, on_worker_failure="ignore") -> ValueError: ...must be 'raise
 MetaParallelEnvExecutor(CountingEnv, 2, timeout=0) -> ValueError: timeout, ...above zero ...got 0
 MetaParallelEnvExecutor(CountingEnv, 2, context="thread") -> ValueError: ...'thread'
-MetaParallelEnvExecutor([CountingEnv, threading.Lock().locked], 2) -> TypeError: ...1 must be pickla
+MetaParallelEnvExecutor([CountingEnv, threading.Lock().locked], 2) -> TypeError: ...must be pickla
 make_vec("PointGoal", wrokers=2) -> TypeError: make_vec takes no 'wrokers': did you mean 'workers'?
 make_vec("PointGoal", workers=2, ray_options={}) -> ValueError: parallel ...got {'ray_options': {}}
 MetaIterativeEnvExecutor(CountingEnv, 2, workers=2) -> ValueError: iterative execution has no worker

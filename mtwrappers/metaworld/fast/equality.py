@@ -13,11 +13,11 @@ import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
-from mtwrappers.common.interrupts import after_start
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.fast import fast_class
 from mtwrappers.metaworld.tasks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
+from mtwrappers.vector.workers import deaf_to_ctrl_c
 
 Policy: TypeAlias = Callable[[Any, Any], NDArray[np.float32]]
 # The extent of a comparison: tasks per class, and steps per episode.
@@ -32,7 +32,7 @@ def compare_classes(
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_at_ctrl_c) as pool:
         others = active_children()
         try:
-            with after_start():  # so that no worker prints a traceback at Ctrl-C
+            with deaf_to_ctrl_c("spawn"):  # so that no worker prints a traceback at Ctrl-C
                 futures = {pool.submit(first_difference, name, *extent): name for name in names}
             for future in as_completed(futures):
                 yield futures[future], future.result()
