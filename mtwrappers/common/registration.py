@@ -6,11 +6,9 @@ module, as in ``"mtwrappers:mtwrappers/MT10-v0"``.
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
-import numpy as np
-from gymnasium.envs.registration import EnvSpec, register, registry
+from gymnasium.envs.registration import register, registry
 
 EPISODE_STEPS = 500
 _TRAIN = {"train_classes": ["reach-v3", "push-v3"]}
@@ -53,28 +51,3 @@ def register_all() -> None:
                 kwargs=kwargs,
                 max_episode_steps=max_episode_steps,
             )
-
-
-class PlainSpec:
-    """The attribute ``spec`` of an environment, with arguments that JSON can hold.
-
-    Gymnasium stores the arguments of `make` unchanged, NumPy's numbers and arrays included; here
-    they become Python's.
-    """
-
-    def __get__(self, env: Any, owner: type[Any]) -> EnvSpec | None:
-        return None if env is None else vars(env).get("spec")
-
-    def __set__(self, env: Any, spec: EnvSpec | None) -> None:
-        if spec is not None:
-            spec = copy.copy(spec)
-            spec.kwargs = {name: _plain(value) for name, value in spec.kwargs.items()}
-        vars(env)["spec"] = spec
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(map(_plain, value))
-    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value

@@ -13,7 +13,6 @@ from numpy.random import Generator
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_flag, check_mapping, check_options, check_space
 from mtwrappers.common.errors import SeedNotSetError
-from mtwrappers.common.registration import PlainSpec
 
 Observation: TypeAlias = dict[str, Any]
 TASK_OPTIONS = frozenset({"task_state", "resample_task"})
@@ -80,7 +79,6 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
-    spec: Any = PlainSpec()
     # Whether unknown options may belong to a wrapped environment.
     _passes_options_on = True
 

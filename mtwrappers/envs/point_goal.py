@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_options, not_negative, positive
-from mtwrappers.common.registration import PlainSpec
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
@@ -49,7 +48,6 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
-    spec: Any = PlainSpec()
 
     def __init__(self, radius: float = 1.0, render_mode: str | None = None) -> None:
         keep_arguments(self, locals())

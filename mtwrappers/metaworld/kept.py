@@ -1,6 +1,6 @@
 """Meta-World's objects in a state, for `mtwrappers.state.packages`.
 
-Its tasks are plain data, and each of its classes keeps certain attributes between two episodes.
+Its tasks are plain data.
 
 Meta-World unpickles ``task.data`` whenever a task is set, and arrays have an attribute ``data``
 too. So data from a file reaches ``set_task`` only as a `metaworld.Task` that this package has built
@@ -12,59 +12,17 @@ from __future__ import annotations
 import reprlib
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
-import numpy as np
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
-from mtwrappers.metaworld.blueprint import check_vector
-from mtwrappers.metaworld.tasks import decode, from_plain, is_task, to_plain
-from mtwrappers.metaworld.upstream import is_upstream
+from mtwrappers.metaworld.tasks import from_plain, is_task, to_plain
 
-__all__ = ["attributes", "check", "from_plain", "guard", "is_plain", "to_plain"]
-
-_ATTRIBUTES = {
-    "AutoTerminateOnSuccessWrapper": ("terminate_on_success",),
-    "NormalizeRewardsExponential": ("_reward_mean", "_reward_var"),
-    "PseudoRandomTaskSelectWrapper": ("tasks", "current_task_idx", "sample_tasks_on_reset"),
-    "RandomTaskSelectWrapper": ("tasks", "sample_tasks_on_reset"),
-    "SawyerXYZEnv": ("_set_task_called", "_freeze_rand_vec", "_last_rand_vec"),
-}
+__all__ = ["from_plain", "guard", "is_plain", "to_plain"]
 
 is_plain = is_task
-
-
-def attributes(cls: type[Any]) -> tuple[str, ...]:
-    """The attributes that a class of Meta-World, without its bases, keeps between episodes."""
-    return _ATTRIBUTES.get(cls.__name__, ())
-
-
-def check(layer: Any, values: Mapping[str, Any]) -> None:
-    """Raises `ValueError` unless a layer of an environment may take these attributes from a file.
-
-    Args:
-        layer: A wrapper or an environment.
-        values: Its attributes by name, of plain values and tasks.
-    """
-    sawyer = layer.unwrapped
-    if not isinstance(sawyer, SawyerXYZEnv):
-        return
-    upstream = type(layer).__module__.startswith("metaworld.")
-    for name, value in values.items():
-        if name == "tasks" and upstream and not (isinstance(value, list) and value):
-            raise ValueError(
-                f"expected a list of metaworld.Tasks as tasks, got {reprlib.repr(value)}"
-            )
-        if (name == "tasks" and upstream) or any(map(is_task, _items(getattr(layer, name, None)))):
-            for item in _items(value):
-                _check_task(item, name, sawyer)
-    if layer is sawyer and (vector := values.get("_last_rand_vec")) is not None:
-        if not isinstance(vector, np.ndarray):
-            raise ValueError(f"expected a random vector, got {reprlib.repr(vector)}")
-        for cls in filter(is_upstream, type(sawyer).__mro__[:-1]):
-            check_vector(cls, vector, f"the random vector of {cls.__name__}", drawn=False)
 
 
 def guard(env: Any) -> None:
@@ -125,11 +83,3 @@ def _items(value: Any) -> Iterator[Any]:
 def _is_scalars(value: Any) -> bool:
     """Whether nothing in a value has data that could be unpickled."""
     return all(type(item) in (type(None), bool, int, float, str) for item in _items(value))
-
-
-def _check_task(value: Any, name: str, sawyer: Any) -> None:
-    if not is_task(value):
-        raise ValueError(f"expected only metaworld.Tasks in {name}, got {reprlib.repr(value)}")
-    if not isinstance(sawyer, decode(value)["env_cls"]):
-        expected = type(sawyer).__name__
-        raise ValueError(f"expected tasks of {expected} in {name}, got one of {value.env_name!r}")

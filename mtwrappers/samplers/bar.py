@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import sys
-import time
+import functools
 from collections.abc import Callable, Iterator
 from os import isatty
 from typing import Any
@@ -14,13 +13,10 @@ from mtwrappers.common.extras import import_extra
 
 # A function that advances a bar by a number.
 Advance = Callable[[int], object]
-_EVERY = 30.0  # seconds between two lines
 
 
 class ProgressBar:
     """A bar on stderr that disappears at the end, or no bar unless ``visible``.
-
-    In a file or a pipe, lines take its place, one every 30 seconds.
 
     Raises:
         TypeError: If ``visible`` is not a bool.
@@ -42,26 +38,14 @@ class ProgressBar:
             yield lambda number: None
             return
         console = import_extra("rich.console", "cli").Console(stderr=True)
-        drawn = console.is_terminal or console.is_jupyter
-        done, last = 0, time.monotonic()
         with self._rich.Progress(
             *self._rich.Progress.get_default_columns(),
             self._rich.MofNCompleteColumn(),
             console=console,
             transient=True,
-            disable=not drawn,
+            disable=not (console.is_terminal or console.is_jupyter),
             redirect_stdout=isatty(1),  # only a terminal; output to files is not redirected
         ) as bar:
             task = bar.add_task(what, total=total if counts else None)
-
-            def advance(number: int) -> None:
-                nonlocal done, last
-                bar.advance(task, number)
-                done += number
-                if not drawn and time.monotonic() - last >= _EVERY:
-                    last = time.monotonic()
-                    of = f" of {total:,}" if counts else ""
-                    print(f"{what}: {done:,}{of}", file=sys.stderr, flush=True)
-
-            yield advance
+            yield functools.partial(bar.advance, task)
             bar.update(task, total=total, completed=total)

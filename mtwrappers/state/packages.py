@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
 from mtwrappers.common.extras import import_extra
@@ -32,14 +32,8 @@ class KnowsObjects(Protocol):
         ``plain`` may come from an untrusted file; nothing in it is run.
         """
 
-    def attributes(self, cls: type[Any]) -> tuple[str, ...]:
-        """The attributes that a class of the package, without its bases, keeps between episodes."""
-
     def guard(self, env: Any) -> None:
         """Keeps the environments inside ``env`` from running data that they are given."""
-
-    def check(self, layer: Any, values: Mapping[str, Any]) -> None:
-        """Raises `ValueError` unless a layer may take these attributes from a file."""
 
 
 def known_by(package: str) -> KnowsObjects:
@@ -52,16 +46,10 @@ def known_by(package: str) -> KnowsObjects:
     return cast("KnowsObjects", importlib.import_module(KNOWN_BY[package]))
 
 
-def package_of(cls: type[Any]) -> str | None:
-    """The package in `KNOWN_BY` that defines a class, if any."""
-    package = cls.__module__.partition(".")[0]
-    return package if package in KNOWN_BY else None
-
-
 def owner_of(value: Any) -> str | None:
-    """The package whose plain data a value is, if any."""
-    package = package_of(type(value))
-    return package if package is not None and known_by(package).is_plain(value) else None
+    """The package in `KNOWN_BY` whose plain data a value is, if any."""
+    package = type(value).__module__.partition(".")[0]
+    return package if package in KNOWN_BY and known_by(package).is_plain(value) else None
 
 
 def imported() -> Iterator[KnowsObjects]:

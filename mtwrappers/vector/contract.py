@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_callable, check_index, check_options
 from mtwrappers.common.errors import with_place
-from mtwrappers.common.registration import PlainSpec
 from mtwrappers.core.pad_spaces import Padding
 from mtwrappers.state.identity import describe, require_same
 from mtwrappers.vector.block import BlockResult, EnvBlock
@@ -174,7 +173,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     stepped: NDArray[np.bool_]
     restarted: NDArray[np.bool_]
     closed = True  # until there is a pool to close
-    spec: Any = PlainSpec()
     _pending = False  # whether a step was begun and not ended
     _setter: str | None = None  # the method of environments that sets a task
     _columns: InfoColumns | None = None

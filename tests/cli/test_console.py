@@ -12,7 +12,6 @@ import pytest
 from mtwrappers.cli import console, main
 from mtwrappers.cli.commands import COMMANDS
 from mtwrappers.evaluation import Design, Episode, EvaluationResult
-from mtwrappers.samplers import bar
 from mtwrappers.testing.check import CheckReport, CheckResult
 
 ESCAPE, END = "\x1b", "the end"
@@ -107,15 +106,6 @@ def test_a_long_error_goes_on_at_a_word_on_a_terminal_and_is_one_line_in_a_pipe(
     with pytest.raises(SystemExit):
         main(arguments)
     assert capsys.readouterr().err == f"{' '.join(said)}\n"
-
-
-def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(capsys, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(bar.time, "monotonic", lambda: now[0])
-    with bar.ProgressBar(True).of("episodes", 1000) as advance:
-        for now[0] in (1.0, 29.0, 30.0, 31.0, 75.0):
-            advance(200)
-    assert capsys.readouterr() == ("", "episodes: 600 of 1,000\nepisodes: 1,000 of 1,000\n")
 
 
 def test_a_text_from_a_file_draws_nothing(capsys, monkeypatch):

@@ -84,7 +84,7 @@ def test_environments_have_names_and_arguments_of_their_own_and_specs_go_through
         "task_names": ["two", "four"],
         "env_kwargs": [{"obs_size": 4, "length": 3}, {"max_episode_steps": 4, "length": 9}],
         "action_repeat": [1, 2],
-        "task_embedding": np.array([[0.0, 1], [2, 3]]),
+        "task_embedding": [[0.0, 1], [2, 3]],
         "unify": {"observation_size": 5},
     }
     env = gymnasium.make(ID, **given, select="round_robin")
