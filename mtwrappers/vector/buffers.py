@@ -307,7 +307,7 @@ class InfoColumns:
     def read(self) -> Info:
         """The infos of all environments, as a vector environment returns them."""
         batched: Info = {}
-        masks = np.ones((len(self._plan), self._n), dtype=np.bool_)
+        masks = np.ones((len(self._plan), self._n), np.bool_) if self._plan else ()
         for (key, mask_key, kind, column), mask in zip(self._plan, masks, strict=True):
             batched[key] = column.astype(object if kind is str else kind)
             batched[mask_key] = mask

@@ -366,11 +366,12 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         if not self._takes_arrays:
             checked = self._rows_of(actions)
         else:
-            with contextlib.suppress(ValueError):  # rows of several lengths
+            try:
                 checked = np.array(actions)
+            except ValueError:  # rows of several lengths
+                self._refuse_actions(actions, None)
             if (
-                checked is None
-                or checked.shape != self._actions_shape
+                checked.shape != self._actions_shape
                 or checked.dtype.kind not in "biuf"
                 or checked.itemsize > 8
                 or np.count_nonzero(np.isnan(checked))
@@ -409,7 +410,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Returns what `stepped` and `restarted` will be after a step that begins now."""
         finished, active = self._buffers.finished, ~self._buffers.paused
         if self.autoreset_mode is not AutoresetMode.NEXT_STEP:
-            return active, np.zeros_like(active)
+            return active, np.zeros(self.num_envs, np.bool_)
         return active & ~finished, active & finished
 
     @exclusive

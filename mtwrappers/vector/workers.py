@@ -109,8 +109,13 @@ class Worker(abc.ABC):
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
         """Sends its block a command. If the worker is gone, waiting for the answer detects it."""
 
-    @staticmethod
     @abc.abstractmethod
+    def end(self, patience: float = 0.0) -> None:
+        """Ends the worker, unless it ends by itself within ``patience`` seconds."""
+
+    # For workers elsewhere.
+
+    @staticmethod
     def receive(workers: Sequence[Any], seconds: float) -> Arrived:
         """Waits for data from some workers, at most for some seconds.
 
@@ -118,12 +123,7 @@ class Worker(abc.ABC):
             Each worker from which data has arrived, with its answer if that is complete. Workers
             that have ended are marked as `gone` instead.
         """
-
-    @abc.abstractmethod
-    def end(self, patience: float = 0.0) -> None:
-        """Ends the worker, unless it ends by itself within ``patience`` seconds."""
-
-    # For workers elsewhere.
+        return []
 
     def is_alive(self) -> bool:
         """Whether the worker is running."""
@@ -148,7 +148,7 @@ class Worker(abc.ABC):
 
 
 class Here(Worker):
-    """A block in this process, which runs a command as soon as its answer is asked for.
+    """A block in this process, which runs a command when it is sent.
 
     Args:
         make: Returns the block.
@@ -164,35 +164,29 @@ class Here(Worker):
 
     def start(self) -> None:
         """Does nothing: the block is built by the first command."""
+        self.answer = _DONE
 
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
-        """Does nothing: `receive` runs the command."""
-
-    @staticmethod
-    def receive(workers: Sequence[Here], seconds: float) -> Arrived:
         """Runs the command, which Ctrl-C may interrupt."""
-        [here] = workers
-        if here.command is None:
-            return [(here, _DONE)]
-        (name, arguments), block = here.command, here.block
+        block = self.block
         if block is not None:
             block.notes = None  # of the command before
-        here.interrupts.waiting = True
+        self.interrupts.waiting = True
         try:
             if name == "build":
-                block = here.block = here._make()
+                block = self.block = self._make()
                 name = "traits"
             assert block is not None
-            if not here.owned:
+            if not self.owned:
                 block.beat()
-            return [(here, block.handle(name, arguments))]
+            self.answer = block.handle(name, arguments)
         except BaseException as exc:  # an interrupt, or an error while the block is built
-            here.interrupts.waiting = False
+            self.interrupts.waiting = False
             if block is None:
                 raise
-            return [(here, block.failed(name, exc))]
+            self.answer = block.failed(name, exc)
         finally:
-            here.interrupts.waiting = False
+            self.interrupts.waiting = False
 
     def end(self, patience: float = 0.0) -> None:
         """Closes the environments."""
@@ -305,14 +299,18 @@ class Pool:
         for worker in self.workers:
             if not worker.ready:
                 lost.append(worker)
-            elif worker.command is not None:
+            elif worker.command is not None and worker.answer is None:
                 busy.append(worker)
-        lost += self._gather(busy)
+        if busy:
+            lost += self._gather(busy)
         if lost:
             self._replace(lost)
         results, failed = [], _DONE
         for worker in self.workers:
+            command, worker.command = worker.command, None
             answer, worker.answer = worker.answer or _DONE, None
+            if command is not None and self.logs is not None:
+                note(self.logs, worker.rows, command, answer, self.buffers)
             results.append(answer.result)
             if answer.failure is not None and failed is _DONE:
                 failed = answer
@@ -323,9 +321,9 @@ class Pool:
     def close(self) -> None:
         """Makes blocks close their environments, and ends workers that do not in time."""
         deadline = time.monotonic() + CLOSE_TIMEOUT
-        if not self.here:
-            self._gather([one for one in self.workers if one.ready and one.command], deadline)
-        asked = [one for one in self.workers if one.ready and not (one.command or self.here)]
+        ready = [] if self.here else [one for one in self.workers if one.ready]
+        self._gather([one for one in ready if one.command], deadline)
+        asked = [one for one in ready if one.answer or not one.command]
         for worker in asked:
             worker.answer, worker.command = None, ("close", ())
             worker.send("close", ())
@@ -362,7 +360,7 @@ class Pool:
     # Workers that answer, and those that do not.
 
     def _gather(self, workers: Sequence[Worker], until: float = math.inf) -> list[Worker]:
-        """Waits for the answers of workers, at most until then, and records their commands.
+        """Waits for the answers of workers that have none, at most until then.
 
         Returns:
             The workers that were lost.
@@ -372,7 +370,8 @@ class Pool:
         look = now + ALIVE_CHECK
         waiting = {}  # until when
         for worker in workers:
-            waiting[worker] = now + worker.timeout
+            if worker.answer is None:
+                waiting[worker] = now + worker.timeout
         while waiting and now < until:
             seconds = max(min(look, until, *waiting.values()) - now, 0.0)
             arrived = workers[0].receive([*waiting], seconds)
@@ -381,10 +380,7 @@ class Pool:
                 if answer is None:
                     waiting[worker] = now + worker.timeout
                     continue
-                command, worker.command = worker.command, None
                 worker.answer, worker.began = answer, True
-                if command is not None and self.logs is not None:
-                    note(self.logs, worker.rows, command, answer, self.buffers)
                 del waiting[worker]
             if now >= look:  # even while others answer: a node may vanish silently
                 look = now + ALIVE_CHECK
@@ -440,6 +436,7 @@ class Pool:
         for name, (each, common) in setup.items():
             here = [worker for worker in workers if worker not in lost]
             for worker in here:
+                worker.answer = None
                 worker.send(name, (*map(operator.itemgetter(worker.rows), each), *common))
             lost += self._gather(here)
             for worker in here:
