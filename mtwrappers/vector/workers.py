@@ -506,6 +506,10 @@ class BlockServer:
 
     def __init__(self, memory: int = -1) -> None:
         self._memory = memory
+        # Workers share the cores. Libraries that are imported from here on read the variable.
+        os.environ["OMP_NUM_THREADS"] = "1"
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(1)
 
     def answer(self, message: bytes) -> bytes:
         """Runs the command in a message, as `ProcessWorker.send` sends it.
@@ -553,10 +557,6 @@ class BlockServer:
 
         Constructors are unpickled for every build, because they may keep what they have made.
         """
-        os.environ["OMP_NUM_THREADS"] = "1"  # of libraries, because workers share the cores
-        # Torch may be here already, or come with an environment or a policy.
-        if torch := sys.modules.get("torch"):
-            torch.set_num_threads(1)
         self.block = EnvBlock(lambda: pickle.loads(pickled)[0], offset, settings, self._memory)
         return self.block.traits()
 
