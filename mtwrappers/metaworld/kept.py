@@ -1,6 +1,6 @@
 """Meta-World's objects in a state, for `mtwrappers.state.packages`.
 
-Its tasks are plain data.
+Its tasks are plain data, and each of its classes keeps certain attributes between two episodes.
 
 Meta-World unpickles ``task.data`` whenever a task is set, and arrays have an attribute ``data``
 too. So data from a file reaches ``set_task`` only as a `metaworld.Task` that this package has built
@@ -12,17 +12,46 @@ from __future__ import annotations
 import reprlib
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gymnasium
+import numpy as np
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
+from mtwrappers.metaworld.blueprint import check_vector
 from mtwrappers.metaworld.tasks import from_plain, is_task, to_plain
+from mtwrappers.metaworld.upstream import is_upstream
 
-__all__ = ["from_plain", "guard", "is_plain", "to_plain"]
+__all__ = ["attributes", "check", "from_plain", "guard", "is_plain", "to_plain"]
+
+_ATTRIBUTES = {
+    "AutoTerminateOnSuccessWrapper": ("terminate_on_success",),
+    "NormalizeRewardsExponential": ("_reward_mean", "_reward_var"),
+    "PseudoRandomTaskSelectWrapper": ("tasks", "current_task_idx", "sample_tasks_on_reset"),
+    "RandomTaskSelectWrapper": ("tasks", "sample_tasks_on_reset"),
+    "SawyerXYZEnv": ("_set_task_called", "_freeze_rand_vec", "_last_rand_vec"),
+}
 
 is_plain = is_task
+
+
+def attributes(cls: type[Any]) -> tuple[str, ...]:
+    """The attributes that a class of Meta-World, without its bases, keeps between episodes."""
+    return _ATTRIBUTES.get(cls.__name__, ())
+
+
+def check(layer: Any, values: Mapping[str, Any]) -> None:
+    """Raises `ValueError` unless a layer may take these attributes from a file.
+
+    Meta-World would redraw a random vector forever that puts an object too close to its goal.
+    """
+    vector = values.get("_last_rand_vec")
+    if isinstance(layer, SawyerXYZEnv) and vector is not None:
+        if not isinstance(vector, np.ndarray):
+            raise ValueError(f"expected a random vector, got {reprlib.repr(vector)}")
+        for cls in filter(is_upstream, type(layer).__mro__[:-1]):
+            check_vector(cls, vector, f"the random vector of {cls.__name__}", drawn=False)
 
 
 def guard(env: Any) -> None:

@@ -6,8 +6,8 @@ state of
 
 - an environment is its random generator ``np_random``, which is all that Gymnasium's own
   environments keep from one episode to the next;
-- a wrapper of Gymnasium is what it keeps from one episode to the next: statistics and counts, but
-  not recorded frames;
+- a wrapper of Gymnasium, or of a package in `mtwrappers.state.packages`, is what it keeps from one
+  episode to the next: statistics, counts and tasks, but not recorded frames;
 - a subclass of `identity.WATCHERS`, such as a recorder of videos, is what Gymnasium's own keeps;
 - any other wrapper is its attributes of plain data: ``None``, bools, numbers, texts, arrays,
   `numpy.random.Generator`, `RunningMeanStd`, and lists, tuples, deques and dicts of these.
@@ -62,7 +62,7 @@ _OF_GYMNASIUM: dict[type[Any], tuple[str, ...]] = {
 if hasattr(vector_wrappers, "RecordVideo"):  # later than Gymnasium 1.2
     _OF_GYMNASIUM[vector_wrappers.RecordVideo] = ("step_id", "episode_id", "has_autoreset")
 # Packages whose other wrappers keep nothing.
-_KNOWN = ("gymnasium", "mtwrappers")
+_KNOWN = ("gymnasium", "mtwrappers", *packages.KNOWN_BY)
 # What every wrapper has.
 _COMMON = {
     *vars(gymnasium.Wrapper(gymnasium.Env())),
@@ -222,6 +222,8 @@ class _Keeps:
         names = ["np_random"] if bottom else []
         for base in cls.__mro__:
             names += _OF_GYMNASIUM.get(base, ())
+            if (package := packages.package_of(base)) is not None:
+                names += packages.known_by(package).attributes(base)
         self.names = tuple(dict.fromkeys(names))
         # Whether all other attributes of plain data belong to the state too. Those of a recorder
         # do not: where it writes comes from its constructor, never from a file.
@@ -267,6 +269,8 @@ class _Keeps:
                 raise ValueError(f"{name} of {self._label} is not plain data")
         present = {name: getattr(layer, name, None) for name in state}
         values = {name: restored(value, present[name]) for name, value in state.items()}
+        for package in packages.imported():
+            package.check(layer, values)
         for name, value in values.items():
             if name in _CLOCKS:
                 value = time.perf_counter() - value
@@ -317,7 +321,7 @@ def _identity(layer: Any, keeps: _Keeps | None, chain: Sequence[Any]) -> dict[st
     bottom = layer is chain[-1]
     if bottom and isinstance(layer, VectorEnv):
         return {}
-    known = type(layer).__module__.split(".")[0] in (*_KNOWN, *packages.KNOWN_BY)
+    known = type(layer).__module__.split(".")[0] in _KNOWN
     names = () if keeps is None else keeps.names
     return identity_of(layer, bottom=bottom, known=known, state=names)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, cast
 
 from mtwrappers.common.extras import import_extra
@@ -19,6 +19,12 @@ KNOWN_BY = {"metaworld": "mtwrappers.metaworld.kept"}
 
 class KnowsObjects(Protocol):
     """The functions of a module that handles the objects of a package."""
+
+    def attributes(self, cls: type[Any]) -> tuple[str, ...]:
+        """The attributes that a class of the package, without its bases, keeps between episodes."""
+
+    def check(self, layer: Any, values: Mapping[str, Any]) -> None:
+        """Raises `ValueError` unless a layer may take these attributes from a file."""
 
     def is_plain(self, value: Any) -> bool:
         """Whether a value is immutable plain data."""
@@ -46,10 +52,16 @@ def known_by(package: str) -> KnowsObjects:
     return cast("KnowsObjects", importlib.import_module(KNOWN_BY[package]))
 
 
+def package_of(cls: type[Any]) -> str | None:
+    """The package in `KNOWN_BY` that defines a class, if any."""
+    package = cls.__module__.partition(".")[0]
+    return package if package in KNOWN_BY else None
+
+
 def owner_of(value: Any) -> str | None:
     """The package in `KNOWN_BY` whose plain data a value is, if any."""
-    package = type(value).__module__.partition(".")[0]
-    return package if package in KNOWN_BY and known_by(package).is_plain(value) else None
+    package = package_of(type(value))
+    return package if package is not None and known_by(package).is_plain(value) else None
 
 
 def imported() -> Iterator[KnowsObjects]:
