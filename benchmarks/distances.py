@@ -3,6 +3,7 @@
     python -m benchmarks.distances [--functions]
 
 Counted in this process with `sys.setprofile`, in the second of two equal calls after a first one.
+A comprehension or an unnamed function belongs to the function that it stands in.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def functions_of(call: Callable[[], Any]) -> Counter[tuple[str, str]]:
     def profile(frame: Any, event: str, _: Any) -> None:
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(PACKAGE):
-            found[code.co_filename[len(PACKAGE) :], code.co_qualname] += 1
+            named = code.co_qualname.partition(".<locals>.<")[0]
+            if not named.startswith("<"):  # a module
+                found[code.co_filename[len(PACKAGE) :], named] += 1
 
     call()
     sys.setprofile(profile)
@@ -44,6 +47,14 @@ def functions_of(call: Callable[[], Any]) -> Counter[tuple[str, str]]:
 def measured() -> dict[str, Counter[tuple[str, str]]]:
     """What each of the usual calls goes through."""
     found = {}
+
+    def make() -> None:
+        made.append(gymnasium.make_vec("mtwrappers/MT10-v0", workers=2))
+
+    made: list[gymnasium.vector.VectorEnv[Any, Any, Any]] = []
+    found["make_vec, 2 workers"] = functions_of(make)
+    for envs in made:
+        envs.close()
     with closing(gymnasium.make_vec("mtwrappers/MT10-v0", workers=2)) as envs:
         reset = partial(envs.reset, seed=3)
         reset()

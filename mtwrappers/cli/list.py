@@ -9,7 +9,7 @@ import gymnasium
 
 from mtwrappers.cli.console import say
 from mtwrappers.common.registration import TABLE
-from mtwrappers.metaworld.agent_view import default_task_encoding
+from mtwrappers.metaworld.agent_view import WITHOUT_ONEHOT
 
 # The columns, and the format of their cells.
 COLUMNS = {
@@ -45,7 +45,7 @@ def _row(env_id: str, kwargs: dict[str, Any]) -> Sequence[Any]:
     encoding = "onehot" if num_classes else "none"
     goals: Any = "new" if "sequence" in kwargs else "-"
     if "benchmark" in kwargs:
-        encoding = default_task_encoding(kwargs["benchmark"])
+        encoding = "none" if kwargs["benchmark"] in WITHOUT_ONEHOT else "onehot"
         goals = env.get_wrapper_attr("num_tasks") // num_classes
     row = (
         env_id,

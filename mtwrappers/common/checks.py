@@ -22,40 +22,29 @@ LogSink: TypeAlias = Callable[[str, Any], object]
 
 def positive(value: Any, name: str) -> int:
     """Returns ``value`` as an ``int`` of 1 or more, or raises `ValueError`."""
-    number = _whole(value)
-    if number < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    return _of_a_size(number, name)
+    return _whole(value, name, 1, sys.maxsize, "a positive integer")
 
 
 def not_negative(value: Any, name: str) -> int:
     """Returns ``value`` as an ``int`` of 0 or more, or raises `ValueError`."""
-    number = _whole(value)
-    if number < 0:
-        raise ValueError(f"{name} must be zero or a positive integer, got {value!r}")
-    return _of_a_size(number, name)
+    return _whole(value, name, 0, sys.maxsize, "zero or a positive integer")
 
 
 def check_index(value: Any, n: int, name: str) -> int:
     """Returns ``value`` as an ``int`` in [0, n - 1], or raises `ValueError`."""
-    index = _whole(value)
-    if not 0 <= index < n:
-        raise ValueError(f"{name} must be an integer in [0, {n - 1}], got {short(value)}")
-    return index
+    return _whole(value, name, 0, n - 1, f"an integer in [0, {n - 1}]")
 
 
-def _whole(value: Any) -> int:
-    """``value`` as an ``int``, or -1 if it is not an integer."""
+def _whole(value: Any, name: str, least: int, most: int, expected: str) -> int:
+    """Returns ``value`` as an ``int`` from ``least`` to ``most``, or raises `ValueError`."""
     try:
-        return -1 if isinstance(value, bool) else operator.index(value)
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
     except TypeError:
-        return -1
-
-
-def _of_a_size(number: int, name: str) -> int:
-    """Returns ``number``, or raises `ValueError` if it is larger than any size in Python."""
-    if number > sys.maxsize:
-        raise ValueError(f"{name} must be at most {sys.maxsize}, got {number}")
+        number = least - 1
+    if number > sys.maxsize:  # larger than any size in Python
+        expected = f"at most {sys.maxsize}" if most == sys.maxsize else expected
+    if not least <= number <= most:
+        raise ValueError(f"{name} must be {expected}, got {short(value)}")
     return number
 
 

@@ -257,6 +257,8 @@ class AgentView:
         return env
 
 
+# By default: there is only one class, or the agent has to infer the task.
+WITHOUT_ONEHOT = ("MT1", *META_LEARNING)
 INPUTS = [field.name for field in dataclasses.fields(AgentView)]
 # Meta-World's keyword -> ours, and the mapping of its values to ours (``None``: the same).
 UPSTREAM: dict[str, tuple[str, dict[Any, Any] | None]] = {
@@ -269,11 +271,6 @@ UPSTREAM: dict[str, tuple[str, dict[Any, Any] | None]] = {
     "total_tasks_per_cls": ("num_goals", None),
     "camera_id": ("camera_name", {FREE: "free", **dict(enumerate(CAMERAS))}),
 }
-
-
-def default_task_encoding(benchmark: str) -> TaskEncoding:
-    """One-hot if there are several classes; in meta-learning, the agent has to infer the task."""
-    return "none" if benchmark in META_LEARNING or benchmark == "MT1" else "onehot"
 
 
 def by_our_names(kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -313,7 +310,7 @@ def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict
     others = by_our_names(kwargs)
     own = {name: others.pop(name) for name in INPUTS if name in others}
     if own.get("task_encoding") is None:
-        own["task_encoding"] = default_task_encoding(benchmark)
+        own["task_encoding"] = "none" if benchmark in WITHOUT_ONEHOT else "onehot"
     view = AgentView(**own)
     if others.get("descriptions") is not None:
         check_descriptions(others["descriptions"], all_classes())

@@ -36,6 +36,7 @@ from mtwrappers.metaworld.class_env import (
     observation_box,
 )
 from mtwrappers.metaworld.tasks import (
+    OPTIONS,
     ContinuousGoals,
     ContinuousTasks,
     Exact,
@@ -45,8 +46,8 @@ from mtwrappers.metaworld.tasks import (
     decode,
     digest,
     first_of_each_class,
+    make_benchmark,
     split_of,
-    take_benchmark,
     with_vector,
 )
 from mtwrappers.metaworld.text import (
@@ -142,7 +143,9 @@ class ClassPool:
             max_episode_steps = positive(max_episode_steps, "max_episode_steps")
         goals_seed = 0 if seed is None else seed
         # With continuous goals nothing depends on the benchmark's goals, so their seed is fixed.
-        benchmark = take_benchmark(benchmark, 0 if continuous else goals_seed, options)
+        own = {name: options.pop(name) for name in OPTIONS if name in options}
+        if isinstance(benchmark, str):
+            benchmark = make_benchmark(benchmark, seed=0 if continuous else goals_seed, **own)
         self.settings = SawyerSettings(**options)
         self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
         self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
@@ -218,7 +221,9 @@ class ClassPool:
                     stack.callback(env.close)
         finally:
             self._built, self.current = {}, None
-            _return_memory()
+            # Returns freed memory to the system; glibc keeps up to 64 MB, and more in fragments.
+            with contextlib.suppress(AttributeError, OSError, TypeError):  # another C library
+                ctypes.CDLL(None).malloc_trim(0)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_built": {}, "current": None}
@@ -252,12 +257,6 @@ class ClassPool:
                 )
         self._built[name] = bare, env
         return bare, env
-
-
-def _return_memory() -> None:
-    """Returns freed memory to the system; glibc keeps up to 64 MB, and more in fragments."""
-    with contextlib.suppress(AttributeError, OSError, TypeError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 class MetaWorldMTEnv(TaskSetMTEnv):

@@ -17,6 +17,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from metaworld import wrappers
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
 from mtwrappers.metaworld.blueprint import check_vector
@@ -25,20 +26,22 @@ from mtwrappers.metaworld.upstream import is_upstream
 
 __all__ = ["attributes", "check", "from_plain", "guard", "is_plain", "to_plain"]
 
-_ATTRIBUTES = {
-    "AutoTerminateOnSuccessWrapper": ("terminate_on_success",),
-    "NormalizeRewardsExponential": ("_reward_mean", "_reward_var"),
-    "PseudoRandomTaskSelectWrapper": ("tasks", "current_task_idx", "sample_tasks_on_reset"),
-    "RandomTaskSelectWrapper": ("tasks", "sample_tasks_on_reset"),
-    "SawyerXYZEnv": ("_set_task_called", "_freeze_rand_vec", "_last_rand_vec"),
+_ATTRIBUTES: dict[type[Any], tuple[str, ...]] = {
+    wrappers.AutoTerminateOnSuccessWrapper: ("terminate_on_success",),
+    wrappers.NormalizeRewardsExponential: ("_reward_mean", "_reward_var"),
+    wrappers.PseudoRandomTaskSelectWrapper: ("tasks", "current_task_idx", "sample_tasks_on_reset"),
+    wrappers.RandomTaskSelectWrapper: ("tasks", "sample_tasks_on_reset"),
+    SawyerXYZEnv: ("_set_task_called", "_freeze_rand_vec", "_last_rand_vec"),
 }
+
+_SCALARS = (type(None), bool, int, float, str)
 
 is_plain = is_task
 
 
 def attributes(cls: type[Any]) -> tuple[str, ...]:
-    """The attributes that a class of Meta-World, without its bases, keeps between episodes."""
-    return _ATTRIBUTES.get(cls.__name__, ())
+    """What a class of Meta-World, without its bases, keeps between episodes."""
+    return _ATTRIBUTES.get(cls, ())
 
 
 def check(layer: Any, values: Mapping[str, Any]) -> None:
@@ -46,8 +49,7 @@ def check(layer: Any, values: Mapping[str, Any]) -> None:
 
     Meta-World would redraw a random vector forever that puts an object too close to its goal.
     """
-    vector = values.get("_last_rand_vec")
-    if isinstance(layer, SawyerXYZEnv) and vector is not None:
+    if isinstance(layer, SawyerXYZEnv) and (vector := values.get("_last_rand_vec")) is not None:
         if not isinstance(vector, np.ndarray):
             raise ValueError(f"expected a random vector, got {reprlib.repr(vector)}")
         for cls in filter(is_upstream, type(layer).__mro__[:-1]):
@@ -77,7 +79,9 @@ class _SetTask:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for given in (*args, *kwargs.values()):
-            if not is_task(given) and (not self._own or not _is_scalars(given)):
+            # Nothing else has data that could be unpickled.
+            scalars = all(type(item) in _SCALARS for item in _items(given))
+            if not is_task(given) and not (self._own and scalars):
                 raise TypeError(
                     f"expected a metaworld.Task, got {reprlib.repr(given)}: Meta-World unpickles "
                     "the data of a task, which may come from an untrusted file"
@@ -107,8 +111,3 @@ def _items(value: Any) -> Iterator[Any]:
             yield from _items(item)
     else:
         yield value
-
-
-def _is_scalars(value: Any) -> bool:
-    """Whether nothing in a value has data that could be unpickled."""
-    return all(type(item) in (type(None), bool, int, float, str) for item in _items(value))

@@ -16,15 +16,15 @@ from typing import Any, TypeAlias
 import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from mtwrappers.common.checks import check_flag, check_keywords, positive
+from mtwrappers.common.checks import check_choice, check_flag, check_keywords, positive
 from mtwrappers.common.registration import EPISODE_STEPS
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.metaworld.agent_view import (
     CAMERA,
     INPUTS,
     UPSTREAM,
+    WITHOUT_ONEHOT,
     AgentView,
-    default_task_encoding,
     take_inputs,
 )
 from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
@@ -38,9 +38,8 @@ from mtwrappers.metaworld.tasks import (
     Goals,
     Kind,
     check_goals,
+    make_benchmark,
     share_out,
-    split_of,
-    take_benchmark,
 )
 from mtwrappers.state.env_state import Layers, get_state, set_state
 from mtwrappers.state.identity import keep_arguments
@@ -217,8 +216,10 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
     options = {**_take(kwargs, OPTIONS), "num_goals": settings.num_goals}
     continuous = check_goals(settings.goals, benchmark, options)
     seed = None if settings.seed is None else check_seed(settings.seed)
-    made = take_benchmark(benchmark, 0 if seed is None else seed, options)
-    classes = list(split_of(made, settings.kind)[0])
+    made = make_benchmark(benchmark, seed=0 if seed is None else seed, **options)
+    kind = check_choice(settings.kind, ("train", "test"), "kind")
+    if not (classes := list(getattr(made, f"{kind}_classes"))):
+        raise ValueError(f"{benchmark} has no {kind} tasks")
     draws = settings.sample_tasks_on_reset
     draws = benchmark not in META_LEARNING if draws is None else draws
     num_groups, each = settings.sizes(benchmark, num_envs, len(classes))
@@ -371,7 +372,7 @@ def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
         "meta_batch_size": groups,
         "envs_per_task": 1,
         "camera_name": CAMERA if frames else None,
-        "task_encoding": default_task_encoding(benchmark),
+        "task_encoding": "none" if benchmark in WITHOUT_ONEHOT else "onehot",
         "descriptions": None if hidden else "metaworld",
     }
     made |= {k: v for k, v in stands_for.items() if made.get(k) is None}

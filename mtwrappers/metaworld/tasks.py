@@ -106,7 +106,7 @@ def from_plain(plain: Sequence[Any]) -> Any:
 
 
 Kind: TypeAlias = Literal["train", "test"]
-Classes: TypeAlias = tuple[tuple[str, type[Any]], ...]
+Classes: TypeAlias = dict[str, type[Any]]
 
 # These hide their goals and have a test split.
 META_LEARNING = ("ML1", "ML10", "ML25", "ML45", "CustomML")
@@ -177,7 +177,7 @@ def make_benchmark(
         hint = did_you_mean(name, BENCHMARKS) or f"expected one of {list(BENCHMARKS)}"
         raise ValueError(f"unknown benchmark {name!r}; {hint}")
     positive(num_goals, "num_goals")
-    goals_seed = seeding.chosen_seed(seed)
+    goals_seed = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
     if goals_seed >= 2**32 - 1:  # NumPy's limit, and ML1 uses the next seed too
         raise ValueError(f"a benchmark's seed must be below 2**32 - 1, got {goals_seed}")
     train, test = _classes(name, env_name, train_classes, test_classes)
@@ -201,8 +201,7 @@ def class_names(
     benchmark: str, kind: Kind = "train", env_name: str | None = None
 ) -> tuple[str, ...]:
     """The names of a benchmark's classes in order, without drawing goals."""
-    chosen = _classes(benchmark, env_name, None, None)[kind == "test"]
-    return tuple(name for name, _ in chosen)
+    return tuple(_classes(benchmark, env_name, None, None)[kind == "test"])
 
 
 def share_out(
@@ -219,12 +218,6 @@ def share_out(
         own = range(num_goals * c, num_goals * (c + 1))[group - first :: groups_of_class]
         shares.append((c, range(c, c + 1) if continuous else own))
     return shares
-
-
-def take_benchmark(benchmark: Any, seed: int | None, options: dict[str, Any]) -> Any:
-    """Returns a benchmark, made if it is a name, with arguments removed from ``options``."""
-    own = {name: options.pop(name) for name in OPTIONS if name in options}
-    return make_benchmark(benchmark, seed=seed, **own) if isinstance(benchmark, str) else benchmark
 
 
 def split_of(benchmark: Any, *kinds: Any) -> tuple[dict[str, Any], list[Any], list[Kind]]:
@@ -261,7 +254,7 @@ def _classes(
     train_classes: Sequence[str] | None,
     test_classes: Sequence[str] | None,
 ) -> tuple[Classes, Classes]:
-    """The train and the test classes."""
+    """The train and the test classes by name, in order."""
     given = {"env_name": env_name, "train_classes": train_classes, "test_classes": test_classes}
     takes = TAKES.get(name, ())
     for argument, value in given.items():
@@ -273,35 +266,33 @@ def _classes(
         if value is None and argument in takes and argument != "env_name":
             raise ValueError(f"{name} needs {argument}, a list of class names")
     if "env_name" in takes:
-        one = _by_name([DEFAULT_CLASS if env_name is None else env_name], "env_name")
-        return one, one if name == "ML1" else ()
+        one = classes_by_name([DEFAULT_CLASS if env_name is None else env_name], "env_name")
+        return one, one if name == "ML1" else {}
     if takes:
-        train = _by_name(train_classes, "train_classes")
-        test = _by_name(test_classes, "test_classes")
-        both = sorted({name for name, _ in train} & {name for name, _ in test})
-        if both:
+        assert train_classes is not None
+        train = classes_by_name(train_classes, "train_classes")
+        test = {} if test_classes is None else classes_by_name(test_classes, "test_classes")
+        if both := sorted(train.keys() & test):
             raise ValueError(f"test classes must not be train classes, got {both} in both")
         return train, test
     table = getattr(metaworld().env_dict, f"{name}_V3")
     if name in META_LEARNING:
-        return _by_name(list(table["train"])), _by_name(list(table["test"]))
-    return _by_name(list(table)), ()
-
-
-def _by_name(names: Iterable[str] | None, what: str = "classes") -> Classes:
-    return () if names is None else tuple(classes_by_name(names, what).items())
+        return classes_by_name([*table["train"]]), classes_by_name([*table["test"]])
+    return classes_by_name([*table]), {}
 
 
 def _tasks(classes: Classes, hidden: bool, seed: int, num_goals: int) -> Iterator[Any]:
     """The first ``num_goals`` tasks of each of these classes, class by class."""
     length = max(num_goals, NUM_GOALS)
-    every = _list_of_tasks(classes, hidden, seed, length)
+    every = _list_of_tasks(tuple(classes.items()), hidden, seed, length)
     for first in range(0, len(every), length):
         yield from every[first : first + num_goals]
 
 
 @functools.lru_cache(maxsize=8)
-def _list_of_tasks(classes: Classes, hidden: bool, seed: int, length: int) -> tuple[Any, ...]:
+def _list_of_tasks(
+    classes: tuple[tuple[str, type[Any]], ...], hidden: bool, seed: int, length: int
+) -> tuple[Any, ...]:
     """The tasks of these classes, ``length`` of each."""
     if not classes:
         return ()

@@ -14,10 +14,8 @@ from mtwrappers.common.checks import check_list
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.extras import import_extra
 
-
-def metaworld() -> Any:
-    """Imports ``metaworld``, or raises an error that names the extra to install."""
-    return import_extra("metaworld", "metaworld")
+# Imports Meta-World, or raises an error that names the extra to install.
+metaworld = functools.partial(import_extra, "metaworld", "metaworld")
 
 
 def all_classes() -> dict[str, type[Any]]:

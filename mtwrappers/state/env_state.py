@@ -222,8 +222,8 @@ class _Keeps:
         names = ["np_random"] if bottom else []
         for base in cls.__mro__:
             names += _OF_GYMNASIUM.get(base, ())
-            if (package := packages.package_of(base)) is not None:
-                names += packages.known_by(package).attributes(base)
+            for package in packages.imported():
+                names += package.attributes(base)
         self.names = tuple(dict.fromkeys(names))
         # Whether all other attributes of plain data belong to the state too. Those of a recorder
         # do not: where it writes comes from its constructor, never from a file.

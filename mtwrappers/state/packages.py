@@ -21,7 +21,7 @@ class KnowsObjects(Protocol):
     """The functions of a module that handles the objects of a package."""
 
     def attributes(self, cls: type[Any]) -> tuple[str, ...]:
-        """The attributes that a class of the package, without its bases, keeps between episodes."""
+        """What a class, without its bases, keeps between episodes, if it is the package's."""
 
     def check(self, layer: Any, values: Mapping[str, Any]) -> None:
         """Raises `ValueError` unless a layer may take these attributes from a file."""
@@ -52,16 +52,10 @@ def known_by(package: str) -> KnowsObjects:
     return cast("KnowsObjects", importlib.import_module(KNOWN_BY[package]))
 
 
-def package_of(cls: type[Any]) -> str | None:
-    """The package in `KNOWN_BY` that defines a class, if any."""
-    package = cls.__module__.partition(".")[0]
-    return package if package in KNOWN_BY else None
-
-
 def owner_of(value: Any) -> str | None:
     """The package in `KNOWN_BY` whose plain data a value is, if any."""
-    package = package_of(type(value))
-    return package if package is not None and known_by(package).is_plain(value) else None
+    package = type(value).__module__.partition(".")[0]
+    return package if package in KNOWN_BY and known_by(package).is_plain(value) else None
 
 
 def imported() -> Iterator[KnowsObjects]:

@@ -19,7 +19,6 @@ import math
 import mmap
 import operator
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -146,14 +145,6 @@ class Buffers:
             written = np.frombuffer(data, array.dtype, array.size, start)
             array[...] = written.reshape(array.shape)
             start += array.nbytes
-
-
-def anonymous_file() -> int:
-    """The descriptor of an empty file without a name, which disappears with its processes."""
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("mtwrappers")
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
 
 
 def _column(array: NDArray[Any]) -> Any:

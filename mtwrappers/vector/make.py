@@ -81,11 +81,6 @@ class Executor(MetaVectorEnv):
         """The number of workers that were lost and recovered so far."""
         return self._pool.recoveries
 
-    def _refuse(self, why: str, **given: Any) -> None:
-        """Raises `ValueError` if arguments are given that do not apply to this executor."""
-        if extra := {name: value for name, value in given.items() if value is not None}:
-            raise ValueError(f"{self.execution} execution {why}; got {extra}")
-
 
 class MetaIterativeEnvExecutor(Executor):
     """``M * K`` environments in this process.
@@ -112,8 +107,11 @@ class MetaIterativeEnvExecutor(Executor):
     execution = "iterative"
 
     def _pool_of(self, makers: Sequence[Maker], settings: Settings) -> Pool:
-        workers = settings.workers if settings.workers != 1 else None
-        self._refuse("has no workers", workers=workers, ray_options=settings.ray_options)
+        if settings.workers not in (None, 1) or settings.ray_options is not None:
+            raise ValueError(
+                f"iterative execution has no workers, got workers={settings.workers} and "
+                f"ray_options={settings.ray_options}"
+            )
         self._here = Here(lambda: EnvBlock(lambda: makers, 0, settings), len(makers))
         return Pool([self._here], settings)
 
@@ -166,7 +164,8 @@ class MetaParallelEnvExecutor(Executor):
     execution = "parallel"
 
     def _pool_of(self, makers: Sequence[Maker], settings: Settings) -> Pool:
-        self._refuse("takes no such arguments", ray_options=settings.ray_options)
+        if settings.ray_options is not None:
+            raise ValueError(f"parallel execution takes no ray_options, got {settings.ray_options}")
         return process_pool(makers, settings)
 
     @property
@@ -203,7 +202,8 @@ class MetaRayEnvExecutor(Executor):
     execution = "ray"
 
     def _pool_of(self, makers: Sequence[Maker], settings: Settings) -> Pool:
-        self._refuse("takes no such arguments", context=settings.context)
+        if settings.context is not None:
+            raise ValueError(f"ray execution takes no context, got {settings.context!r}")
         return actor_pool(makers, settings)
 
 

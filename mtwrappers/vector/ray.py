@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
 import os
 import pickle
 import socket
@@ -43,8 +44,10 @@ class Cluster:
         self._ray = import_extra("ray", "ray")
         address = os.environ.get("RAY_ADDRESS", "")
         if not self._ray.is_initialized():
+            host, _, port = address.rpartition("://")[2].rpartition(":")
             try:
-                _require_listener(address)
+                if port.isdigit():  # Ray would wait minutes for an address where nothing listens
+                    socket.create_connection((host, int(port)), CONNECT_TIMEOUT).close()
                 self._ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
             except Exception as exc:
                 raise ConnectionError(
@@ -67,26 +70,17 @@ class Cluster:
     def resources(self, needs: Mapping[str, float]) -> str:
         """A message with the needs of a worker and the resources of the cluster."""
         total, free = self.ray.cluster_resources(), self.ray.available_resources()
-        has = ", ".join(
-            f"{total.get(name, 0.0):g} {name} ({free.get(name, 0.0):g} free)" for name in needs
-        )
+        has = [f"{total.get(one, 0.0):g} {one} ({free.get(one, 0.0):g} free)" for one in needs]
         wants = ", ".join(f"{amount:g} {name}" for name, amount in needs.items())
-        return f"a worker needs {wants}, but the Ray cluster has {has}"
+        return f"a worker needs {wants}, but the Ray cluster has {', '.join(has)}"
 
     def capacity(self, needs: Mapping[str, float]) -> int:
         """The number of actors with these needs that fit on its nodes."""
-        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-        return sum(
-            min([int(node.get(name, 0.0) / each + 1e-9) for name, each in needs.items()] or [1000])
-            for node in nodes
-        )
-
-
-def _require_listener(address: str) -> None:
-    """Raises `OSError` if nothing listens at the address, for which Ray would wait minutes."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if port.isdigit():
-        socket.create_connection((host, int(port)), CONNECT_TIMEOUT).close()
+        room = 0
+        for node in filter(operator.itemgetter("Alive"), self.ray.nodes()):
+            has = {name: node["Resources"].get(name, 0.0) / needs[name] for name in needs}
+            room += int(min(has.values(), default=1000) + 1e-9)
+        return room
 
 
 def options_of(settings: Settings) -> dict[str, Any]:
@@ -162,22 +156,19 @@ class ActorWorker(Worker):
     shares_memory = False
 
     def __init__(self, rows: slice, block: bytes, cluster: Cluster, settings: Settings) -> None:
-        super().__init__(rows)
+        self.rows = rows
         self._block, self._cluster, self._settings = block, cluster, settings
         self._actor: Any = None
-        self._reply: Any = None  # the reference to the pending answer
-        self._host, self._reason = "", ""
-        self._connected = False  # whether the actor has buffers
 
     def start(self) -> None:
         """Requests an actor from the cluster."""
         self._host = self._reason = ""
-        self._connected = False
+        self._connected = False  # whether the actor has buffers
         # Ray itself would restart it without its environments.
         options = {**options_of(self._settings), "max_restarts": 0}
         actor_class = self._cluster.ray.remote(concurrency_groups={_SIGNS: 1})(_Actor)
         self._actor = actor_class.options(**options).remote()
-        self._reply = self._actor.place.remote()
+        self._reply = self._actor.place.remote()  # the reference to the pending answer
         self.timeout = START_TIMEOUT
 
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:

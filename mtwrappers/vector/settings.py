@@ -92,8 +92,7 @@ class Settings:
             "meta_batch_size": positive(self.meta_batch_size, "meta_batch_size"),
             "envs_per_task": positive(self.envs_per_task, "envs_per_task"),
             "max_path_length": None if limit is None else positive(limit, "max_path_length"),
-            "autoreset_mode": _check_autoreset_mode(self.autoreset_mode),
-            "unify": check_unify(self.unify),
+            "unify": None if self.unify is None else check_unify(self.unify),
             "workers": None if self.workers is None else positive(self.workers, "workers"),
             "ray_options": ray_options and check_mapping(ray_options, "ray_options"),
         }
@@ -102,14 +101,12 @@ class Settings:
         if self.timeout is not None:
             above_zero(self.timeout, "timeout, if it is not None,")
         # A lost worker is replaced by replaying the journal.
-        checked["journal"] = check_flag(self.journal, "journal") or self.recovers
+        recovers = self.on_worker_failure == "recover"
+        checked["journal"] = check_flag(self.journal, "journal") or recovers
+        if not isinstance(self.autoreset_mode, AutoresetMode):
+            checked["autoreset_mode"] = _mode_of(self.autoreset_mode)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def recovers(self) -> bool:
-        """Whether lost workers are replaced."""
-        return self.on_worker_failure == "recover"
 
 
 # The settings other than sizes.
@@ -171,10 +168,10 @@ def _seed_of(env: gymnasium.Env[Any, Any]) -> int:
     return int(copy.deepcopy(rng).integers(2**32))
 
 
-def _check_autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
+def _mode_of(mode: str) -> AutoresetMode:
     """The `AutoresetMode` with this name or value."""
     for known in AutoresetMode:
-        if isinstance(mode, (str, AutoresetMode)) and mode in (known, known.value, known.name):
+        if isinstance(mode, str) and mode in (known.value, known.name):
             return known
     raise ValueError(
         f"autoreset_mode must be one of {[known.value for known in AutoresetMode]}, got {mode!r}"

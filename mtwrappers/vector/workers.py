@@ -22,6 +22,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -46,7 +47,7 @@ from mtwrappers.common.errors import (
     with_place,
 )
 from mtwrappers.vector.block import EnvBlock
-from mtwrappers.vector.buffers import Buffers, ObsLayout, anonymous_file
+from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.journal import Answer, ReplayLog, note
 from mtwrappers.vector.settings import Maker, Settings
 
@@ -87,6 +88,9 @@ class Worker(abc.ABC):
     """A worker with a block, on the executor's side; ``rows`` are those of its environments."""
 
     index: int
+    rows: slice
+    command: tuple[str, tuple[Any, ...]] | None = None  # what it has not answered yet
+    answer: Answer | None = None  # the last, until it is used
     timeout: float  # seconds of silence after which it counts as hung
     interrupts: Interrupts
     buffers: Buffers | None = None  # of its environments, in this process
@@ -95,11 +99,6 @@ class Worker(abc.ABC):
     gone = False  # whether it has ended, or was ended
     hung = False  # whether it was ended because it was silent for too long
     shares_memory = True  # whether its writes are visible at once
-
-    def __init__(self, rows: slice) -> None:
-        self.rows = rows
-        self.command: tuple[str, tuple[Any, ...]] | None = None  # what it has not answered yet
-        self.answer: Answer | None = None  # the last, until it is used
 
     @abc.abstractmethod
     def start(self) -> None:
@@ -159,8 +158,7 @@ class Here(Worker):
     block: EnvBlock | None = None
 
     def __init__(self, make: Callable[[], EnvBlock], n: int, owned: bool = True) -> None:
-        super().__init__(slice(0, n))
-        self._make, self.owned = make, owned
+        self.rows, self._make, self.owned = slice(0, n), make, owned
 
     def start(self) -> None:
         """Does nothing: the block is built by the first command."""
@@ -234,7 +232,7 @@ class Pool:
         self.here = isinstance(workers[0], Here)
         self.whole = settings.journal or not self.here
         self._envs_per_task = settings.envs_per_task
-        self._max_recoveries = MAX_RECOVERIES if settings.recovers else 0
+        self._max_recoveries = MAX_RECOVERIES if settings.on_worker_failure == "recover" else 0
         self._memory = memory
         # Commands that a replacement needs too, with arguments as in `run`.
         self._setup: dict[str, tuple[Sequence[Any], Sequence[Any]]] = {}
@@ -409,6 +407,8 @@ class Pool:
             self.recoveries += len(lost)
             reason = "; ".join(map(self._describe, lost))
             gymnasium.logger.warn(f"{reason}; starting a replacement")
+            for worker in lost:
+                worker.end()
             try:
                 lost = self._start(lost)
             except Exception as exc:
@@ -425,7 +425,6 @@ class Pool:
         """
         commands = {worker: worker.command for worker in workers}
         for worker in workers:
-            worker.end()
             worker.ready = worker.began = worker.gone = worker.hung = False
             worker.answer = worker.command = None
             worker.start()
@@ -637,7 +636,7 @@ class ProcessWorker(Worker):
     """
 
     def __init__(self, rows: slice, block: bytes, context: Any, memory: int) -> None:
-        super().__init__(rows)
+        self.rows = rows
         self._block, self._context, self._memory = block, context, memory
         self.process: Any = None
         self._conn: Any = None  # messages to and from the process
@@ -798,15 +797,31 @@ class ProcessWorker(Worker):
 def process_pool(makers: Sequence[Maker], settings: Settings) -> Pool:
     """Makes a pool with the number of processes from the settings, or one per core.
 
+    A worker that gets here while it imports its main module, a script without a guard, exits
+    without a traceback: its parent raises the error that says what to do.
+
     Raises:
         RuntimeError: In a process that cannot have children.
         TypeError: If a constructor cannot be pickled.
     """
-    check_process()
+    process = mp.current_process()
+    if process.name.startswith(_NAME) and getattr(process, "_inheriting", False):
+        sys.exit(1)
+    if process.daemon:
+        raise RuntimeError(
+            "a daemonic process may not have children, so there can be no workers here; use "
+            "MetaIterativeEnvExecutor, or execution='iterative' in make_vec"
+        )
     count = min(settings.workers or cores(), len(makers))
-    context = mp.get_context(settings.context or start_method(replaces=settings.recovers))
+    replaces = settings.on_worker_failure == "recover"
+    context = mp.get_context(settings.context or start_method(replaces))
     blocks = blocks_of(makers, count, settings)
-    memory = anonymous_file()  # workers start before its size is known
+    # A file without a name, which is gone with its processes. They start before its size is known.
+    if hasattr(os, "memfd_create"):
+        memory = os.memfd_create("mtwrappers")
+    else:
+        with tempfile.TemporaryFile() as file:
+            memory = os.dup(file.fileno())
     workers = [ProcessWorker(rows, block, context, memory) for rows, block in blocks]
     return Pool(workers, settings, memory)
 
@@ -866,22 +881,6 @@ def _thread_count() -> int:
     with contextlib.suppress(OSError):
         return len(os.listdir("/proc/self/task"))
     return threading.active_count()
-
-
-def check_process() -> None:
-    """Raises `RuntimeError` in a process that cannot have workers.
-
-    A worker that gets here while it imports its main module, a script without a guard, exits
-    without a traceback: its parent raises the error that says what to do.
-    """
-    process = mp.current_process()
-    if process.name.startswith(_NAME) and getattr(process, "_inheriting", False):
-        sys.exit(1)
-    if process.daemon:
-        raise RuntimeError(
-            "a daemonic process may not have children, so there can be no workers here; use "
-            "MetaIterativeEnvExecutor, or execution='iterative' in make_vec"
-        )
 
 
 def serve(conn: Connection, memory: Connection, life: Connection) -> None:

@@ -107,7 +107,7 @@ make_vec("MT1", envs_per_task=0) -> ValueError: envs_per_task must be a positive
 make_vec("MT1", total_tasks_per_cls=0) -> ValueError: total_tasks_per_cls must be a positive ...
 make_vec("ML1-train", meta_batch_size=0) -> ValueError: meta_batch_size must be a positive ...got 0
 make_vec("PointGoal", max_episode_steps=-1) -> ValueError: max_episode_steps must be a ...got -1
-make_vec("CustomMT", execution="iterative", workers=2) -> ValueError: ...no workers; got {'workers'
+make_vec("CustomMT", execution="iterative", workers=2) -> ValueError: ...no workers, got workers=2
 vector.call("toggle_sample_tasks_on_reset", "no") -> TypeError: ...on must be ..., got 'no'
 vector.call("toggle_terminate_on_success", "no") -> TypeError: ...on must be ..., got 'no'
 make_vec("MT10", num_envs=7) -> ValueError: ...must be a multiple of 10 (10, 20, 30, 

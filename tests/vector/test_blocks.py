@@ -1,5 +1,6 @@
 """Environments that are paused, and functions that are called where environments are."""
 
+import os
 import warnings
 from contextlib import closing
 from functools import partial
@@ -17,6 +18,30 @@ from tests.vector.faults import NO_ACTIONS, kill, recovering
 def counting(executor, **kwargs):
     """Episodes of 2, 3, 5 and 4 steps."""
     return executor([partial(CountingEnv, n) for n in LENGTHS], 4, 1, **kwargs)
+
+
+class Unpickled:
+    """A constructor of environments that know the limit of threads when it was unpickled."""
+
+    def __reduce__(self):
+        return made_with, (Unpickled,)
+
+    def __call__(self):
+        env = CountingEnv()
+        env.limit = self.limit
+        return env
+
+
+def made_with(cls):
+    maker = cls()
+    maker.limit = os.environ.get("OMP_NUM_THREADS")
+    return maker
+
+
+def test_workers_limit_libraries_to_one_thread_before_they_import_any(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    with closing(MetaParallelEnvExecutor(Unpickled(), 2, workers=2)) as envs:
+        assert envs.call("limit") == ("1", "1")
 
 
 # Pause.

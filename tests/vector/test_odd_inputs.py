@@ -47,7 +47,7 @@ MetaParallelEnvExecutor(CountingEnv, 2, timeout=0) -> ValueError: timeout, ...ab
 MetaParallelEnvExecutor(CountingEnv, 2, context="thread") -> ValueError: ...'thread'
 MetaParallelEnvExecutor([CountingEnv, threading.Lock().locked], 2) -> TypeError: ...must be pickla
 make_vec("PointGoal", wrokers=2) -> TypeError: make_vec takes no 'wrokers': did you mean 'workers'?
-make_vec("PointGoal", workers=2, ray_options={}) -> ValueError: parallel ...got {'ray_options': {}}
+make_vec("PointGoal", workers=2, ray_options={}) -> ValueError: parallel ...got {}
 MetaIterativeEnvExecutor(CountingEnv, 2, workers=2) -> ValueError: iterative execution has no worker
 make_executor(counting(2), 2, workers=-1) -> ValueError: workers must be zero or a ...got -1
 as_vector([]) -> ValueError: env_fns must name at least one environment, got an empty list
