@@ -1,12 +1,10 @@
 """The model of throughput against nodes, in its limits."""
 
-import json
 import math
 
 import pytest
 
 from benchmarks.scale import Cluster, Costs, fitted, rate
-from tests.fakes import run_with_python
 
 # Round numbers, in milliseconds: 3 environments per worker, paths of 10 steps, 2 per iteration.
 ROUND = Costs(
@@ -45,13 +43,3 @@ def test_one_node_has_the_rates_that_were_measured_whatever_the_network(network)
 )
 def test_a_rate_by_hand(model, nodes, milliseconds, steps):
     assert rate(model, ROUND, SMALL, nodes) == pytest.approx(steps / milliseconds * 1e3)
-
-
-@pytest.mark.slow
-def test_the_command_takes_measured_costs_and_a_network(tmp_path):
-    costs, plot = tmp_path / "costs.json", tmp_path / "scale.png"
-    costs.write_text(json.dumps({"env_step": 1e-3, "policy_call": 0, "policy_row": 0, "path": 0}))
-    options = ("--costs", costs, "--out", plot, "--latency", "0", "--bandwidth", "inf")
-    lines = run_with_python("-m", "benchmarks.scale", *map(str, options)).splitlines()
-    assert lines[1].split() == ["1", "2,000", "2,000", "1,887"]
-    assert plot.stat().st_size > 10_000

@@ -333,7 +333,7 @@ BOMB = _zip(("a/0.npy", bytes(2**20)))
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (_zip(("a/0.npy", GOOD))[:40], "File is not a zip file"),
+        (b"PK\3\4" * 10, "File is not a zip file"),
         (_zip(("a/0.npy", GOOD), method=zipfile.ZIP_LZMA), "compressed by another method"),
         (_zip(("a/0.npy", GOOD.replace(b"(3, 4)", b"(9, 9)"))), "does not match its"),
         (_zip(("a/0.npy", _npy(np.full((1, 4), np.nan)))), "'a/0.npy' has actions that are NaN"),

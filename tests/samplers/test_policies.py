@@ -182,7 +182,6 @@ ask(ACTIONS, {"std": [[0.0] * 3, [0.0] * 2]}) -> ValueError: agent_infos['std'] 
 ask(ACTIONS, {"a": {"std": np.zeros((2, 2))}}) -> ValueError: ...infos['a']['std'] of ...got (2, 2)
 ask(ACTIONS, [{"a": np.zeros(3)}, {"b": np.zeros(3)}]) -> ValueError: ...of task 1 ...got ['b']
 ask(ACTIONS, 3.0) -> TypeError: agent_infos must be dicts, in lists or not, got float 3.0
-sampler().obtain_samples("no") -> TypeError: log must be True or False, got 'no'
 answered(None) -> TypeError: ...must return a pair (actions, agent_infos), got
 answered("ab" * 50) -> TypeError: ...must return a pair (actions, agent_infos), got str 'abab
 """

@@ -642,12 +642,6 @@ def first_as_last(envs, returned, done):
 LostFinalVectorEnv = partial(Changed, change=first_as_last)
 
 
-def last_again(envs, returned, done):
-    """Returns the last observation of an episode where the first of the next should be."""
-    for i in np.flatnonzero(done):
-        returned[0][i] = returned[4]["final_obs"][i]
-
-
 def last_again_next_step(envs, returned, done):
     """Returns the last observation of an episode where its reset is a step."""
     last, ended = getattr(envs, "last", (returned[0], done & False))
@@ -655,29 +649,10 @@ def last_again_next_step(envs, returned, done):
     envs.last = returned[0].copy(), done
 
 
-def final_of_neighbour(envs, returned, done):
-    """Has in ``final_obs`` what the next environment returns."""
-    for i in np.flatnonzero(done):
-        returned[4]["final_obs"][i] = returned[0][(i + 1) % len(done)].copy()
-
-
-def final_info_of_neighbour(envs, returned, done):
-    for key, value in returned[4].get("final_info", {}).items():
-        if not key.startswith("_"):
-            value[:] = np.roll(value, 1)
-
-
 def swapped_finals(envs, returned, done):
     """Turns the order of last observations round where several episodes end in one step."""
     if (at := np.flatnonzero(done)).any():
         returned[4]["final_obs"][at] = returned[4]["final_obs"][at[::-1]]
-
-
-def next_final_info(envs, returned, done):
-    """``final_info`` has the infos of the next episode."""
-    for key, value in returned[4].get("final_info", {}).items():
-        if not key.startswith("_") and key in returned[4]:
-            value[done] = returned[4][key][done]
 
 
 def final_everywhere(envs, returned, done):
@@ -868,13 +843,7 @@ def changed(change, **kwargs):
 
 VECTORS = {
     "#1132": (same(LostFinalVectorEnv), "as sync", "differ in mode SameStep at an episode's end,"),
-    "last again": (changed(last_again), "as sync", "differ in mode SameStep"),
     "last again, NextStep": (changed(last_again_next_step, mode=NEXT), "seed repeats"),
-    "final_info of neighbour": (
-        changed(final_info_of_neighbour, env=resets(lambda s, o, i: (o, {"goal": s.goal}))),
-        "as sync",
-        "differ in mode SameStep",
-    ),
     "swapped rewards": (changed(lambda e, r, d: r.__setitem__(1, r[1][[1, 0, 2]])), "independence"),
     "seeds reversed": (
         seeded(lambda seed: seed if seed else [2, 1, 0]),
@@ -884,16 +853,8 @@ VECTORS = {
     "thread": (same(made(start_thread, VectorWrapper)), "close", "1 threads are left after close"),
     "space replaced": (same(Resets, replace_space), "spaces", "replaces a space"),
     "sets an option": (same(Resets, set_option), "options", "the caller's options ('level', 1)"),
-    "final of neighbour": (changed(final_of_neighbour), "as sync", "differ in mode SameStep at an"),
     "finals at once": (changed(swapped_finals, env=ElapsedEnv), "as sync", "differ in mode"),
     "no final_info": (changed(lambda e, r, done: r[4].pop("final_info", None)), "as sync"),
-    "next final_info": (changed(next_final_info, env=ElapsedEnv), "as sync", "['elapsed']"),
-    "next final_info, goal": (
-        changed(next_final_info, env=resets(lambda s, o, i: (o, {"goal": s.goal}))),
-        "as sync",
-        "differ in mode SameStep at an",
-    ),
-    "empty final_info": (changed(lambda e, r, d: r[4].get("final_info", {}).clear()), "as sync"),
     "flags": (changed(swapped_flags), "as sync", "terminated"),
     "final everywhere": (changed(final_everywhere), "mode, as sync", "if and only if an episode"),
     "all final": (changed(all_final), "mode", "if and only if an episode ended"),
@@ -903,7 +864,6 @@ VECTORS = {
     "list of infos": (same(DictInfoToList), "types", "info: expected a dict"),
     "RandomState": (same(env=RandomStateEnv), "types", "Gymnasium promises"),
     "swapped actions": (acting(lambda a: a[[1, 0, 2]]), "independence", "reach the wrong env"),
-    "one action": (acting(lambda a: np.repeat(a[:1], 3)), "independence"),
     "clipped actions": (acting(lambda a: np.clip(a, -0.1, 0.1, out=a), env=PushEnv), "actions"),
     "kept actions": (same(KeepingVectorEnv, env=PushEnv), "actions", "keeps the array"),
     "masked reset": (same(Resets, moving_reset, mode=DISABLED), "as sync", "mode Disabled"),
@@ -916,11 +876,6 @@ VECTORS = {
     "repeated seed": (same(Resets, repeated_seed), "other seeds", "19 resets without a seed"),
     "seed // 10": (same(env=ENVS["seed // 10"][0]), "other seeds, seeds of each"),
     "equal seeds": (seeded(lambda seed: [seed] * 3), "seeds of each", "environments 0 and 1 begi"),
-    "two equal seeds": (
-        seeded(lambda seed: [seed, seed + 1, seed + 1]),
-        "seeds of each",
-        "1 and 2 b",
-    ),
     "left at the end": (same(Resets, reset_left), "seed repeats", "an episode has ended"),
     "render": (same(broken(VectorWrapper, render=lambda s: s.env.np_random[0].random())), "render"),
     "#1624": (same(SkippingStatistics), "statistics", "not the sums of its steps"),

@@ -28,7 +28,7 @@ ALONE = [name for name, (_, rows, *_) in faults.ENVS.items() if not rows.startsw
 INSIDE = [name for name in faults.ENVS if name not in ALONE]
 # Of each kind one in the fast tier.
 FAST_INSIDE = ("counted, late", "late in workers", "hidden state", "thread")
-FAST_VECTORS = ("#1132", "final of neighbour", "swapped actions", "masked reset", "seed // 10")
+FAST_VECTORS = ("#1132", "finals at once", "swapped actions", "masked reset", "seed // 10")
 
 
 def found(make, rows, says="", others=(), left_out=()):
