@@ -34,8 +34,6 @@ _ATTRIBUTES: dict[type[Any], tuple[str, ...]] = {
     SawyerXYZEnv: ("_set_task_called", "_freeze_rand_vec", "_last_rand_vec"),
 }
 
-_SCALARS = (type(None), bool, int, float, str)
-
 is_plain = is_task
 
 
@@ -80,7 +78,7 @@ class _SetTask:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for given in (*args, *kwargs.values()):
             # Nothing else has data that could be unpickled.
-            scalars = all(type(item) in _SCALARS for item in _items(given))
+            scalars = {*map(type, _items(given))} <= {type(None), bool, int, float, str}
             if not is_task(given) and not (self._own and scalars):
                 raise TypeError(
                     f"expected a metaworld.Task, got {reprlib.repr(given)}: Meta-World unpickles "

@@ -284,15 +284,13 @@ def _classes(
 def _tasks(classes: Classes, hidden: bool, seed: int, num_goals: int) -> Iterator[Any]:
     """The first ``num_goals`` tasks of each of these classes, class by class."""
     length = max(num_goals, NUM_GOALS)
-    every = _list_of_tasks(tuple(classes.items()), hidden, seed, length)
+    every = _listed(tuple(classes.items()), hidden, seed, length)
     for first in range(0, len(every), length):
         yield from every[first : first + num_goals]
 
 
 @functools.lru_cache(maxsize=8)
-def _list_of_tasks(
-    classes: tuple[tuple[str, type[Any]], ...], hidden: bool, seed: int, length: int
-) -> tuple[Any, ...]:
+def _listed(classes: tuple[Any, ...], hidden: bool, seed: int, length: int) -> tuple[Any, ...]:
     """The tasks of these classes, ``length`` of each."""
     if not classes:
         return ()

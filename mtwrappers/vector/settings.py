@@ -94,15 +94,14 @@ class Settings:
             "max_path_length": None if limit is None else positive(limit, "max_path_length"),
             "unify": None if self.unify is None else check_unify(self.unify),
             "workers": None if self.workers is None else positive(self.workers, "workers"),
+            # A lost worker is replaced by replaying the journal.
+            "journal": check_flag(self.journal, "journal") or self.on_worker_failure == "recover",
             "ray_options": ray_options and check_mapping(ray_options, "ray_options"),
         }
         check_choice(self.on_worker_failure, ("raise", "recover"), "on_worker_failure")
         check_choice(self.context, (None, "fork", "spawn", "forkserver"), "context")
         if self.timeout is not None:
             above_zero(self.timeout, "timeout, if it is not None,")
-        # A lost worker is replaced by replaying the journal.
-        recovers = self.on_worker_failure == "recover"
-        checked["journal"] = check_flag(self.journal, "journal") or recovers
         if not isinstance(self.autoreset_mode, AutoresetMode):
             checked["autoreset_mode"] = _mode_of(self.autoreset_mode)
         for name, value in checked.items():
