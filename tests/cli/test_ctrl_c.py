@@ -34,7 +34,9 @@ def interrupted_after(module, *command, cwd):
         if line.rpartition("|")[2].strip() == module:
             break
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    with process.stderr as source:
+        errors = source.read()  # not `communicate`, which leaves out what is buffered
+    process.wait(timeout=60)
     said = re.sub(r"import time:.*\n?", "", errors)  # workers import, too
     return process.returncode, said.splitlines()
 
