@@ -28,21 +28,21 @@ def compare_classes(
     extent: tuple[int, int], names: Sequence[str], workers: int
 ) -> Iterator[tuple[str, str | None]]:
     """Compares classes in workers; yields each name with its first difference, or ``None``."""
-    context = get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_at_ctrl_c) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), _end_at_ctrl_c) as pool:
         others, came = active_children(), []
         # Ctrl-C waits until workers have started, so that none of them prints a traceback.
         handler = signal.signal(signal.SIGINT, lambda *_: came.append(signal.SIGINT))
         try:
-            with deaf_to_ctrl_c("spawn"):
-                futures = {pool.submit(first_difference, name, *extent): name for name in names}
-            signal.signal(signal.SIGINT, handler)
+            try:
+                with deaf_to_ctrl_c("spawn"):
+                    futures = {pool.submit(first_difference, name, *extent): name for name in names}
+            finally:
+                signal.signal(signal.SIGINT, handler)
             if came:
                 signal.raise_signal(signal.SIGINT)
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BaseException:
-            signal.signal(signal.SIGINT, handler)
             for worker in active_children():
                 if worker not in others:
                     worker.terminate()
