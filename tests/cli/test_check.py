@@ -50,10 +50,3 @@ def test_of_an_id_its_vector_environment_is_checked_too(capsys):
     head, failed, *_ = capsys.readouterr().out.splitlines()
     assert head == "CartPole-v1 (vector environment)"
     assert failed.startswith("FAILED   batch size ")  # all starts are drawn at once
-
-
-@pytest.mark.slow
-def test_an_info_can_be_ignored(capsys):
-    assert check("my_env:ClockInfoEnv") == 1
-    assert "--ignore info.action" in " ".join(capsys.readouterr().out.split())
-    assert check("my_env:ClockInfoEnv", "--ignore", "info.action", "--ignore", "info.goal") == 0

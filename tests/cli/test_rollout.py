@@ -8,10 +8,8 @@ from importlib.metadata import version
 
 import gymnasium
 import imageio.v3 as imageio
-import metaworld
 import numpy as np
 import pytest
-from metaworld.policies import ENV_POLICY_MAP
 
 from mtwrappers import evaluate
 from mtwrappers.cli import main
@@ -19,7 +17,6 @@ from mtwrappers.cli.own import Own, load_policy, own_errors
 from mtwrappers.common.errors import with_place
 from mtwrappers.evaluation.result import Description
 from mtwrappers.metaworld import frames as drawing
-from mtwrappers.metaworld import make_benchmark
 from tests.cli.fakes import FILES, results_of
 
 
@@ -43,39 +40,6 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
     assert said.startswith(f"Running MT1 on 1 worker: 2 episodes per class into {out}\n")
     assert "1,000 steps in" in said
     assert "privileged" not in said
-
-
-# Their experts fail on one of the two goals, and only at the end.
-@pytest.mark.parametrize("name", ["box-close-v3", "door-open-v3"])
-@pytest.mark.slow
-def test_experts_succeed_as_on_a_bare_meta_world_environment(name, tmp_path):
-    result = results_of(tmp_path, "MT1", "--task", name, "--episodes", "2")
-    tasks = make_benchmark("MT1", env_name=name, seed=0).train_tasks
-    env, policy = metaworld.ALL_V3_ENVIRONMENTS[name](), ENV_POLICY_MAP[name]()
-    for one in result.episodes:
-        env.set_task(tasks[one.task_state])
-        obs, _ = env.reset()
-        total, successes = 0.0, []
-        for _ in range(500):
-            obs, reward, _, _, info = env.step(policy.get_action(obs))
-            total += float(reward)
-            successes.append(info["success"] == 1.0)
-        assert (one.success_once, one.success_final) == (any(successes), successes[-1])
-        assert one.episode_return == total
-
-
-@pytest.mark.usefixtures("short_episodes")
-@pytest.mark.slow
-def test_a_chosen_class_has_the_episodes_that_it_has_among_all(tmp_path):
-    arguments = ["ML10-test", "--policy", "random", "--episodes", "2", "--seed", "3"]
-    result = results_of(tmp_path, *arguments)
-    classes = list(make_benchmark("ML10").test_classes)
-    assert list(result.tasks) == classes
-    for i, task in enumerate(classes):
-        assert all(50 * i <= one.task_state < 50 * (i + 1) for one in result.of_task(task))
-    alone = results_of(tmp_path, *arguments, "--task", "sweep-into-v3")
-    assert alone.environments.id == result.environments.id
-    assert alone.episodes == result.of_task("sweep-into-v3")
 
 
 def test_experts_of_a_benchmark_that_hides_goals_succeed_with_the_goal_and_say_so(tmp_path, capsys):

@@ -47,26 +47,6 @@ def act(observations):
     return np.tanh(observations[:, :4] * [3, 1, -2, 1])
 
 
-@pytest.mark.slow
-def test_every_goal_is_played_once_before_any_comes_again_on_all_executors_and_in_all_modes():
-    result = evaluate(act, small_benchmark(2), 10)
-    for task, first in (("reach-v3", 0), ("drawer-close-v3", 4)):
-        states = [episode.task_state - first for episode in result.of_task(task)]
-        assert sorted(states[:4]) == sorted(states[4:8]) == [0, 1, 2, 3]
-        assert len(set(states[8:])) == 2
-        returns = {e.task_state: e.episode_return for e in result.of_task(task)}
-        assert len(set(returns.values())) == 4
-    for kwargs in (
-        {"workers": 2},
-        {"envs_per_task": 3, "autoreset_mode": "Disabled"},
-        {"autoreset_mode": "NextStep", "select": "round_robin"},
-    ):
-        with closing(small_benchmark(1, **kwargs)) as envs:
-            assert evaluate(act, envs, 10) == result
-    [task] = (some := evaluate(act, small_benchmark(2), 10, tasks=["drawer-close-v3"])).tasks
-    assert some.of_task(task) == result.of_task(task)
-
-
 def test_goals_come_in_an_order_that_the_seed_draws_anew_for_each_sweep():
     rules = dataclasses.replace(
         protocols["metaworld-3.1"].on("MT1"), name="mine", num_goals=20, episodes_per_task=40

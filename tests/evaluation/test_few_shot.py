@@ -213,24 +213,3 @@ def test_the_result_prints_saves_and_plots(tmp_path):
     assert EvaluationResult.load(tmp_path / "few.json") == result
     result.plot(tmp_path / "few.png", "Title")
     assert imageio.imread(tmp_path / "few.png").shape[1] == 960
-
-
-@pytest.mark.slow
-def test_what_a_policy_draws_does_not_depend_on_the_number_of_workers():
-    class Draws:
-        def begin_trial(self):
-            pass
-
-        def adapt(self, paths):
-            pass
-
-        def __call__(self, observations, rng):
-            return np.array([own.uniform(-0.1, 0.1, 2) for own in rng], np.float32)
-
-    found = []
-    for given in ({"execution": "iterative"}, {"workers": 1}, {"workers": 3}):
-        kwargs = {"num_envs": 6, "max_episode_steps": 5, **given}
-        with closing(gymnasium.make_vec("mtwrappers/PointGoal-v0", **kwargs)) as envs:
-            found.append(few_shot_evaluate(Draws(), envs, 2, 2, 1, seed=11))
-    assert found[1] == found[0]
-    assert found[2] == found[0]

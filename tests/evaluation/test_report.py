@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 
 import pytest
 
@@ -103,17 +102,3 @@ def test_latex_is_a_table_of_booktabs_whose_caption_is_one_sentence():
 
 def tex():
     return shutil.which("pdflatex") or shutil.which("tectonic")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(tex() is None, reason="there is no TeX")
-def test_latex_compiles_whatever_the_names_are(tmp_path):
-    source = tmp_path / "table.tex"
-    preamble = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
-    latex = table("latex", NASTY, NASTY, NASTY)
-    source.write_text(f"{preamble}{latex}\n\\end{{document}}\n")
-    options = [] if tex().endswith("tectonic") else ["-interaction=nonstopmode", "-halt-on-error"]
-    done = subprocess.run(
-        [tex(), *options, source.name], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stdout[-2000:]

@@ -1,12 +1,9 @@
 """The example of imitation, and the weights that come with it."""
 
-import importlib.util
-
 import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers.cli import main
 from mtwrappers.metaworld.experts import expert_actions
 from tests.fakes import ROOT
 from tests.integrations.examples import load_example
@@ -37,46 +34,6 @@ def test_the_weights_that_come_with_it_act_and_rows_do_not_depend_on_the_batch(s
     env.close()
     assert terminated
     assert policy(np.array(seen)).tolist() == np.array(actions).tolist()
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning:minari")
-@pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
-@pytest.mark.slow
-def test_training_writes_what_the_seed_determines(script, tmp_path, monkeypatch, capsys):
-    for package in ("torch", "minari", "h5py"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"without {package}")
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    message = "no dataset a/b-v0 here; .*\n    .*\n    mtwrappers export experts minari:a/b-v0"
-    with pytest.raises(SystemExit, match=message):
-        script.main(["--demonstrations", "a/b-v0"])
-    # One episode of each class.
-    dataset, experts = "tests/experts-v0", str(tmp_path / "experts")
-    assert main(["rollout", "MT10", "--episodes", "1", "--out", experts]) == 0
-    assert main(["export", experts, f"minari:{dataset}"]) == 0
-    sizes = ["--updates", "30", "--steps", "12", "--episode-steps", "5", "--rounds", "2"]
-    sizes += ["--hidden", "16", "--workers", "1", "--demonstrations", dataset]
-
-    def train(seed, *more):
-        path = tmp_path / "own.npz"
-        policy = script.main([*sizes, "--seed", str(seed), "--out", str(path), *more])
-        monkeypatch.setenv("WEIGHTS", str(path))
-        assert [x.tolist() for x in script.load().layers] == [x.tolist() for x in policy.layers]
-        return policy
-
-    capsys.readouterr()
-    policies = [train(1), train(1), train(2), train(1, "--rounds", "0")]
-    same = [p.layers[0].tolist() == policies[0].layers[0].tolist() for p in policies]
-    assert same == [True, True, False, False]
-    observations, labels = script.demonstrations(dataset)
-    assert labels.shape == (len(observations), 4)
-    printed = capsys.readouterr().out.splitlines()
-    cloning, first, second, wrote = printed[:4]
-    assert cloning.startswith(f"cloning: {len(labels):,} labels, error ")
-    # Ten classes of two episodes of five steps that were cut, and two steps of a third.
-    assert first.startswith(f"round 1: 0 of 20 episodes were successes; {len(labels) + 120:,} ")
-    assert second.startswith(f"round 2: 0 of 20 episodes were successes; {len(labels) + 240:,} ")
-    assert wrote.endswith(f"own.npz, after {len(labels) + 240:,} environment steps")
 
 
 def test_labels_are_of_the_states_that_a_policy_visits(script):

@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,6 @@ from mtwrappers.cli import main
 from mtwrappers.evaluation import EvaluationResult
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.text import DESCRIPTIONS
-from tests import forks
 from tests.fakes import ROOT, run_python
 
 pytest.importorskip("lerobot")
@@ -34,7 +32,7 @@ from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.envs import close_envs, env_to_policy_features, make_env
 from lerobot.envs.factory import make_env_config
 from lerobot.envs.metaworld import MetaworldEnv
-from lerobot.envs.utils import NEW_ROLLOUT_OPTION, preprocess_observation
+from lerobot.envs.utils import NEW_ROLLOUT_OPTION
 from lerobot.policies import PreTrainedPolicy
 from lerobot.scripts.lerobot_eval import eval_policy_all
 from lerobot.utils.feature_utils import dataset_to_policy_features
@@ -137,35 +135,6 @@ def test_policies_get_the_features_that_environments_observe(obs_type, beside):
     observed = {key: space.shape for key, space in env.single_observation_space.items()}
     assert observed == {key: one.shape for key, one in config.features.items() if key != "action"}
     env.close()
-
-
-def test_policies_get_the_frames_of_several_cameras():
-    names = {"obs_type": "pixels_state", "camera_name": "corner4, gripperPOV", **SMALL}
-    features = env_to_policy_features(make_env_config("mtwrappers", **names))
-    images = [f"observation.images.{camera}" for camera in ("corner4", "gripperPOV")]
-    assert [features[name].shape for name in images] == [(3, 16, 24)] * 2
-    [env] = make(**names)["reach-v3"].values()
-    obs, _ = env.reset(seed=[1000])
-    assert {key: one.shape[1:] for key, one in obs.items() if key != "pixels"} == {
-        "environment_state": (39,)
-    }
-    seen = preprocess_observation(obs)
-    assert seen.keys() == features.keys() - {"action"}
-    assert not torch.equal(*(seen[name] for name in images))
-    env.close()
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ({"obs_type": "state"}, r"obs_type must be 'pixels', .* got 'state'"),
-        ({"task": "push-v2"}, r"each part of task must be .* got 'push-v2'"),
-        ({"camera_name": "front"}, r"camera_name must be .* got 'front'"),
-    ],
-)
-def test_wrong_values_are_refused_by_name(value, message):
-    with pytest.raises(ValueError, match=message):
-        make(**value)
 
 
 def test_environments_are_built_when_they_are_first_reset():
@@ -306,37 +275,6 @@ def test_a_dataset_has_the_features_of_the_environment_and_its_very_states_and_f
     # It is not replaced.
     with pytest.raises(SystemExit, match="2"):
         main(["export", str(experts), f"lerobot:{place}"])
-
-
-def test_a_dataset_has_a_video_of_each_camera(experts, tmp_path):
-    cameras = ["--camera", "corner4", "--camera", "gripperPOV", "--video", *SMALL_FRAMES]
-    looks = ["--observation", "pixels_state", "--successes", *cameras]
-    assert main(["export", str(experts), f"lerobot:{tmp_path / 'eyes'}", *looks]) == 0
-    data = LeRobotDataset("me/eyes", root=tmp_path / "eyes", video_backend="pyav")
-    config = make_env_config(
-        "mtwrappers",
-        obs_type="pixels_state",
-        observation_width=32,
-        observation_height=32,
-        camera_name="corner4,gripperPOV",
-    )
-    assert dataset_to_policy_features(data.features) == env_to_policy_features(config)
-    assert len([*(tmp_path / "eyes/videos").rglob("*.mp4")]) == 2
-
-
-@pytest.mark.slow
-def test_a_killed_export_is_run_again(experts, tmp_path):
-    command = ["export", str(experts), f"lerobot:{tmp_path / 'killed'}", *SMALL_FRAMES]
-    process = forks.start(main, command)
-    while not [*tmp_path.glob(".killed.unfinished/whole/images/*")]:
-        assert process.is_alive()
-        time.sleep(0.01)
-    process.kill()
-    process.join()
-    assert not (tmp_path / "killed").exists()
-    assert main(command) == 0
-    assert not (tmp_path / ".killed.unfinished").exists()
-    assert LeRobotDataset("me/killed", root=tmp_path / "killed").num_episodes == 2
 
 
 @pytest.mark.slow

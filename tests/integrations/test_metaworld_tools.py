@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
-from metaworld.evaluation import evaluation, metalearning_evaluation
+from metaworld.evaluation import evaluation
 from metaworld.policies import ENV_POLICY_MAP
 
 from mtwrappers.metaworld import make_benchmark
@@ -97,21 +97,3 @@ def test_evaluation_can_be_repeated_and_leaves_the_environments_as_they_were():
         assert found[0] == found[1] == found[2]
         assert envs.autoreset_mode is AutoresetMode.SAME_STEP
         assert envs.reset(seed=0)[0] in envs.observation_space
-
-
-@pytest.mark.slow
-def test_meta_learning_evaluation_finds_what_bare_meta_world_does():
-    with make("ML10-test", num_goals=3) as envs:
-        envs.reset(seed=1)
-        agent = Expert(envs)
-        mean, _, rates = metalearning_evaluation(
-            agent, envs, num_evals=2, adaptation_episodes=1, evaluation_episodes=1
-        )
-        assert envs.get_attr("sample_tasks_on_reset") == (False,) * 5
-        assert envs.get_attr("terminate_on_success") == (False,) * 5
-    made = make_benchmark("ML10", num_goals=3)
-    assert len(agent.sampled) == 2
-    assert all(a != b for a, b in zip(*agent.sampled, strict=True))
-    alone = [[bare_episode(made.test_tasks[s])[0] for s in own] for own in agent.sampled]
-    assert rates == dict(zip(made.test_classes, np.mean(alone, axis=0).tolist(), strict=True))
-    assert 0 < mean == np.mean(alone) < 1

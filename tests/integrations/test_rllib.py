@@ -8,7 +8,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -74,15 +73,6 @@ def test_its_own_vectors_give_whole_episodes_each_with_a_task_of_its_own(runner)
     assert len(set(tasks)) >= 3
 
 
-def test_the_vector_entry_point_gives_whole_episodes_of_every_class(runner):
-    config = {"autoreset_mode": "NextStep", "workers": 2, "num_goals": 5}
-    one = runner(MT10, 10, max_episode_steps=20, **config)
-    episodes = one.sample(num_episodes=20, random_actions=True)
-    assert [len(episode) for episode in episodes] == [20] * 20
-    tasks = [{info["task_id"] for info in episode.get_infos()} for episode in episodes]
-    assert tasks == [{i} for i in range(10)] * 2
-
-
 def check(sampled):
     """What runners have sampled; pieces of episodes count as episodes do."""
     rows = []
@@ -103,20 +93,6 @@ def test_a_runner_stores_what_was_made(runner, env_config):
     report = check(sampled[0] + sampled[1])
     assert report.size >= 2 * STEPS * ENVS
     ledgers.check_whole(report, least=9)
-
-
-@pytest.mark.parametrize("config", [{}, {"autoreset_mode": "Disabled"}], ids=str)
-def test_what_a_runner_stores_in_another_mode_is_wrong(runner, config):
-    one = runner(ledgers.ID, ENVS, **config)
-    if config:
-        with pytest.raises(RuntimeError) as raised:
-            one.sample(num_timesteps=STEPS * ENVS, random_actions=True)
-        assert isinstance(raised.value.__cause__, gymnasium.error.ResetNeeded)
-        return
-    sampled = one.sample(num_timesteps=STEPS * ENVS, random_actions=True)
-    report = check(sampled)
-    ledgers.check_misread(report, "SameStep")
-    assert report.missing
 
 
 def test_the_example_trains_and_prints_the_return_of_each_class(tmp_path):
@@ -252,21 +228,3 @@ def test_training_goes_on_after_an_env_runner_is_killed(
     ]
     assert len(pids) == (2 + restart) * (1 + env_config.get("workers", 0))
     assert all_gone(pids, 20)
-
-
-def test_remote_runners_store_what_was_made(cluster):
-    config = (
-        PPOConfig()
-        .environment(ledgers.ID, env_config={"autoreset_mode": "NextStep"})
-        .env_runners(num_env_runners=2, num_envs_per_env_runner=ENVS, gym_env_vectorize_mode=VECTOR)
-        .debugging(seed=0, log_level="ERROR")
-    )
-    algorithm = config.build_algo()
-    sampled = algorithm.env_runner_group.foreach_env_runner(
-        lambda runner: runner.sample(num_timesteps=72, random_actions=True),
-        local_env_runner=False,
-    )
-    algorithm.stop()
-    assert len(sampled) == 2
-    for episodes in sampled:
-        ledgers.check_whole(check(episodes), least=9)

@@ -24,9 +24,6 @@ from stable_baselines3 import PPO, SAC, HerReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_checker import check_env
 
-# Two classes, two environments each.
-FOUR = {"num_envs": 4, "workers": 2, "max_episode_steps": 20, "num_goals": 3}
-make_four = partial(gymnasium.make_vec, "mtwrappers/CustomMT-v0", **FOUR)
 
 
 @pytest.fixture(autouse=True)
@@ -106,39 +103,6 @@ def test_it_stores_what_was_made_and_bootstraps_from_the_true_last_observation(c
 
 
 # Runs that stop and go on.
-
-
-@pytest.mark.slow
-def test_a_run_that_stops_in_mid_episode_goes_on_with_the_same_numbers(tmp_path):
-    def make():
-        envs = make_four(max_episode_steps=7, journal=True)
-        return envs, mt.as_sb3_vec_env(envs)
-
-    def go_on(model):
-        model.learn(40, reset_num_timesteps=False)
-        weights = {key: value.tolist() for key, value in model.policy.state_dict().items()}
-        return weights, [{**info, "t": 0} for info in model.ep_info_buffer], model.num_timesteps
-
-    envs, venv = make()
-    model = ppo(venv, 10)
-    model.learn(40)
-    model.save(tmp_path / "model")
-    generators = {
-        "torch": torch.get_rng_state().numpy(),
-        "numpy": np.random.get_state(legacy=False),
-    }
-    mt.save_checkpoint(tmp_path / "run.ckpt", envs=envs, generators=generators)
-    expected = go_on(model)
-    envs.close()
-    assert [info["l"] for info in expected[1]] == [7] * 8  # in 20 steps; the run stops after 10
-    envs, venv = make()
-    loaded = PPO.load(tmp_path / "model", env=venv, force_reset=False, device="cpu")
-    generators = {}
-    mt.load_checkpoint(tmp_path / "run.ckpt", envs=envs, generators=generators)
-    torch.set_rng_state(torch.from_numpy(generators["torch"]))
-    np.random.set_state(generators["numpy"])
-    assert go_on(loaded) == expected
-    envs.close()
 
 
 @needs_proc

@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import sqlite3
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -17,13 +14,11 @@ from mtwrappers import protocols
 from mtwrappers.evaluation.protocol import succeeded
 from mtwrappers.metaworld.experts import expert_actions
 from mtwrappers.metaworld.frames import choose_gl
-from mtwrappers.metaworld.tasks import class_names
 from tests.fakes import ROOT
 
 pytest.importorskip("vla_eval")
 
 import vla_eval
-from vla_eval.api import serve_background
 from vla_eval.cli.config_loader import load_config
 from vla_eval.model_servers.predict import PredictModelServer
 from vla_eval.specs import IMAGE_RGB, LANGUAGE, check_specs
@@ -192,22 +187,6 @@ def test_observations_are_those_of_the_protocol(monkeypatch):
     env.close()
 
 
-@pytest.mark.usefixtures("frames")
-def test_several_cameras_and_sentences_of_a_variant():
-    words = {name: f"do {name}" for name in class_names("MT50")}
-    changes = {**SMALL, "max_episode_steps": 1, "descriptions": words}
-    changes["camera_name"] = ["corner4", "gripperPOV"]
-    server = Server(random)
-    params = {"benchmark": "MT1", "env_name": "reach-v3", "changes": changes}
-    vla_eval.evaluate(server, config_of(params), no_save=True)
-    for seen in server.observations:
-        assert seen["task_description"] == "do reach-v3"
-        assert [*seen["images"]] == ["corner4", "gripperPOV"]
-        assert {frame.shape for frame in seen["images"].values()} == {(16, 24, 3)}
-    specs = MetaWorldBenchmark(**params).get_observation_spec()
-    assert {key for key, one in specs.items() if one == IMAGE_RGB} == {"corner4", "gripperPOV"}
-
-
 def test_what_is_sent_is_what_the_specifications_say():
     benchmark = MetaWorldBenchmark()
     seen = benchmark.get_observation_spec()
@@ -224,28 +203,6 @@ def test_what_is_sent_is_what_the_specifications_say():
     sizes = {key: one.dims for key, one in states.get_observation_spec().items()}
     assert sizes == {"language": 0, "state": 39, "environment_state": 39}
     assert "state" not in MetaWorldBenchmark(send_state=False).get_observation_spec()
-
-
-@pytest.mark.slow
-def test_shards_from_the_command_line_with_a_server_that_answers_in_batches(tmp_path):
-    config = config_of(STATES)
-    (tmp_path / "config.yaml").write_text(json.dumps(config))
-    server = Server(expert, max_batch_size=2, max_wait_time=0.05)
-    with serve_background(server) as handle:
-        command = [sys.executable, "-m", "vla_eval.cli.main", "run", "-c", "config.yaml"]
-        command += ["--server-url", handle.url, "--output-dir", ".", "--eval-id", "run"]
-        command += ["--num-shards", "2", "--shard-id"]
-        # Where this package is not installed, it is imported from here, as the tests do.
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
-        given = {"cwd": tmp_path, "env": env}
-        shards = [subprocess.Popen([*command, str(i)], **given) for i in range(2)]
-        assert [shard.wait(300) for shard in shards] == [0, 0]
-    assert set(server.sizes) == {1, 2}
-    command = [sys.executable, "-m", "vla_eval.cli.main", "export", "recording-run.sqlite"]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=100)
-    [path] = tmp_path.glob("*_aggregate.json")
-    found = found_in(json.loads(path.read_text()))
-    assert found == expected(expert, protocols["metaworld-3.1"], STATES["tasks"], **TWO)
 
 
 @pytest.mark.usefixtures("frames")

@@ -3,8 +3,6 @@
 Each in a process of its own, with EGL and with OSMesa. Frames alone: ``test_pixels.py``.
 """
 
-import json
-
 import pytest
 
 from mtwrappers.metaworld import frames
@@ -94,38 +92,6 @@ def test_frames_are_the_same_whatever_else_is_drawn_or_closed_and_a_fork_draws_n
     assert "pass context='forkserver' to gymnasium.make_vec, or, with vectorization" in said
     assert "vector_kwargs={'context': 'forkserver'}" in said
     assert said.count("\n") == 1
-
-
-MEMORY = """
-def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
-
-kept, megabytes = make(), []
-assert len(np.unique(kept.render())) > 50
-for i in range(10):
-    env = make()
-    if i % 2:
-        thread = threading.Thread(target=env.render)
-        thread.start()
-        thread.join()
-    else:
-        env.render()
-    if i % 4 < 2:
-        env.close()
-    del env
-    gc.collect()
-    megabytes.append(resident())
-print(json.dumps(megabytes))
-"""
-
-
-def test_memory_comes_back_from_what_is_closed_or_forgotten_and_no_display_is_needed():
-    if frames.choose_gl() is None:
-        pytest.skip("neither EGL nor OSMesa can render here")
-    megabytes = json.loads(draw("", MEMORY))  # which leaves the choice to the package
-    # Compared after closed ones, for what is forgotten is freed later, when another one draws.
-    # Each of the eight between would keep 60 MB.
-    assert megabytes[9] - megabytes[1] < 60
 
 
 def test_without_a_working_opengl_the_error_says_what_to_set_and_to_install():

@@ -67,14 +67,6 @@ def test_an_environment_without_a_fault_passes_by_itself(env):
     assert report["other seeds"].outcome == report["pickling"].outcome == "passed"
 
 
-@pytest.mark.slow
-def test_a_stream_whose_phases_draw_goals_is_no_fault():
-    pytest.importorskip("metaworld")
-    report = check_vector_env("mtwrappers/CW10-v0", steps=20)
-    assert report.ok, str(report)
-    assert report["tasks"].says == "the phases of a stream draw its tasks"
-
-
 @pytest.mark.parametrize("given", [*faults.RIGHT, "CartPole-v1"])
 @pytest.mark.slow_but("TaskIdEnv")
 def test_an_environment_without_a_fault_passes_among_others(given):
@@ -163,16 +155,6 @@ def test_an_info_that_does_not_repeat_is_named_and_can_be_ignored():
     table = " ".join(str(report).split())
     assert f"skipped {', '.join(blocked)}: they compare with what failed" in table
     assert check(faults.ClockInfoEnv, ignore=["info.action.clock", "info.goal", "info.gaol"]).ok
-
-
-@pytest.mark.slow
-def test_an_info_is_ignored_in_batches_with_its_mask_and_its_last_value():
-    make = faults.same(env=faults.ClockInfoEnv)
-    assert check(make).failed == ("seed repeats",)
-    assert check(make, ignore=["info.action"]).ok
-    report = check(faults.ClockInfoEnv, ignore=["info.action"])
-    assert report.ok, str(report)
-    assert "all infos repeat; some are ignored" in report["killed worker"].says
 
 
 # Environments that raise.
