@@ -3,8 +3,6 @@
 A line is ``call -> Error: message``. The message begins so; ``...`` stands for any text.
 """
 
-import contextlib
-import io
 import re
 import threading
 from functools import partial
@@ -18,7 +16,6 @@ from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers.vector import ClipReward
 
 import mtwrappers.testing
-from mtwrappers.cli.main import main
 from mtwrappers.common.errors import full_message
 from mtwrappers.evaluation import Episode, EvaluationResult
 from mtwrappers.processors.returns import discounted_sums
@@ -31,10 +28,6 @@ from tests.mixed_envs import ARMS
 NAN, INF = float("nan"), float("inf")
 PATH = {"observations": np.zeros((3, 2)), "actions": np.zeros((3, 1)), "rewards": np.ones(3)}
 PATH["terminated"] = PATH["truncated"] = np.zeros(3, bool)
-
-
-class Exit(Exception):  # noqa: N818 (it is no error of ours)
-    """What the command line said when it ended."""
 
 
 class Odd(CountingEnv):
@@ -69,18 +62,6 @@ def do(thing, *calls):
     """Makes calls of a thing, one after another."""
     for call in calls:
         eval(f"thing.{call}", {**globals(), **NAMES, "thing": thing})
-
-
-def cli(*args):
-    err, out, code = io.StringIO(), io.StringIO(), 0
-    with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
-        try:
-            main(list(args))
-        except SystemExit as end:
-            code = end.code
-    if code == 2 and not out.getvalue():
-        [line] = err.getvalue().splitlines()
-        raise Exit(line.removeprefix("mtwrappers: error: "))
 
 
 def processed(*changes):

@@ -16,7 +16,6 @@ import pytest
 from gymnasium import wrappers
 from metaworld.wrappers import PseudoRandomTaskSelectWrapper, RandomTaskSelectWrapper
 
-import mtwrappers
 from mtwrappers import (
     CheckpointError,
     EnvToMTEnv,
@@ -219,12 +218,3 @@ def test_a_random_vector_with_which_a_reset_never_ends_is_refused(tmp_path):
         save_checkpoint(tmp_path / "x", it={"task": mw_tasks.with_vector(push, wrong)})
         with pytest.raises(CheckpointError, match=message):
             load_checkpoint(tmp_path / "x", it={})
-
-
-def test_every_task_of_meta_world_comes_through_a_checkpoint(tmp_path):
-    make = mtwrappers.metaworld.make_benchmark
-    tasks = [*make("MT50", num_goals=2).train_tasks, *make("ML10", num_goals=2).test_tasks]
-    save_checkpoint(tmp_path / "x", it={"tasks": tasks})
-    found = {}
-    load_checkpoint(tmp_path / "x", it=found)
-    assert found["tasks"] == tasks

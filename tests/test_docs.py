@@ -211,18 +211,6 @@ def test_every_linked_file_is_there():
     assert [link for link in links if not link.exists()] == []
 
 
-@pytest.mark.slow
-def test_the_gallery_is_what_its_command_writes(run, tmp_path):
-    code = (
-        f"import json, sys; sys.path.insert(0, {str(DOCS)!r}); import gallery; "
-        "figures = json.loads(gallery.FIGURES.read_text()); "
-        "assert gallery.page(figures) == gallery.PAGE.read_text(); "
-        "costs = gallery.step_costs(['reach-v3']); assert costs == {'reach-v3': 1.0}; "
-        "assert gallery.observed('reach-v3') == figures['reach-v3']['observation']"
-    )
-    run(code, tmp_path)
-
-
 ROWS = re.findall(
     r"^\| (`[^|]+) \|.*?\| ([^|]+) \|.*\| ([^|]+) \|$",
     PAGES["guides/arguments.md"],

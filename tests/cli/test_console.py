@@ -10,9 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from mtwrappers.cli import console, main
-from mtwrappers.cli.commands import COMMANDS
 from mtwrappers.evaluation import Design, Episode, EvaluationResult
-from mtwrappers.testing.check import CheckReport, CheckResult
 
 ESCAPE, END = "\x1b", "the end"
 
@@ -53,18 +51,6 @@ def terminal(monkeypatch):
     return run
 
 
-@pytest.fixture
-def faulty(tmp_path, monkeypatch):
-    """A report of `check` with a failure, without the run."""
-    results = (
-        CheckResult("runs", "passed"),
-        CheckResult("types", "failed", f"{'no bool of Python; ' * 3}step number"),
-        CheckResult("render", "skipped", "it has no render()"),
-    )
-    report = CheckReport("CartPole-v1", "environment", results)
-    monkeypatch.setattr("mtwrappers.cli.check.check_vector_env", lambda *args, **kwargs: report)
-
-
 # Colours.
 
 
@@ -93,21 +79,6 @@ def test_a_pipe_has_none_unless_they_are_forced(capsys, monkeypatch):
     assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
 
 
-def test_a_long_error_goes_on_at_a_word_on_a_terminal_and_is_one_line_in_a_pipe(
-    terminal, monkeypatch, capsys
-):
-    monkeypatch.setenv("NO_COLOR", "1")
-    said = (
-        "mtwrappers: error: unknown class 'raech-v3' of MT10; did you mean 'reach-v3' or",
-        "'drawer-close-v3'?",
-    )
-    arguments = ("rollout", "MT10", "--task", "raech-v3")
-    assert [line.rstrip() for line in terminal(*arguments)[1].splitlines()] == [*said]
-    with pytest.raises(SystemExit):
-        main(arguments)
-    assert capsys.readouterr().err == f"{' '.join(said)}\n"
-
-
 def test_a_text_from_a_file_draws_nothing(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.delenv("NO_COLOR")
@@ -116,19 +87,6 @@ def test_a_text_from_a_file_draws_nothing(capsys, monkeypatch):
 
 
 # `check`.
-
-
-@pytest.mark.usefixtures("faulty")
-def test_failures_come_first_in_red(terminal):
-    code, drawn = terminal("check", "CartPole-v1")
-    assert code == 1
-    assert drawn.splitlines() == [
-        "\x1b[1;31mCartPole-v1 (environment)\x1b[0m",
-        f"\x1b[31mFAILED   types   {'no bool of Python; ' * 3}step\x1b[0m",
-        f"{17 * ' '}number",
-        "skipped  render  it has no render()",
-        "passed   runs",
-    ]
 
 
 # What can be copied.
@@ -158,19 +116,6 @@ def test_without_arguments_it_is_its_help(capsys):
     said = capsys.readouterr().out
     assert main([]) == 0
     assert capsys.readouterr() == (said, "")
-
-
-def test_the_order_of_commands_is_the_same_everywhere(capsys, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert main([]) == 0
-    assert re.findall(r"^│ ([a-z][\w-]*) ", capsys.readouterr().out, re.MULTILINE) == COMMANDS
-    script = tmp_path / "completions"
-    assert main(["--install-completion", "--shell", "bash", "--output", str(script)]) == 0
-    assert str(script) in capsys.readouterr().out
-    offered = " ".join(f'"{name}"' for name in COMMANDS)
-    assert f"_c=({offered})" in script.read_text()
-    words = set(re.findall(r"[\w-]+", script.read_text()))
-    assert words >= {"rollout", "verify-fast", "--overwrite", "--kwargs", "markdown"}
 
 
 # Few episodes.

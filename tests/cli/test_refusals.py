@@ -13,19 +13,11 @@ from tests.testing import faults
 
 COMMANDS = "list, rollout, export, verify, compare, protocols, check, verify-fast"
 POLICIES = """
-import numpy as np
-
 def expert(observations):
     raise ZeroDivisionError("of mine")
 
 def short(observations):
     return observations[:, :3]
-
-def predict(observations):
-    return observations[:, :4], None
-
-def plan(observations):
-    return np.repeat(observations[:, None, :4], 10, axis=1)
 
 class Wants:
     def __init__(self, path): ...
@@ -40,8 +32,6 @@ number = 3
 FILES = {
     "own.py": POLICIES,
     "broken.py": "def act(obs): ...\n1 / 0\n",
-    "exits.py": "raise SystemExit(3)\n",
-    "syntax.py": "def act(obs:\n",
     "class.py": "class Own: ...\n\ndef make():\n    return Own\n",
     "broken.json": "{",
 }
@@ -92,25 +82,16 @@ def _files(tmp_path, monkeypatch):
             "Unknown option: --num-envs. Did you mean --workers or --episodes? --workers: "
             "Worker processes (default: all cores). --episodes: Episodes per class (default: 5, or",
         ),
-        ("rollout MT1 --output x", "Unknown option: --output. Did you mean --out? --out: The outp"),
-        ("verify a --quick", "Unknown option: --quick. verify has --sample, --workers. See mtwrap"),
-        ("list --json", "Unknown option: --json. list has no options. See mtwrappers list --help"),
         ("rollout MT1 push-v3", 'Unexpected argument "push-v3": rollout takes one benchmark; ch'),
-        ("rollout MT1 --video yes", 'Unexpected argument "yes": --video takes no value. See mtwra'),
+        ("rollout", "a benchmark is required, such as: mtwrappers rollout MT10"),
+        ("rollout MT1 --task push-v3 --task reach-v3", "MT1 has one class, got 2; several are"),
+        ("rollout MT1 --out /proc/x", "cannot write to /proc/x"),
         ("verify", "verify needs a value for RESULT: A file of rollout or EvaluationResult.save, "),
-        ("rollout --seed", "rollout needs a value for --seed: Determines goals, their order and"),
         ("rollout MT1 --seed 1.5", "Invalid value for --seed: expected a whole number such as 1"),
-        ("rollout MT1 --training-seed -1", 'Invalid value "-1" for --training-seed. Must be >= 0.'),
-        ("rollout MT1 --training-steps 2e6", 'expected a whole number such as 1000000, got "2e6".'),
-        (f"rollout MT1 --training-steps {2**63}", "Must be <= 9223372036854775807"),
         ("verify a --sample 1%", "Invalid value for --sample: expected a number such as 0.1, got"),
-        ("verify a --sample 2", "for --sample. Must be <= 1."),
-        ("rollout MT1 --execution here", 'Invalid value "here" for --execution. Choose from: "pa'),
         ("compare a --format html", 'Invalid value "html" for --format. Choose from: "table", "m'),
-        ("rollout --protocol rlinf --protocol none", "unknown protocol 'none'; choose from meta"),
         # What is to be run.
         ("rollout MT1O", "unknown benchmark 'MT1O'; did you mean 'MT1' or 'MT10'?"),
-        ("rollout mtwrappers/MT10-v0", "unknown benchmark 'mtwrappers/MT10-v0'; did you mean 'MT"),
         ("rollout push-v3", "push-v3 is a class: choose it with mtwrappers rollout MT1 --task pus"),
         ("rollout MT10 --task reach", "unknown class 'reach' of MT10; did you mean 'reach-v3'?"),
         ("rollout MT10 --task a,b", "--task takes one class, got 'a,b': repeat --task for each"),
@@ -124,7 +105,6 @@ def _files(tmp_path, monkeypatch):
         ("rollout ML1 --policy own.py:short --instruction", "the class, which ML1 hides"),
         ("rollout --protocol rlinv", "unknown protocol 'rlinv'; did you mean 'rlinf'?"),
         ("rollout --protocol metaworld-3.1-ml", "lets policies adapt, which a plain function"),
-        ("rollout ML10 --protocol metaworld-3.1", "metaworld-3.1 is for "),
         ("rollout --protocol metaworld-3.1 --episodes 2", "it has 50 episodes per class, got 2; "),
         # Policies.
         ("rollout MT1 --policy exprt", "\"exprt\" for --policy. Did you mean 'expert'? See mtwra"),
@@ -134,33 +114,23 @@ def _files(tmp_path, monkeypatch):
             'Invalid value "ppo.zip" for --policy. Choose from expert, random, FILE.py:NAME, '
             "package.module:NAME. For a saved model, write a FILE.py with a function NAME that l",
         ),
-        ("rollout MT1 --policy no.no:a", "no.no:a: ModuleNotFoundError: No module named 'no'"),
         ("rollout MT1 --policy ovn.py:act", "is no file 'ovn.py'; did you mean 'own.py'"),
-        ("rollout MT1 --policy own.py:expart", "has no 'expart'; did you mean 'expert'?"),
         ("rollout MT1 --policy own.py:number", "or an object with get_actions, got 3"),
         ("rollout MT1 --policy own.py:Wants", "or an object with get_actions, got <class "),
         ("rollout MT1 --policy own.py:nothing", "the result of nothing() must be a function from"),
         (
             "rollout MT1 --policy own.py:fails",
-            "fails() failed: ValueError: of mine (own.py, line 2",
+            "fails() failed: ValueError: of mine (own.py, line 1",
         ),
-        ("rollout MT1 --policy own.py:expert", "ZeroDivisionError: of mine (own.py, line 5)"),
+        ("rollout MT1 --policy own.py:expert", "ZeroDivisionError: of mine (own.py, line 3)"),
         ("rollout MT1 --policy own.py:short", "ValueError: expected actions of shape (1, 4)"),
-        ("rollout MT1 --policy own.py:plan", "(1, 10, 4): if these are chunks of 10 actions, pass"),
-        ("rollout MT1 --policy own.py:predict", "a tuple (actions, state): give lambda obs: model"),
         ("rollout MT1 --policy broken.py:act", "import failed: ZeroDivisionError: division by zer"),
-        ("rollout MT1 --policy exits.py:act", "the import failed: SystemExit: 3 (exits.py, line 1"),
-        ("rollout MT1 --policy syntax.py:act", "the import failed: SyntaxError: "),
         # Results.
         ("verify .", ". has no results.json: expected the folder of a complete rollout (--resume"),
         ("verify none.json", "cannot read none.json: No such file or directory; expected the f"),
         ("verify broken.json", "cannot verify broken.json: expected an evaluation in JSON"),
         ("verify alone.json", "there is no file alone.npz with its evidence"),
-        ("verify mine.npz", "expected an evaluation in JSON, mine.npz is not one: it"),
-        ("compare none", "a rollout or a file of EvaluationResult.save, or reference:NAME"),
-        ("compare mine.json mine.json", "mine.json is given twice"),
         ("compare mine.json alone.json", "mine.json and alone.json have the same actions, and do"),
-        ("compare broken.json mine.json", "broken.json: expected an evaluation in JSON"),
         (
             "compare mine.json --plot x",
             "--plot draws differences between policies, and all results",
@@ -173,7 +143,6 @@ def _files(tmp_path, monkeypatch):
         ),
         ("compare late.json early.json", "ends of training, 9 steps and 5 steps (early.json); --f"),
         ("compare mine.json reference:expert", "results of 'expert'; did you mean 'experts'?"),
-        ("compare reference:experts/MT10", "choose from ['experts/lerobot-0.6-states-MT50', "),
         (f"compare mine.json {EXPERTS} reference:experts", f"{EXPERTS} is given twice"),
         ("compare mine.json reference:experts/tdmpc2-MT50", "not comparable: protocols metaworld"),
         ("compare reference:experts reference:random", "reference:experts has one result per pro"),
@@ -189,14 +158,8 @@ def _files(tmp_path, monkeypatch):
             "expected package.module:NAME, FILE.py:NAME or a registered id, got 'C",
         ),
         ("check CartPole", "a registered id, got 'CartPole'; did you mean 'CartPole-v1'?"),
-        ("check mt10", "got 'mt10'; did you mean 'mtwrappers/MT10-v0'?"),
-        ("check mtwrappers/MT10", "no such id; did you mean 'mtwrappers/MT10-v0'?"),
         ("check mtwrappers/MT11-v0", "no such id; did you mean 'mtwrappers/MT1-v0', 'mtwrapper"),
-        ("check NoSuch-v0", "doesn't exist"),
-        ("check my_env:WalkEnv --kwargs {", "--kwargs must be JSON"),
         ("check my_env:WalkEnv --kwargs [3]", "--kwargs must be a JSON object, got [3]"),
-        ("check my_env:WalkEnv --ignore action", "ignore must be names of infos such as"),
-        ("check my_env:np", "expected an id, or a function"),
         ("check class.py:make", "must make a gymnasium.Env or VectorEnv, got <class 'own_file.Ow"),
     ],
 )

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from importlib.metadata import version
 
@@ -189,18 +188,3 @@ def test_without_a_renderer_the_rollout_goes_on_and_says_what_to_install(
     said = capsys.readouterr().err
     assert said.startswith("mtwrappers: warning: no video: neither EGL nor OSMesa can render here;")
     assert "libegl1 or libosmesa6" in said
-
-
-def test_the_renderer_is_the_users_choice_before_egl_before_osmesa(monkeypatch):
-    tried = []
-
-    def run(command, *, env, **kwargs):
-        tried.append(env["MUJOCO_GL"])
-        return subprocess.CompletedProcess(command, int(env["MUJOCO_GL"] != "osmesa"))
-
-    monkeypatch.setattr(drawing.subprocess, "run", run)
-    assert drawing.choose_gl() == "osmesa"
-    assert tried == ["egl", "osmesa"]
-    monkeypatch.setenv("MUJOCO_GL", "glfw")
-    assert drawing.choose_gl() == "osmesa"
-    assert tried[2:] == ["glfw", "egl", "osmesa"]

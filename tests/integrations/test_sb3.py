@@ -25,7 +25,6 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_checker import check_env
 
 
-
 @pytest.fixture(autouse=True)
 def _one_thread():
     """Small networks gain nothing from threads, and the numbers are then the same everywhere."""
