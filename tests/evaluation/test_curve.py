@@ -145,24 +145,6 @@ def test_the_rules_are_those_of_the_protocol(drawn):
     assert drawn(found).axes[0].get_ylabel() == "success rate, mean over groups"
 
 
-def test_the_table_has_every_point_in_full_precision(tmp_path):
-    runs = [result(s, n, a=[0, 0, s], b=[1, 0, 0]) for s in (0, 1) for n in (0, 10)]
-    found = curves({"mine": runs, "=experts": [result(a=3, b=2)]})
-    text = found.to_csv(tmp_path / "curve.csv")
-    assert (tmp_path / "curve.csv").read_text() == f"{text}\n"
-    table = rows(found)
-    assert [(one["method"], one["training_steps"], one["name"]) for one in table] == [
-        (method, steps, name)
-        for method, steps in (("mine", "0"), ("mine", "10"), ("'=experts", ""))
-        for name in ("a", "b", MEAN)
-    ]
-    expected = found.points["mine"][10].overall[MEAN]
-    numbers = [[row[name] for name in ("success", "low", "high")] for row in table]
-    assert numbers[5] == [*map(repr, (expected.value, expected.low, expected.high))]
-    assert numbers[1] == [repr(1 / 3), "", ""]
-    assert {one["over"] for one in rows(found, tasks=False)} == {"all"}
-
-
 def test_the_picture_has_a_line_per_method_and_a_band_per_interval(drawn):
     many = [result(0, steps, a=2, b=1) for steps in (0, 500_000, 2_000_000)]
     found = curves({"mine": many, "experts": [result(a=4, b=4)]})

@@ -6,11 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, evaluate
+from mtwrappers import MetaIterativeEnvExecutor, evaluate
 from mtwrappers.samplers import rollout
-from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.evaluation.fakes import Diary, ScriptedEnv, Telling, drawn, lengths, ones, scripted
-from tests.fakes import CountingEnv
 from tests.vector.fakes import all_modes
 
 # What is counted.
@@ -39,34 +37,6 @@ def test_the_result_is_the_same_in_every_mode_and_on_every_executor(mode, worker
         assert evaluate(drawn, envs, 7, seed=1) == expected
         assert evaluate(drawn, envs, 7, seed=1) == expected  # on used environments
         assert evaluate(drawn, envs, 7, seed=2) != expected
-
-
-@all_modes
-@pytest.mark.parametrize("where", ["parent", "workers"])
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.slow_but("2-workers-SameStep", "1-parent-NextStep", "2-parent-Disabled")
-def test_every_episode_takes_one_reset(mode, where, workers):
-    """Beside the first reset, and the last episode's autoreset."""
-    makers = [partial(CountingEnv, n) for n in (1, 4)]
-    with closing(MetaParallelEnvExecutor(makers, 2, workers=workers, autoreset_mode=mode)) as envs:
-        evaluate(lambda obs: np.zeros(len(obs), np.int64), envs, 3, policy_in=where)
-        for seeds in envs.get_attr("seeds"):
-            *seeds, last = seeds if mode.value == "SameStep" else [*seeds, None]
-            assert len(seeds) == len({*seeds} - {None}) == 4
-            assert last is None
-
-
-def test_a_wrapper_of_all_environments_still_sees_the_autoreset():
-    class Ends(MetaVectorWrapper):
-        def step_wait(self):
-            result = super().step_wait()
-            ends.extend(result[4].get("_final_info", []))
-            return result
-
-    ends = []
-    with closing(scripted([{"lengths": [1]}, {"lengths": [1]}])) as envs:
-        evaluate(ones, Ends(envs), 2)
-    assert ends == [True] * 4
 
 
 @all_modes

@@ -1,8 +1,6 @@
 """`evaluate`: on which tasks and goals, and what wrappers around environments do to it."""
 
 import dataclasses
-import os
-import signal
 from contextlib import closing
 from functools import partial
 
@@ -26,7 +24,6 @@ from mtwrappers import (
     few_shot_evaluate,
     protocols,
 )
-from mtwrappers.evaluation import Observer
 from mtwrappers.vector.journal import read_only
 from tests.evaluation.fakes import ScriptedEnv, Telling, lengths, ones, scripted
 from tests.vector.fakes import HalfReward, all_modes
@@ -284,35 +281,6 @@ def test_an_evaluation_leaves_the_choice_of_tasks_as_it_was(evaluation, workers,
                 evaluation(envs)
                 assert selections(envs) == before
             found.append((chosen(envs, 9), selections(envs)))
-    assert found[0] == found[1]
-
-
-class Kills(Observer):
-    """Kills a worker after so many steps."""
-
-    def __init__(self, envs, steps):
-        self.envs, self.steps = envs, steps
-
-    def step(self, step):
-        self.steps -= 1
-        if self.steps == 0:
-            os.kill(self.envs.worker_pids[0], signal.SIGKILL)
-
-
-@pytest.mark.filterwarnings("ignore:.*worker 0 was killed:UserWarning")
-@pytest.mark.parametrize("steps", [1, 5])
-@pytest.mark.slow_but("5")
-def test_a_worker_that_is_killed_in_an_evaluation_loses_no_choice_of_tasks(steps):
-    make = partial(moving, sample_tasks_on_reset=True, select="least_success")
-    found = []
-    for evaluates in (False, True):
-        with closing(MetaParallelEnvExecutor(make, 2, workers=2, on_worker_failure="recover")) as e:
-            e.reset(seed=0)
-            chosen(e, 7)
-            if evaluates:
-                evaluate(ones, e, 3, observers=[Kills(e, steps)])
-                assert e.recoveries == 1
-            found.append((chosen(e, 9), selections(e)))
     assert found[0] == found[1]
 
 

@@ -3,8 +3,6 @@
 import dataclasses
 import io
 import os
-import subprocess
-import sys
 import zipfile
 
 import gymnasium
@@ -16,7 +14,6 @@ from mtwrappers import VectorNormalizeObservationPerTask, evaluate, few_shot_eva
 from mtwrappers.evaluation import EvidenceError, Observer, evidence
 from mtwrappers.evaluation.evidence import read_evidence
 from tests.evaluation.fakes import drawn, ones, scripted
-from tests.fakes import ROOT
 from tests.vector.fakes import all_modes
 
 SHORT = [{"name": "a", "lengths": (3, 5)}, {"name": "b", "lengths": (30,)}]
@@ -80,20 +77,6 @@ def test_observers_follow_every_episode_while_the_environments_can_be_asked(mode
         "closed",
     ]
     assert sorted(observer.episodes, key=lambda e: e.task) == list(result.episodes)
-
-
-def test_progress_counts_episodes(monkeypatch):
-    bars, done = [], []
-    monkeypatch.setattr("rich.progress.Progress.add_task", lambda _, *a, **k: bars.append((a, k)))
-    monkeypatch.setattr("rich.progress.Progress.update", lambda self, task, **state: None)
-    monkeypatch.setattr("rich.progress.Progress.advance", lambda self, task, n: done.append(n))
-    envs = scripted([{"lengths": [2]}, {"lengths": [3]}])
-    expected = evaluate(ones, envs, 3)
-    assert (bars, done) == ([], [])
-    for where in ("parent", "workers"):
-        assert evaluate(ones, envs, 3, progress=True, policy_in=where) == expected
-    assert bars == [(("episodes",), {"total": 6})] * 2
-    assert done == [1] * 12
 
 
 # The actions.
@@ -199,47 +182,6 @@ def test_few_shot_evaluation_goes_on_with_the_first_trial_that_is_not_whole(stop
     assert path.read_bytes() == (tmp_path / "whole.npz").read_bytes()
     assert policy.trials == 3 - max(0, stop - 1)
     envs.close()
-
-
-KILLED = """
-import os, signal, sys
-from mtwrappers import evaluate
-from mtwrappers.evaluation import Observer
-from tests.evaluation.fakes import drawn, scripted
-from tests.evaluation.test_evidence import SHORT
-class Kills(Observer):
-    calls = 0
-    def {event}(self, *given):
-        self.calls += 1
-        if self.calls == {after}:
-            os.kill(os.getpid(), signal.{signal})
-evaluate(drawn, scripted(SHORT), 4, observers=[Kills()], evidence="r.npz", resume=True)
-"""
-
-
-def test_kills_and_ctrl_c_at_random_steps_leave_what_was_finished(tmp_path):
-    """An evaluation of 120 steps that is ended and resumed until it is whole."""
-    evaluate(drawn, scripted(SHORT), 4, evidence=tmp_path / "whole.npz")
-    path, rng = tmp_path / "r.npz", np.random.default_rng(1)
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    steps = [("step", int(rng.integers(1, 60)), f"SIG{name}") for name in ("INT", "KILL", "KILL")]
-    for event, after, name in (("end", 3, "SIGKILL"), *steps):
-        code = KILLED.format(event=event, after=after, signal=name)
-        subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path,
-            env=env,
-            stderr=subprocess.DEVNULL,
-            timeout=60,
-        )
-        if event == "end":  # the episode that has just ended is in the file too
-            assert len(read_evidence(path)) == 3
-    left = sorted(os.listdir(tmp_path))
-    result = evaluate(drawn, scripted(SHORT), 4, evidence=path, resume=True)
-    assert len(result.episodes) == 8
-    assert path.read_bytes() == (tmp_path / "whole.npz").read_bytes()
-    assert "r.npz" in left
-    assert sorted(os.listdir(tmp_path)) == ["r.npz", "whole.npz"]
 
 
 def test_a_file_that_a_kill_has_cut_off_has_the_whole_episodes(tmp_path):

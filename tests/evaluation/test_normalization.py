@@ -1,13 +1,10 @@
 """Normalised scores: `EvaluationResult.normalized`."""
 
-import dataclasses
-
-import gymnasium
 import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-from mtwrappers import EvaluationResult, evaluate, verify
+from mtwrappers import EvaluationResult
 from mtwrappers.evaluation import Design, Environments, Episode
 from tests.evaluation.measured import measured
 
@@ -105,16 +102,3 @@ def test_a_normalization_of_a_file_is_checked(change, message):
     data = {**of(hop=[1, 2], run=[1, 2]).to_dict(), "normalization": change}
     with pytest.raises(ValueError, match=message):
         EvaluationResult.from_dict(data)
-
-
-def test_verify_says_what_the_file_says_of_the_ends(tmp_path):
-    envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=3)
-    result = evaluate(lambda obs: np.full((2, 2), 0.1), envs, 3, evidence=tmp_path / "r.npz")
-    envs.close()
-    high = [dataclasses.replace(one, episode_return=9.0) for one in result.episodes]
-    result = result.normalized(low=result, high=dataclasses.replace(result, episodes=high))
-    result.save(tmp_path / "r.json")
-    found = verify(tmp_path / "r.json")
-    assert found.ok
-    assert found.result == result
-    assert "normalization_task 0=" in " ".join(str(found).split())

@@ -25,7 +25,6 @@ FlattenObservations = pytest.importorskip("ray.rllib.connectors.env_to_module").
 pytestmark = pytest.mark.slow
 
 MT10 = "mtwrappers:mtwrappers/MT10-v0"
-POINT = "mtwrappers:mtwrappers/PointGoal-v0"
 VECTOR = "vector_entry_point"
 
 
@@ -161,12 +160,6 @@ class Reports:
         return [dict(np.load(path)) for path in sorted(self.folder.glob(f"{name}-*"))]
 
 
-def moves(path):
-    """Whether the point is where its actions led; the next episode begins at (0, 0) again."""
-    steps = np.clip(path["actions"], -0.1, 0.1)
-    return np.allclose(path["observations"][1:], np.cumsum(steps, axis=0), atol=1e-6)
-
-
 def repeats(path):
     """Whether each observation of Meta-World holds the one before it, its second half."""
     observations = path["observations"]
@@ -174,28 +167,19 @@ def repeats(path):
 
 
 @needs_proc
-@pytest.mark.parametrize(
-    ("env", "num_envs", "env_config", "restart", "continues"),
-    [
-        (POINT, 4, {"workers": 2}, False, moves),
-        (MT10, 10, {"num_goals": 5}, True, repeats),
-    ],
-)
-def test_training_goes_on_after_an_env_runner_is_killed(
-    cluster, tmp_path, env, num_envs, env_config, restart, continues
-):
-    reports, steps = Reports(tmp_path), 20
-    mode = {"autoreset_mode": "NextStep", "max_episode_steps": steps}
+def test_training_goes_on_after_an_env_runner_is_killed(cluster, tmp_path):
+    reports, steps, num_envs = Reports(tmp_path), 20, 10
+    config = {"autoreset_mode": "NextStep", "max_episode_steps": steps, "num_goals": 5}
     algorithm = (
         PPOConfig()
-        .environment(env, env_config=mode | env_config, normalize_actions=False)
+        .environment(MT10, env_config=config, normalize_actions=False)
         .env_runners(
             num_env_runners=2,
             num_envs_per_env_runner=num_envs,
             gym_env_vectorize_mode=VECTOR,
             batch_mode="complete_episodes",
         )
-        .fault_tolerance(restart_failed_env_runners=restart, ignore_env_runner_failures=not restart)
+        .fault_tolerance(restart_failed_env_runners=True)
         .training(train_batch_size_per_learner=2 * num_envs * steps, num_epochs=1)
         .callbacks(
             on_environment_created=reports.on_environment_created,
@@ -207,24 +191,24 @@ def test_training_goes_on_after_an_env_runner_is_killed(
     )
     runners = algorithm.env_runner_group
     healthy, deadline = [], time.monotonic() + 200
-    while not (1 in healthy and healthy[-2:] == [1 + restart] * 2):
+    while not (1 in healthy and healthy[-2:] == [2] * 2):
         assert time.monotonic() < deadline, healthy
         result = algorithm.train()
         run, learnt = result["env_runners"], result["learners"]["default_policy"]
         assert (run["episode_len_min"], run["episode_len_max"]) == (steps, steps)
         assert learnt["num_module_steps_trained"] >= 2 * num_envs * steps
         healthy.append(runners.num_healthy_remote_env_runners())
-    assert runners.num_remote_worker_restarts() == restart
+    assert runners.num_remote_worker_restarts() == 1
     algorithm.stop()
     episodes = [reports.read(f"episode-{runner}") for runner in (1, 2)]
     assert all(len(path["observations"]) == steps + 1 for own in episodes for path in own)
-    assert all(path["cut"] and continues(path) for own in episodes for path in own)
+    assert all(path["cut"] and repeats(path) for own in episodes for path in own)
     (killed,) = reports.read("killed")
     assert len({int(path["pid"]) for path in episodes[0]} - {*killed["pids"]}) == 1
-    assert len({int(path["pid"]) for path in episodes[1]} - {*killed["pids"]}) == restart
+    assert len({int(path["pid"]) for path in episodes[1]} - {*killed["pids"]}) == 1
     assert all_gone(killed["pids"], 20)
     pids = [
         pid for runner in (1, 2) for own in reports.read(f"pids-{runner}") for pid in own["pids"]
     ]
-    assert len(pids) == (2 + restart) * (1 + env_config.get("workers", 0))
+    assert len(pids) == 3
     assert all_gone(pids, 20)

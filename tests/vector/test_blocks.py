@@ -1,7 +1,6 @@
 """Environments that are paused, and functions that are called where environments are."""
 
 import os
-import warnings
 from contextlib import closing
 from functools import partial
 
@@ -12,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import LENGTHS, all_modes, both_executors
-from tests.vector.faults import NO_ACTIONS, kill, recovering
+from tests.vector.faults import NO_ACTIONS
 
 
 def counting(executor, **kwargs):
@@ -115,38 +114,6 @@ def test_without_autoreset_episodes_end_as_in_the_mode_disabled(executor, mode):
             again = envs.step(NO_ACTIONS)[2].tolist(), envs.call("steps")
             expected = {"SameStep": (0, 1, 4, 0), "NextStep": (2, 0, 4, 4)}[mode.value]
             assert again == ([True, False, False, True], expected)
-
-
-def test_after_an_error_without_autoreset_a_reset_is_due():
-    with closing(counting(MetaIterativeEnvExecutor)) as envs:
-        envs.reset()
-        with pytest.raises(KeyError), envs.without_autoreset():  # noqa: PT012 (of both)
-            envs.step(NO_ACTIONS)
-            envs.step(NO_ACTIONS)
-            raise KeyError
-        with pytest.raises(ResetNeeded, match=r"call reset\(\) before step\(\)"):
-            envs.step(NO_ACTIONS)
-        envs.reset()
-        for _ in range(2):
-            envs.step(NO_ACTIONS)
-        assert envs.call("steps") == (0, 2, 2, 2)
-
-
-def test_without_autoreset_a_worker_that_is_killed_changes_nothing():
-    found = []
-    for killed in ([], [1, 2, 3]):
-        with closing(counting(recovering)) as envs:
-            envs.reset(seed=0)
-            with envs.without_autoreset(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                for t in range(4):
-                    if t in killed:
-                        kill(envs, 0)
-                    envs.pause(np.array([t > 1, t > 2, False, False]))
-                    last = envs.step(NO_ACTIONS)
-            assert envs.recoveries == len(killed)
-            found.append((last, envs.step(NO_ACTIONS)))
-    assert equal(*found)
 
 
 # Functions of blocks; what one leaves that raises is in ``test_journal.py``.

@@ -214,17 +214,6 @@ def test_call_runs_methods_and_functions_where_the_environments_are(executor):
         assert envs.get_attr("closed") == (True,) * 2
 
 
-@both_executors
-def test_render_returns_a_frame_of_each_environment(executor):
-    with closing(executor(counting_makers(2, render_mode="rgb_array"), 2)) as envs:
-        assert envs.render_mode == "rgb_array"
-        envs.reset(seed=0)
-        envs.step([0, 0])
-        frames = envs.render()
-        assert isinstance(frames, tuple)
-        assert [frame[0, 0].tolist() for frame in frames] == [[1] * 3, [101] * 3]
-
-
 # Wrappers of ours, and the end.
 
 

@@ -9,7 +9,6 @@ import sys
 import time
 from functools import partial
 
-import numpy as np
 import pytest
 
 from mtwrappers import WorkerDiedError
@@ -23,7 +22,7 @@ from tests.vector.faults import (
     kill_itself,
     parallel,
 )
-from tests.vector.processes import PATIENCE, is_alive, needs_proc, wait_until
+from tests.vector.processes import PATIENCE, is_alive, needs_proc
 
 pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind")]
 
@@ -115,19 +114,6 @@ def test_a_worker_that_hangs_is_named_after_the_timeout_and_not_before():
     assert envs.step([1, 0, 0, 0])[1].tolist() == [1.0] * 4
     message = r"^worker 1 hung: it did not answer within 2 s, with"
     check_died(envs, message, "step", FAULT, least=2)
-
-
-def test_all_workers_that_died_are_named_with_their_tasks():
-    envs = begun(fragile_makers(8), 4, workers=3, autoreset_mode="Disabled")
-    envs.reset(options={"reset_mask": np.arange(8) == 0})
-    kill(envs, 0)
-    kill(envs, 2)
-    assert wait_until(lambda: sum(map(is_alive, envs.worker_pids)) == 1)
-    message = (
-        r"^worker 0 was killed by SIGKILL, with environments 0 to 1 of tasks \[0\] \(a\); "
-        r"worker 2 .*, with environments 5 to 7 of tasks \[2, 3\] \(c, d\); all"
-    )
-    check_died(envs, message, "step", [0] * 8)
 
 
 # While the executor closes.

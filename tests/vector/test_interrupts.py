@@ -23,14 +23,13 @@ from tests.vector.faults import (
     break_a_leg,
     faulty_uses,
     fragile_makers,
-    hang,
     kill,
     loses_workers,
     parallel,
     play_along,
     recovering,
 )
-from tests.vector.processes import PATIENCE, all_gone, needs_proc
+from tests.vector.processes import PATIENCE, needs_proc
 
 pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind")]
 
@@ -185,27 +184,6 @@ def test_an_interrupt_in_the_middle_of_a_message_costs_the_worker_that_has_half_
         assert time.monotonic() - begin < PATIENCE
         assert envs.recoveries == 1
         assert envs.worker_pids[1] == other
-
-
-def test_a_signal_handler_may_close_in_the_middle_of_a_step(monkeypatch):
-    monkeypatch.setattr("mtwrappers.vector.workers.CLOSE_TIMEOUT", 0.3)
-    envs = parallel(fragile_makers(fault=hang))
-    envs.reset(seed=0)
-    pids = envs.worker_pids
-
-    def leave(*_):
-        envs.close()
-        raise SystemExit(3)
-
-    before = signal.signal(signal.SIGALRM, leave)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
-        with pytest.raises(SystemExit):
-            envs.step(np.ones(4, int))
-    finally:
-        signal.signal(signal.SIGALRM, before)
-    assert envs.closed is True
-    assert all_gone(pids)
 
 
 def test_workers_that_were_not_asked_to_build_yet_are_closed_without_a_word(monkeypatch):

@@ -62,17 +62,6 @@ def test_a_death_in_any_use_changes_nothing(make, mode, use, given, tmp_path):
             both(envs, oracle, "step", NO_ACTIONS)
 
 
-@pytest.mark.parametrize("mask", [[True, False, True, False], [True, False, False, False]])
-def test_a_death_in_a_reset_of_some_changes_nothing(mask, tmp_path):
-    makers = fragile_makers(fault=partial(once, tmp_path / "done", kill_itself), length=9)
-    with beside(recovering, makers, fragile_makers(length=9)) as (envs, oracle):
-        both(envs, oracle, "reset", seed=1)
-        both(envs, oracle, "step", NO_ACTIONS)
-        both(envs, oracle, "reset", options={"reset_mask": np.array(mask), "fault": True})
-        for _ in range(3):
-            both(envs, oracle, "step", NO_ACTIONS)
-
-
 def test_a_worker_that_hangs_is_replaced_after_the_timeout(tmp_path):
     with closing(hasty(fragile_makers(fault=partial(once, tmp_path / "done", hang)))) as envs:
         envs.reset(seed=0)
@@ -125,17 +114,6 @@ CALLS = [
     ("reset",),
     ("step", NO_ACTIONS),
 ]
-
-
-@all_modes
-def test_what_was_called_and_set_is_there_again_in_order_and_as_it_was_given(mode):
-    makers = fragile_makers(length=3)
-    with beside(recovering, makers, recoveries=len(CALLS), autoreset_mode=mode) as (envs, oracle):
-        both(envs, oracle, "reset", seed=0)
-        for i, call in enumerate(CALLS):
-            LETTERS[0] = f"v{i}"
-            kill(envs, 1)
-            both(envs, oracle, *call)
 
 
 def test_environments_that_nobody_seeded_are_recovered_too():
