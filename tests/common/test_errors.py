@@ -78,14 +78,6 @@ def test_the_message_of_an_error_of_ours_begins_with_its_place():
     assert full_message(exc) == str(exc) == str(pickle.loads(pickle.dumps(exc)))
 
 
-def test_places_add_up_and_are_noted_once():
-    exc = ValueError("it broke")
-    for _ in range(2):
-        with_place(with_place(exc, "task 3"), "environment 1")
-    assert exc.__notes__ == ["task 3", "environment 1"]
-    assert full_message(exc) == "environment 1: task 3: it broke"
-
-
 def test_an_exception_that_cannot_be_built_anew_arrives_as_a_runtime_error_that_names_it():
     exc = picklable(with_place(FinalError(7, "it broke"), "task 3"))
     assert type(exc) is RuntimeError

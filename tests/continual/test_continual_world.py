@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from mtwrappers.metaworld.frames import choose_gl
 from tests.fakes import equal
 from tests.metaworld.fakes import make, make_vec
 
@@ -46,22 +45,6 @@ def test_an_embedding_of_each_phase_comes_before_the_onehot():
             obs, *_ = envs.step(np.zeros((2, 4)))
     env = make("CW10", task_encoding="dict", task_embedding=words)
     assert equal(env.reset(seed=0)[0]["task_embedding"], words[0])
-
-
-def test_an_embedding_has_a_key_of_its_own_beside_pixels(monkeypatch):
-    name = choose_gl()
-    if name is None:
-        pytest.skip("neither EGL nor OSMesa can render here")
-    monkeypatch.setenv("MUJOCO_GL", name)
-    words = np.random.default_rng(0).random((10, 5))
-    look = {"observation": "pixels_agent_pos", "width": 16, "height": 16}
-    env = make("CW10", task_embedding=words, **look)
-    obs, _ = env.reset(seed=0)
-    assert obs in env.observation_space
-    assert set(obs) == {"pixels", "agent_pos", "task_embedding", "task_onehot"}
-    assert equal(obs["task_embedding"], words[0])
-    assert obs["task_onehot"].tolist() == [1] + [0] * 9
-    env.close()
 
 
 def test_a_stream_describes_its_tasks():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
 
 from mtwrappers import (
@@ -467,17 +467,6 @@ def test_the_step_that_ends_a_stream_is_the_last_that_counts():
             env.reset()
     # The last step that counts is the fifth: with two resets, seven observations were seen.
     assert counts[4:] == [[5.0, 7.0]] * 5
-
-
-def test_each_does_what_it_would_alone_with_its_share_of_the_budgets():
-    """In step with each other, three environments divide a budget evenly."""
-    phases = [([0, 1], 15), ("b", 9), ([1, 2], 21)]
-    share = [(tasks, steps // 3) for tasks, steps in phases]
-    ours = side_by_side(phases, 3)
-    alone = SyncVectorEnv([partial(flat, share)] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
-    assert equal(ours.reset(seed=5), alone.reset(seed=5))
-    for _ in range(15):
-        assert equal(ours.step([0] * 3), alone.step([0] * 3))
 
 
 def test_environments_that_are_paused_do_not_count():

@@ -51,17 +51,6 @@ def test_mean_returns_are_added_up_in_order_on_every_python():
     assert history.mean_returns[0] == 0.09999999999999999  # `sum` says 0.1 since Python 3.12
 
 
-def test_only_the_last_episodes_are_remembered_the_oldest_first():
-    history = TaskHistory(2)
-    assert np.isnan([history.success_rates, history.mean_returns]).all()
-    for i in range(22):
-        record(history, 1, i == 21, float(i))
-    assert history.returns(1) == tuple(float(i) for i in range(2, 22))
-    assert history.successes(1) == (False,) * 19 + (True,)
-    assert history.mean_returns.tolist()[1] == 11.5
-    assert history.success_rates.tolist()[1] == 0.05
-
-
 def test_a_group_remembers_the_last_episodes_of_all_its_tasks():
     history = TaskHistory(3, groups=[2, 0, 2])
     for task, success in [(0, True), *[(2, False)] * 19, (2, True)]:

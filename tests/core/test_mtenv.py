@@ -17,15 +17,6 @@ def tasks_drawn(env, n=20):
     return [env.sample_task_state() for _ in range(n)]
 
 
-def test_reset_task_state_sets_what_sampling_only_draws(env):
-    env.seed_task(4)
-    drawn = tasks_drawn(env)
-    assert set(drawn) == {0, 1, 2}
-    assert env.get_task_state() == 2
-    env.seed_task(4)
-    assert [env.reset_task_state() or env.get_task_state() for _ in range(20)] == drawn
-
-
 def test_each_stream_must_be_seeded_before_it_is_needed(env):
     assert issubclass(SeedNotSetError, AssertionError)
     env.seed(0)

@@ -52,21 +52,6 @@ def test_the_seed_determines_the_tasks_and_a_state_in_json_those_that_follow(sel
     assert not isinstance(select, Countdown) or (first[:3], select.left) == ([6, 5, 4], 0)
 
 
-def test_a_callable_is_told_the_number_of_tasks_and_the_last_one():
-    seen = []
-
-    def strategy(num_tasks, last_task, rng):
-        seen.append((num_tasks, last_task))
-        assert isinstance(rng, np.random.Generator)
-        return np.int64(2) if last_task is None else 1
-
-    env = make(strategy, 3)
-    tasks = drawn(env, 2, seed=0) + drawn(env, 1, seed=0)
-    assert tasks == [2, 1, 2]
-    assert {type(task) for task in tasks} == {int}
-    assert seen == [(3, None), (3, 2), (3, None)]
-
-
 @pytest.mark.parametrize("floor", [3, -0.1, float("nan")])
 def test_a_floor_that_is_no_share_is_refused(floor):
     with pytest.raises(ValueError, match=rf"floor .* a share in \[0, 1\], got {floor}"):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mtwrappers import protocols
 from mtwrappers.evaluation import Environments, EvaluationResult, compare
 from mtwrappers.evaluation.statistics import rate_difference
 from tests.evaluation.measured import result, trials
@@ -105,13 +104,6 @@ def test_few_shot_results_are_compared_trial_by_trial():
     two = only(trials(0, 0), trials(3, 3))
     assert two.tasks["a"].difference.low is None
     assert "tasks with fewer than 3 trials (here 2) have no interval, and so no star" in str(two)
-
-
-def test_the_rule_of_the_protocol_says_what_a_success_is():
-    """Here the last step is asked for, at which nothing succeeds."""
-    last = protocols["metaworld-3.1"].on("MT1", "reach-v3")
-    last = dataclasses.replace(last, name="mine", success="last", episodes_per_task=4)
-    assert only(*(result(made={"protocol": last}, a=4) for _ in range(2))).tasks["a"].first == 0.0
 
 
 def test_two_policies_that_record_success_are_needed():

@@ -1,7 +1,6 @@
 """`curves`: points by hand, what is left out or refused, and what the picture and table show."""
 
 import csv
-import dataclasses
 import io
 
 import imageio.v3 as imageio
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from mtwrappers import protocols
 from mtwrappers.evaluation import IncomparableError, curves, scores
 from tests.evaluation.measured import result, trials
 
@@ -123,26 +121,6 @@ def test_a_curve_that_is_forced_says_so():
         "FORCED, these results are not comparable: mujoco 3.3.0 and 3.2.0 (result 2 of 'mine')."
     )
     assert {row["forced"][:6] for row in rows(found)} == {"mujoco"}
-
-
-def test_a_policy_may_be_the_same_before_training_and_at_points_of_one_run():
-    same = [result(seed, steps, paid=0.5, a=0) for seed in (0, 1) for steps in (0, 10)]
-    assert means(curves({"mine": same}).points["mine"]) == {0: 0.0, 10: 0.0}
-
-
-def test_the_rules_are_those_of_the_protocol(drawn):
-    """The first of its means is drawn, and success is at the last step."""
-    fields = {"episodes_per_task": 4, "success": "last", "means": ("groups", "tasks")}
-    protocol = dataclasses.replace(protocols["lerobot-0.6"], name="mine", **fields)
-    made, tasks = {"protocol": protocol}, [task for _, own in protocol.groups for task in own]
-    with pytest.raises(IncomparableError, match="has 4 of 200 episodes of mine"):
-        curves({"mine": [result(0, 10, made, **{tasks[0]: 1})]})
-    found = curves({"mine": [result(0, 10, made, **dict.fromkeys(tasks, 1))]})
-    point = found.points["mine"][10]
-    assert [*point.groups] == [name for name, _ in protocol.groups]
-    assert [*point.overall] == ["mean over groups", MEAN]
-    assert point.overall[MEAN].value == 0.0
-    assert drawn(found).axes[0].get_ylabel() == "success rate, mean over groups"
 
 
 def test_the_picture_has_a_line_per_method_and_a_band_per_interval(drawn):

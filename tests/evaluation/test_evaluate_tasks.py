@@ -157,11 +157,7 @@ def all_statistics(envs):
     [
         (theirs, "theirs", "NextStep", 2),
         (theirs, "ours", "Disabled", 0),
-        (theirs, None, "SameStep", 2),
-        (ours, "theirs", "SameStep", 0),
         (ours, "ours", "NextStep", 2),
-        (ours, None, "Disabled", 2),
-        (lambda env: env, "theirs", "NextStep", 0),
         (lambda env: env, "ours", "SameStep", 2),
     ],
 )
@@ -254,11 +250,8 @@ def failing(envs, **kwargs):
     ("evaluation", "workers"),
     [
         (lambda envs: evaluate(ones, envs, 3), 0),
-        (lambda envs: evaluate(ones, envs, 3), 2),
         (lambda envs: evaluate(ones, envs, 3, policy_in="workers"), 2),
-        (few_shot, 0),
         (few_shot, 2),
-        (failing, 0),
         (failing, 2),
         (partial(failing, policy_in="workers"), 2),
     ],

@@ -212,9 +212,7 @@ def still(observations):
     [
         ({"seed": 1}, {}, "seed 0, got 1"),
         ({"episodes_per_task": 3}, {}, "episodes_per_task 2, got 3"),
-        ({"tasks": ["reach-v3"]}, {}, r"tasks None, got \['reach-v3'\]"),
         ({}, {"num_goals": 3}, "num_goals 4, got 3"),
-        ({}, {"env_name": "push-v3"}, "env_name 'reach-v3', got 'push-v3'"),
         ({}, {"goals": "continuous"}, "(num_goals|goals) "),
     ],
 )

@@ -169,20 +169,6 @@ def test_the_seed_decides_unless_tasks_are_given(executor):
 ONE = {"adaptation_episodes": 1, "evaluation_episodes": 1}
 
 
-class Goals:
-    """Adapts to nothing and notes the first observation of every path: on Meta-World, the task."""
-
-    def __init__(self):
-        self.seen = []
-
-    def adapt(self, paths):
-        starts = [{path["observations"][0].tobytes() for path in own} for own in paths]
-        self.seen += [start for [start] in starts]
-
-    def __call__(self, observations):
-        return np.zeros((4, 4))
-
-
 def test_the_result_prints_saves_and_plots(tmp_path):
     result = few_shot_evaluate(Learner(2), goal_envs(), 3, 2, 1)
     lines = str(result).splitlines()

@@ -98,14 +98,6 @@ def test_the_table():
     assert several[4].startswith("mean     8  0.38 0.14-0.69")
 
 
-def test_the_table_of_all_classes_fits_80_columns():
-    name, many = "button-press-topdown-wall-v3", [-4321.0 - i for i in range(999)]
-    two = [*episodes(name, many, [True] * 999), *episodes("b", many, [False] * 999)]
-    lines = str(EvaluationResult(two).described(note="x " * 500)).splitlines()
-    assert max(map(len, lines)) == 80
-    assert lines[1].split()[2:] == ["1.00", "1.00-1.00", "0.00", "0.00-0.00", "-4820", "509.0"]
-
-
 # Files.
 
 STREAM = Design(7, 4, ("reach-v3", "push-v3"), phases=(("a", 3), ("b", 4)))
@@ -160,10 +152,7 @@ def test_results_are_equal_by_what_was_measured_and_said():
     [
         ({"note": "x" * 1001}, r"the note must have at most 1000 .*xxx\.\.\.' \(1001 characters\)"),
         ({"note": "two\nlines"}, r"the note must have at most 1000 printable .*'two\\nlines'"),
-        ({"note": 3}, "the note must be a string, got 3"),
         ({"policy": "\u202ea"}, r"the name of a policy must be printable, got '\\u202ea'"),
-        ({"training_seed": -1}, "training_seed must be zero or a positive integer, got -1"),
-        ({"training_steps": 0.5}, "training_steps must be zero or a positive integer, got 0.5"),
     ],
 )
 def test_descriptions_are_checked(given, message):
@@ -175,22 +164,13 @@ def test_descriptions_are_checked(given, message):
     ("place", "change", "message"),
     [
         ([], {"format": "mtwrappers.FewShotResult/1"}, "format '.*/7', got 'mtwrappers.FewShotRes"),
-        ([], {"more": 1}, "the result cannot have 'more'"),
         ([], {"episodes": 3}, "the result, episodes must be of the type .*, got 3"),
         ([], {"episodes": []}, "the result: an evaluation needs at least one episode"),
-        ([], {"evidence": 3}, "the result, evidence must be of the type str, got 3"),
-        ([], {"versions": {"numpy": 1}}, "versions, numpy must be of the type str, got 1"),
         ([], {"design": {}}, "the result, design has no 'seed'"),
         ([], {"environments": {"id": 3, "kwargs": {}, "goals": None}}, "environments, id must be"),
         (["description"], {"training_seed": -1}, "description: training_seed must be zero"),
-        (["description"], {"training_seed": True}, "training_seed must be of the type int, got"),
-        (["description"], {"more": 1}, "the result, description cannot have 'more'"),
-        (["episodes", 1], {"task": 3}, "episodes, 1, task must be of the type str, got 3"),
-        (["episodes", 1], {"length": "5"}, "episodes, 1, length must be of the type int, got '5'"),
         (["episodes", 1], {"length": 10**400}, "length must be of the type int, got 1000"),
-        (["episodes", 1], {"length": True}, "length must be of the type int, got True"),
         (["episodes", 1], {"episode_return": float("inf")}, "must be of the type float, got inf"),
-        (["episodes", 1], {"success_once": "no"}, "success_once must be of the type bool"),
         (["episodes", 1], {"more": 1}, "episodes, 1 cannot have 'more'"),
     ],
 )

@@ -1,13 +1,9 @@
 """metaworld-algorithms on our ids: its configuration, and where it is installed, a run of MTSAC."""
 
 import ast
-import sys
 from dataclasses import dataclass
-from types import ModuleType
 
-import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
 
 from tests.fakes import ROOT, run_with_python
 
@@ -38,29 +34,6 @@ def ours():
         "from dataclasses import dataclass\nfrom typing import Any\nimport gymnasium\n"
         f"from metaworld_algorithms.envs import MetaworldConfig\n{ast.unparse(found)}"
     )
-
-
-@pytest.mark.slow
-def test_their_configuration_makes_ours_with_what_their_training_calls(monkeypatch):
-    theirs = ModuleType("metaworld_algorithms.envs")
-    theirs.MetaworldConfig = MetaworldConfig
-    monkeypatch.setitem(sys.modules, "metaworld_algorithms", ModuleType("metaworld_algorithms"))
-    monkeypatch.setitem(sys.modules, "metaworld_algorithms.envs", theirs)
-    scope = {"__name__": "page"}
-    monkeypatch.setitem(sys.modules, "page", ModuleType("page"))
-    exec(ours(), scope)
-    envs = scope["OursConfig"]("MT10", workers=1).spawn(seed=3)
-    assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
-    assert envs.get_attr("terminate_on_success") == (False,) * 10
-    obs, _ = envs.reset()
-    assert obs[:, 39:].tolist() == np.eye(10).tolist()
-    envs.step(envs.action_space.sample())
-    *_, truncated, infos = envs.step(envs.action_space.sample())
-    assert truncated.all()
-    assert infos["final_info"]["episode"]["l"].tolist() == [2] * 10
-    assert np.stack(infos["final_obs"]).shape == (10, 49)
-    envs.call("load_checkpoint", envs.call("get_checkpoint"))
-    envs.close()
 
 
 @pytest.mark.slow

@@ -30,21 +30,6 @@ def test_the_goal_is_known_from_the_first_reset_on_whether_it_is_visible_or_not(
         assert env.goal.tolist() == decode(env.tasks[state])["rand_vec"][3:].tolist()
 
 
-def test_observations_of_every_class_lie_in_the_one_space_of_the_benchmark():
-    env = MetaWorldMTEnv("ML10", "test", num_goals=1)
-    assert env.envs_built == 0
-    for state in range(env.num_tasks):
-        for obs, *_ in episode(env, options={"task_state": state}):
-            assert obs in env.observation_space
-        assert env.envs_built == state + 1
-
-
-def test_meta_learning_draws_tasks_without_replacement():
-    env = MetaWorldMTEnv("ML1", num_goals=6)
-    drawn = tasks_drawn(env, 12, seed=0)
-    assert sorted(drawn[:6]) == sorted(drawn[6:]) == list(range(6))
-
-
 def test_only_the_chosen_tasks_are_drawn_and_can_be_set():
     env = MetaWorldMTEnv(**PAIR_ENV, task_states=[4, 1])
     assert env.get_task_state() == 4

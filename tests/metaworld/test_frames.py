@@ -92,15 +92,3 @@ def test_frames_are_the_same_whatever_else_is_drawn_or_closed_and_a_fork_draws_n
     assert "pass context='forkserver' to gymnasium.make_vec, or, with vectorization" in said
     assert "vector_kwargs={'context': 'forkserver'}" in said
     assert said.count("\n") == 1
-
-
-def test_without_a_working_opengl_the_error_says_what_to_set_and_to_install():
-    code = """
-try:
-    make().render()
-except gymnasium.error.DependencyNotInstalled as error:
-    print(error)
-"""
-    said = draw("egl", code, __EGL_VENDOR_LIBRARY_DIRS="/none")
-    assert "cannot draw frames with MUJOCO_GL=egl" in said
-    assert "MUJOCO_GL to egl (Debian: apt install libegl1) or osmesa (apt install libos" in said

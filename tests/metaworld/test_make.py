@@ -105,12 +105,6 @@ def test_normalized_observations_are_those_of_the_wrapper():
     assert equal(episode(env, seed=0), episode(NormalizeObservationPerTask(plain), seed=0))
 
 
-def test_numbers_of_numpy_are_as_good_as_pythons():
-    env = make("CustomMT", seed=np.int64(3), num_goals=np.int64(2))
-    plain = make("CustomMT", seed=3, num_goals=2)
-    assert equal(sampled(env, seed=3), sampled(plain, seed=3))
-
-
 # Vector environments.
 
 

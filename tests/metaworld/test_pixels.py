@@ -1,8 +1,6 @@
 """Frames and depth: the present state, upright, in metres; drawn by a camera, and observed."""
 
 import contextlib
-import copy
-import pickle
 
 import gymnasium
 import mujoco
@@ -11,8 +9,8 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 from mtwrappers.metaworld.class_env import CAMERAS
-from tests.fakes import check_env_warnings, equal
-from tests.metaworld.fakes import PAIR, PARALLEL, actions, bare, episode, make, make_vec, untimed
+from tests.fakes import equal
+from tests.metaworld.fakes import PARALLEL, actions, bare, episode, make, make_vec, untimed
 
 pytestmark = pytest.mark.usefixtures("opengl")
 # Shadows take most of the time.
@@ -116,19 +114,6 @@ def test_a_goal_that_a_reset_moves_is_seen_though_nothing_else_moves(made):
     assert not np.array_equal(frames[0], frames[1])
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-@pytest.mark.slow
-def test_a_copy_of_an_environment_that_has_drawn_draws_for_itself(made, copied):
-    env = made("CustomMT", train_classes=PAIR)
-    env.reset(options={"task_state": 1})
-    frame = env.render()
-    other = copied(env)
-    env.close()
-    other.reset(options={"task_state": 1})
-    assert np.array_equal(other.render(), frame)
-    other.close()
-
-
 # What is observed.
 
 
@@ -180,11 +165,6 @@ def test_an_observation_has_the_images_and_what_was_asked_for_beside_them(made, 
     assert spec == env.spec
     with contextlib.closing(gymnasium.make(spec)) as again:
         assert equal(again.reset(seed=3)[0], obs)
-
-
-@pytest.mark.slow
-def test_gymnasiums_checker_accepts_nested_images(made):
-    assert check_env_warnings(made(**BOTH), skip_render_check=True) == []
 
 
 def test_an_image_is_the_one_that_its_camera_draws_alone(made):

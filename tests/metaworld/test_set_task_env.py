@@ -17,7 +17,7 @@ from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld import tasks as mw_tasks
 from mtwrappers.metaworld.class_env import observation_box
 from mtwrappers.testing import check_set_task_env
-from tests.fakes import equal, run_python
+from tests.fakes import equal
 from tests.metaworld.fakes import (
     HIDDEN,
     ML,
@@ -112,28 +112,6 @@ def test_an_episode_of_a_task_is_that_of_a_bare_sawyer_environment_in_one_space(
         assert env.goal.tolist() == stock._target_pos.tolist()
         assert equal(env.get_task(), task)
         assert (env.envs_built, env.observation_space) == (min(i + 1, 2), space)
-
-
-IN_ANOTHER_PROCESS = """
-import pickle
-from mtwrappers import MetaWorldSetTaskEnv
-tasks, actions = pickle.loads({!r})
-env, found = MetaWorldSetTaskEnv(), []
-for task in tasks:
-    env.set_task(task)
-    found.append([env.reset(), *map(env.step, actions)])
-print(pickle.dumps([found, env.observation_space]).hex())
-"""
-
-
-def test_an_environment_without_arguments_plays_the_tasks_in_another_process():
-    env, expected = MetaWorldSetTaskEnv(**ONEHOT), []
-    tasks = env.sample_tasks(2)
-    for task in tasks:
-        env.set_task(task)
-        expected.append(episode(env))
-    found = run_python(IN_ANOTHER_PROCESS.format(pickle.dumps((tasks, actions(4)))))
-    assert equal(pickle.loads(bytes.fromhex(found)), [expected, env.observation_space])
 
 
 def test_the_first_task_of_an_environment_without_arguments_fixes_its_space():

@@ -107,31 +107,6 @@ def edit(env, key):
             array += 0.003
 
 
-@pytest.mark.slow
-def test_every_edited_number_of_a_model_is_noticed():
-    (task,) = tasks_of("box-close-v3", 1)
-    fast, stock = envs = pair("box-close-v3")
-    for env in envs:
-        plain = reset(env, task)[:2]
-    matter = set()
-    for key in dir(stock.model):
-        array = getattr(stock.model, key)
-        if key[0] == "_" or not isinstance(array, np.ndarray) or array.dtype.kind != "f":
-            continue
-        old = array.copy()
-        for env in envs:
-            getattr(env.model, key)[:] += array.dtype.type(0.003)
-        expected = reset(stock)[:2]
-        assert reset(fast)[:2] == expected, key
-        if expected != plain:
-            matter.add(key)
-        for env in envs:
-            getattr(env.model, key)[:] = old
-    assert {"body_mass", "geom_pos", "dof_damping", "body_pos"} <= matter
-    assert "mesh_vert" in matter  # the lid is a mesh
-    assert reset(fast)[:2] == plain
-
-
 def move_a_vertex(env):
     mesh = env.model.mesh("boxtop")
     lid = env.model.mesh_vert[mesh.vertadr[0] :][: mesh.vertnum[0]]

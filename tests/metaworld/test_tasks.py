@@ -114,15 +114,6 @@ def test_num_goals_does_not_leak_and_fewer_goals_of_each_class_are_the_first_of_
     assert len(make_benchmark("MT1").train_tasks) == metaworld._N_GOALS == 50
 
 
-def test_changing_a_benchmark_changes_no_other():
-    first = make_benchmark("ML1", seed=11, num_goals=2)
-    expected = splits(make_benchmark("ML1", seed=11, num_goals=2))
-    first.train_tasks.clear()
-    first.test_tasks.pop()
-    first.train_classes.clear()
-    assert splits(make_benchmark("ML1", seed=11, num_goals=2)) == expected
-
-
 @pytest.mark.parametrize("make", [MetaWorldMTEnv, MetaWorldSetTaskEnv])
 def test_what_is_no_task_of_meta_world_is_refused_when_the_benchmark_is_taken(make):
     benchmark = make_benchmark("MT1", num_goals=3)

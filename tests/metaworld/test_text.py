@@ -14,7 +14,7 @@ from mtwrappers import MetaSampler
 from mtwrappers.adapters import check_vec_env
 from mtwrappers.metaworld.text import DESCRIPTIONS
 from mtwrappers.metaworld.upstream import all_classes
-from tests.fakes import check_env_warnings, equal
+from tests.fakes import check_env_warnings
 from tests.metaworld.fakes import PAIR, make, make_vec
 
 TABLE = {"reach-v3": "Move to the bäll", "push-v3": "Push it"}
@@ -111,24 +111,6 @@ def test_what_else_is_observed_gets_the_sentence_beside_it(name, look, keys):
         obs, _ = env.reset(seed=0)
         assert set(obs) == {*keys.split(), "instruction"}
         assert obs in env.observation_space
-
-
-def run(envs):
-    """All observations of a reset and five steps."""
-    with closing(envs):
-        return [envs.reset(seed=5)[0], *(envs.step(np.zeros((2, 4)))[0] for _ in range(5))]
-
-
-def test_gymnasiums_own_vectors_have_it_and_its_shared_memory_refuses_it():
-    vector = functools.partial(gymnasium.make_vec, "mtwrappers/CustomMT-v0", 2, **VEC)
-    found = [
-        run(vector(vectorization_mode="sync")),
-        run(vector(vectorization_mode="async", vector_kwargs={"shared_memory": False})),
-    ]
-    assert equal(*found)
-    assert found[0][0]["instruction"] != found[0][-1]["instruction"]
-    with pytest.raises(ValueError, match="disable this feature with `shared_memory=False`"):
-        vector(vectorization_mode="async")
 
 
 @pytest.mark.parametrize(

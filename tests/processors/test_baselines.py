@@ -66,14 +66,6 @@ def test_observations_are_clipped_to_ten():
     assert not np.array_equal(baseline.predict(nine), baseline.predict(ten))
 
 
-@pytest.mark.parametrize(("shape", "dtype"), [((4,), np.float32), ((4, 2, 2), np.uint8)])
-def test_observations_may_have_any_shape_and_dtype(shape, dtype):
-    path = {"observations": np.arange(np.prod(shape), dtype=dtype).reshape(shape)}
-    baseline = LinearFeatureBaseline()
-    baseline.fit([{**path, "returns": np.ones(4)}])
-    np.testing.assert_allclose(baseline.predict(path), np.ones(4), atol=1e-3)
-
-
 @linear
 def test_parameters_are_copies_and_carry_over_as_copies_and_pickles_do(baseline_type):
     one, two = baseline_type(), baseline_type()

@@ -42,37 +42,7 @@ def test_the_steps_of_all_paths_stand_one_after_another(processor_type):
     assert data["agent_infos"]["deep"]["x"].tolist() == [1, 1, 1, 1]
 
 
-@every_type
-def test_plain_lists_without_infos_are_paths_too(processor_type):
-    path = {"observations": [[1.0], [2.0]], "actions": [0, 1], "rewards": [1, 2]}
-    data = process(processor_type, [path], discount=0.5)
-    assert data["returns"].tolist() == [2, 2]
-    assert data["rewards"].dtype == np.float64
-    assert data["actions"].tolist() == [0, 1]
-    assert data["env_infos"] == {}
-    assert data["agent_infos"] == {}
-
-
-@every_type
-def test_the_batch_shares_no_memory_with_the_paths(processor_type):
-    path = make_path([1.0] * 40)
-    data = process(processor_type, [path])
-    for key in ("observations", "actions", "rewards"):
-        assert not np.shares_memory(data[key], path[key])
-    assert not np.shares_memory(data["env_infos"]["step"], path["env_infos"]["step"])
-
-
 # Returns and advantages.
-
-
-@every_type
-def test_a_baseline_needs_fit_and_predict_alone(processor_type):
-    baseline = ObservedValue()
-    paths = [make_path([1, 1, 1], obs=[1, 2, 3, 4]), make_path([2], obs=[5, 6])]
-    data = process(processor_type, paths, baseline, discount=0.5, gae_lambda=0.5)
-    assert baseline.fitted == [("returns", [[1.75, 1.5, 1], [2]])]
-    # Deltas of the first path: 1 + 0.5 * 2 - 1, 1 + 0.5 * 3 - 2 and 1 - 3.
-    assert data["advantages"].tolist() == [1, 0, -2, -3]
 
 
 @every_type

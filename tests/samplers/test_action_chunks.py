@@ -12,7 +12,6 @@ from mtwrappers.evaluation import Observer
 from mtwrappers.samplers.policies import PolicyCaller
 from tests.evaluation.fakes import ScriptedEnv, scripted
 from tests.odd_inputs import check, lines
-from tests.samplers.fakes import evaluated, read_envs
 from tests.vector.faults import kill
 
 
@@ -144,15 +143,6 @@ class Kills(Observer):
         self.steps -= 1
         if self.steps == 0:
             kill(self.envs, 0)
-
-
-@pytest.mark.filterwarnings("ignore:.*worker 0 was killed:UserWarning")
-def test_a_worker_that_is_killed_in_mid_chunk_changes_nothing():
-    expected = evaluated(mt.ActionChunks(noise, 4), lengths=(7, 9))
-    with closing(read_envs(lengths=(7, 9), workers=2, on_worker_failure="recover")) as envs:
-        kills = Kills(envs, 10)
-        assert mt.evaluate(mt.ActionChunks(noise, 4), envs, 7, observers=[kills]) == expected
-        assert envs.recoveries == 1
 
 
 # Answers that are no chunks.

@@ -1,6 +1,5 @@
 """`MetaSampler`: exactly the paths asked for, of each of a batch of tasks."""
 
-import contextlib
 import gc
 from functools import partial
 
@@ -213,11 +212,3 @@ def test_metaworld_paths_are_those_of_each_task_alone():
 
 def reaching(observations):
     return np.clip(observations[:, :4] - 0.3, -1, 1).astype(np.float32)
-
-
-def test_more_than_one_worker_means_parallel_execution_as_in_make_vec():
-    for way, parallel in (({}, False), ({"workers": 1}, False), ({"workers": 2}, True)):
-        with contextlib.closing(
-            mt.MetaSampler(mt.PointGoalEnv, np.negative, 2, 2, 3, **way)
-        ) as sampler:
-            assert isinstance(sampler.envs, mt.MetaParallelEnvExecutor) is parallel

@@ -45,24 +45,6 @@ def test_observations_come_task_by_task_and_actions_as_nested_lists_or_arrays(ac
     assert infos == {}
 
 
-@pytest.mark.parametrize("rows", [None, slice(3, 6)])
-def test_a_policy_may_change_the_observations_that_it_is_given(rows):
-    class InPlace:
-        def get_actions(self, observations):
-            observations *= 100
-            return observations, None
-
-    def scale(observations):
-        observations *= 100
-        return observations
-
-    for policy in InPlace(), scale:
-        given = OBSERVATIONS.copy()[rows or slice(None)]
-        actions, _ = PolicyCaller(policy, 2, 3, rows)(given)
-        assert equal(given, OBSERVATIONS[rows or slice(None)])
-        assert equal(actions, 100 * given)
-
-
 MEANS = np.arange(12.0).reshape(2, 3, 2)
 ACTED = np.zeros((6, 2))
 STDS = np.arange(6.0).reshape(2, 3)

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers import ActionChunks, MetaSampler, WorkerDiedError, evaluate
+from mtwrappers import ActionChunks, MetaSampler, evaluate
 from mtwrappers.evaluation.episodes import Observer
 from tests.fakes import CountingSetTaskEnv, equal
 from tests.vector.fakes import all_modes
@@ -151,17 +151,6 @@ def zeros(observations):
 
 def slow(policy=zeros, **kwargs):
     return MetaSampler(partial(SlowEnv, 100), policy, 2, 2, 100, seed=0, **{**APART, **kwargs})
-
-
-@pytest.mark.slow
-def test_a_long_rollout_is_no_hang_and_a_step_without_an_end_is():
-    with closing(slow(timeout=1)) as sampler:
-        start = time.monotonic()
-        sampler.obtain_samples()
-        assert time.monotonic() - start > 1
-        sampler.envs.set_attr("stuck", [5, None, None, None])
-        with pytest.raises(WorkerDiedError, match=r"worker 0 hung: it did not answer within 1 s"):
-            sampler.obtain_samples()
 
 
 def fails(observations):

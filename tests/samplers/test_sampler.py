@@ -136,14 +136,6 @@ def test_a_given_environment_is_stepped_and_not_closed():
     assert not env.closed
 
 
-def test_two_samplers_of_one_environment_do_not_disturb_each_other():
-    env = CountingEnv(5)
-    short, long = Sampler(env, lazy, 1, 2), Sampler(env, lazy, 1, 9)
-    for _ in range(2):
-        assert len(short.obtain_samples()[0]["rewards"]) == 2
-        assert len(long.obtain_samples()[0]["rewards"]) == 5
-
-
 @both
 @pytest.mark.parametrize("name", ["mtwrappers", "tests.sampler"])
 def test_figures_go_to_a_logger_by_default_that_of_the_package(sampler_type, name, caplog):

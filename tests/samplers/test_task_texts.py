@@ -125,28 +125,6 @@ def test_few_shot_evaluation_gives_them_in_all_episodes():
     assert len(result.scored) == 4
 
 
-def test_what_a_policy_does_to_the_texts_is_not_given_to_it_again():
-    def spoils(observations, task_names, descriptions):
-        answer = reads(observations, descriptions)
-        task_names[:] = descriptions[:] = "move 0.0"
-        return answer
-
-    assert evaluated(spoils) == evaluated(drawn)
-
-
-def test_nothing_is_read_for_a_policy_that_does_not_ask():
-    class Silent(ReadEnv):
-        @property
-        def task_description(self):
-            raise AssertionError("it was asked")
-
-    with closing(mt.MetaIterativeEnvExecutor(partial(Silent, [3], name="a"), 2)) as envs:
-        mt.evaluate(ones, envs, 2)
-        mt.evaluate(lambda obs, task_names: ones(obs), envs, 2)
-        with pytest.raises(AssertionError, match="it was asked"):
-            mt.evaluate(reads, envs, 2)
-
-
 class Numbers(ReadEnv):
     task_description = 3
 

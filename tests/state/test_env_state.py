@@ -1,11 +1,9 @@
 """States between episodes: whoever takes one goes on as the other would have."""
 
 import pickle
-import sys
 from collections import deque
 from contextlib import closing
 from functools import partial
-from types import ModuleType
 
 import gymnasium
 import metaworld  # noqa: F401 (registers its ids)
@@ -19,7 +17,7 @@ from gymnasium.wrappers.utils import RunningMeanStd
 import mtwrappers as mt
 from mtwrappers.envs.point_goal import PointGoalEnv
 from mtwrappers.state.env_state import get_state, set_state
-from tests.fakes import CountingEnv, equal, run_python
+from tests.fakes import CountingEnv, equal
 
 GRAVITIES = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0, 10.0)]
 MT1 = partial(gymnasium.make, "mtwrappers/MT1-v0", env_name="reach-v3")
@@ -105,31 +103,6 @@ def test_another_environment_goes_on_with_the_same_episodes(kind, seeded, tmp_pa
         if kind == "MaxAndSkip":
             first.unwrapped.length = other.unwrapped.length = 1  # too short to fill its buffer
         assert equal(episodes(other), episodes(first))
-
-
-def test_the_statistics_of_episodes_are_kept():
-    first, other = (wrappers.RecordEpisodeStatistics(CountingEnv(3), 5) for _ in range(2))
-    episodes(first, 7)
-    set_state(other, get_state(first))
-    assert other.return_queue == deque([6.0] * 5, maxlen=5)
-    for name in ("episode_count", "time_queue", "return_queue", "length_queue"):
-        assert getattr(other, name) == getattr(first, name)
-
-
-def test_videos_are_numbered_on(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "moviepy", ModuleType("moviepy"))
-
-    def make(name, asked):
-        env = CountingEnv(3, render_mode="rgb_array")
-        asks = {"episode_trigger": asked.append, "step_trigger": asked.append}
-        return wrappers.RecordVideo(env, str(tmp_path / name), **asks)
-
-    asked = [], []
-    first, other = make("first", asked[0]), make("other", asked[1])
-    episodes(first)
-    set_state(other, get_state(first))
-    episodes(other, 1)
-    assert asked == ([0, 0, 1, 2, 1, 3, 4, 5, 2, 6, 7, 8], [3, 9, 10, 11])
 
 
 VECTOR = {
@@ -366,15 +339,3 @@ def test_a_meta_sampler_goes_on_with_the_same_paths(way):
         assert other.total_timesteps_sampled == first.total_timesteps_sampled
     for sampler in made:
         sampler.close()
-
-
-def test_no_state_imports_meta_world_before_it_is_used():
-    code = """
-import sys, gymnasium, mtwrappers
-from mtwrappers.state.env_state import get_state, guard, set_state
-env = gymnasium.make("CartPole-v1")
-guard(env)
-set_state(env, get_state(env))
-print([name for name in sys.modules if "metaworld" in name])
-"""
-    assert run_python(code) == "[]"

@@ -48,17 +48,6 @@ def test_tasks_of_its_kind_come_round_by_class_and_none_repeats_within_a_sweep(m
         assert {update.task["kind"] for update in updates} == {kind}
 
 
-def test_with_replacement_every_class_has_the_same_share_and_its_tasks_are_drawn_at_random(mt10):
-    sampler = MetaWorldTaskSampler(mt10, "train", seed=0)
-    updates = [one for n in (25, 75) for one in sampler.sample(n, with_replacement=True)]
-    check_rounds(updates, mt10.train_classes)
-    drawn = inner(updates)
-    assert len(set(drawn[:30])) < 30
-    assert len(set(drawn)) > 24  # of 30
-    # The order without replacement is not disturbed.
-    assert len(set(inner(sampler.sample(30)))) == 30
-
-
 def test_a_small_pickled_update_turns_an_environment_that_observes_what_the_set_task_one_does(mt10):
     direct = MetaWorldSetTaskEnv(mt10, "train", add_env_onehot=True)
     env = old = MetaWorldSetTaskEnv()

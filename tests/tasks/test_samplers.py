@@ -130,13 +130,3 @@ def test_set_task_updates_make_environments_on_the_tasks_and_wrap_them():
     assert sorted(env.unwrapped.first for env in envs) == [0, 10, 20, 30, 40]
     assert [env.unwrapped.length for env in envs] == [4] * 5
     assert all(env._max_episode_steps == 1 + env.unwrapped.first for env in envs)
-
-
-def test_an_unbounded_distribution_has_no_number_of_tasks():
-    sampler = mt.SetTaskSampler(mt.PointGoalEnv, seed=8)
-    env = mt.PointGoalEnv()
-    env.reset(seed=8)  # a sampler's seed is that of its environment
-    assert [update.task for update in sampler.sample(3)] == env.sample_tasks(3)
-    assert sampler.n_tasks is None
-    drawn = sampler.sample(10) + sampler.sample(10, with_replacement=True)
-    assert len({update.task["goal"] for update in drawn}) == 20

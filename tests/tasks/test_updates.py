@@ -69,14 +69,6 @@ def test_a_set_task_update_warns_of_another_environment_and_closes_it(make):
     assert env.get_task() == TASK
 
 
-def test_the_wrapper_is_given_the_environment_and_the_task_and_is_reused():
-    env = mt.SetTaskUpdate(CountingSetTaskEnv, {"first": 20}, limit_by_task)()
-    assert (type(env), env._max_episode_steps) == (TimeLimit, 20)
-    assert env.unwrapped.get_task() == {"first": 20}
-    assert mt.SetTaskUpdate(CountingSetTaskEnv, {"first": 30}, limit_by_task)(env) is env
-    assert env.env.get_task() == {"first": 30}
-
-
 def onehot_by_task(env, task):
     names = env.get_wrapper_attr("task_names")
     return mt.TaskOnehotWrapper(env, names.index(task["inner"].env_name), len(names))

@@ -16,7 +16,6 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistic
 from mtwrappers import MetaParallelEnvExecutor
 from mtwrappers.testing import check_vector_env
 from mtwrappers.testing.vector import can_start
-from tests.fakes import run_python
 from tests.testing import faults
 from tests.testing.conftest import MANY
 from tests.testing.faults import NEXT, WalkEnv
@@ -114,18 +113,6 @@ def test_what_cannot_be_drawn_here_is_no_fault_and_ends_nothing():
         assert report.ok
         assert report["render"].outcome == "skipped"
     assert check(faults.DrawnEnv)["render"].outcome == "passed"
-
-
-@pytest.mark.slow
-def test_two_models_without_a_display_do_not_end_the_interpreter():
-    pytest.importorskip("mujoco")
-    code = (
-        "import os; [os.environ.pop(name, None) for name in ('DISPLAY', 'MUJOCO_GL')]\n"
-        "from mtwrappers.testing import check_vector_env\n"
-        "for name in ('Hopper-v5', 'Swimmer-v5'):\n"
-        "    print(check_vector_env(name, steps=20).ok)"
-    )
-    assert run_python(code).split() == ["True", "True"]
 
 
 @pytest.mark.usefixtures("alone")
@@ -255,20 +242,6 @@ def test_without_a_main_guard_the_rows_of_workers_say_so(method, tmp_path):
         "print(report['workers'].says)\n",
     )
     assert printed.startswith("() True\nno worker process can start: each imports the main")
-
-
-@pytest.mark.slow
-def test_workers_of_a_fork_server_know_the_registered_ids(tmp_path):
-    printed = run_script(
-        tmp_path / "threaded.py",
-        "import threading\n"
-        "if __name__ == '__main__':\n"  # what a worker imports anew does not register the id
-        "    from mtwrappers.testing import check_vector_env\n"
-        "    threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
-        "    print(check_vector_env('mtwrappers/PointGoal-v0', steps=30))\n",
-    )
-    assert "FAILED" not in printed
-    assert "killed worker" in printed.partition("passed   runs")[2]
 
 
 def test_with_a_main_guard_workers_start():

@@ -58,21 +58,6 @@ def test_a_task_can_be_shown_in_a_space_of_its_own_and_what_is_shown_is_a_copy()
     assert env.step(0)[0]["task_obs"].tolist() == env.get_task_obs().tolist() == [1, 1]
 
 
-def test_a_task_that_cannot_be_set_leaves_the_previous_one():
-    def refuse(env, task):
-        if task == 10:
-            raise ValueError("no such start: 10")
-        start_at(env, task)
-
-    env = EnvToMTEnv(CountingEnv(), [0, 10], refuse, task_names=["a", "b"])
-    env.reset()
-    with pytest.raises(ValueError, match="no such start: 10"):
-        env.set_task_state(1)
-    assert (env.get_task_state(), env.get_task_obs()) == (0, 0)
-    obs, *_, info = env.step(0)
-    assert (obs["env_obs"][0], obs["task_obs"], info["task_name"]) == (1, 0, "a")
-
-
 # A space of tasks.
 
 GOALS = Box(np.array([0.0, 10.0]), np.array([1.0, 20.0]), dtype=np.float64)

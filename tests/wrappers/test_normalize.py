@@ -71,14 +71,6 @@ def test_a_reward_is_divided_by_the_deviation_of_its_own_tasks_returns():
     assert env.get_state()["count"] == pytest.approx([6.0001, 4.0001])
 
 
-@pytest.mark.parametrize("truncate", [False, True])
-def test_an_end_without_a_reset_begins_a_return_too(truncate):
-    env = gymnasium.wrappers.Autoreset(CountingEnv(2, truncate=truncate))
-    _, *steps = play(mt.NormalizeRewardPerTask(env, gamma=0.5), [0] * 5)
-    scaled = expected([1, 2.5, 0, 1, 2.5], [1, 2, 0, 1, 2])
-    assert [step[1] for step in steps] == pytest.approx(scaled)
-
-
 def test_raw_rewards_are_in_the_infos_of_resets_steps_and_ends():
     envs, _ = made(mt.VectorNormalizeRewardPerTask)
     infos = envs.reset(seed=0)[1]
@@ -139,16 +131,6 @@ def test_without_a_task_id_the_task_group_is_the_task(wrap):
     assert envs.get_state()["count"] - before == pytest.approx([2, 2, 2])
 
 
-def test_the_number_of_tasks_and_their_names_are_the_environments():
-    assert made(mt.NormalizeRewardPerTask)[0].get_state()["task_names"] == ["a", "b", "c"]
-    onehot = mt.NormalizeRewardPerTask(mt.TaskOnehotWrapper(CountingEnv(), 1, 4))
-    assert onehot.get_state()["num_tasks"] == 4
-    assert two_tasks(mt.NormalizeRewardPerTask).get_state()["num_tasks"] == 2
-    built = mt.TaskOnehotWrapper.wrap_env_cons_list(counting_makers(3))
-    envs = mt.VectorNormalizeRewardPerTask(mt.MetaIterativeEnvExecutor(built[:2], 2))
-    assert envs.get_state()["num_tasks"] == 3
-
-
 def named(task, name, **kwargs):
     return mt.TaskNameWrapper(TaskedEnv(task, **kwargs), task_name=name)
 
@@ -206,16 +188,6 @@ def test_a_reset_of_some_begins_and_counts_those_alone():
     assert envs.get_state()["count"] == pytest.approx([2.0001, 3.0001, 2.0001])
     envs.step([0] * 3)  # whose returns are 1 + 2, 1 and 1 + 2
     assert inner.get_state()["mean"] == pytest.approx([2, 1, 2], rel=1e-3)
-
-
-def test_a_reset_of_what_the_next_step_would_reset_leaves_that_step_to_be_played():
-    envs = three(mt.VectorNormalizeRewardPerTask, AutoresetMode.NEXT_STEP)
-    envs.reset(seed=0)
-    for counted in ([1, 1, 1], [2, 2, 2], [3, 3, 3], [4, 3, 4]):
-        envs.step([0] * 3)
-        assert envs.get_state()["count"] == pytest.approx([n + 1e-4 for n in counted])
-        if counted[0] == 2:  # The first's episode has ended; that of the second is a step later.
-            envs.reset(options={"reset_mask": np.array([True, False, False])})
 
 
 # Freezing, and states.

@@ -173,16 +173,3 @@ def test_it_can_append_what_meta_worlds_wrapper_appends(divisor):
     for _ in range(2):
         for a, b in zip(play(ours, actions), play(theirs, actions), strict=True):
             assert a[0].tolist() == b[0].tolist()
-
-
-def test_the_actions_are_those_of_the_steps_beginning_and_results_are_the_callers():
-    envs = mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(partial(BoxCountingEnv, 9), 2))
-    envs.reset(seed=0)
-    actions = np.array([[0.5, -0.5], [1.0, 0.0]], np.float32)
-    envs.step_async(actions)
-    actions[:] = 0
-    obs = envs.step_wait()[0]
-    envs.step(actions)
-    assert obs[:, 2:4].tolist() == [[0.5, -0.5], [1.0, 0.0]]
-    obs[:] = 9
-    assert envs.reset()[0][:, 2:].tolist() == [[0, 0, 2, 1]] * 2

@@ -3,7 +3,6 @@
 import copy
 import json
 import pickle
-import weakref
 from functools import partial
 
 import numpy as np
@@ -13,7 +12,6 @@ from gymnasium.spaces import Discrete
 
 from mtwrappers import EnvToMTEnv, MultiEnvWrapper
 from mtwrappers.metaworld import MetaWorldMTEnv
-from mtwrappers.state import env_state
 from mtwrappers.testing import check_mtenv
 from tests.fakes import CountingEnv, check_env_warnings, equal, play
 
@@ -202,26 +200,6 @@ def test_a_state_between_episodes_goes_through_json_and_goes_on(make, moves):
 
 
 @every
-def test_a_state_keeps_a_task_that_was_set_and_not_begun(make):
-    env, other = (make(sample_tasks_on_reset=True) for _ in range(2))
-    env.reset(seed=0)
-    env.set_task_state(3)
-    other.set_state(env.get_state())
-    assert state_after(other) == 3
-
-
-@every
-def test_a_state_of_other_tasks_is_refused_and_changes_nothing(make):
-    env, other = make(), make(4)
-    env.reset(seed=5)
-    other.reset(seed=6)
-    before = other.get_state()
-    with pytest.raises(ValueError, match=r"the state belongs to another .*Env.*: expected "):
-        env_state.set_state(other, env_state.get_state(env))
-    assert other.get_state() == before
-
-
-@every
 @copies
 def test_a_copy_is_on_the_task_of_the_original_and_leaves_it_in_its_episode(make, copy_of):
     env, undisturbed = (make(sample_tasks_on_reset=True) for _ in range(2))
@@ -238,25 +216,3 @@ def test_a_copy_is_on_the_task_of_the_original_and_leaves_it_in_its_episode(make
     run = [returned(other, seed=6), *(returned(other) for _ in range(4))]
     assert equal(env.step(action), undisturbed.step(action))
     assert equal([returned(env, seed=6), *(returned(env) for _ in range(4))], run)
-
-
-@pytest.mark.parametrize("make", [many, one])
-def test_it_renders_and_closes_the_environment_of_the_task(make):
-    env = make(render_mode="rgb_array")
-    assert (env.render_mode, env.metadata["render_fps"]) == ("rgb_array", 10)
-    play(env, [0], options={"task_state": 1})
-    assert np.array_equal(env.render(), np.full((2, 2, 3), 11, np.uint8))
-    below = env._env
-    env.close()
-    assert below.unwrapped.closed
-
-
-@every
-def test_it_is_freed_with_its_last_reference_and_may_be_closed_twice(make):
-    env = make()
-    returned(env, seed=0, options={"task_state": 1})
-    env.close()
-    env.close()
-    reference = weakref.ref(env)
-    del env
-    assert reference() is None
