@@ -22,7 +22,7 @@ from mtwrappers.processors.returns import discounted_sums
 from mtwrappers.wrappers.action_repeat import ActionRepeat
 from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
 from mtwrappers.wrappers.vector import MetaVectorWrapper
-from tests.fakes import CountingEnv, CountingMTEnv, CountingSetTaskEnv, counting_makers
+from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers
 from tests.mixed_envs import ARMS
 
 NAN, INF = float("nan"), float("inf")
@@ -51,11 +51,6 @@ class Odd(CountingEnv):
 class Uncopyable(CountingEnv):
     def __deepcopy__(self, memo):
         raise RuntimeError("it holds a socket")
-
-
-class Spaces(CountingMTEnv):
-    def __init__(self, *spaces):
-        mtwrappers.MTEnv.__init__(self, *spaces)
 
 
 def do(thing, *calls):

@@ -258,15 +258,6 @@ def check_whole(report: Report, least: int = 1) -> None:
     assert report.cut == report.bootstraps >= least
 
 
-def check_misread(report: Report, mode: str) -> None:
-    """Requires that a report names what is false in what is made of a mode that is misread."""
-    if mode == "NextStep":
-        assert report.phantoms >= 12
-    else:
-        assert report.phantoms == report.bootstraps == 0 < report.cut
-        assert "next_obs" in report.faults
-
-
 def steps_of(environment: int, episode: int, episodes: int) -> int:
     """How many steps an environment makes in some episodes, from one on."""
     return int(episode_length(environment, episode + np.arange(episodes)).sum())

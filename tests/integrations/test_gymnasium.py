@@ -110,32 +110,6 @@ def test_a_vector_wrapper_gives_what_it_gives_over_gymnasiums_own(name, mode):
         assert sum(ends) >= 5
 
 
-class FilmEnv(BoxCountingEnv):
-    """Renders frames that a film can hold."""
-
-    def render(self):
-        return np.full((32, 32, 3), self.steps, np.uint8)
-
-
-def test_record_video_writes_a_film_of_every_episode(tmp_path):
-    pytest.importorskip("moviepy")
-    made = partial(FilmEnv, 2, render_mode="rgb_array")
-    envs = wrappers.RecordVideo(
-        Parallel(made, 2, autoreset_mode="NextStep"),
-        str(tmp_path / "films"),
-        episode_trigger=lambda episode: True,
-        video_aspect_ratio=(2, 1),
-        disable_logger=True,
-    )
-    envs.reset(seed=0)
-    for _ in range(5):
-        envs.step(np.zeros((2, 2), np.float32))
-    envs.close()
-    films = sorted((tmp_path / "films").iterdir())
-    assert [film.name for film in films] == [f"rl-video-episode-{i}.mp4" for i in range(2)]
-    assert all(film.stat().st_size > 500 for film in films)
-
-
 # The ids.
 
 SMALL = {"num_goals": 2, "max_episode_steps": 3}

@@ -5,31 +5,25 @@ from __future__ import annotations
 import gc
 import importlib.metadata
 import json
-import os
-import re
-import subprocess
-import sys
 import weakref
 from dataclasses import dataclass
-from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.vector import SyncVectorEnv
 
 from mtwrappers.cli import main
 from mtwrappers.evaluation import EvaluationResult
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.text import DESCRIPTIONS
-from tests.fakes import ROOT, run_python
+from tests.fakes import run_python
 
 pytest.importorskip("lerobot")
 
 import torch
 from lerobot.configs import PreTrainedConfig
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
-from lerobot.envs import close_envs, env_to_policy_features, make_env
+from lerobot.envs import env_to_policy_features, make_env
 from lerobot.envs.factory import make_env_config
 from lerobot.envs.metaworld import MetaworldEnv
 from lerobot.envs.utils import NEW_ROLLOUT_OPTION
@@ -137,19 +131,6 @@ def test_policies_get_the_features_that_environments_observe(obs_type, beside):
     env.close()
 
 
-def test_environments_are_built_when_they_are_first_reset():
-    envs = make("easy,hard", n_envs=2)
-    assert {group: list(vectors) for group, vectors in envs.items()} == {
-        "easy": list(range(28)),
-        "hard": list(range(6)),
-    }
-    for vector in [*envs["easy"].values(), *envs["hard"].values()]:
-        assert isinstance(vector, SyncVectorEnv)
-        assert vector.single_action_space.shape == (4,)
-        assert [env.unwrapped.envs_built for env in vector.envs] == [0, 0]
-    close_envs(envs)
-
-
 def test_results_do_not_depend_on_the_batch(tmp_path):
     results = []
     for n_envs in (1, 3, 10):
@@ -182,31 +163,6 @@ def test_workers_and_parallel_tasks_give_the_results_of_one_process_and_one_task
     )
     assert here == there == beside
     assert results[0]["overall"]["pc_success"] == 100
-
-
-def test_a_recording_keeps_frames_numbers_and_what_was_to_be_done(tmp_path):
-    config = make_env_config("mtwrappers", task="reach-v3", obs_type="pixels_state")
-    info = evaluate(
-        make(observation_height=480, observation_width=480),
-        1,
-        recording_dir=tmp_path,
-        env_features=config.features,
-    )
-    assert info["overall"]["pc_success"] == 100
-    data = LeRobotDataset("eval_recording", root=tmp_path / "reach-v3_0", video_backend="pyav")
-    first = data[0]
-    assert first["pixels"].shape == (3, 480, 480)
-    assert first["environment_state"].shape == (39,)
-    assert first["task"] == "Reach a goal position"
-    assert bool(data[len(data) - 1]["next.success"])
-    # The reward and the frame of the same steps, replayed.
-    [env] = make(observation_height=480, observation_width=480)["reach-v3"].values()
-    obs, _ = env.reset(seed=[1000])
-    drawn = (first["pixels"].permute(1, 2, 0) * 255).numpy()
-    assert np.abs(drawn - obs["pixels"][0]).mean() < 5  # the video's compression
-    _, reward, *_ = env.step(first["action"][None].numpy())
-    assert first["next.reward"].item() == np.float32(reward[0])
-    env.close()
 
 
 def test_seeds_stand_for_the_goals_that_lerobots_own_environment_draws():
@@ -275,30 +231,3 @@ def test_a_dataset_has_the_features_of_the_environment_and_its_very_states_and_f
     # It is not replaced.
     with pytest.raises(SystemExit, match="2"):
         main(["export", str(experts), f"lerobot:{place}"])
-
-
-@pytest.mark.slow
-def test_what_is_exported_trains_a_policy_that_is_evaluated(tmp_path):
-    """By LeRobot's own commands, as the guide has them."""
-    if "lerobot_env_mtwrappers" not in names_of_distributions():
-        pytest.skip("plugins/lerobot_env_mtwrappers is not installed")
-    pytest.importorskip("accelerate")
-    page = (ROOT / "docs/guides/vision-language-action.md").read_text()
-    page = page.partition("### LeRobot's datasets")[2].partition("\n## ")[0]
-    commands = re.findall(r"^(mtwrappers|lerobot-\w+) ((?:.*\\\n)*.*)$", page, re.MULTILINE)
-    assert [name for name, _ in commands] == [
-        *("mtwrappers", "mtwrappers", "lerobot-train", "lerobot-eval")
-    ]
-    environment = {**os.environ, "HF_LEROBOT_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
-    for name, arguments in commands:
-        command = [str(Path(sys.executable).parent / name)]
-        if name == "mtwrappers":
-            command = [sys.executable, "-m", name]
-        command += arguments.replace("\\\n", "").split()
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1200
-        )
-        assert done.returncode == 0, done.stderr
-    info = json.loads((tmp_path / "outputs/eval/two/eval_info.json").read_text())
-    assert [one["task_group"] for one in info["per_task"]] == ["reach-v3", "push-v3"]
-    assert info["overall"]["n_episodes"] == 2

@@ -162,17 +162,6 @@ def test_the_example_learns_and_continues_with_the_same_numbers(tmp_path, monkey
     assert [path.name for path in example.points(tmp_path / "parts")] == ["00010000", "00020000"]
 
 
-def test_the_example_does_not_go_on_with_another_seed(tmp_path):
-    example = load_example("sb3_ppo.py")
-    envs, model, run = example.make(None, 1, 0)
-    example.save(tmp_path / "00010000", model, run)
-    envs.close()
-    line = f"{tmp_path} has a run with --seed 1, got --seed 2: choose --out"
-    with pytest.raises(SystemExit, match=re.escape(line)):
-        example.main(["--seed", "2", "--steps", "10000", "--out", str(tmp_path)])
-    assert [path.name for path in tmp_path.iterdir()] == ["00010000"]
-
-
 # Observations that are dicts.
 
 

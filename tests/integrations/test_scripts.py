@@ -1,7 +1,6 @@
 """Scripts of the folder `examples` that have no test of their own."""
 
 import json
-from collections import Counter
 from functools import partial
 
 import pytest
@@ -82,18 +81,3 @@ def test_the_loop_in_the_style_of_cleanrl_bootstraps_from_the_true_last_observat
     obs, actions, _, rewards, dones = batch[:5]
     columns = obs[:-1], actions[:-1], rewards[:-1], obs[1:], dones[:-1]
     ledgers.check_whole(ledgers.check_on_policy(*columns), least=9)
-
-
-@pytest.mark.slow
-def test_a_finished_episode_has_exactly_one_entry_and_the_seed_determines_it(capsys):
-    pytest.importorskip("torch")
-    main = load_example("cleanrl_ppo.py").main
-    sizes = ["--iterations", "2", "--num-steps", "25", "--episode-steps", "10", "--epochs", "1"]
-    episodes, again = (main([*sizes, "--seed", "3"]) for _ in range(2))
-    # 50 steps of ten environments, with episodes that are cut after 10.
-    found = Counter((e["task"], e["steps"]) for e in episodes)
-    assert set(found.values()) == {1}
-    assert Counter(end for _, end in found) == dict.fromkeys((100, 200, 300, 400, 500), 10)
-    assert [e["return"] for e in again] == [e["return"] for e in episodes]
-    lines = capsys.readouterr().out.splitlines()
-    assert [line[:12] for line in lines] == ["iteration 0:", "iteration 1:"] * 2

@@ -120,20 +120,5 @@ def test_a_single_environment_needs_no_adapter():
     ledgers.check_whole(check_sac(train(env, sac)), least=3)
 
 
-def test_what_skrl_stores_without_the_adapter_is_wrong_in_each_mode():
-    def stored(mode, make_agent):
-        return train(
-            wrap_env(ledgers.make(autoreset_mode=mode), "gymnasium", verbose=False), make_agent
-        )
-
-    report = check_sac(stored("NextStep", sac))
-    assert [*report.faults] == ["phantom"]
-    ledgers.check_misread(report, "NextStep")
-    for check, make_agent in ((check_sac, sac), (check_ppo, ppo)):
-        ledgers.check_misread(check(stored("SameStep", make_agent)), "SameStep")
-    with pytest.raises(gymnasium.error.ResetNeeded, match="have ended"):
-        stored("Disabled", sac)
-
-
 def test_the_example_prints_what_it_learnt(capsys):
     check_learnt(load_example("skrl_ppo.py"), capsys)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -92,23 +91,6 @@ def test_attributes_are_those_of_chosen_environments():
     assert env.get_env_attr("environment", [2, 1]) == [2, 7]
     assert env.action_space == [ledgers.Ledger().action_space] * ENVS
     env.close()
-
-
-def test_it_collects_from_meta_world():
-    envs = gymnasium.make_vec(
-        "mtwrappers/CustomMT-v0", num_goals=2, max_episode_steps=5, autoreset_mode="Disabled"
-    )
-    env = as_tianshou_env(envs)
-    firsts = []
-    for seed, seeds in ((3, [3, 4]), ([3, 4], [3, 4]), (5, [5, 6])):
-        assert env.seed(seed) == seeds
-        firsts.append(env.reset()[0].tolist())
-    assert firsts[0] == firsts[1] != firsts[2] == env.reset(seed=5)[0].tolist()
-    buffer = collect(env, n_step=40)
-    assert set(buffer.info.env_id) == {0, 1}
-    assert buffer.done[:20].sum() == 4
-    assert set(buffer.info.task_name[:20]) == {"reach-v3"}
-    envs.close()
 
 
 def test_the_example_prints_what_it_learnt(capsys):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import json
-import sqlite3
 
 import numpy as np
 import pytest
@@ -205,26 +202,6 @@ def test_what_is_sent_is_what_the_specifications_say():
     assert "state" not in MetaWorldBenchmark(send_state=False).get_observation_spec()
 
 
-@pytest.mark.usefixtures("frames")
-def test_each_step_and_the_frames_are_recorded(tmp_path):
-    server = Server(random)
-    params = {"tasks": ["push-v3"], "changes": {**SMALL, "image_size": [32, 32]}}
-    config = config_of(params, episodes=1, recording={"record_video": True})
-    [result] = vla_eval.evaluate(server, config, output_dir=tmp_path)
-    [episode] = found_in(result)
-    [path] = tmp_path.glob("*.sqlite")
-    with contextlib.closing(sqlite3.connect(path)) as recording:
-        rows = [json.loads(row) for (row,) in recording.execute("SELECT fields FROM step_rows")]
-        [(context,)] = recording.execute("SELECT context FROM episode_results")
-    states = [seen["environment_state"] for seen in server.observations]
-    assert [row["action"] for row in rows] == [random("", state).tolist() for state in states]
-    assert sum(row["reward"] for row in rows) == pytest.approx(episode["episode_return"])
-    assert {row["success"] for row in rows} == {False}
-    digest = MetaWorldBenchmark(changes=params["changes"]).protocol.digest
-    assert json.loads(context)["protocol"] == digest
-    assert len([*tmp_path.rglob("*.mp4")]) == 1
-
-
 @pytest.mark.parametrize("name", ["metaworld.yaml", "smoke_test.yaml"])
 def test_the_configurations_of_the_documentation_name_what_there_is(name):
     config = load_config(str(CONFIGS / name))
@@ -261,14 +238,3 @@ def test_a_wrong_action_is_a_failure_of_its_episode_only(wrong, message):
     assert (reason, right[0]) == ("env_step", None)
     assert message in detail
     assert (result["num_errors"], result["mean_success"]) == (1, 0.5)
-
-
-def test_an_episode_that_the_protocol_has_not_or_that_is_cut_has_no_score():
-    _, [(reason, detail)] = failures(Server(expert), {**STATES, "tasks": ["reach-v3"]}, max_steps=3)
-    assert reason == "env_step"
-    assert "at most 80 steps in two: leave max_steps out" in detail
-    changes = {"name": "mine", "episodes_per_task": 1, "max_episode_steps": 2}
-    params = {**STATES, "tasks": ["reach-v3"], "changes": changes}
-    _, [right, (reason, detail)] = failures(Server(random), params, episodes=2)
-    assert (right[0], reason) == (None, "env_start")
-    assert "mine has 1 episodes of each task, got number 1 (from 0)" in detail

@@ -113,6 +113,11 @@ def test_what_else_is_observed_gets_the_sentence_beside_it(name, look, keys):
         assert obs in env.observation_space
 
 
+def test_gymnasiums_shared_memory_refuses_it():
+    with pytest.raises(ValueError, match="disable this feature with `shared_memory=False`"):
+        gymnasium.make_vec("mtwrappers/CustomMT-v0", 2, **VEC, vectorization_mode="async")
+
+
 @pytest.mark.parametrize(
     "library", ["Stable-Baselines3", "TorchRL", "Tianshou", "skrl", "PufferLib"]
 )

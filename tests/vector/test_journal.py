@@ -34,11 +34,6 @@ STILL = np.zeros((4, 2))
 # Calls.
 
 
-def set_tasks_and_fail(envs, rows):
-    envs.call("set_task", 500)
-    raise KeyError("of the function")
-
-
 def test_a_call_that_could_not_be_made_again_is_refused_before_it_is_made():
     with closing(iterative(FragileEnv)) as envs:
         envs.reset(seed=0)

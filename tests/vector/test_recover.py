@@ -95,25 +95,7 @@ def test_a_worker_killed_in_the_middle_of_a_large_message_changes_nothing():
             assert equal(envs.step_wait(), oracle.step(NO_ACTIONS))
 
 
-def rename(env, letters):
-    env.name = letters[0] + env.name
-
-
 LETTERS = ["v"]
-CALLS = [
-    ("set_tasks", [500, 600]),
-    ("call", "toggle_double", True),
-    ("reset",),
-    ("set_attr", "first", [30, 40, 50, 60]),
-    ("call_some", [3], "set_task", 900),
-    ("step", NO_ACTIONS),
-    ("set_attr", "name", ["w", "x", "y", "z"]),
-    ("call", rename, LETTERS),
-    ("call", rename, LETTERS),
-    ("step", NO_ACTIONS),
-    ("reset",),
-    ("step", NO_ACTIONS),
-]
 
 
 def test_environments_that_nobody_seeded_are_recovered_too():
