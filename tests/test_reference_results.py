@@ -12,7 +12,7 @@ import pytest
 
 import benchmarks.reference as script
 import mtwrappers
-from benchmarks.reference import Shipped, shipped
+from benchmarks.reference import shipped
 from mtwrappers.evaluation import EvaluationResult
 
 SHIPPED = {one.name: one for one in shipped()}
@@ -115,27 +115,3 @@ def test_a_result_that_was_made_again_must_be_the_same():
     assert "length is " in again(dataclasses.replace(first, length=first.length - 1))
     assert again() == "it has 499 episodes, not 500"
     assert again(first, evidence="0" * 64) == "its actions have another digest"
-
-
-@pytest.mark.slow
-def test_a_result_is_made_once_and_then_made_again_to_compare(tmp_path, monkeypatch, capsys):
-    name = "random/short-MT1"
-    monkeypatch.setattr(script, "HERE", tmp_path)
-    command = "mtwrappers rollout MT1 --policy random --episodes 2"
-    monkeypatch.setattr(script, "COMMANDS", {name: command})
-    monkeypatch.setattr(script, "WITHOUT_EVIDENCE", {name})
-    assert script.main(["--make", "--workers", "1"]) == 0
-    one = Shipped(tmp_path / name)
-    assert one.made["commands"] == [command]
-    assert one.made["cpu_seconds"] > 0
-    assert not one.evidence.exists()
-    before = one.path.read_bytes()
-    assert script.main(["--make", "random", "--workers", "1"]) == 0
-    assert verify() == 0  # a whole verification makes it again
-    assert one.path.read_bytes() == before
-    said = capsys.readouterr().out.splitlines()
-    expected = f"{name}: remade: 2 episodes and the digest are equal"
-    assert [line.partition(" (")[0] for line in said if line.startswith(name)][1:] == [expected] * 2
-    one.path.write_text(one.path.read_text().replace(one.result.evidence, "0" * 64))
-    assert script.main(["--make", "--workers", "1"]) == 1
-    assert "FALSE: remade, its actions have another digest" in capsys.readouterr().out

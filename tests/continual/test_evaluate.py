@@ -214,14 +214,11 @@ NO_STREAM = EvaluationResult([Episode("a", 0, 0.0, 5)])
     [
         ({"results": []}, "expected at least one result, got none"),
         ({"results": [NO_STREAM]}, "results must be of continual_evaluate or a PhaseEvaluator"),
-        ({"results": [3]}, "results must be a list of EvaluationResult, got 3"),
         ({"baselines": [NO_STREAM]}, "baselines must be of continual_evaluate or a PhaseEval"),
         ({"baselines": baselines(ALONE[:2])}, "baselines must have results of '2 c', got none"),
         ({"results": [*along(), at(1, {0: 1.0}, names="x")]}, "results must be of one stream, go"),
         ({"results": along()[1:]}, "runs must have the same points, each once"),
         ({"results": along() + along()}, "runs must have the same points, each once"),
-        ({"metric": "reward"}, "metric must be 'success_once', 'success_final', 'return' or"),
-        ({"last": 0}, "last must be a positive integer, got 0"),
         ({"results": [at(0, {0: None, 1: 0.5, 2: 0.5})]}, "episodes of '0 a' have no success_once"),
     ],
 )
@@ -381,9 +378,7 @@ def test_a_learner_that_passes_a_phase_without_a_score_or_never_steps_is_refused
     ("train_in", "message"),
     [
         (partial(make, 40, 30, 40), "phase 1 must be ('task 1', Phase(tasks=[1], steps=40)), got"),
-        (partial(make, 40, 40), "('task 2', Phase(tasks=[2], steps=40)), got None"),
         (partial(make, 40, 40, 40, **VISITS), "got ('task 0', Phase(tasks=[0], steps=40))"),
-        (partial(side_by_side, 40, 30, 40), "got ('task 1', Phase(tasks=[1], steps=30))"),
     ],
 )
 def test_a_stream_to_train_in_must_be_the_one_that_is_evaluated(train_in, message):

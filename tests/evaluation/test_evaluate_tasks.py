@@ -29,17 +29,6 @@ from tests.evaluation.fakes import ScriptedEnv, Telling, lengths, ones, scripted
 from tests.vector.fakes import HalfReward, all_modes
 
 
-def small_benchmark(num_envs, **kwargs):
-    return gymnasium.make_vec(
-        "mtwrappers/CustomMT-v0",
-        num_envs=num_envs,
-        train_classes=["reach-v3", "drawer-close-v3"],
-        num_goals=4,
-        max_episode_steps=4,
-        **kwargs,
-    )
-
-
 def act(observations):
     return np.tanh(observations[:, :4] * [3, 1, -2, 1])
 

@@ -148,24 +148,17 @@ class Grad:
 
 REFUSED = """
 PolicyCaller("random", 2, 3) -> TypeError: a policy must have get_actions(...) or be callable, such
-PolicyCaller(Scripted, 2, 3) -> TypeError: a policy must have get_actions(...) or be callable, such
 ask(np.zeros((2, 2, 2))) -> ValueError: ...of shape (2, 3, ...) from the policy, got (2, 2, 2)
 ask([ACTIONS[0], ACTIONS[1][:2]]) -> ValueError: actions must be ...rows of one shape, got list
-ask(None) -> TypeError: expected actions of ..., got None: is a return missing?
-called(0.0) -> ValueError: expected actions of shape (6, ...) from the policy, got ()
 called(None) -> TypeError: expected actions of ..., got None: is a return missing?
 called(Grad()) -> TypeError: actions from the policy must become an array: detach() it
-called([[0], [1, 2]] * 3) -> ValueError: ...an array with rows of one shape, got list
 called((ACTED, None)) -> TypeError: ...tuple (actions, state): ...predict(obs)[0], or ...get_actions
-called((ACTED[:5], None)) -> ValueError: ...rows of one shape, got tuple
 ask(ACTIONS, [{"mean": MEANS[0]}]) -> ValueError: ...['mean'] of shape (2, 3, ...)...got (1, 3, 2)
 ask(ACTIONS, [[{"std": 0.0}] * 3, [{"std": 0.0}] * 2]) -> ValueError: agent_infos['std'] of task 1 m
-ask(ACTIONS, {"std": [[0.0] * 3, [0.0] * 2]}) -> ValueError: agent_infos['std'] must be an array
 ask(ACTIONS, {"a": {"std": np.zeros((2, 2))}}) -> ValueError: ...infos['a']['std'] of ...got (2, 2)
 ask(ACTIONS, [{"a": np.zeros(3)}, {"b": np.zeros(3)}]) -> ValueError: ...of task 1 ...got ['b']
 ask(ACTIONS, 3.0) -> TypeError: agent_infos must be dicts, in lists or not, got float 3.0
 answered(None) -> TypeError: ...must return a pair (actions, agent_infos), got
-answered("ab" * 50) -> TypeError: ...must return a pair (actions, agent_infos), got str 'abab
 """
 
 

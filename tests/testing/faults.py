@@ -201,11 +201,6 @@ def late(change):
     return steps(lambda s, *returned: change(s, *returned) if s.t >= 15 else returned, LongEnv)
 
 
-def one_array(self):
-    self.__dict__.setdefault("kept", np.zeros(2))[:] = self.place, self.goal
-    return self.kept
-
-
 def worker_only(self, obs, *rest):
     return obs + (parent_process() is not None), *rest
 
@@ -474,12 +469,10 @@ ENVS = {
         "spaces",
         "action_space: expected Discrete(2), got Discrete(2, start=1)",
     ),
-    "many rewards": (steps(lambda s, o, r, *rest: (o, np.array([r, 1.0]), *rest)), "types"),
     "NaN reward": (steps(lambda s, o, r, *rest: (o, float("nan"), *rest)), "types"),
     "NumPy's flags": (NumpyFlagEnv, "types", "terminated: expected a bool of Python"),
     "RandomState": (RandomStateEnv, "types", "Gymnasium promises a numpy.random.Generator"),
     "final_obs": (steps(lambda s, *r: (*r[:4], {"final_obs": 1})), "infos", "a batch of infos has"),
-    "number as key": (steps(lambda s, *r: (*r[:4], {3: 1})), "infos", "must be strings"),
     "no last success": (steps(take_away), "infos", "info['success']: expected a value, got no"),
     "key in turn": (steps(lambda s, *r: (*r[:4], {"odd": 1} if s.t % 2 else {})), "infos"),
     "one buffer": (ReusedBufferEnv, "new arrays, autoreset", "is reused"),
@@ -544,15 +537,10 @@ ENVS = {
         "render() draws random numbers",
     ),
     "resets itself": (steps(reset_at_end), "resets itself", "calls reset() itself"),
-    "resets itself, fixed": (steps(reset_at_end, FixedEnv), "resets itself"),
     "resets itself unseen": (steps(begin_anew), "resets itself", "first observation of the next"),
     "counted": (CountedEnv, "autoreset", "in a vector environment, in mode NextStep"),
-    "counted, late": (broken(CountedEnv, late=3), "autoreset", "environment 0, step 2,"),
     "one place": (SharedPlaceEnv, "pickling, autoreset", "pickle shares state"),
     "late in workers": (late(worker_only), "workers", "2 workers and SyncVectorEnv differ"),
-    "late NumPy's flags": (late(lambda s, o, r, t, *rest: (o, r, np.bool_(t), *rest)), "types"),
-    "late one buffer": (late(lambda s, o, *rest: (one_array(s), *rest)), "new arrays"),
-    "dies late in workers": (late(lambda s, *r: os._exit(3) if parent_process() else r), "workers"),
     "no pickle": (partial(with_lock, threading.Lock()), "pickling", "does not pickle"),
     "pickled": (PickledEnv, "pickling", "a copy made by pickle runs differently"),
     "deepcopy is itself": (broken(__deepcopy__=lambda s, memo: s), "pickling", "a copy made by"),
@@ -577,21 +565,6 @@ ENVS = {
         ),
         "task observation",
         "observation: expected the one-hot of",
-    ),
-    "wrong task_id in steps": (
-        steps(lambda s, *r: (*r[:4], {"task_id": (s.task + 1) % 3}), TaskIdEnv),
-        "task observation",
-        "step 0, observation: expected the one-hot of",
-    ),
-    "no one-hot at reset": (
-        resets(lambda s, o, i: (np.append(o[:2], np.zeros(3)), i), TaskIdEnv),
-        "task observation",
-        "reset(seed=0), observation: expected the one-hot of",
-    ),
-    "late one-hot": (
-        broken(TaskIdEnv, observed=lambda s: 0 if s.t > 1 else s.task),
-        "task observation",
-        "step 1, observation:",
     ),
     "wrong task_obs": (
         broken(DiscreteTaskEnv, observed=lambda s: 2 - s.task),
@@ -655,12 +628,6 @@ def swapped_finals(envs, returned, done):
         returned[4]["final_obs"][at] = returned[4]["final_obs"][at[::-1]]
 
 
-def final_everywhere(envs, returned, done):
-    """``final_obs`` has observations of environments whose episode goes on."""
-    if done.any():
-        returned[4]["final_obs"][:] = [np.zeros(2)] * len(done)
-
-
 def all_final(envs, returned, done):
     """The mask of ``final_obs`` has environments whose episode goes on."""
     if done.any():
@@ -679,18 +646,6 @@ def acting(change, **kwargs):
     """One that steps with ``change(actions)``."""
     wrapper = broken(VectorWrapper, step=lambda s, actions: s.env.step(change(actions)))
     return same(wrapper, **kwargs)
-
-
-class KeepingVectorEnv(VectorWrapper):
-    """Takes all actions a step late, from the caller's array."""
-
-    def reset(self, **kwargs):
-        self.last = None
-        return self.env.reset(**kwargs)
-
-    def step(self, actions):
-        last, self.last = self.last, actions
-        return self.env.step(actions if last is None else last)
 
 
 class Resets(VectorWrapper):
@@ -717,14 +672,6 @@ def moving_reset(envs, seed, options):
     return envs.env.reset(seed=seed, options=dict(options or {}))
 
 
-def hidden_reset(envs, seed, options):
-    """Resets all environments where a reset has a mask, and returns of the others what was."""
-    obs, infos = envs.env.reset(seed=seed)
-    if options and "reset_mask" in options:
-        obs[~options["reset_mask"]] = envs.last[~options["reset_mask"]]
-    return obs, infos
-
-
 def taken_mask(envs, seed, options):
     """Takes the mask out of the caller's options, as in Gymnasium #1696."""
     kept = dict(options or {})
@@ -738,21 +685,10 @@ def repeated_seed(envs, seed, options):
     return envs.env.reset(seed=envs.seeded, options=options)
 
 
-def replace_space(envs, seed, options):
-    envs.observation_space = Box(-99, 99, (3, 2), np.float64)
-    return envs.env.reset(seed=seed, options=options)
-
-
 def set_option(envs, seed, options):
     if options is not None:
         options.setdefault("level", 1)
     return envs.env.reset(seed=seed)
-
-
-def reset_left(envs, seed, options):
-    """Shifts observations after a reset that follows an end."""
-    obs, infos = envs.env.reset(seed=seed, options=options)
-    return obs + 0.01 * envs.ended, infos
 
 
 class SkippingStatistics(VectorWrapper):
@@ -851,23 +787,17 @@ VECTORS = {
         "with 0 + i",
     ),
     "thread": (same(made(start_thread, VectorWrapper)), "close", "1 threads are left after close"),
-    "space replaced": (same(Resets, replace_space), "spaces", "replaces a space"),
     "sets an option": (same(Resets, set_option), "options", "the caller's options ('level', 1)"),
     "finals at once": (changed(swapped_finals, env=ElapsedEnv), "as sync", "differ in mode"),
     "no final_info": (changed(lambda e, r, done: r[4].pop("final_info", None)), "as sync"),
     "flags": (changed(swapped_flags), "as sync", "terminated"),
-    "final everywhere": (changed(final_everywhere), "mode, as sync", "if and only if an episode"),
     "all final": (changed(all_final), "mode", "if and only if an episode ended"),
     "no mask": (changed(lambda e, r, d: r[4].pop("_goal", None)), "masks", "'goal', but no mask"),
-    "no final mask": (changed(lambda e, r, d: r[4].get("final_info", {}).pop("_goal", 0)), "masks"),
     "whole flags": (changed(whole_flags), "types", "has the wrong type"),
     "list of infos": (same(DictInfoToList), "types", "info: expected a dict"),
-    "RandomState": (same(env=RandomStateEnv), "types", "Gymnasium promises"),
     "swapped actions": (acting(lambda a: a[[1, 0, 2]]), "independence", "reach the wrong env"),
     "clipped actions": (acting(lambda a: np.clip(a, -0.1, 0.1, out=a), env=PushEnv), "actions"),
-    "kept actions": (same(KeepingVectorEnv, env=PushEnv), "actions", "keeps the array"),
     "masked reset": (same(Resets, moving_reset, mode=DISABLED), "as sync", "mode Disabled"),
-    "masked reset, hidden": (same(Resets, hidden_reset, mode=DISABLED), "as sync", "mode Disabled"),
     "#1696": (same(Resets, taken_mask, mode=DISABLED), "partial reset", "out of the caller's"),
     "constant seed": (
         same(Resets, lambda s, seed, o: s.env.reset(seed=7, options=o)),
@@ -876,7 +806,6 @@ VECTORS = {
     "repeated seed": (same(Resets, repeated_seed), "other seeds", "19 resets without a seed"),
     "seed // 10": (same(env=ENVS["seed // 10"][0]), "other seeds, seeds of each"),
     "equal seeds": (seeded(lambda seed: [seed] * 3), "seeds of each", "environments 0 and 1 begi"),
-    "left at the end": (same(Resets, reset_left), "seed repeats", "an episode has ended"),
     "render": (same(broken(VectorWrapper, render=lambda s: s.env.np_random[0].random())), "render"),
     "#1624": (same(SkippingStatistics), "statistics", "not the sums of its steps"),
     "#1668": (same(SkippingStatistics, True), "statistics", "do not count every step once"),
@@ -884,7 +813,6 @@ VECTORS = {
     "one start": (partial(BatchVectorEnv, shared=True), "seeds of each, batch size"),
     "buffer": (partial(BatchVectorEnv, buffer=True), "new arrays, batch size", "is reused"),
     "pays resets": (partial(BatchVectorEnv, pays=1.0), "mode, batch size", "in mode NextStep the"),
-    "rolled one-hot": (same(env=ENVS["rolled one-hot"][0]), "task observation"),
 }
 
 # What looks like a fault and is none.

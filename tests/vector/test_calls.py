@@ -7,7 +7,6 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
-from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
 
 from mtwrappers import MetaIterativeEnvExecutor, as_vector
@@ -20,7 +19,6 @@ from tests.fakes import (
 )
 from tests.vector.fakes import HalfReward, both_executors
 from tests.vector.faults import NO_ACTIONS, USES, fragile_makers
-from tests.vector.processes import needs_proc
 
 
 def firsts(envs):
@@ -78,14 +76,6 @@ def test_the_environments_are_closed_when_one_cannot_be_built():
     assert [env.closed for env in made.envs.values()] == [True, True]
 
 
-def test_the_autoreset_mode_may_be_a_member_its_name_or_its_value():
-    for mode in AutoresetMode:
-        for given in mode, mode.name, mode.value:
-            with closing(MetaIterativeEnvExecutor(CountingEnv, 2, autoreset_mode=given)) as envs:
-                assert envs.autoreset_mode is mode
-    assert "autoreset_mode" not in CountingEnv.metadata
-
-
 @pytest.mark.parametrize(
     "env_fns",
     [
@@ -108,17 +98,6 @@ def test_a_list_has_an_environment_of_each_entry_or_as_many_of_each_as_num_envs_
         with closing(as_vector(counting_makers(2), num_envs)) as envs:
             assert [env.first for env in envs.envs] == expected
             assert envs.meta_batch_size == 2
-
-
-@needs_proc
-def test_an_id_need_not_be_registered_in_workers():
-    gymnasium.register("tests/Counting-v0", CountingEnv)
-    try:
-        envs = as_vector("tests/Counting-v0", 2, workers=2, context="forkserver")
-    finally:
-        del gymnasium.registry["tests/Counting-v0"]
-    with closing(envs):
-        assert firsts(envs) == [0, 0]
 
 
 # Tasks.

@@ -13,7 +13,6 @@ import time
 from contextlib import closing
 from functools import partial
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -38,7 +37,6 @@ from tests.vector.test_failures import (  # noqa: F401 (with the `make` of this 
     test_what_a_worker_cannot_import_is_an_error_and_costs_no_worker,
     test_what_does_not_pickle_is_one_error_that_says_whose,
 )
-from tests.vector.test_journal import Reusing
 from tests.vector.test_recover import (  # noqa: F401
     test_a_death_in_any_use_changes_nothing,
 )
@@ -93,20 +91,6 @@ def test_executors_are_equal_to_gymnasiums_sync_vector_env(kind, workers):
     check_meta_vector_env(make, KINDS[kind], steps=30)
 
 
-def shift(env, array):
-    array += 1
-    return array
-
-
-def test_arrays_may_be_written_to_on_both_sides():
-    with closing(MetaRayEnvExecutor(partial(Reusing, True), 2, 2, workers=2)) as envs:
-        envs.reset(seed=0, options={"by": np.zeros(2)})
-        obs, rewards, terminated, truncated, _ = envs.step(np.ones((4, 2)))
-        arrays = [obs, rewards, terminated, truncated, *envs.call(shift, np.zeros(300_000))]
-        arrays += envs.map_blocks(lambda envs, rows: envs.call(shift, np.zeros(300_000))[0])
-        assert all(array.flags.writeable for array in arrays)
-
-
 class Noise:
     """Draws actions, for every environment from its own generator."""
 
@@ -127,20 +111,6 @@ def test_paths_are_the_same_wherever_environments_and_policy_are():
         for where in "parent", "workers":
             found = sampled(execution=execution, workers=2, policy_in=where)
             assert equal(found, expected), (execution, where)
-
-
-def test_an_evaluation_finds_the_same():
-    make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", 6, max_episode_steps=20)
-
-    def noise(observations, rng):
-        return np.stack([own.uniform(-1, 1, 2) for own in rng])
-
-    with closing(make()) as envs:
-        expected = mt.evaluate(noise, envs, 3)
-    with closing(make(workers=2, execution="ray")) as envs:
-        for where in "parent", "workers":
-            found = mt.evaluate(noise, envs, 3, policy_in=where)
-            assert found == expected
 
 
 # Actors that are lost, hang or are interrupted.
@@ -187,33 +157,6 @@ def test_after_ctrl_c_in_a_step_the_executor_goes_on():
 
 
 # Room.
-
-
-@ray.remote(num_cpus=1)
-class Hog:
-    """Takes a CPU."""
-
-    def is_there(self):
-        return True
-
-
-def test_no_room_for_a_replacement_is_an_error(monkeypatch):
-    envs = recovering()
-    envs.reset(seed=0)
-    pids = pids_of(envs)
-    monkeypatch.setattr("mtwrappers.vector.ray.START_TIMEOUT", 3.0)
-    blocked = [Hog.remote() for _ in range(3)]  # any one of them waits
-    ray.wait([one.is_there.remote() for one in blocked], num_returns=2)
-    os.kill(pids[2], signal.SIGKILL)
-    message = (
-        r"worker 1 did not start within 3 s, with environments 2 to 3 of tasks \[1\].*; no node "
-        r"had room: a worker needs 1 CPU, but the Ray cluster has 4 CPU \([01] free\); all"
-    )
-    with pytest.raises(WorkerDiedError, match=message):
-        envs.step(NO_ACTIONS)
-    assert envs.closed is True
-    for one in blocked:
-        ray.kill(one)
 
 
 def test_too_many_workers_are_refused_at_once():

@@ -122,15 +122,6 @@ def test_which_entries_are_normalized(env, kwargs, changed):
 # Which task it is.
 
 
-@vector
-def test_without_a_task_id_the_task_group_is_the_task(wrap):
-    envs = wrap(mt.MetaIterativeEnvExecutor(counting_makers(6, length=99), 3, 2))
-    envs.reset(seed=0)
-    before = np.array(envs.get_state()["count"])
-    envs.step([0] * 6)
-    assert envs.get_state()["count"] - before == pytest.approx([2, 2, 2])
-
-
 def named(task, name, **kwargs):
     return mt.TaskNameWrapper(TaskedEnv(task, **kwargs), task_name=name)
 

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from gymnasium.error import AlreadyPendingCallError, ResetNeeded
+from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 
 import mtwrappers as mt
@@ -42,17 +42,6 @@ def test_after_an_interrupt_between_the_halves_of_a_step_a_reset_is_all_that_is_
             obs, halves, *rest = envs.step([0, 0])
             assert halves.tolist() == rewards
             assert equal((obs, 2 * halves, *rest), undisturbed.step([0, 0]))
-
-
-@both_executors
-def test_a_step_during_another_is_refused_and_leaves_that_one_under_way(executor):
-    with closing(HalfReward(executor(counting_makers(2), 2))) as envs:
-        envs.reset(seed=0)
-        envs.step_async([0, 1])
-        with pytest.raises(AlreadyPendingCallError, match="call step_wait"):
-            envs.step([0, 0])
-        assert np.array_equal(envs.step_wait()[1], [0.5, 0.5])
-        assert envs.get_attr("actions") == ([0], [1])
 
 
 # Pauses.
