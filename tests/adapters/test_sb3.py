@@ -7,7 +7,6 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.error import AlreadyPendingCallError
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple, flatten
 from gymnasium.wrappers import NormalizeReward, RecordEpisodeStatistics, TimeLimit
 
@@ -265,18 +264,6 @@ def test_attributes_and_methods_of_all_and_of_some(sb3, executor):
     venv.close()
 
 
-def test_a_look_at_the_environments_is_no_part_of_a_checkpoint(sb3, tmp_path):
-    makers = [partial(with_statistics, CountingEnv)] * 2
-    first, second = (mt.MetaIterativeEnvExecutor(makers, 2, journal=True) for _ in range(2))
-    venv = mt.as_sb3_vec_env(first)
-    venv.reset()
-    assert venv.env_is_wrapped(TimeLimit) == [False, False]
-    venv.step(np.zeros(2, np.int64))
-    mt.save_checkpoint(tmp_path / "run.ckpt", envs=first)
-    mt.load_checkpoint(tmp_path / "run.ckpt", envs=second)
-    assert second.step(np.zeros(2, np.int64))[0].tolist() == [[2, 2], [2, 2]]
-
-
 def test_frames_are_tiled_where_there_are_any(sb3):
     without = mt.as_sb3_vec_env(mt.MetaIterativeEnvExecutor(counting_makers(2), 2))
     with pytest.warns(UserWarning, match="images need render_mode='rgb_array', got None"):
@@ -287,16 +274,6 @@ def test_frames_are_tiled_where_there_are_any(sb3):
     assert [image[0, 0, 0] for image in venv.get_images()] == [0, 1]
     assert venv.render()[:, 0, 0].tolist() == [0, 0, 1, 1]
     assert venv.metadata == {"render_modes": ["human", "rgb_array"]}
-
-
-def test_a_step_goes_on_while_the_caller_works(sb3):
-    venv = mt.as_sb3_vec_env(mt.MetaParallelEnvExecutor([CountingEnv] * 2, 2, workers=2))
-    venv.reset()
-    venv.step_async(np.zeros(2, np.int64))
-    with pytest.raises(AlreadyPendingCallError, match="call step_wait"):
-        venv.reset()
-    assert venv.step_wait()[1].tolist() == [1, 1]
-    venv.close()
 
 
 @both_executors

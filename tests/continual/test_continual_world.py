@@ -47,20 +47,6 @@ def test_an_embedding_of_each_phase_comes_before_the_onehot():
     assert equal(env.reset(seed=0)[0]["task_embedding"], words[0])
 
 
-def test_a_stream_describes_its_tasks():
-    env = make("CW10", descriptions="lerobot-0.6.1")
-    env.reset(seed=0)
-    assert env.get_wrapper_attr("task") == "hammer-v3"
-    env.unwrapped.stream_steps = 3_000_000
-    env.reset()
-    assert env.get_wrapper_attr("task") == "push-back-v3"
-    assert env.get_wrapper_attr("task_description") == "Push the puck to a goal"
-    assert "Push the puck to a goal" in env.get_wrapper_attr("description_space")
-    with make_vec("CW10", 2) as envs:
-        envs.reset(seed=0)
-        assert envs.get_attr("task_description") == ("Hammer a screw on the wall",) * 2
-
-
 @pytest.mark.parametrize(("task_obs", "size", "place"), [("phase", 20, 10), ("task", 10, 0)])
 def test_a_second_visit_has_another_id_unless_it_is_of_the_task(task_obs, size, place):
     env = make("CW20", task_obs=task_obs)

@@ -1,7 +1,6 @@
 """The memory that environments have of each task's episodes, and the curricula that look at it."""
 
 import json
-import math
 from collections import Counter
 from functools import partial
 
@@ -49,15 +48,6 @@ def test_mean_returns_are_added_up_in_order_on_every_python():
     for _ in range(10):
         record(history, 0, None, 0.1)
     assert history.mean_returns[0] == 0.09999999999999999  # `sum` says 0.1 since Python 3.12
-
-
-def test_a_group_remembers_the_last_episodes_of_all_its_tasks():
-    history = TaskHistory(3, groups=[2, 0, 2])
-    for task, success in [(0, True), *[(2, False)] * 19, (2, True)]:
-        record(history, task, success)
-    assert np.array_equal(history.group_success_rates, [math.nan, math.nan, 0.05], True)
-    assert history.success_rates.tolist()[::2] == [1.0, 0.05]
-    assert [history.members(g).tolist() for g in range(history.num_groups)] == [[1], [], [0, 2]]
 
 
 def test_a_history_goes_on_from_a_state_that_went_through_json_in_mid_episode():

@@ -90,10 +90,8 @@ def test_references_that_do_not_fit_are_refused(low, high, message):
     ("change", "message"),
     [
         ([], "normalization must be of the type"),
-        ({"hop": [0, 1, 2]}, "normalization, hop must be"),
         ({"hop": [0, None]}, "normalization, hop, 1 must be of the type float"),
         ({"hop": [1, 0]}, "'hop' needs two returns low < high"),
-        ({"hop": [0, 5e-324]}, "'hop' needs two returns low < high"),
         ({"hop": [-1e308, 1e308]}, "'hop' needs two returns .* nor too far apart"),
         ({"run": [0, 1]}, "'hop' needs two returns low < high"),
     ],

@@ -3,6 +3,7 @@
 import shutil
 import sys
 
+import gymnasium
 import pytest
 
 from mtwrappers import protocols
@@ -58,6 +59,8 @@ def test_they_are_ready_to_compare():
     [found] = compare({name: reference(name, like) for name in ("random", "experts")})
     row = found.overall["mean over tasks"]
     assert [row.first, row.second] == pytest.approx([0.036, 0.98])
+    goals = gymnasium.make("mtwrappers/MT10-v0").unwrapped.goals_digest
+    assert [of.environments.goals for of in reference("experts", like).values()] == [goals]
 
 
 THERE = "; evaluate by the protocol of one of these: experts/lerobot-0.6-states-MT50, "

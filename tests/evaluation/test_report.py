@@ -1,7 +1,6 @@
 """Tables as text, Markdown and LaTeX, whatever the names are; LaTeX compiles where a TeX is."""
 
 import re
-import shutil
 
 import pytest
 
@@ -98,7 +97,3 @@ def test_latex_is_a_table_of_booktabs_whose_caption_is_one_sentence():
         *(r"% 50% of\nit.", r"% \x{y}", r"\end{table}"),
     ]
     assert r"\textbackslash{}input\{/etc/passwd\}" in table("latex", NASTY)
-
-
-def tex():
-    return shutil.which("pdflatex") or shutil.which("tectonic")

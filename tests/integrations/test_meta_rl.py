@@ -65,24 +65,3 @@ def test_a_script_trains_saves_and_evaluates_and_its_seed_determines_all(
         script.main([*snapshot, "--unadapted"])
         result = EvaluationResult.load(one / f"unadapted-{per_iteration[0]}" / "results.json")
         assert result.description.policy == "rl2-unadapted"
-
-
-def test_an_inner_step_of_maml_makes_actions_with_advantages_likelier():
-    torch = pytest.importorskip("torch")
-    script = load_example("maml_ml1.py")
-    torch.manual_seed(0)
-    agent = script.MAML(step_size=0.1)
-    batch = {
-        "observations": torch.randn(2, 5, 39),
-        "actions": torch.randn(2, 5, 4),
-        "rewards": torch.zeros(2, 5),
-        "advantages": torch.tensor([[1.0, 0, 0, 0, -1], [0, 2, 0, 0, 0]]),
-    }
-    shared = [one.expand(2, *one.shape) for one in agent.meta]
-    gained = agent.log_prob(agent.adapted(batch), batch) - agent.log_prob(shared, batch)
-    weighted = (gained * batch["advantages"]).sum(1)
-    assert (weighted > 0.05).all()
-    # To first order the gain is the step size times the squared gradient; the outer loss has a
-    # gradient through the step.
-    (outer,) = torch.autograd.grad(weighted.sum(), [agent.meta[0]])
-    assert outer.abs().max() > 0

@@ -83,15 +83,5 @@ def test_only_the_steps_that_it_stores_are_counted():
     env.close()
 
 
-def test_attributes_are_those_of_chosen_environments():
-    env = as_tianshou_env(ledgers.make(autoreset_mode="Disabled"))
-    assert len(env) == ENVS
-    assert env.get_env_attr("environment") == [0, 1, 2]
-    env.set_env_attr("environment", 7, [1])
-    assert env.get_env_attr("environment", [2, 1]) == [2, 7]
-    assert env.action_space == [ledgers.Ledger().action_space] * ENVS
-    env.close()
-
-
 def test_the_example_prints_what_it_learnt(capsys):
     check_learnt(load_example("tianshou_ppo.py"), capsys)

@@ -8,7 +8,7 @@ from metaworld.policies import ENV_POLICY_MAP
 from mtwrappers.metaworld import MetaWorldSetTaskEnv, make_benchmark
 from mtwrappers.metaworld.class_env import CAMERAS, observation_box
 from tests.fakes import equal
-from tests.metaworld.fakes import actions, bare
+from tests.metaworld.fakes import actions
 
 CLASSES = metaworld.ALL_V3_ENVIRONMENTS
 REACH = {"reach-v3": CLASSES["reach-v3"]}
@@ -98,14 +98,3 @@ def test_a_bad_action_is_refused_before_the_step_and_the_episode_goes_on():
 def test_without_a_time_limit_an_episode_outlasts_that_of_meta_world():
     env = build("reach-v3", max_episode_steps=None)
     assert [env.step(np.zeros(4, np.float32))[3] for _ in range(501)] == [False] * 501
-
-
-def test_the_reward_function_version_reaches_the_class():
-    [task] = make_benchmark("MT1", num_goals=1).train_tasks
-    rewards = []
-    for make in (build, bare):
-        for version in ("v1", "v2"):
-            env = make("reach-v3", reward_function_version=version)
-            rewards.append([step[1] for step in episode(env, task, actions(3))[1:]])
-    assert rewards[:2] == rewards[2:]
-    assert rewards[0] != rewards[1]

@@ -208,23 +208,6 @@ def test_a_few_shot_trial_stays_on_one_goal_in_all_environments_of_its_group():
     assert goals[0] == goals[2] != goals[1] == goals[3]
 
 
-def test_goals_of_tasks_that_are_given_follow_from_the_seed_and_leave_those_of_training():
-    kwargs = {"env_name": "reach-v3", "max_episode_steps": 2, "goals": "continuous"}
-    kwargs |= {"num_envs": 2, "envs_per_task": 2, "sample_tasks_on_reset": False}
-    returns, later = [], []
-    for before, evaluates in ((5, True), (6, True), (5, False)):
-        with make_vec("ML1-train", **kwargs) as envs:
-            envs.reset(seed=before)
-            if evaluates:
-                result = few_shot_evaluate(Trials(envs), envs, [[0], [0]], 1, 1)
-                returns.append([one.episode_return for one in result.episodes])
-            envs.set_tasks([0])
-            envs.reset()
-            later.append([goal.tolist() for goal in envs.get_attr("goal")])
-    assert returns[0] == returns[1]
-    assert later[0] == later[2] != later[1]
-
-
 def test_set_tasks_have_new_goals_and_play_them_in_another_process():
     env = MetaWorldSetTaskEnv(**CONTINUOUS, seed=2)
     tasks = env.sample_tasks(6)

@@ -108,19 +108,6 @@ def test_normalized_observations_are_those_of_the_wrapper():
 # Vector environments.
 
 
-@pytest.mark.parametrize(
-    ("name", "kwargs", "limits"),
-    [("CustomMT", {"max_episode_steps": 7}, (7, 7)), ("MultiEnv", {}, (500, 200))],
-)
-def test_the_step_limits_of_sub_environments_can_be_read_as_gymnasiums_and_not_set(
-    name, kwargs, limits
-):
-    with make_vec(name, **kwargs) as envs:
-        assert envs.get_attr("_max_episode_steps") == limits
-        with pytest.raises(AttributeError, match="_max_episode_steps"):
-            envs.set_attr("_max_episode_steps", 3)
-
-
 def test_sub_environments_stay_with_their_class_task_by_task():
     states = set()
     with make_vec("CustomMT", 4, num_goals=20) as envs:
@@ -178,11 +165,8 @@ def test_sizes_that_fit_and_classes_as_even_as_it_goes(name, num_envs, kwargs, s
             {"benchmark": "MT10", "num_envs": 20, "envs_per_task": 2, "workers": 2, "seed": 1},
             "seed",
         ),
-        ({"benchmark": "MT10", "use_one_hot": False, "fast": True, "workers": 2}, ""),
         ({"benchmark": "MT10", "observation": "pixels", "task_encoding": "none"}, "task_encoding"),
-        ({"benchmark": "ML10", "task_encoding": "onehot"}, "task_encoding"),
         ({"benchmark": "ML10", "num_envs": 20, "envs_per_task": 2}, "num_envs envs_per_task"),
-        ({"benchmark": "ML10", "envs_per_task": 2}, ""),
         ({"env_ids": ["CartPole-v1"], "num_envs": 2}, "env_ids num_envs"),
     ],
 )
@@ -215,18 +199,6 @@ def test_the_calls_of_meta_learning_benchmarks():
         goals = dict.fromkeys(task for own in envs.get_attr("tasks") for task in own)
         every = make_benchmark("ML10").train_tasks
         assert goals.keys() == {task for c in range(10) for task in every[50 * c : 50 * c + 40]}
-
-
-def test_the_calls_of_custom_benchmarks():
-    names = ["push-v3", "door-open-v3", "reach-v3"]
-    with make_vec("CustomMT", vector_strategy="sync", envs_list=names, use_one_hot=True) as envs:
-        assert classes_of(envs) == names
-        assert envs.single_observation_space.shape == (42,)
-    kwargs = {"train_envs": names[:2], "test_envs": names[2:], "meta_batch_size": 2, "seed": 3}
-    kwargs["total_tasks_per_cls"] = None
-    for kind, expected in (("train", names[:2]), ("test", names[2:])):
-        with make_vec(f"CustomML-{kind}", vector_strategy="sync", **kwargs) as envs:
-            assert sorted(set(classes_of(envs))) == sorted(expected)
 
 
 def test_the_configuration_of_recurrent_meta_learning_in_metaworld_algorithms():

@@ -57,17 +57,6 @@ def test_tasks_are_those_of_meta_world(name, kwargs, upstream, seed):
     assert len(ours.test_tasks) == (2 * len(ours.test_classes) if name in META_LEARNING else 0)
 
 
-@pytest.mark.usefixtures("two_goals")
-def test_chosen_classes_have_the_tasks_that_meta_world_makes():
-    names = ["push-v3", "door-open-v3"]
-    # Meta-World has no multi-task benchmark of chosen classes.
-    classes = {name: metaworld.ALL_V3_ENVIRONMENTS[name] for name in names}
-    kwargs = metaworld._env_dict._get_args_kwargs(metaworld.ALL_V3_ENVIRONMENTS, classes)
-    theirs = metaworld._make_tasks(classes, kwargs, metaworld._MT_OVERRIDE, seed=5)
-    ours = make_benchmark("CustomMT", train_classes=names, seed=5, num_goals=2)
-    assert ours.train_tasks == theirs
-
-
 @pytest.mark.parametrize("goals", ["list", "continuous"])
 def test_goals_of_a_class_of_a_user_are_not_drawn(goals, monkeypatch):
     own = type("Own", (SawyerReachEnvV3,), {})

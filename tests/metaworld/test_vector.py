@@ -94,16 +94,6 @@ def test_meta_learning_keeps_its_tasks_until_they_are_sampled():
 # What evaluation and training code calls.
 
 
-def test_a_step_after_sampled_tasks_continues_their_first_episode():
-    with make_vec("ML1-train", 2, num_goals=4) as envs:
-        envs.reset(seed=0)
-        [action] = actions(envs, 1)
-        envs.call("sample_tasks")
-        first = envs.step(action)
-        envs.reset()
-        assert equal(envs.step(action)[:4], first[:4])
-
-
 # Checkpoints.
 
 
@@ -159,8 +149,6 @@ def test_a_checkpoint_that_is_missing_or_of_other_goals_is_refused():
 LOOK = {"width": 32, "height": 24, "shadows": False}
 KINDS = {
     "continuous goals": {"goals": "continuous"},
-    "sentences": {"instruction": True, "num_goals": 2},
-    "frames and states": {"observation": "pixels_state", **LOOK},
     "frames and depth": {
         "observation": "pixels",
         "depth": True,

@@ -158,15 +158,6 @@ def test_adjusted_rewards_are_discounted_rewards_less_the_baseline():
     assert data["adjusted_rewards"].tolist() == [[0.75, -2, 0], [-1, 0, 0]]
 
 
-def test_adjusted_rewards_are_shaped_over_real_steps_and_by_default_normalized():
-    # Without padding the mean is 2 and the deviation 1.
-    paths = [make_path([1, 3]), make_path([1]), make_path([3])]
-    data = mt.DiceSampleProcessor(mt.ZeroBaseline(), 3, discount=1).process_samples(paths)
-    assert data["adjusted_rewards"].tolist() == [[-ONE, ONE, 0], [-ONE, 0, 0], [ONE, 0, 0]]
-    data = padded(paths[:1], 3, discount=1, positive_adv=True)
-    assert data["adjusted_rewards"].tolist() == [[1e-8, 2 + 1e-8, 0]]
-
-
 def test_a_path_that_is_too_long_is_named():
     paths = [make_path([1]), make_path([1, 2, 3, 4])]
     message = "path 1 of paths of task 'b' has 4 steps, at most max_path_length=3 were expected"

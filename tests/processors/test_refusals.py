@@ -45,26 +45,18 @@ TWO, THREE = np.ones(2), np.ones(3)
     [
         # Lists of dicts that have the same keys.
         ([], "{} must be a list of at least one path, got none"),
-        (iter([two()]), "{} must be a list of at least one path, got <list"),
-        ([two(), [1.0]], r"path 1 of {} must be a dict, got \[1\.0\]"),
         ([lacks("actions")] * 2, r"path 0 of {} lacks \['actions'\]; it has \["),
         ([two(), lacks("rewards")], r"path 1 of {} lacks \['rewards'\]; it has \["),
         # Arrays with a row per step.
         ([two(rewards=np.ones((2, 1)))], r"rewards of path 0 of {} .* 1 or more, got \(2, 1\)"),
-        ([two(), two(rewards=TWO[:0])], r"rewards of path 1 of {} .* 1 or more, got \(0,\)"),
         ([two(actions=np.ones((1, 3)))], r"actions of path 0 of {}.* \(2, 3\), got \(1, 3\)"),
         ([two(), two(actions=np.ones((2, 5)))], r"actions of path 1 .* \(2, 3\), got \(2, 5\)"),
-        ([two(), two(observations=3.0)], r"observations of path 1 .* \(2, 2\), got \(\)"),
         ([two(observations={"a": TWO})], "observations of {} must be arrays, got dicts"),
-        ([two(observations=(TWO, TWO))], "observations of {} must be arrays, got tuples"),
         # Infos of the same form.
         (infos(2.0, 2.0), "env_infos of path 0 of {} must be a dict, got 2.0"),
-        (infos([{}, {}], [{}, {}], "agent_infos"), "agent_infos of path 0 of {} must be a dict"),
         ([lacks("env_infos"), two()], r"env_infos of path 1 of {} .* keys \[\] .* got \['step'\]"),
-        (infos({"a": TWO}, {"b": TWO}), r"path 1 of {} .* the keys \['a'\] .*, got \['b'\]"),
         (infos({"a": TWO}, {"a": THREE}), r"env_infos\['a'\] of path 1 .*\(2,\), got \(3,\)"),
         (infos({"a": {"b": TWO}}, {"a": TWO}), r"env_infos\['a'\] of path 1 .* must be a dict"),
-        (infos({"a": TWO}, {"a": {"b": TWO}}), r"env_infos\['a'\] of path 1 .*\(2,\), got \(\)"),
         (infos({"a": {"b": TWO}}, {"a": {"b": THREE}}), r"env_infos\['a'\]\['b'\] of path 1 of"),
         # Finite numbers.
         ([two(rewards=np.array(["1", "2"]))], "each reward of {} must be of numbers, .* <U1"),
@@ -95,7 +87,6 @@ def test_a_return_beyond_float64_is_named_whatever_the_baseline(baseline):
     ("bad", "message"),
     [
         ({}, "paths of at least one task, or a list with an entry for each task, got none"),
-        ([], "paths of at least one task, or a list with an entry for each task, got none"),
         (3, "paths of at least one task, or a list with an entry for each task, got int"),
         ([two()], "got a list of paths: SampleProcessor and DiceSampleProcessor take one task"),
         ([[two()], [3]], "path 0 of paths of task 1 must be a dict, got 3"),

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 import mtwrappers as mt
-from mtwrappers.evaluation import Observer
 from mtwrappers.samplers.policies import PolicyCaller
 from tests.evaluation.fakes import ScriptedEnv, scripted
 from tests.odd_inputs import check, lines
-from tests.vector.faults import kill
 
 
 def planned(observations, horizon=3):
@@ -20,12 +18,6 @@ def planned(observations, horizon=3):
     steps = observations[..., 0]
     chunk = np.broadcast_to(np.arange(horizon) / 100, (*steps.shape, horizon))
     return np.stack([np.repeat(steps[..., None], horizon, axis=-1) / 10, chunk], axis=-1)
-
-
-def one_at_a_time(observations):
-    """The actions that chunks of `planned` come to with an ``action_chunk`` of 2."""
-    steps = observations[:, 0]
-    return np.stack([(steps - steps % 2) / 10, steps % 2 / 100], axis=1)
 
 
 class Planner:
@@ -85,23 +77,6 @@ def test_get_actions_is_given_all_rows_and_which_are_due():
     assert asked == [([[one] for one in due], (2, 1, 3)) for due in DUE]
 
 
-def test_without_chunks_all_rows_with_an_episode_are_due_in_every_step():
-    asked = []
-
-    def policy(observations, due):
-        asked.append(due.tolist())
-        return one_at_a_time(observations)
-
-    with closing(scripted([{"lengths": [1]}, {"lengths": [3]}])) as envs:
-        mt.evaluate(policy, envs, 1)
-    assert asked == [[True, True], [False, True], [False, True]]
-
-
-def noise(observations, rng):
-    """Chunks of 4 random actions, of each row's own generator."""
-    return np.stack([one.uniform(-1, 1, (4, 2)) for one in rng])
-
-
 class Adapting:
     """Goes on with chunks over its adaptation."""
 
@@ -133,16 +108,6 @@ def test_few_shot_evaluation_asks_anew_in_each_episode():
 
 
 # Faults.
-
-
-class Kills(Observer):
-    def __init__(self, envs, steps):
-        self.envs, self.steps = envs, steps
-
-    def step(self, step):
-        self.steps -= 1
-        if self.steps == 0:
-            kill(self.envs, 0)
 
 
 # Answers that are no chunks.

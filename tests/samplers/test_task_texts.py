@@ -98,33 +98,6 @@ def test_samplers_give_the_texts_of_the_episode_that_the_row_is_in(way):
     assert equal(rounds, sampled())
 
 
-class Adapting(Reader):
-    def begin_trial(self):
-        self.seen = []
-
-    def adapt(self, paths):
-        self.seen += [
-            (path["agent_infos"]["names"][0], path["agent_infos"]["descriptions"][0])
-            for own in paths
-            for path in own
-        ]
-
-
-class SetTaskEnv(ReadEnv):
-    def set_task(self, task):
-        self.name = "ab"[task]
-
-
-def test_few_shot_evaluation_gives_them_in_all_episodes():
-    policy = Adapting()
-    with closing(mt.MetaIterativeEnvExecutor(partial(SetTaskEnv, (2, 5, 3)), 2, 2)) as envs:
-        result = mt.few_shot_evaluate(policy, envs, [[0, 1]], 3, 2)
-    returns = {one.episode_return / one.length for one in result.adaptation.episodes}
-    assert {float(text.removeprefix("move ")) for _, text in policy.seen} == returns
-    assert [name for name, _ in policy.seen] == ["a"] * 3 + ["b"] * 3
-    assert len(result.scored) == 4
-
-
 class Numbers(ReadEnv):
     task_description = 3
 
@@ -159,23 +132,6 @@ def test_environments_without_a_sentence_are_named(second, workers, error, messa
 
 def still(observations):
     return np.zeros((*observations.shape[:-1], 4), np.float32)
-
-
-def test_meta_worlds_sentences_go_with_the_classes():
-    seen = set()
-
-    def notes(observations, task_names, descriptions):
-        seen.update(zip(task_names, descriptions, strict=True))
-        return still(observations)
-
-    short = {"disable_env_checker": True, "max_episode_steps": 2, "num_goals": 2}
-    make = partial(gymnasium.make, "mtwrappers/MT10-v0", **short)
-    with closing(make_executor([make], 1)) as envs:  # one environment, which moves
-        mt.evaluate(notes, envs, 2, tasks=["push-v3", "door-open-v3"])
-    assert seen == {
-        ("push-v3", "Push the puck to a goal"),
-        ("door-open-v3", "Open a door with a revolving joint"),
-    }
 
 
 def test_meta_learning_hides_names_and_sentences_unless_they_are_asked_for():

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from functools import partial
 
@@ -220,28 +219,6 @@ def test_a_vector_environment_that_hangs_when_a_worker_is_killed_is_found(monkey
     report = check(lambda: Hanging([WalkEnv] * 2))
     assert report.failed == ("killed",), str(report)
     assert "hangs" in report["killed"].says
-
-
-def run_script(path, text):
-    path.write_text(text)
-    ran = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=200)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
-
-
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-@pytest.mark.slow
-def test_without_a_main_guard_the_rows_of_workers_say_so(method, tmp_path):
-    printed = run_script(
-        tmp_path / "unguarded.py",
-        "import multiprocessing\n"
-        f"multiprocessing.set_start_method({method!r}, force=True)\n"
-        "from mtwrappers.testing import check_vector_env\n"
-        "report = check_vector_env('CartPole-v1', steps=30)\n"
-        "print(report.failed, report['workers'].says == report['killed worker'].says)\n"
-        "print(report['workers'].says)\n",
-    )
-    assert printed.startswith("() True\nno worker process can start: each imports the main")
 
 
 def test_with_a_main_guard_workers_start():

@@ -68,25 +68,6 @@ def test_environments_that_are_paused_are_left_as_they_are(executor, mode):
         assert envs.call("steps")[1:] == (1, 2, 1)  # the first one's episode may have begun anew
 
 
-@both_executors
-def test_a_reset_ends_a_pause_and_an_episode_that_is_over_needs_none_meanwhile(executor):
-    with closing(counting(executor, autoreset_mode="Disabled")) as envs:
-        envs.reset()
-        envs.pause(np.ones(4, np.bool_))
-        envs.reset(options={"reset_mask": np.array([False, True, False, False])})
-        envs.step(NO_ACTIONS)
-        assert envs.call("steps") == (0, 1, 0, 0)
-        envs.reset()
-        for _ in range(2):
-            envs.step(NO_ACTIONS)
-        assert envs.call("steps") == (2, 2, 2, 2)
-        envs.pause(np.array([True, False, False, False]))
-        envs.step(NO_ACTIONS)
-        envs.pause(np.zeros(4, np.bool_))
-        with pytest.raises(ResetNeeded, match=r"environments \[0, 1\] have ended"):
-            envs.step(NO_ACTIONS)
-
-
 # No autoreset.
 
 

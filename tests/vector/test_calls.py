@@ -93,13 +93,6 @@ def test_an_environment_may_be_said_in_several_ways(env_fns):
         assert envs.reset(seed=0)[0].shape == (2, 4)
 
 
-def test_a_list_has_an_environment_of_each_entry_or_as_many_of_each_as_num_envs_has_room_for():
-    for num_envs, expected in ((1, [0, 100]), (4, [0, 0, 100, 100])):
-        with closing(as_vector(counting_makers(2), num_envs)) as envs:
-            assert [env.first for env in envs.envs] == expected
-            assert envs.meta_batch_size == 2
-
-
 # Tasks.
 
 
