@@ -14,11 +14,10 @@ import metaworld
 import numpy as np
 import pytest
 from gymnasium import wrappers
-from metaworld.wrappers import PseudoRandomTaskSelectWrapper, RandomTaskSelectWrapper
+from metaworld.wrappers import RandomTaskSelectWrapper
 
 from mtwrappers import (
     CheckpointError,
-    EnvToMTEnv,
     MetaIterativeEnvExecutor,
     load_checkpoint,
     save_checkpoint,
@@ -111,17 +110,11 @@ def chosen():
     return Choose(bare(Sawyer), benchmark().train_tasks[:1])
 
 
-def of_list():
-    return EnvToMTEnv(bare(Sawyer), benchmark().train_tasks[:2])
-
-
 MAKES = {
     "Meta-World's wrapper": (upstream, None),
-    "its other wrapper": (partial(upstream, PseudoRandomTaskSelectWrapper), None),
     "a user's wrapper": (chosen, None),
     "a vector environment": (partial(of_one, chosen), None),
     "options of a reset": (partial(of_one, Composed), {"task": 1}),
-    "task state of one of several": (partial(of_one, of_list), {"task_state": 1}),
 }
 
 

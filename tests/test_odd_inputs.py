@@ -28,7 +28,6 @@ PadSpaces(3) -> TypeError: env must be a gymnasium.Env, got 3
 PadSpaces(CountingEnv(), 1) -> ValueError: the environment has ..., expected at most 1 entries
 PadSpaces(CountingEnv(), action_size=3) -> TypeError: the action space ...got Discrete(2); wrap an
 PadSpaces(gymnasium.make("FrozenLake-v1")) -> TypeError: ...must be a 1-D Box ...FlattenObservation
-do(PadSpaces(Odd(obs=3.0), 3), "reset()") -> ValueError: expected ...(2,)...got 3.0
 multi(select="x") -> ValueError: select must be one of ['least_success', 'round_robin', 'uniform', '
 multi(select=["uniform"]) -> ValueError: select must be one of ... or a callable, got ['uniform']
 do(drawing(2), "reset(seed=0)") -> ValueError: ...must be an integer in [0, 1], got 2
@@ -49,12 +48,8 @@ do(goals(BOX, print), "set_task_state(np.ones(1) * 2)") -> ValueError: ...an ele
 TaskOnehotWrapper(CountingEnv(), 3, 3) -> ValueError: task_index must be an integer in [0, 2], got 3
 TaskOnehotWrapper(gymnasium.make("FrozenLake-v1"), 0, 3) -> TypeError: ...got Discrete(16); ...Fla
 do(TaskOnehotWrapper(Odd(obs=3.0), 0, 2), "reset()") -> ValueError: expected ...(2,)...got 3.0
-do(TaskOnehotWrapper(Odd(obs=None), 0, 2), "reset()") -> ValueError: expected ...(2,)...got None
 do(TaskOnehotWrapper(Odd(obs=[1, None]), 0, 2), "reset()") -> ValueError: expected ...[1, None]
-do(TaskOnehotWrapper(Odd(obs=[[1, 2], 3]), 0, 2), "reset()") -> ValueError: ...got [[1, 2], 3]
-do(NormalizeObservationPerTask(Odd(obs=3.0)), "reset()") -> ValueError: expected ...(2,)...got 3.0
 do(RL2Observation(Odd(obs=[1, 2, 3])), "reset()") -> ValueError: expected ...(2,)...got [1, 2, 3]
-do(FlattenMTEnv(MultiEnvWrapper([lambda: Odd(obs=3.0)])), "reset()") -> ValueError: ...got 3.0
 do(MultiEnvWrapper([lambda: Odd(obs=3.0)], unify="pad"), "reset()") -> ValueError: ...got 3.0
 do(TerminateOnSuccess(CountingEnv()), "reset()", "step(0)") -> ValueError: expected 'success' in the
 do(TerminateOnSuccess(Odd(info={"success": NAN})), "reset()", "step(0)") -> ValueError: ...got nan
@@ -87,11 +82,7 @@ as_skrl_env([]) -> TypeError: expected a MetaVectorEnv, ...got list
 as_skrl_env(closed()) -> ClosedEnvironmentError: expected an open vector environment, ...was closed
 as_skrl_env(three()) -> ValueError: skrl needs autoreset_mode='Disabled', got 'SameStep'
 as_skrl_env(three(autoreset_mode="NextStep")) -> ValueError: skrl needs ...got 'NextStep'
-as_tianshou_env([]) -> TypeError: expected a MetaVectorEnv, ...got list
 as_tianshou_env(three()) -> ValueError: Tianshou needs autoreset_mode='Disabled', got 'SameStep'
-as_tianshou_env(three(autoreset_mode="NextStep")) -> ValueError: Tianshou needs ...got 'NextStep'
-as_pufferlib_env([]) -> TypeError: expected a MetaVectorEnv, ...got list
-as_pufferlib_env(three(autoreset_mode="NextStep")) -> ValueError: PufferLib needs ...got 'NextStep'
 as_pufferlib_env(three(autoreset_mode="Disabled")) -> ValueError: PufferLib needs ...got 'Disabled'
 as_torchrl_env(three(autoreset_mode="NextStep")) -> ValueError: TorchRL needs ...got 'NextStep'
 """
@@ -101,7 +92,6 @@ PointGoalEnv(radius=NAN) -> ValueError: radius must be in (0, 4], got nan
 PointGoalEnv(render_mode="human") -> ValueError: ...render_mode must be None, got 'human'
 PointGoalEnv().set_task({"goal": (1, NAN)}) -> ValueError: a task must be {'goal': (x, y)}, got {'g
 PointGoalEnv().reset(options={"tasks": 1}) -> ValueError: PointGoalEnv takes no ...got ['tasks']
-PointGoalEnv().reset(options={"Task": 1}) -> ValueError: PointGoalEnv takes no ...got ['Task']
 PointGoalEnv().step([0, 0]) -> ResetNeeded: call reset() before step()
 do(PointGoalEnv(), "reset()", "step([0, INF])") -> ValueError: expected a finite ...got [0, inf]
 make("MultiEnv", env_ids=[CountingEnv]) -> TypeError: entry 0 of env_ids must be a ...; register the
@@ -109,7 +99,6 @@ make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of 
 make("MultiEnv", env_kwargs=[3, {}]) -> TypeError: env_kwargs of task 0 must be a dict, got 3
 make_vec("MultiEnv", env_ids=UNEQUAL) -> DifferentSpacesError: environment 1 has observation space
 make_vec("MultiEnv", num_envs=5) -> ValueError: MultiEnv has 2 tasks: num_envs must be a multiple of
-make_vec("MultiEnv", num_envs=2, envs_per_task=2) -> ValueError: ...num_envs must be 4 ..., got 2
 """
 
 TASKS = """
@@ -129,9 +118,7 @@ sampler(log_sink="stdout") -> TypeError: a log sink must be a callable (key, val
 sampler(nope=1) -> TypeError: MetaIterativeEnvExecutor takes no 'nope': it takes ['autoreset_...
 sampler(autoreset_mode="NextStep") -> ValueError: MetaSampler needs ...got 'NextStep'
 sampler(env=CountingEnv).update_tasks() -> TypeError: <CountingEnv instance> has no sample_tasks(n);
-sampler(policy=lambda o: 3).obtain_samples() -> ValueError: expected actions of shape (4, ...
 sampler(policy=lambda o: o * NAN).obtain_samples() -> ValueError: actions of environments [0, 1, 2,
-sampler(policy=lambda o: (o, {})).obtain_samples() -> TypeError: ...returned a tuple (actions, state
 do(sampler(), "close()", "obtain_samples()") -> ClosedEnvironmentError: MetaIterativeEnvExecutor was
 """
 
@@ -140,19 +127,14 @@ SampleProcessor(None) -> TypeError: a baseline must be ...with fit and predict, 
 DiceSampleProcessor(ZeroBaseline(), 2, bootstrap_truncated=True) -> ValueError: ...a return_baseline
 SampleProcessor(ZeroBaseline()).process_samples([PATH], log="al") -> ValueError: log ...got 'al'
 processed({"observations": np.full(3, None)}) -> ValueError: each observation of ...got dtype object
-MetaSampleProcessor(ZeroBaseline()).process_samples({}) -> ValueError: expected a dict ...got none
-MetaSampleProcessor(ZeroBaseline()).process_samples({0: []}) -> ValueError: paths of ...got none
-DiceMetaSampleProcessor(ZeroBaseline(), 5).process_samples(None) -> ValueError: expected a dict
 LinearFeatureBaseline(-1) -> ValueError: reg_coeff must be zero or greater, got -1
 LinearTimeBaseline().predict({}) -> ValueError: path 0 of those to predict lacks ['observations']; i
 SampleProcessor(ZeroBaseline()).process_samples({0: [PATH]}) -> ValueError: ...; the paths of severa
-SampleProcessor(ZeroBaseline()).process_samples([[PATH]]) -> ValueError: ...; the paths of several
 ZeroBaseline().predict(None) -> ValueError: path 0 of those to predict must be a dict, got None
 discounted_sums([1, 2, 3], 0.9, [2]) -> ValueError: lengths must add up to 3 steps, got [2]
 """
 
 EVALUATION = """
-evaluate(None, point) -> TypeError: a policy must have get_actions(observations) or be ...got None
 evaluate(np.negative, SyncVectorEnv(counting(2))) -> TypeError: envs must be a vector ...got Sync
 evaluate(np.negative, point, 1, evidence="r.json") -> ValueError: evidence must ...npz, got 'r.json'
 evaluate(np.negative, point, 1, tasks=["x"]) -> ValueError: tasks must be among ['task ...got ['x']
@@ -163,7 +145,6 @@ few_shot_evaluate(SimpleNamespace(adapt=print), point) -> TypeError: ...have get
 few_shot_evaluate(begins, point, 2, adaptation_steps=0) -> ValueError: adaptation_steps must be a
 few_shot_evaluate(begins, point, 2, adaptation_steps=2) -> ValueError: ...needs a policy with adapt
 few_shot_evaluate(begins, point, [[0, 1], [0]]) -> ValueError: trials must be 
-few_shot_evaluate(begins, point, ["a", "b"]) -> ValueError: trials must be 
 few_shot_evaluate(begins, point_disabled()) -> ValueError: ...autoreset_mode='SameStep'...'Disabled'
 few_shot_evaluate(begins, three(), 2) -> ValueError: ...: pass tasks, 3 for each of 2 trials
 few_shot_evaluate(begins, MetaIterativeEnvExecutor(drawing, 2)) -> ValueError: ..._on_reset=False

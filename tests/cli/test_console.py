@@ -123,7 +123,7 @@ def test_without_arguments_it_is_its_help(capsys):
 
 def test_methods_with_few_episodes_are_warned_of(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for number in (5, 92, 93):
+    for number in (5, 93):
         episodes = [Episode("reach-v3", i, 1.0, 5, i < 2, False, i) for i in range(number)]
         EvaluationResult(episodes).described(policy=f"mine{number}").save(f"{number}.json")
     assert main(["compare", "5.json", "--format", "csv"]) == 0
@@ -133,8 +133,6 @@ def test_methods_with_few_episodes_are_warned_of(tmp_path, monkeypatch, capsys):
         "mtwrappers: warning: mine5 has 5 episodes; from fewer than 93, a 95% interval at a rate "
         "of 0.5 is wider than ±0.10\n"
     )
-    assert main(["compare", "92.json", "5.json", "93.json", "--force"]) == 0
-    assert ": mine92 has 92 episodes, mine5 has 5 episodes; from" in capsys.readouterr().err
     assert main(["compare", "93.json"]) == 0
     assert capsys.readouterr().err == ""
     of_trials = Design(0, 1, trials=2, adaptation_episodes=1, adaptation_steps=1)

@@ -1,6 +1,5 @@
 """`mtwrappers rollout`: its episodes, the files it leaves, and videos."""
 
-import os
 import re
 import sys
 from importlib.metadata import version
@@ -12,7 +11,7 @@ import pytest
 
 from mtwrappers import evaluate
 from mtwrappers.cli import main
-from mtwrappers.cli.own import Own, load_policy, own_errors
+from mtwrappers.cli.own import Own, own_errors
 from mtwrappers.common.errors import with_place
 from mtwrappers.evaluation.result import Description
 from mtwrappers.metaworld import frames as drawing
@@ -101,14 +100,6 @@ def own(tmp_path, monkeypatch):
     yield path
     for name in ("own", "helper", "own_file"):
         sys.modules.pop(name, None)
-
-
-def test_a_policy_that_was_edited_within_a_second_is_the_edited_one(own, monkeypatch):
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    for answer in (1, 2):
-        own.write_text(f"def act(observations): return {answer}\n")
-        os.utime(own, (0, 0))
-        assert load_policy(f"{own}:act").policy(None) == answer
 
 
 @pytest.mark.usefixtures("short_episodes")

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.fakes import equal
 from tests.metaworld.fakes import make, make_vec
 
 
@@ -34,17 +33,6 @@ def test_budget_and_horizon_are_arguments():
     first, second = (0, 0, "hammer-v3"), (1, 1, "push-wall-v3")
     ends = (False, True, True)
     assert seen == [(*task, end) for task in (first, second) for end in ends]
-
-
-def test_an_embedding_of_each_phase_comes_before_the_onehot():
-    words = np.random.default_rng(0).random((10, 5))
-    with make_vec("CW10", 2, steps_per_task=2, task_embedding=words.tolist()) as envs:
-        obs, _ = envs.reset(seed=0)
-        for phase in range(3):
-            assert equal(obs[:, 39:], np.hstack([words[[phase]], np.eye(10)[[phase]]]).repeat(2, 0))
-            obs, *_ = envs.step(np.zeros((2, 4)))
-    env = make("CW10", task_encoding="dict", task_embedding=words)
-    assert equal(env.reset(seed=0)[0]["task_embedding"], words[0])
 
 
 @pytest.mark.parametrize(("task_obs", "size", "place"), [("phase", 20, 10), ("task", 10, 0)])

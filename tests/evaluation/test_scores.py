@@ -121,11 +121,3 @@ def test_the_csv_has_full_precision_and_its_facts_in_columns():
     expected = {"unit": "runs", "n": "2", "runs": "2", "episodes": "12", "confidence": "0.95"}
     expected |= {"training_seeds": "0 1", "training_steps": "10", "protocol": "", "digest": ""}
     assert {name: mean[name] for name in expected} == expected
-
-
-def test_formats_are_checked():
-    found = scores({"mine": [result(a=1)]})
-    with pytest.raises(ValueError, match="format must be 'table', 'markdown', 'latex' or 'csv'"):
-        found.format("html")
-    with pytest.raises(TypeError, match="tasks must be True or False, got 'no'"):
-        found.format(tasks="no")

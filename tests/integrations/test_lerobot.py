@@ -150,21 +150,6 @@ def test_results_do_not_depend_on_the_batch(tmp_path):
     assert len(results[0]["overall"]["video_paths"]) == 2
 
 
-def test_workers_and_parallel_tasks_give_the_results_of_one_process_and_one_task_at_a_time():
-    task = "reach-v3,button-press-v3"
-    results = (
-        evaluate(make(task, n_envs=2), 2),
-        evaluate(make(task, n_envs=2, use_async_envs=True), 2),
-        evaluate(make(task, n_envs=2), 2, max_parallel_tasks=2),
-    )
-    here, there, beside = (
-        {one["task_group"]: one["metrics"]["sum_rewards"] for one in info["per_task"]}
-        for info in results
-    )
-    assert here == there == beside
-    assert results[0]["overall"]["pc_success"] == 100
-
-
 def test_seeds_stand_for_the_goals_that_lerobots_own_environment_draws():
     theirs = MetaworldEnv("push-v3")
     theirs._ensure_env()

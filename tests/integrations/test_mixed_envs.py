@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from mtwrappers import EnvToMTEnv
-from mtwrappers.testing import check_mtenv
-from tests.fakes import check_env_warnings
 from tests.integrations.examples import load_example, run_example
 
 
@@ -47,9 +44,3 @@ def test_the_example_of_an_own_class_reaches_every_temperature(tmp_path):
         "task 3: 22.0 degrees, True",
         "returns of constant heating: [-80.0, -57.2, -61.9, -57.4]",
     ]
-
-
-def test_the_own_class_keeps_the_contract_of_an_mtenv():
-    house, tasks = load_example("own_class.py").House, [16.0, 18.0, 20.0]
-    check_mtenv(EnvToMTEnv(house(), tasks))
-    assert check_env_warnings(EnvToMTEnv(house(), tasks), skip_render_check=True) == []

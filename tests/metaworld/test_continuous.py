@@ -110,15 +110,6 @@ def test_an_exact_task_state_plays_its_goal_again_through_json_and_elsewhere():
         assert equal(episode(other), expected)
 
 
-def test_a_class_that_is_set_has_a_goal_at_once_and_keeps_it():
-    env = MetaWorldMTEnv(**CONTINUOUS, seed=3)
-    env.set_task_state(1)
-    state = env.get_task_state()
-    assert state == env.exact_task_state(1, 3)
-    _, info = env.reset(seed=4)
-    assert (env.get_task_state(), info["task_id"], info["task_name"]) == (state, 1, "push-v3")
-
-
 @pytest.mark.parametrize(
     ("state", "message"),
     [

@@ -39,7 +39,6 @@ MetaWorldSetTaskEnv(goals="continuous") -> ValueError: ...needs a benchmark, got
 SETTINGS = """
 make("MT1", camera_name="front") -> ValueError: camera_name must be 'free', ...got 'front'
 make("MT1", camera_id=7) -> ValueError: camera_id must be -1, 0, ...got 7
-make("MT1", camera_name="a", camera_id=1) -> TypeError: ...name for camera_name, got both
 make("MT1", camera_name=["corner", 3]) -> TypeError: ..., a list of names or None, got ['corner', 3]
 make("MT1", camera_name=["corner"] * 2) -> ValueError: ...none twice, got ['corner', 'corner']
 make("MT1", reward_normalization_method="max") -> ValueError: reward_normalization_method must be 'g
@@ -52,17 +51,12 @@ make("MT1", observation="pixels", recurrent_info_in_obs=True) -> ValueError: ...
 AgentObservation(pendulum(), "pixels") -> TypeError: ...on Meta-World, ...AddRenderObservation
 make("MT1", instruction=True, task_encoding="dict") -> ValueError: ...be combined with task_encoding
 make("MT1", instruction=True, recurrent_info_in_obs=True) -> ValueError: ...be combined with recur
-make("ML10-train", instruction=True) -> ValueError: ...needs descriptions on ML10: its classes are
 make_vec("ML10-train", instruction=True) -> ValueError: ...needs descriptions on ML10: its classes
 make("MT1", select="x") -> ValueError: select must be one of ['least_success', ...got 'x'
-mt.reset(options={"Task_state": 1}) -> ValueError: MetaWorldMTEnv takes ...got ['Task_state']
 do(mt, "reset()", "step(np.zeros((1, 4)))") -> ValueError: reach-v3: ...shape (4,), got (1, 4)
-do(mt, "reset()", "step(np.float64(0))") -> ValueError: reach-v3: ...shape (4,), got ()
 do(mt, "reset()", "step(np.full(4, INF))") -> ValueError: ...finite action, got [inf inf inf inf]
 expert_actions(["xyz"], ONES) -> ValueError: no expert for 'xyz'; expected one of ['assembly
-expert_actions(["reach-v3"], ONES[0]) -> ValueError: ...must be (1, 39 or more), got (39,)
 expert_actions(["reach-v3"] * 2, ONES) -> ValueError: observations of 2 tasks must ...got (1, 39)
-expert_actions(["reach-v3"], ONES[:, 1:]) -> ValueError: ...must be (1, 39 or more), got (1, 38)
 expert_actions(["reach-v3"], ONES, ONES[0, :3]) -> ValueError: goals of 1 tasks must be (1, 3), got
 """
 
@@ -70,13 +64,10 @@ expert_actions(["reach-v3"], ONES, ONES[0, :3]) -> ValueError: goals of 1 tasks 
 DESCRIPTIONS = """
 told("lerobot") -> ValueError: descriptions must be 'metaworld', 'lerobot-0.6.1', ...got 'lerobot'
 told({}) -> ValueError: ...or a table with a sentence for each class, got {}
-told(7) -> ValueError: ...got 7
 told({"reach-v9": "x"}) -> ValueError: ...got one of 'reach-v9' (did you mean 'reach-v3'
-told({3: "x"}) -> ValueError: ...got one of '3'
 told({"reach-v3": "x"}) -> ValueError: ...must have each of the 2 classes, but lack ['push-v3']
 told({"reach-v3": "x", "push-v3": ["a"]}) -> ValueError: ...must be a sentence ...got ['a']
 told({"reach-v3": "x", "push-v3": "  "}) -> ValueError: ...printable characters, got '  ' (2 charac
-told({"reach-v3": "x", "push-v3": "a\\n"}) -> ValueError: ...printable characters, got 'a\\n' (2 cha
 told({"reach-v3": "x", "push-v3": "x" * 501}) -> ValueError: ...(501 characters)
 """
 
@@ -94,11 +85,8 @@ make_vec("ML10-test", num_envs=11, meta_batch_size=5, envs_per_task=2) -> ValueE
 make_vec("CustomML-train", num_envs=7, envs_per_task=4) -> ValueError: ...a multiple of 4 from 8
 make_vec("MT10", envs_per_task=2, vectorization_mode="sync") -> TypeError: ...is for make_vec
 make_vec("MT10", workers=2, vectorization_mode="sync") -> TypeError: ...no 'workers': it is for
-make("MT1", task_select="x") -> ValueError: task_select must be 'random' or 'pseudorandom', got 'x'
 make("MT10", use_one_hot=True, task_encoding="none") -> TypeError: ...for task_encoding, got both
-make("MT10", recurrent_info_in_obs=True, task_encoding="dict") -> ValueError: ...with task_enc
 make("MT10", num_goal=3) -> TypeError: ...no 'num_goal': did you mean 'num_goals
-make_vec("MT10", num_goal=3) -> TypeError: ...no 'num_goal': did you mean 'num_goals
 make("MT10", xyz=3) -> TypeError: make... of MT10 takes no 'xyz': it takes ...'num_goals'
 make_vec("MT10").reset(options={"task_state": 3}) -> ValueError: environment 1: ...'env_options'
 """
@@ -112,9 +100,7 @@ MetaWorldSetTaskEnv(3) -> ValueError: benchmark must be a metaworld.Benchmark or
 MetaWorldSetTaskEnv("MT1").reset(options={"Task": 1}) -> ValueError: ...got ['Task']
 MetaWorldSetTaskEnv().sample_tasks(1) -> ValueError: sample_tasks needs a benchmark
 MetaWorldSetTaskEnv().reset() -> ResetNeeded: no task was set: call set_task(task) before reset()
-MetaWorldSetTaskEnv("MT10", "test") -> ValueError: MT10 has no test tasks
 MetaWorldSetTaskEnv("ML10", add_env_onehot=True) -> ValueError: ...got ML10 with kind=None
-MetaWorldSetTaskEnv(add_env_onehot=True) -> ValueError: add_env_onehot is for ...got None with kind
 """
 CALLABLES = {
     "MetaWorldMTEnv": MetaWorldMTEnv,

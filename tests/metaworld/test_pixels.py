@@ -141,7 +141,6 @@ def first_frame(obs):
             {"pixels": FRAME, "agent_pos": (4,), "task_onehot": (10,)},
         ),
         ("MT1", {"observation": "pixels", "camera_name": ["corner"]}, {"corner": FRAME}),
-        ("MT1", {"observation": "pixels", "depth": True}, {"depth": DEPTH, "pixels": FRAME}),
         (
             "MT1",
             BOTH,

@@ -52,11 +52,6 @@ class PerTask:
         return PerTask(self.ways[indices])
 
 
-def scale(observations):
-    observations += 0.01
-    return observations
-
-
 class Notes:
     """Acts by how often each environment began an episode."""
 
@@ -92,7 +87,6 @@ POLICIES = {
     "one part per task": (POINT, lambda: PerTask(np.linspace(-1, 1, 6).reshape(3, 2))),
     "one that notes resets": (POINT, Notes),
     "a random callable": (POINT, lambda: noise),
-    "a callable that changes its observations": (POINT, lambda: scale),
     "random get_actions, and episodes of all lengths": (CART, Coins),
     "chunks of actions": (POINT, lambda: ActionChunks(Chunks(), 2)),
 }
@@ -119,17 +113,6 @@ def test_paths_are_the_same_wherever_the_policy_is_asked(name):
     with nothing_left_behind():
         for way in WAYS:
             assert equal(sampled(env, policy(), rounds, **way), expected), way
-
-
-def test_a_policy_in_workers_is_asked_for_the_environments_of_each_worker_alone():
-    class Counts:
-        def get_actions(self, observations):
-            return np.zeros_like(observations), {
-                "sizes": np.full(observations.shape, len(observations))
-            }
-
-    [paths] = sampled(POINT, Counts(), 1, workers=3, policy_in="workers")
-    assert {int(p["agent_infos"]["sizes"].max()) for each in paths.values() for p in each} == {1}
 
 
 # Faults.

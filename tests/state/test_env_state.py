@@ -258,36 +258,6 @@ def test_statistics_of_something_else_are_refused(change):
         set_state(env, [(label, identity, kept), bottom])
 
 
-class Holds(CountingEnv):
-    """Returns what it holds as its state, and takes what it is handed."""
-
-    def __init__(self):
-        super().__init__()
-        self.kept = {"counts": [0, {"a": np.zeros(2)}]}
-
-    def get_state(self):
-        return self.kept
-
-    def set_state(self, state):
-        self.kept = state
-
-
-def test_a_state_is_a_copy_here_and_there():
-    env = Holds()
-    state = get_state(env)
-    [(_, _, kept)] = state
-
-    def change():
-        env.kept["counts"][0] += 1
-        env.kept["counts"][1]["a"] += 1
-
-    change()
-    assert equal(kept, {"counts": [0, {"a": np.zeros(2)}]})
-    set_state(env, state)
-    change()
-    assert equal(kept, {"counts": [0, {"a": np.zeros(2)}]})
-
-
 def test_set_task_environments_keep_their_task_and_their_order_of_tasks():
     first, other = mt.MetaWorldSetTaskEnv("MT10"), mt.MetaWorldSetTaskEnv("MT10")
     first.set_task(first.sample_tasks(7)[6])

@@ -495,15 +495,6 @@ BROKEN_META = {
         asks(lambda s, seed, o: (seed, (o is not None and o.update(seen=True)) or None)),
         "changes the caller's options",
     ),
-    "takes the mask": (
-        asks(
-            lambda s, seed, o: (
-                seed,
-                {"reset_mask": o.pop("reset_mask")} if o and "reset_mask" in o else None,
-            )
-        ),
-        "reset takes 'reset_mask' out of the caller's options",
-    ),
     "ignores the mask": (
         asks(
             lambda s, seed, o: (

@@ -90,18 +90,6 @@ envs = main([partial(FragileEnv, fault=hang_with_the_lock)] * 3, {context!r})
 print("ready", flush=True)
 time.sleep(60)
 """
-BORN_IN_A_THREAD = """
-made = []
-thread = threading.Thread(target=lambda: made.append(main([FragileEnv] * 3, {context!r})))
-thread.start()
-thread.join()
-[envs] = made
-time.sleep(0.1)
-assert envs.step([0, 0, 0])[1].tolist() == [2.0, 2.0, 2.0]
-{doing}
-print("ready", flush=True)
-time.sleep(60)
-"""
 BUILDS = "main([tell_and_hang] * 2, {context!r})"
 HANGS = "envs.step_async([1, 0, 1]); time.sleep(0.2)"
 STOPS = "for pid in envs.worker_pids: os.kill(pid, signal.SIGSTOP)"
@@ -115,7 +103,6 @@ FORKS_AND_STOPS = f"if os.fork() == 0: time.sleep(15); os._exit(0)\n{STOPS}"
         (STEPS, "", signal.SIGTERM),
         (STEPS, HANGS, signal.SIGKILL),
         (STEPS, FORKS_AND_STOPS, signal.SIGKILL),
-        (BORN_IN_A_THREAD, STOPS, signal.SIGKILL),
         (BUILDS, "", signal.SIGKILL),
     ],
 )
@@ -168,7 +155,7 @@ def test_a_process_that_ends_without_closing_ends_quietly(leave, tmp_path):
         assert process.returncode == 0
 
 
-@pytest.mark.parametrize("how", ["plainly", "in a cycle", "in a step"])
+@pytest.mark.parametrize("how", ["plainly", "in a step"])
 @pytest.mark.usefixtures("leaves_nothing_behind")
 def test_dropping_an_executor_that_was_not_closed_ends_its_workers(how):
     gc.collect()
@@ -177,14 +164,10 @@ def test_dropping_an_executor_that_was_not_closed_ends_its_workers(how):
         envs = parallel()
         envs.reset(seed=0)
         pids = envs.worker_pids
-        if how == "in a cycle":
-            envs.cycle = envs
-        elif how == "in a step":
+        if how == "in a step":
             envs.step_async(NO_ACTIONS)
         assert all(map(is_alive, pids))
         del envs
-        if how == "in a cycle":
-            gc.collect()
         assert not any(map(is_alive, pids))
     finally:
         gc.enable()

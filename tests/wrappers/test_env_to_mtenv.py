@@ -2,7 +2,6 @@
 
 import json
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
@@ -11,7 +10,7 @@ from mtwrappers import EnvToMTEnv
 from mtwrappers.common import seeding
 from mtwrappers.state import env_state
 from mtwrappers.testing import check_mtenv
-from tests.fakes import CountingEnv, CountingSetTaskEnv, check_env_warnings, equal, play
+from tests.fakes import CountingEnv, check_env_warnings, equal, play
 
 
 def start_at(env, task):
@@ -32,13 +31,6 @@ def test_an_episode_is_that_of_the_environment_on_the_task_and_the_callers_list_
     env.reset()
     env.reset(seed=7)
     assert counting.seeds == [seeding.child_seed(0, 0), None, seeding.child_seed(7, 0)]
-
-
-def test_an_environment_that_has_set_task_needs_no_function():
-    tasks = [{"first": 5}, {"first": 50}]
-    env = EnvToMTEnv(gymnasium.wrappers.TimeLimit(CountingSetTaskEnv(), 10), tasks)
-    found = [env.reset(options={"task_state": i})[0]["env_obs"][0] for i in (0, 1)]
-    assert found == [5, 50]
 
 
 def test_a_task_can_be_shown_in_a_space_of_its_own_and_what_is_shown_is_a_copy():
