@@ -161,11 +161,12 @@ def test_the_guide_from_demonstrations_to_a_score_runs_line_by_line(tmp_path):
         "pip install '.[cli,minari,torch]'\n": "",
         "--episodes 10 ": "--episodes 1 ",
         train: f"{train.rstrip()} --rounds 1 --steps 9 --updates 9\n{shipped}",
+        "verify mine-seed4/results.json": "verify mine-seed4/results.json --sample 0.1",
         "goals_seed=1)\n": "goals_seed=1, episodes_per_task=1)\n",
     }
     folder = str(tmp_path / "minari")
     printed = run_lines(replaced(lines, smaller), tmp_path, MINARI_DATASETS_PATH=folder)
-    assert "500 of 500 episodes" in printed
+    assert "50 of 500 episodes" in printed
     assert r"\toprule" in (tmp_path / "table.tex").read_text()
 
 

@@ -17,6 +17,7 @@ arms().set_task_state(1) -> ValueError: task 1 has observation space Box...when 
 arms().set_task_state(2) -> ValueError: task 2 has action space ...at most 3 entries
 multi().set_task_state(np.zeros((9, 9))) -> ValueError: ...in [0, 1], got array([[0., 0., ......
 multi(task_names=["a"]) -> ValueError: task_names must hold one name for each of 2 tasks, got ['a']
+multi(task_names=[1, 2]) -> TypeError: task_names must be strings, got [1, 2]
 multi(unify="crop") -> ValueError: unify must be 'pad', a dict of ...or None, got 'crop'
 multi(unify={"image_size": 64}) -> TypeError: unify takes no 'image_size': ...
 multi(max_episode_steps=[1]) -> ValueError: max_episode_steps must hold one ...2 tasks, got [1]
@@ -49,11 +50,13 @@ TaskOnehotWrapper(CountingEnv(), 3, 3) -> ValueError: task_index must be an inte
 TaskOnehotWrapper(gymnasium.make("FrozenLake-v1"), 0, 3) -> TypeError: ...got Discrete(16); ...Fla
 do(TaskOnehotWrapper(Odd(obs=3.0), 0, 2), "reset()") -> ValueError: expected ...(2,)...got 3.0
 do(TaskOnehotWrapper(Odd(obs=[1, None]), 0, 2), "reset()") -> ValueError: expected ...[1, None]
+do(TaskOnehotWrapper(Odd(obs=[[1, 2], 3]), 0, 2), "reset()") -> ValueError: ...got [[1, 2], 3]
 do(RL2Observation(Odd(obs=[1, 2, 3])), "reset()") -> ValueError: expected ...(2,)...got [1, 2, 3]
 do(MultiEnvWrapper([lambda: Odd(obs=3.0)], unify="pad"), "reset()") -> ValueError: ...got 3.0
 do(TerminateOnSuccess(CountingEnv()), "reset()", "step(0)") -> ValueError: expected 'success' in the
 do(TerminateOnSuccess(Odd(info={"success": NAN})), "reset()", "step(0)") -> ValueError: ...got nan
 do(TerminateOnSuccess(Odd(info={"success": "no"})), "reset()", "step(0)") -> ValueError: ...got 'no'
+TaskNameWrapper(CountingEnv(), task_id="x") -> TypeError: task_id must be an int, got 'x'
 TaskNameWrapper(CountingEnv()) -> ValueError: give task_name, task_id, or both; got neither
 FlattenMTEnv(CountingEnv()) -> TypeError: expected an MTEnv with observations {env_obs, task_obs}
 FlattenMTEnv(MultiEnvWrapper([multi])) -> TypeError: the space of env_obs must be a 1-D Box, got Di
@@ -149,6 +152,8 @@ few_shot_evaluate(begins, point_disabled()) -> ValueError: ...autoreset_mode='Sa
 few_shot_evaluate(begins, three(), 2) -> ValueError: ...: pass tasks, 3 for each of 2 trials
 few_shot_evaluate(begins, MetaIterativeEnvExecutor(drawing, 2)) -> ValueError: ..._on_reset=False
 few_shot_evaluate(adapts, point, adaptation_episodes=-1) -> ValueError: ...got -1
+EvaluationResult([3]) -> TypeError: episodes must be of the type Episode, got 3
+evaluate(np.negative, point, 1, observers=[3]) -> TypeError: observers must be a list of Observer
 EvaluationResult([]) -> ValueError: an evaluation needs at least one episode after adaptation
 RESULT.of_task("b") -> ValueError: task must be one of ['a'], got 'b'
 EvaluationResult.load(THIS) -> ValueError: expected an evaluation in JSON, ...odd_inputs.py

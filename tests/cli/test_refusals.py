@@ -105,6 +105,7 @@ def _files(tmp_path, monkeypatch):
         ("rollout ML1 --policy own.py:short --instruction", "the class, which ML1 hides"),
         ("rollout --protocol rlinv", "unknown protocol 'rlinv'; did you mean 'rlinf'?"),
         ("rollout --protocol metaworld-3.1-ml", "lets policies adapt, which a plain function"),
+        ("rollout ML10 --protocol metaworld-3.1", "metaworld-3.1 is for "),
         ("rollout --protocol metaworld-3.1 --episodes 2", "it has 50 episodes per class, got 2; "),
         # Policies.
         ("rollout MT1 --policy exprt", "\"exprt\" for --policy. Did you mean 'expert'? See mtwra"),
@@ -130,6 +131,8 @@ def _files(tmp_path, monkeypatch):
         ("verify none.json", "cannot read none.json: No such file or directory; expected the f"),
         ("verify broken.json", "cannot verify broken.json: expected an evaluation in JSON"),
         ("verify alone.json", "there is no file alone.npz with its evidence"),
+        ("compare none", "a rollout or a file of EvaluationResult.save, or reference:NAME"),
+        ("compare broken.json mine.json", "broken.json: expected an evaluation in JSON"),
         ("compare mine.json alone.json", "mine.json and alone.json have the same actions, and do"),
         (
             "compare mine.json --plot x",
@@ -159,6 +162,8 @@ def _files(tmp_path, monkeypatch):
         ),
         ("check CartPole", "a registered id, got 'CartPole'; did you mean 'CartPole-v1'?"),
         ("check mtwrappers/MT11-v0", "no such id; did you mean 'mtwrappers/MT1-v0', 'mtwrapper"),
+        ("check my_env:WalkEnv --kwargs {", "--kwargs must be JSON"),
+        ("check my_env:np", "expected an id, or a function"),
         ("check my_env:WalkEnv --kwargs [3]", "--kwargs must be a JSON object, got [3]"),
         ("check class.py:make", "must make a gymnasium.Env or VectorEnv, got <class 'own_file.Ow"),
     ],

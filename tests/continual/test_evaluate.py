@@ -214,6 +214,7 @@ NO_STREAM = EvaluationResult([Episode("a", 0, 0.0, 5)])
     [
         ({"results": []}, "expected at least one result, got none"),
         ({"results": [NO_STREAM]}, "results must be of continual_evaluate or a PhaseEvaluator"),
+        ({"results": [3]}, "results must be a list of EvaluationResult, got 3"),
         ({"baselines": [NO_STREAM]}, "baselines must be of continual_evaluate or a PhaseEval"),
         ({"baselines": baselines(ALONE[:2])}, "baselines must have results of '2 c', got none"),
         ({"results": [*along(), at(1, {0: 1.0}, names="x")]}, "results must be of one stream, go"),

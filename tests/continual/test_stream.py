@@ -329,6 +329,7 @@ def with_another_key():
     ("change", "message"),
     [
         ({"phases": []}, "phases must hold at least one pair (tasks, steps), got none"),
+        ({"phases": [3]}, "phase 0 must be a pair (tasks, steps), got 3"),
         ({"phases": [("x", 1)]}, "phase 0: a task must be one of ['a', 'b', 'c'], got 'x'"),
         ({"phases": [(0, 1), (3, 1)]}, "phase 1: a task state must be an integer in [0, 2], got 3"),
         ({"phases": [([], 1)]}, "the tasks of phase 0 must hold at least one task"),

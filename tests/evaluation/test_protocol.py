@@ -90,6 +90,8 @@ def test_every_field_counts_in_the_digest():
         ({"means": ("groups",)}, "a mean over groups needs groups"),
         ({"benchmark": "MT10"}, "MT10 takes no env_name, got 'drawer-close-v3'"),
         ({"env_name": None}, "MT1 needs an env_name, got None"),
+        ({"kind": "test"}, "MT1 has no test tasks"),
+        ({"success": "first"}, "success of a protocol must be of the type .*'any', 'last'.* int"),
         ({"trials": 3}, r"few-shot evaluation needs all of .*, got \[0, 3, 0, 0\]"),
         (
             {"descriptions": "lerobot-0.6.1"},

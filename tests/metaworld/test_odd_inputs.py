@@ -28,6 +28,7 @@ make_benchmark("CustomMT", train_classes=["x"]) -> ValueError: unknown class 'x'
 make_benchmark("CustomMT", train_classes=PAIR * 2) -> ValueError: ...different ... got ['reach-v3
 make_benchmark("CustomML", train_classes=PAIR) -> ValueError: CustomML needs test_classes, a list of
 make_benchmark("CustomML", train_classes=PAIR, test_classes=PAIR) -> ValueError: test ...in both
+fast_class(3) -> TypeError: expected a Sawyer class of Meta-World or the name of one, got 3
 fast_class("reach-v9") -> ValueError: unknown class 'reach-v9' in cls; did you mean 'reach-v3'
 make("MT10", goals="continuous", num_goals=3) -> ValueError: num_goals is for goals='list', got 3
 make_vec("MT10", goals="continuous", total_tasks_per_cls=3) -> ValueError: num_goals is for goals='l
@@ -94,6 +95,7 @@ make_vec("MT10").reset(options={"task_state": 3}) -> ValueError: environment 1: 
 SET_TASK = """
 MetaWorldTaskSampler("MT11", "train") -> ValueError: unknown benchmark 'MT11'; did you mean 'MT1'
 MetaWorldTaskSampler("ML10", "train", add_env_onehot=True) -> ValueError: add_env_onehot is for the
+MetaWorldMTEnv(None) -> TypeError: benchmark must be a metaworld.Benchmark or its name, got None
 MetaWorldMTEnv("MT1", "validation") -> ValueError: kind must be 'train', 'test' or None, got 'valid
 MetaWorldMTEnv("MT10", num_goals=2, task_states=[0, 20]) -> ValueError: ... in [0, 19], got 20
 MetaWorldSetTaskEnv(3) -> ValueError: benchmark must be a metaworld.Benchmark or the name of one, go

@@ -172,6 +172,7 @@ REFUSED = {
     "used twice": (saying(it([{"#array": 0}] * 2), npy()), "an array that is used once, got 0"),
     "not used": (saying(it(1), npy()), r"nothing refers to the arrays \['0.npy'\]"),
     "no bools": (saying(ARRAY, npy("|b1", data=b"8")), "bools that are 0 or 1"),
+    "no list": (saying(it({"#tuple": 3})), "expected a list in '#tuple'"),
     "a deque of less than none": (saying(it({"#deque": [[], -1]})), "non-negative"),
     "equal hashes": (
         saying(it({"#dict": [[i * (2**61 - 1), 0] for i in range(20_000)]})),

@@ -161,6 +161,10 @@ BROKEN_MT = {
         "changes the caller's options",
     ),
     "numpy reward": (mt_returns(step=lambda s, o, r, *rest: (o, np.float64(r), *rest)), "'types'"),
+    "more info": (
+        mt_returns(step=lambda s, *returned: (*returned[:4], {"goal": 0, "success": 0})),
+        "'info keys': ...step 0, info: expected ['goal'], got ['goal',",
+    ),
     "sampling sets": (
         mt_returns(sample_task_state=lambda s, task: MT.set_task_state(s, task) or task),
         "a task that is drawn is not set: get_task_state()",

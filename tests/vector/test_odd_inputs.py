@@ -55,6 +55,8 @@ envs.reset(options="x") -> TypeError: options must be a dict or None, got 'x'
 envs.reset(options={"reset_mask": np.ones(2, int)}) -> TypeError: ...bool array, got one of int64
 envs.reset(options={"reset_mask": np.array([True])}) -> ValueError: ...shape (2,), got (1,)
 envs.reset(options={"reset_mask": np.zeros(2, bool)}) -> ValueError: ...at least one ..., got [False
+envs.reset(options={"env_options": [{}]}) -> ValueError: ...with 2 dicts or None, got [{}]
+envs.reset(options={"reset_mask": [True] * 2}) -> TypeError: reset_mask must be a bool ...got [True
 envs.reset(options={"env_options": [{}, 3]}) -> TypeError: env_options of environment 1 ...got 3
 envs.reset(options={"envs_options": []}) -> ValueError: ...['env_options', 'reset_mask'], got...
 envs.set_tasks([1, 2, 3]) -> ValueError: expected 2 tasks, one for each group of 1 ..., got 3
