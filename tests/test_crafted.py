@@ -18,6 +18,7 @@ from metaworld.wrappers import RandomTaskSelectWrapper
 
 from mtwrappers import (
     CheckpointError,
+    EnvToMTEnv,
     MetaIterativeEnvExecutor,
     load_checkpoint,
     save_checkpoint,
@@ -110,11 +111,16 @@ def chosen():
     return Choose(bare(Sawyer), benchmark().train_tasks[:1])
 
 
+def of_list():
+    return EnvToMTEnv(bare(Sawyer), benchmark().train_tasks[:2])
+
+
 MAKES = {
     "Meta-World's wrapper": (upstream, None),
     "a user's wrapper": (chosen, None),
     "a vector environment": (partial(of_one, chosen), None),
     "options of a reset": (partial(of_one, Composed), {"task": 1}),
+    "task state of one of several": (partial(of_one, of_list), {"task_state": 1}),
 }
 
 

@@ -106,6 +106,13 @@ def test_a_missing_extra_says_how_to_install_it(module):
         import_extra(module, "cli")
 
 
+def test_an_extra_that_misses_a_module_of_its_own_says_which(tmp_path, monkeypatch):
+    (tmp_path / "half_installed.py").write_text("import no_such_module\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="No module named 'no_such_module'"):
+        import_extra("half_installed", "cli")
+
+
 # Who imports whom.
 
 # The floors of the house: a module imports from its own and from those before it.

@@ -100,6 +100,10 @@ def test_a_curve_is_a_picture_and_a_table_beside_it(files, tmp_path, capsys):
         ("their_method", "", "reach-v3", "0.6"),
         ("their_method", "", "mean over tasks", "0.6"),
     ]
+    (tmp_path / "curve.png").unlink()
+    assert main(["compare", *runs, "--no-tasks", "--curve", "curve.csv"]) == 0
+    assert "reach-v3" not in (tmp_path / "curve.csv").read_text()
+    assert not (tmp_path / "curve.png").exists()
 
 
 # Results that come with the package.

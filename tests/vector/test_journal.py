@@ -34,6 +34,23 @@ STILL = np.zeros((4, 2))
 # Calls.
 
 
+def set_tasks_and_fail(envs, rows):
+    envs.call("set_task", 500)
+    raise KeyError("of the function")
+
+
+def test_what_a_function_of_blocks_has_called_before_it_raised_is_called_again():
+    with closing(recovering()) as envs:
+        envs.reset(seed=0)
+        with pytest.raises(KeyError, match="of the function"):
+            envs.map_blocks(set_tasks_and_fail)
+        with pytest.raises(ResetNeeded):
+            envs.step(NO_ACTIONS)
+        assert envs.reset()[0][:, 0].tolist() == [500] * 4
+        kill(envs, 1)
+        assert envs.step(NO_ACTIONS)[0][:, 0].tolist() == [501] * 4
+
+
 def test_a_call_that_could_not_be_made_again_is_refused_before_it_is_made():
     with closing(iterative(FragileEnv)) as envs:
         envs.reset(seed=0)

@@ -1,5 +1,4 @@
 import pytest
-from gymnasium.wrappers import TimeLimit
 
 from mtwrappers.wrappers.action_repeat import ActionRepeat
 from tests.fakes import CountingEnv, play
@@ -15,13 +14,4 @@ def test_each_action_is_played_n_times_or_to_the_end_and_rewards_are_summed(trun
     assert [step[4]["steps"] for step in steps] == [3, 5]
     assert {type(step[1]) for step in steps} == {float}
     assert env.actions == [1] * 3 + [0] * 2
-
-
-def test_a_limit_around_it_counts_the_agents_steps_and_one_within_the_environments():
-    limited = TimeLimit(ActionRepeat(CountingEnv(100), 4), 2)
-    assert [step[3] for step in play(limited, [0, 0])[1:]] == [False, True]
-    assert limited._max_episode_steps == 2
-    within = ActionRepeat(TimeLimit(CountingEnv(100), 6), 4)
-    assert [step[3] for step in play(within, [0, 0])[1:]] == [False, True]
-    assert within.get_wrapper_attr("_max_episode_steps") == 2
-    assert not ActionRepeat(CountingEnv(), 2).has_wrapper_attr("_max_episode_steps")
+    assert not ActionRepeat(env, 3).has_wrapper_attr("_max_episode_steps")

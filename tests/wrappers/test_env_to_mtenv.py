@@ -2,6 +2,7 @@
 
 import json
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
@@ -10,11 +11,33 @@ from mtwrappers import EnvToMTEnv
 from mtwrappers.common import seeding
 from mtwrappers.state import env_state
 from mtwrappers.testing import check_mtenv
-from tests.fakes import CountingEnv, check_env_warnings, equal, play
+from tests.fakes import CountingEnv, CountingSetTaskEnv, check_env_warnings, equal, play
 
 
 def start_at(env, task):
     env.unwrapped.first = task
+
+
+def test_an_environment_that_has_set_task_needs_no_function():
+    tasks = [{"first": 5}, {"first": 50}]
+    env = EnvToMTEnv(gymnasium.wrappers.TimeLimit(CountingSetTaskEnv(), 10), tasks)
+    found = [env.reset(options={"task_state": i})[0]["env_obs"][0] for i in (0, 1)]
+    assert found == [5, 50]
+
+
+def test_a_task_that_cannot_be_set_leaves_the_previous_one():
+    def refuse(env, task):
+        if task == 10:
+            raise ValueError("no such start: 10")
+        start_at(env, task)
+
+    env = EnvToMTEnv(CountingEnv(), [0, 10], refuse, task_names=["a", "b"])
+    env.reset()
+    with pytest.raises(ValueError, match="no such start: 10"):
+        env.set_task_state(1)
+    assert (env.get_task_state(), env.get_task_obs()) == (0, 0)
+    obs, *_, info = env.step(0)
+    assert (obs["env_obs"][0], obs["task_obs"], info["task_name"]) == (1, 0, "a")
 
 
 def test_an_episode_is_that_of_the_environment_on_the_task_and_the_callers_list_is_its_own():
