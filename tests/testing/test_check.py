@@ -25,7 +25,7 @@ check = partial(check_vector_env, steps=80)
 ALONE = [name for name, (_, rows, *_) in faults.ENVS.items() if not rows.startswith(MANY)]
 INSIDE = [name for name in faults.ENVS if name not in ALONE]
 # Of each kind one in the fast tier.
-FAST_INSIDE = ("counted", "late in workers", "hidden state", "thread")
+FAST_INSIDE = ("counted", "late in workers", "hidden state", "thread", "process")
 FAST_VECTORS = ("#1132", "finals at once", "swapped actions", "masked reset", "seed // 10")
 
 
