@@ -47,7 +47,12 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Marks the slow cases of the tests that have fast ones, too."""
+    """Puts tests of workers first, and marks the slow cases of the tests that have fast ones, too.
+
+    Workers are forked, which takes the longer the more this process has in its memory, and where a
+    library has started threads they are not.
+    """
+    items.sort(key=lambda item: item.path.parent.name not in ("vector", "testing", "samplers"))
     for item in items:
         for mark in item.iter_markers("slow_but"):
             if not any(f"-{name}-" in f"-{item.callspec.id}-" for name in mark.args):
