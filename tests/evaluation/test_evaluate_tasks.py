@@ -234,19 +234,15 @@ def failing(envs, **kwargs):
         evaluate(Fails(), envs, 3, **kwargs)
 
 
-@pytest.mark.parametrize("select", ["least_success", "without_replacement"])
 @pytest.mark.parametrize(
-    ("evaluation", "workers"),
+    ("evaluation", "workers", "select"),
     [
-        (lambda envs: evaluate(ones, envs, 3), 0),
-        (lambda envs: evaluate(ones, envs, 3, policy_in="workers"), 2),
-        (few_shot, 2),
-        (failing, 2),
-        (partial(failing, policy_in="workers"), 2),
+        (lambda envs: evaluate(ones, envs, 3), 0, "least_success"),
+        (lambda envs: evaluate(ones, envs, 3, policy_in="workers"), 2, "without_replacement"),
+        (few_shot, 2, "without_replacement"),
+        (failing, 2, "least_success"),
+        (partial(failing, policy_in="workers"), 2, "least_success"),
     ],
-)
-@pytest.mark.slow_but(
-    "0-least_success", "few_shot-2-without_replacement", "failing-2-least_success"
 )
 def test_an_evaluation_leaves_the_choice_of_tasks_as_it_was(evaluation, workers, select):
     executor = partial(MetaParallelEnvExecutor, workers=workers)

@@ -12,7 +12,6 @@ import pytest
 from mtwrappers import ActionChunks, MetaSampler, evaluate
 from mtwrappers.evaluation.episodes import Observer
 from tests.fakes import CountingSetTaskEnv, equal
-from tests.vector.fakes import all_modes
 from tests.vector.processes import nothing_left_behind
 
 POINT = partial(gymnasium.make, "mtwrappers/PointGoal-v0")
@@ -22,7 +21,7 @@ APART = {"execution": "parallel", "workers": 2, "policy_in": "workers"}
 WAYS = [
     {"policy_in": "workers"},
     {"workers": 2},
-    *({**APART, "workers": workers} for workers in (1, 4)),
+    {**APART, "workers": 4},
     {**APART, **RECOVER},
 ]
 
@@ -178,9 +177,9 @@ def test_torch_has_one_thread_in_a_worker():
 # Evaluation.
 
 
-@all_modes
-@pytest.mark.parametrize(("workers", "num_envs"), [(1, 3), (2, 3), (3, 6)])
-@pytest.mark.slow_but("2-3-NextStep", "1-3-SameStep")
+@pytest.mark.parametrize(
+    ("mode", "workers", "num_envs"), [("NextStep", 2, 3), ("SameStep", 1, 3), ("Disabled", 3, 6)]
+)
 def test_an_evaluation_finds_the_same_wherever_the_policy_is_asked(mode, workers, num_envs):
     kwargs = {"max_episode_steps": 20, "autoreset_mode": mode}
     make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs, **kwargs)

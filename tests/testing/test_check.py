@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import time
 from functools import partial
 
 import gymnasium
@@ -208,7 +209,7 @@ def test_workers_are_killed_for_real():
 class Hanging(AsyncVectorEnv):
     def step_wait(self, timeout=None):
         while not all(process.is_alive() for process in self.processes):
-            pass
+            time.sleep(0.1)
         return super().step_wait(timeout)
 
 

@@ -230,7 +230,7 @@ BROKEN_MT = {
 @pytest.mark.parametrize("make", GOOD_MT.values(), ids=GOOD_MT)
 def test_an_mtenv_that_keeps_the_contract_passes_for_any_seed(make):
     before = random.getstate(), np.random.get_state(legacy=False)
-    for seed in range(5):
+    for seed in range(3):
         check_mtenv(make(), seed=seed)
     env = make()
     check_mtenv(env, steps=1)

@@ -82,7 +82,7 @@ def pids_of(envs):
 
 @pytest.mark.parametrize(
     ("kind", "workers"),
-    [("counting", 2), ("nested", 3), ("text", 1), ("sequence", 2), ("cartpole", None)],
+    [("nested", 3), ("cartpole", None)],
 )
 def test_executors_are_equal_to_gymnasiums_sync_vector_env(kind, workers):
     def make(makers, **kwargs):
@@ -107,10 +107,9 @@ def test_paths_are_the_same_wherever_environments_and_policy_are():
 
     expected = sampled()
     assert [len(own) for own in expected[1].values()] == [2] * 5
-    for execution in "parallel", "ray":
-        for where in "parent", "workers":
-            found = sampled(execution=execution, workers=2, policy_in=where)
-            assert equal(found, expected), (execution, where)
+    for where in "parent", "workers":
+        found = sampled(execution="ray", workers=2, policy_in=where)
+        assert equal(found, expected), where
 
 
 # Actors that are lost, hang or are interrupted.
@@ -131,16 +130,16 @@ def test_without_recovery_the_lost_worker_is_named():
 
 
 def test_an_actor_that_is_stopped_is_given_up_after_the_timeout():
-    with closing(recovering(timeout=2)) as envs:
+    with closing(recovering(timeout=1)) as envs:
         pids = pids_of(envs)
         envs.reset(seed=0)
         os.kill(pids[2], signal.SIGSTOP)
         begin = time.monotonic()
-        message = r"worker 1 hung: it did not answer within 2 s, with environments 2 to 3"
+        message = r"worker 1 hung: it did not answer within 1 s, with environments 2 to 3"
         with pytest.warns(UserWarning, match=message):
             result = envs.step(NO_ACTIONS)
         assert result[1].tolist() == [1.0] * 4
-        assert 2 <= time.monotonic() - begin < 15
+        assert 1 <= time.monotonic() - begin < 15
         assert all_gone(pids[2:], 20)
 
 

@@ -13,7 +13,6 @@ import pytest
 from mtwrappers import WorkerDiedError
 from tests.fakes import CountingEnv, equal
 from tests.vector import faults
-from tests.vector.fakes import all_modes
 from tests.vector.faults import (
     FAULT,
     NO_ACTIONS,
@@ -47,9 +46,9 @@ def make():
 # Lost while they are used.
 
 
-@all_modes
 @faulty_uses
-def test_a_death_in_any_use_changes_nothing(make, mode, use, given, tmp_path):
+def test_a_death_in_any_use_changes_nothing(make, use, given, tmp_path):
+    mode = {"step": "NextStep", "reset": "SameStep", "call": "Disabled"}[use]
     makers, others = fragile_makers(), fragile_makers()
     makers[2] = partial(makers[2], fault=partial(once, tmp_path / "done", kill_itself))
     others[2] = partial(others[2], fault=partial(str, "not again"))
