@@ -1,10 +1,8 @@
 import contextlib
-import ctypes
 import gc
 import multiprocessing
 import random
 import signal
-import sys
 
 import numpy as np
 import pytest
@@ -49,8 +47,8 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     """Puts tests of workers first, and marks the slow cases of the tests that have fast ones, too.
 
-    Workers are forked, which takes the longer the more this process has in its memory, and where a
-    library has started threads they are not.
+    The larger this process is, the longer a fork takes; and once a library has threads, workers
+    come from a fork server, which is slower.
     """
     items.sort(key=lambda item: item.path.parent.name not in ("vector", "testing", "samplers"))
     for item in items:
@@ -60,16 +58,10 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _memory_given_back():
-    """Workers are forked from this process, which takes the longer the larger it is.
-
-    What was imported by now is no garbage, so that the collections of a module need not look at it.
-    """
-    gc.freeze()
-    yield
+def _short_collections():
+    """What was imported by now is no garbage: the collections of a module need not look at it."""
     gc.collect()
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
-        libc.malloc_trim(0)
+    gc.freeze()
 
 
 @pytest.fixture

@@ -59,8 +59,8 @@ def main():
         copy = Path(folder, "project")
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__"))
         for defect in defects:
-            library = defect.get("needs", "mtwrappers")
-            if not importlib.util.find_spec(library):
+            library = defect.get("needs")
+            if library and not importlib.util.find_spec(library):
                 found = f"NOT RUN, as it needs {library}:"
             else:
                 found = "caught" if is_caught(copy, defect) else "MISSED"

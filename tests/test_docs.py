@@ -181,7 +181,7 @@ def test_the_guide_to_ppo_runs_line_by_line(run, tmp_path):
     run(replaced(SNIPPETS[PPO], FEWER), tmp_path)
     smaller = {
         "pip install '.[cli,sb3]'\n": "",
-        "--out ppo_mt10\n": ("--out ppo_mt10 --steps 5000 --save-every 5000 --episodes 1\n"),
+        "--out ppo_mt10\n": "--out ppo_mt10 --steps 5000 --save-every 5000 --episodes 1\n",
         "ppo_mt10/01000000/": "ppo_mt10/00005000/",
         # This one has more episodes, which `compare` refuses.
         " reference:mtsac ": " ",
