@@ -38,8 +38,8 @@ from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
 from mtwrappers.samplers.task_texts import has_everywhere
 from mtwrappers.state.env_state import get_state, normalizers, set_state, set_statistics_updates
+from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.journal import read_only
 from mtwrappers.wrappers.normalize_reward import (
     NormalizeRewardPerTask,
     VectorNormalizeRewardPerTask,

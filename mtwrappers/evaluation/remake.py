@@ -19,7 +19,7 @@ from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation.episodes import Design, Episode
 from mtwrappers.metaworld.agent_view import without_frames
 from mtwrappers.metaworld.make import determining, shares_goals
-from mtwrappers.vector.journal import read_only
+from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.make import make_executor
 from mtwrappers.wrappers.task_name import TaskNameWrapper
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.journal import read_only
 
 # Returns the task names of some rows' current episodes, given their indices and the last infos.
 NamesOf: TypeAlias = Callable[[Sequence[int], Mapping[str, Any]], list[str]]

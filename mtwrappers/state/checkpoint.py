@@ -29,7 +29,7 @@ from mtwrappers.state import env_state as layers
 from mtwrappers.state.files import opened, write_atomically
 from mtwrappers.state.plain_data import array_name, decode, encode, set_generator
 
-VERSION = 6
+VERSION = 7
 _MAGIC = b"mtwrappers checkpoint"
 _STATES = "states.json"
 
@@ -106,10 +106,15 @@ def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
             f"{path}: expected a checkpoint of {sorted(objects)}, got one of {sorted(states)}"
         )
     accesses = {name: _access(name, obj) for name, obj in objects.items()}
-    before = {
-        name: get() if isinstance(objects[name], dict) else copy.deepcopy(get())
-        for name, (get, _) in accesses.items()
-    }
+    before = {}
+    for name, (get, _) in accesses.items():
+        try:
+            before[name] = get() if isinstance(objects[name], dict) else copy.deepcopy(get())
+        except Exception as exc:
+            raise CheckpointError(
+                f"{path}: not loaded, because {name} could not be put back if that failed: "
+                f"{full_message(exc)}"
+            ) from exc
     changed: list[str] = []
     try:
         # Vector environments come last, because restoring them replays all steps of their episodes.

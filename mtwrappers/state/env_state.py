@@ -152,27 +152,23 @@ def require_identity(env: Any, state: Layers) -> None:
         require_same(_identity(layer, keeps, chain), identity, type(layer).__name__)
 
 
-def require_kept(env: Any, name: str) -> None:
-    """Raises `TypeError` if no layer has a state for the changes of a method or attribute.
+def saves_changes(env: Any, name: str) -> bool:
+    """Whether a layer has a state for what a method or attribute of an environment changes.
 
-    It may belong to the layer that has the method, or to one inside, which this one may call.
+    It may belong to the layer that has the method, or to a layer inside, which this one may call.
 
     Args:
         env: An environment, in any wrappers.
         name: The name of the method or attribute; ``""`` stands for a function of the environment.
     """
     chain = _chain(env)
-    has = [bool(name) and hasattr(layer, name) for layer in chain[:-1]] + [True]
-    for layer in chain[has.index(True) :]:
+    has_name = [bool(name) and hasattr(layer, name) for layer in chain[:-1]] + [True]
+    for layer in chain[has_name.index(True) :]:
         cls: Any = type(layer)
-        own = hasattr(cls, "get_state") and hasattr(cls, "set_state")
-        if own or _keeps(cls, layer is chain[-1]).lasts:
-            return
-    said = repr(name) if name else "a function"
-    raise TypeError(
-        f"it was called with {said}, and a checkpoint cannot hold what this has changed: give "
-        f"{cls.__name__} the methods get_state() and set_state(state)"
-    )
+        declares_state = hasattr(cls, "get_state") and hasattr(cls, "set_state")
+        if declares_state or _keeps(cls, layer is chain[-1]).lasts:
+            return True
+    return False
 
 
 def guard(env: Any) -> None:

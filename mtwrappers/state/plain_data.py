@@ -191,6 +191,11 @@ def copied(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
         return kind(copied(item, other) for item in value)
     if kind is deque:
         return deque((copied(item, other) for item in value), value.maxlen)
+    if isinstance(value, dict) and other is None:  # a subclass, such as an OrderedDict
+        clone = copy.copy(value)
+        for key, item in value.items():
+            clone[key] = copied(item)
+        return clone
     if isinstance(value, np.ndarray):
         if value.dtype != object or not value.ndim:
             return value.copy("K")

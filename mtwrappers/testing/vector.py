@@ -46,7 +46,7 @@ from mtwrappers.testing.recording import (
     text_of,
 )
 from mtwrappers.testing.rules import guarded, still_there
-from mtwrappers.vector import workers as processes
+from mtwrappers.vector import processes as processes
 from mtwrappers.vector.make import MetaParallelEnvExecutor
 
 _SAME, _NEXT, _DISABLED = (

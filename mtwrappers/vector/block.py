@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,19 +19,13 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import construct_env
-from mtwrappers.common.errors import with_place
-from mtwrappers.state.env_state import get_state, guard, require_identity, require_kept, set_state
+from mtwrappers.common.errors import full_message, with_place
+from mtwrappers.state.env_state import get_state, guard, require_identity, set_state
 from mtwrappers.state.plain_data import copied, copied_if_possible
 from mtwrappers.vector.buffers import Buffers, Info, InfoColumns, InfoSchema, ObsLayout
-from mtwrappers.vector.journal import (
-    Answer,
-    EachCall,
-    ReplayLog,
-    call_again,
-    find_call,
-    fingerprint,
-    require_same,
-)
+from mtwrappers.vector.calls import Call, EachCall, class_without_state, find_call
+from mtwrappers.vector.commands import Answer, Command
+from mtwrappers.vector.journal import ReplayLog, ResetEntry, StepEntry, fingerprint
 from mtwrappers.vector.settings import Maker, Settings
 
 T = TypeVar("T")
@@ -40,12 +35,20 @@ T = TypeVar("T")
 BlockResult = tuple[Sequence[Info | None] | None, Sequence[tuple[int, Any, Info]], list[Any] | None]
 
 
+@dataclasses.dataclass(frozen=True)
+class CallOutcome:
+    """What a call of an environment may have changed; see `mtwrappers.vector.calls.Call`."""
+
+    raised: bool
+    without_state: str
+
+
 class EnvBlock:
     """Environments ``offset`` to ``offset + n - 1`` of a vector environment.
 
     It owns their state: whose episode has ended, which are paused, and what each has returned.
-    Rewards, flags, fixed observations and usual infos are written into buffers. Every public method
-    below `failed` is a command; `handle` calls them by name.
+    Rewards, flags, fixed observations and usual infos are written into buffers. The methods below
+    `failed` are what the commands of `mtwrappers.vector.commands` call.
 
     Args:
         makers: Returns a constructor for each environment.
@@ -120,29 +123,26 @@ class EnvBlock:
         """Gives a sign of life, as often as it is called."""
         self.buffers.beats.fill(time.monotonic())
 
-    def handle(self, name: str, arguments: tuple[Any, ...]) -> Answer:
+    def answer(self, command: Command) -> Answer:
         """Runs a command, and returns its answer, with the failure if it raised."""
         self.notes = None
         try:
-            result = getattr(self, name)(*arguments)
+            result = command.run(self)
         except Exception as exc:
-            return self.failed(name, exc)
+            return self.failed(command, exc)
         return Answer(result, (self.notes or None) if self._logged else None)
 
-    def failed(self, name: str, exc: BaseException) -> Answer:
+    def failed(self, command: Command, exc: Exception) -> Answer:
         """The answer to a command that raised."""
-        notes = self.notes if self._logged else None
-        # After these, environments must be reset.
-        if self._logged and name in ("reset", "step", "apply", "set_states"):
-            states = self.get_states()
-            if name != "apply":
-                notes = dict(enumerate(states))
-            elif notes is not None:
-                for log, state in zip(notes, states, strict=True):
-                    log.begin(state)
-        return Answer(notes=notes, failure=(exc, ""))
+        notes = None
+        if self._logged:
+            try:
+                notes = command.notes_of_failure(self)
+            except Exception as state_exc:
+                exc.add_note(f"then its state could not be read: {full_message(state_exc)}")
+        return Answer(notes=notes, failure=exc)
 
-    # The commands.
+    # What commands call.
 
     def traits(self) -> tuple[Any, ...]:
         """The spaces of each environment, and metadata and render mode of the first."""
@@ -181,10 +181,19 @@ class EnvBlock:
     ) -> BlockResult:
         """Resets the environments in ``mask``, each with its seed and options."""
         self.notes = {}
-        infos = self._each(
-            lambda i, env: self._reset_one(i, seeds[i], self._own(options[i])) if mask[i] else None
-        )
+        self.buffers.paused[[*mask]] = False
+
+        def reset(i: int, env: gymnasium.Env[Any, Any]) -> Info | None:
+            # An environment may change its options, which belong to the caller and to all others.
+            own_options = copied(options[i], copied_if_possible)
+            return self._reset_one(i, seeds[i], own_options) if mask[i] else None
+
+        infos = self._each(reset)
         return infos, (), self._write_obs()
+
+    def pause(self, mask: NDArray[np.bool_]) -> None:
+        """Pauses the environments in a mask, and resumes all others."""
+        self.buffers.paused[...] = mask
 
     def step(self, actions: Any, autoreset: bool) -> BlockResult | None:
         """Steps every environment that is not paused.
@@ -197,7 +206,7 @@ class EnvBlock:
             None if all is in the buffers.
         """
         self.notes = {}
-        actions = self._own(actions)
+        actions = self._copy_if_logged(actions)
         finals: list[tuple[int, Any, Info]] = []
         buffers, limit = self.buffers, self._limit
         obs, infos, elapsed = self._obs, self._infos, self._elapsed
@@ -240,31 +249,28 @@ class EnvBlock:
             return infos, finals, objects
         return (None, finals, objects) if finals or objects else None
 
-    def call(self, each: EachCall, name: str | Callable[..., Any]) -> list[Any]:
+    def call(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
         """Calls each environment; the result is None for those that are left out."""
         self.notes = {}
         return self._each(lambda i, env: self._call_one(i, env, name, each[i]))
 
     def apply(
         self,
+        function: Callable[[EnvBlock, range, NDArray[np.bool_], list[Any]], Any],
         rows: range,
         due: NDArray[np.bool_],
-        paused: NDArray[np.bool_],
-        logs: list[ReplayLog],
-        function: Callable[[EnvBlock, range, NDArray[np.bool_], list[ReplayLog]], Any],
+        logs: list[Any],
     ) -> Any:
         """Calls a function with this block.
 
         Args:
+            function: Takes the block, rows, environments that are due, and logs.
             rows: The rows of its environments.
             due: A mask of environments that are due for a reset.
-            paused: A mask of environments that are paused.
-            logs: The log of each environment, in which the function records what it does, if there
+            logs: The log of each environment, which the function replaces as it goes on, if there
                 is a journal.
-            function: Takes the block, rows, environments that are due, and logs.
         """
         columns = self.columns
-        self.buffers.paused[...] = paused
         try:
             return function(self, rows, due, logs)
         finally:
@@ -274,45 +280,41 @@ class EnvBlock:
         """The state of each environment between two episodes."""
         return self._each(lambda i, env: get_state(env))
 
-    def set_states(self, logs: Sequence[ReplayLog]) -> None:
-        """Restores the states with which logs begin; a reset is then due."""
-        self._each(lambda i, env: set_state(env, logs[i].state))
-        self.notes = {i: log.state for i, log in enumerate(logs)}
+    def set_states(self, states: Sequence[Any]) -> None:
+        """Restores the state of each environment; a reset is then due."""
+        self._each(lambda i, env: set_state(env, states[i]))
 
-    def require_kept(self, targets: Sequence[Sequence[str]]) -> None:
-        """Raises an error if an environment was called, and no state has what this has changed.
-
-        Args:
-            targets: For each environment, the names of methods and attributes that were called.
-        """
-
-        def check(i: int, env: gymnasium.Env[Any, Any]) -> None:
-            for name in targets[i]:
-                require_kept(env, name)
-
-        self._each(check)
-
-    def replay(self, logs: Sequence[ReplayLog]) -> None:
+    def replay(self, logs: Sequence[ReplayLog], paused: NDArray[np.bool_]) -> None:
         """Brings new environments to the state of others by a replay, and checks the result."""
         self.notes = {}  # of resets that the journal has already
         self._each(lambda i, env: self._replay_one(i, env, logs[i]))
+        self.buffers.paused[...] = paused
         self.notes = None
 
-    def restore(self, logs: Sequence[ReplayLog]) -> None:
-        """Builds new environments and replays logs in them; `keep` accepts or drops them."""
+    def restore(self, logs: Sequence[ReplayLog], paused: NDArray[np.bool_]) -> None:
+        """Builds new environments and replays logs in them.
+
+        The ones from before are kept until `accept_restored` or `undo_restored`.
+        """
+        self.accept_restored()  # of an interrupted call
         self._spare = copy.copy(self), self.buffers.pack()
         self._build()
-        self.replay(logs)
+        self.replay(logs, paused)
 
-    def keep(self, restored: bool) -> None:
-        """Closes the environments from before `restore`, or the ones that it has built."""
+    def accept_restored(self) -> None:
+        """Closes the environments from before `restore`."""
         if self._spare is not None:
-            (dropped, written), self._spare = self._spare, None
-            if not restored:
-                before, dropped = dropped, copy.copy(self)
-                vars(self).update(vars(before))
-                self.buffers.unpack(written)
-            dropped.close()
+            (block, _), self._spare = self._spare, None
+            block.close()
+
+    def undo_restored(self) -> None:
+        """Closes the environments that `restore` has built, and goes on with those from before."""
+        if self._spare is not None:
+            (before, written), restored = self._spare, copy.copy(self)
+            vars(self).update(vars(before))
+            self.buffers.unpack(written)
+            restored._spare = None
+            restored.close()
 
     def close(self) -> None:
         """Closes every environment, then raises the last exception, if there were any."""
@@ -330,9 +332,9 @@ class EnvBlock:
 
     # Parts of these.
 
-    def _own(self, given: Any) -> Any:
+    def _copy_if_logged(self, arguments: Any) -> Any:
         """Arguments for an environment, which may change them; the journal has the original."""
-        return copied(given, copied_if_possible) if self._logged else given
+        return copied(arguments, copied_if_possible) if self._logged else arguments
 
     def _reset_one(
         self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
@@ -357,18 +359,19 @@ class EnvBlock:
         i: int,
         env: gymnasium.Env[Any, Any],
         name: str | Callable[..., Any],
-        given: tuple[tuple[Any, ...], dict[str, Any]] | None,
+        arguments: tuple[tuple[Any, ...], dict[str, Any]] | None,
     ) -> Any:
         """Calls one environment, unless it is left out."""
-        if given is None:
+        if arguments is None:
             return None
-        args, kwargs = self._own(given)
-        do, changes = find_call(env, name, args, kwargs)
-        if not changes:
-            return do()
-        self.notes[i] = "tried"
-        result = do()
-        self.notes[i] = "call"
+        args, kwargs = self._copy_if_logged(arguments)
+        call, changes = find_call(env, name, args, kwargs)
+        if not changes or not self._logged:
+            return call()
+        without_state = class_without_state(env, Call(name, args, kwargs))
+        self.notes[i] = CallOutcome(raised=True, without_state=without_state)
+        result = call()
+        self.notes[i] = CallOutcome(raised=False, without_state=without_state)
         return result
 
     def _last(self, i: int) -> tuple[Any, Info]:
@@ -387,26 +390,27 @@ class EnvBlock:
         """
         buffers = self.buffers
         buffers.finished[i], buffers.digests[i] = False, 0
+        log.require_restorable()
         if log.state is not None:
-            require_identity(env, log.state)  # before calls, which other environments may refuse
-            for call in log.calls:
-                call_again(env, call)
+            require_identity(env, log.state)
+            if log.task is not None:
+                log.task.repeat(env)
             set_state(env, log.state)
-        for entry in log.steps():
+        for entry in log.unpacked():
             self.beat()
-            if entry[0] == "reset":
-                self._reset_one(i, *entry[1:])
-            elif entry[0] == "step":
-                obs, reward, terminated, truncated, info = env.step(entry[1])
+            if isinstance(entry, ResetEntry):
+                self._reset_one(i, entry.seed, entry.options)
+            elif isinstance(entry, StepEntry):
+                obs, reward, terminated, truncated, info = env.step(entry.action)
                 self._obs[i], self._infos[i] = obs, info
                 self._elapsed[i] += 1
                 flags = bool(terminated), bool(truncated) or self._elapsed[i] >= self._limit
                 buffers.finished[i] = any(flags)
                 before = int(buffers.digests[i])
                 buffers.digests[i] = fingerprint(before, obs, float(reward), *flags, info)
-            else:
-                call_again(env, entry)
-        require_same(log, int(buffers.digests[i]))
+            elif isinstance(entry, Call):
+                entry.repeat(env)
+        log.require_same(int(buffers.digests[i]))
 
     def _hash_step(self, paused: Sequence[bool]) -> None:
         """Hashes the results of environments that were stepped, and not reset since.

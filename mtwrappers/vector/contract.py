@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-# `_signal` is used directly, because the functions of `signal` turn every handler into an enum
-# first, which takes ten times as long.
-import _signal  # type: ignore[import-not-found] # it has no stub
 import contextlib
 import copy
 import dataclasses
@@ -12,7 +9,6 @@ import functools
 import os
 import pickle
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
@@ -34,9 +30,23 @@ from mtwrappers.core.pad_spaces import Padding
 from mtwrappers.state.identity import describe, require_same
 from mtwrappers.vector.block import BlockResult, EnvBlock
 from mtwrappers.vector.buffers import ARRAY_SPACES, Info, InfoColumns, ObsLayout, schema_of
-from mtwrappers.vector.journal import EachCall, ReplayLog, replayable
+from mtwrappers.vector.calls import EachCall, replayable
+from mtwrappers.vector.commands import (
+    Accept,
+    Apply,
+    CallEach,
+    GetStates,
+    Pause,
+    Reset,
+    Restore,
+    SetStates,
+    Step,
+    Undo,
+)
+from mtwrappers.vector.journal import ReplayLog
+from mtwrappers.vector.pool import BorrowedPool, Pool
 from mtwrappers.vector.settings import MAY_DIFFER, Settings, same_spaces
-from mtwrappers.vector.workers import Here, Pool, pickled_function
+from mtwrappers.vector.workers import pickle_function
 
 
 def spread_seeds(seed: Any, n: int) -> list[int | None]:
@@ -96,39 +106,19 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def exclusive(method: Method) -> Method:
-    """Makes a method run alone and whole.
-
-    It raises if the executor is closed or has a pending step. Ctrl-C is delayed until the end of
-    the method, except while an answer is waited for: ``KeyboardInterrupt`` could be raised between
-    any two lines that send a command and record its answer. Only the main thread is interrupted,
-    and handlers that are not Python's are left alone.
-    """
+    """Makes a method raise an error if the executor is closed or has a pending step."""
     name = method.__name__
 
     @functools.wraps(method)
-    def alone(self: MetaVectorEnv, /, *args: Any, **kwargs: Any) -> Any:
+    def checked(self: MetaVectorEnv, /, *args: Any, **kwargs: Any) -> Any:
         if self.closed or self._pending or self._pid != os.getpid():
             self._require_free(name)
-        pool, handler = self._pool, cast("Any", None)
-        interrupts = pool.interrupts
-        if pool.whole and threading.current_thread() is threading.main_thread():
-            handler = _signal.getsignal(_signal.SIGINT)
-        held = callable(handler) and interrupts.handler is None
-        if held:
-            interrupts.handler = handler
-            # Python checks for signals after a call: here, once the new handler is set.
-            _signal.signal(_signal.SIGINT, interrupts)
         try:
             return method(self, *args, **kwargs)
         finally:
-            self.closed = pool.lost
-            if held:
-                came, interrupts.came, interrupts.handler = interrupts.came, None, None
-                _signal.signal(_signal.SIGINT, handler)
-                if came is not None:
-                    handler(*came)
+            self.closed = self._pool.is_lost
 
-    return cast("Method", alone)
+    return cast("Method", checked)
 
 
 class MetaVectorEnv(VectorEnv[Any, Any, Any]):
@@ -177,6 +167,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     _setter: str | None = None  # the method of environments that sets a task
     _columns: InfoColumns | None = None
     _autoreset = True  # whether environments reset themselves, if the mode is not DISABLED
+    _first_row = 0  # the row of its first environment, among those of the executor that owns them
     _schema_known = False  # whether it was decided which infos go through buffers
 
     def __init__(
@@ -205,7 +196,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         if settings.unify is not None:
             names = [f"environment {i}" for i in range(n)]
             padding = Padding.of(spaces, names, settings.unify)
-            pool.prepare("wrap", (), [padding.wrap])
+            pool.wrap(padding.wrap)
             spaces = [(padding.observation_space, padding.action_space)] * n
         observation_space, action_space = same_spaces(spaces)
         self.single_observation_space, self.single_action_space = spaces[0]
@@ -220,7 +211,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._due = np.ones(n, dtype=np.bool_)  # environments to reset before the next step
         self.stepped = self.restarted = np.zeros(n, dtype=np.bool_)
         if settings.journal:
-            pool.logs = [ReplayLog() for _ in range(n)]
+            pool.start_journal()
 
     # Episodes.
 
@@ -275,16 +266,15 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             seeds[i] = first if seeds[i] is None else seeds[i]
         if self._pool.logs is not None:
             each = copy.deepcopy(each)
-        masks = mask.tolist()
-        buffers.paused[mask] = False
         self._due[...] = True  # should it raise
-        results = self._pool.run("reset", [seeds, each, masks])
-        self._first_seeds = None
-        self._due[...] = False
+        results = self._pool.run(Reset(seeds, each, mask.tolist()))
         infos = self._join(results)
         for i in np.flatnonzero(infos.get("_task_name", ())).tolist():
             self._pool.names[i] = infos["task_name"][i]
-        return self._layout.batch(buffers.obs), infos
+        observations = self._layout.batch(buffers.obs)
+        self._first_seeds = None
+        self._due[...] = False
+        return observations, infos
 
     @exclusive
     def pause(self, mask: NDArray[np.bool_]) -> None:
@@ -303,7 +293,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         n = self.num_envs
         if np.shape(mask) != (n,) or np.asarray(mask).dtype != np.bool_:
             raise ValueError(f"expected a mask of shape ({n},) and dtype bool, got {mask!r}")
-        self._buffers.paused[...] = mask
+        self._pool.run(Pause(np.array(mask)))
 
     @contextlib.contextmanager
     def without_autoreset(self) -> Iterator[None]:
@@ -342,16 +332,16 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 stepped.
             ResetNeeded: If a `reset` is due.
         """
-        return self._step_result(self._pool.run("step", *self._checked_step(actions)))
+        return self._step_result(self._pool.run(self._checked_step(actions)))
 
     @exclusive
     def step_async(self, actions: Any) -> None:
         """Begins a `step`, so that other work can be done meanwhile; `step_wait` ends it."""
-        self._pool.run("step", *self._checked_step(actions), wait=False)
+        self._pool.begin(self._checked_step(actions))
         self._pending = True
 
-    def _checked_step(self, actions: Any) -> tuple[list[Any], list[Any]]:
-        """Checks a step, and returns the arguments of its command, as in `Pool.run`."""
+    def _checked_step(self, actions: Any) -> Step:
+        """Checks a step, and returns its command."""
         buffers, autoreset = self._buffers, self._autoreset
         if np.count_nonzero(self._due):  # a tenth of the time of any()
             raise ResetNeeded("call reset() before step()")
@@ -359,7 +349,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             ended = buffers.finished & ~buffers.paused
             if ended.any():
                 raise ResetNeeded(
-                    f"the episodes of environments {np.flatnonzero(ended).tolist()} have ended: "
+                    f"the episodes of environments {self._rows_in(ended)} have ended: "
                     "reset them with options={'reset_mask': ...}"
                 )
         checked: Any = None
@@ -379,7 +369,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 self._refuse_actions(actions, checked)
         self.stepped, self.restarted = self.next_rows()
         self._due.fill(True)  # until the step has succeeded
-        return [checked], [autoreset]
+        return Step(checked, autoreset)
 
     def _rows_of(self, actions: Any) -> list[Any]:
         """The actions of environments whose action space has no arrays, which may keep them."""
@@ -389,22 +379,32 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         except Exception:  # anything that is not nested like the space
             raise ValueError(f"expected actions in {space}, got {actions!r}") from None
         if len(rows) != n:
-            raise ValueError(f"expected actions for environments 0 to {n - 1}, got {len(rows)}")
+            raise ValueError(f"expected actions for environments {self._span}, got {len(rows)}")
         return rows if self._pool.logs is None else copy.deepcopy(rows)
 
     def _refuse_actions(self, actions: Any, array: NDArray[Any] | None) -> NoReturn:
         """Raises the error for actions, which are an array unless the lengths of rows differ."""
         expected, n = self._actions_shape, self.num_envs
-        shape = [np.shape(action) for action in actions] if array is None else array.shape
-        if array is None or shape != expected:
+        shape = "different lengths" if array is None else f"shape {array.shape}"
+        if array is None or array.shape != expected:
             raise ValueError(
                 f"expected actions of shape {expected}, a row for each of environments "
-                f"0 to {n - 1}, got {type(actions).__name__} of shape {shape}"
+                f"{self._span}, got {type(actions).__name__} of {shape}"
             )
         if array.dtype.kind not in "biuf" or array.itemsize > 8:
             raise ValueError(f"actions must be numbers of at most 8 bytes, got dtype {array.dtype}")
-        bad = np.flatnonzero(np.isnan(array).reshape(n, -1).any(axis=1)).tolist()
-        raise ValueError(f"actions of environments {bad} are NaN; nothing was stepped")
+        rows = self._rows_in(np.isnan(array).reshape(n, -1).any(axis=1))
+        raise ValueError(f"actions of environments {rows} are NaN; nothing was stepped")
+
+    @property
+    def _span(self) -> str:
+        """The first and the last environment, for messages."""
+        return f"{self._first_row} to {self._first_row + self.num_envs - 1}"
+
+    def _rows_in(self, mask: NDArray[np.bool_]) -> list[int]:
+        """The environments in a mask, for messages."""
+        rows: list[int] = (self._first_row + np.flatnonzero(mask)).tolist()
+        return rows
 
     def next_rows(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Returns what `stepped` and `restarted` will be after a step that begins now."""
@@ -436,13 +436,13 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         obs = self._layout.batch(buffers.obs)
         rewards = buffers.rewards.copy()
         flags = buffers.terminated.copy(), buffers.truncated.copy()
-        self._due.fill(False)
         if not self._schema_known:  # decides which infos go through the buffers from now on
-            self._schema_known = True
-            schema = schema_of([info for own, *_ in results for info in own])
+            self._schema_known = True  # even if it is interrupted here
+            schema = schema_of([info for block_infos, *_ in results for info in block_infos])
             if schema is not None:
                 self._columns = InfoColumns(schema, buffers)
-                self._pool.prepare("use_columns", (), [schema])
+                self._pool.use_columns(schema)
+        self._due.fill(False)
         return obs, rewards, *flags, infos
 
     def _join(self, results: Sequence[BlockResult | None]) -> Info:
@@ -460,8 +460,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                     try:
                         self._add_info(batched, {key: value}, rows.start + i)
                     except Exception as exc:  # values of any class may be incompatible
-                        where = f"environment {rows.start + i}"
-                        with_place(exc, f"the info {key!r} of {where} does not fit the others")
+                        env_name = f"environment {self._first_row + rows.start + i}"
+                        with_place(exc, f"the info {key!r} of {env_name} does not fit the others")
                         raise
         return batched
 
@@ -570,8 +570,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Calls each environment; the result is None for those that are left out."""
         if self._pool.logs is not None:
             each = replayable(name, each)
-        results = self._pool.run("call", [each], [name])
-        return [value for own in results for value in own]
+        results = self._pool.run(CallEach(name, each))
+        return [value for block_results in results for value in block_results]
 
     # Where the environments are.
 
@@ -610,16 +610,20 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         >>> envs.close()
         """
         check_callable(function, "function")
-        carried: Any = function if self._pool.here else pickled_function(function)
-        function = functools.partial(_call_in_block, carried, self._autoreset)
-        # Copies, because the recovery of a worker may change them.
-        due, paused = self._due.copy(), self._buffers.paused.copy()
+        carried: Any = function if self._pool.is_local else pickle_function(function)
+        due = self._due.copy()
         logs: Sequence[Any] = self._pool.logs or [None] * self.num_envs
+        apply = Apply(
+            functools.partial(_call_in_block, carried, self._autoreset),
+            range(self._first_row, self._first_row + self.num_envs),
+            due,
+            logs,
+        )
         self._due[...] = True  # should it raise
-        found = self._pool.run("apply", [range(self.num_envs), due, paused, logs], [function])
-        for rows, (_, due_there) in zip(self._pool.rows, found, strict=True):
-            self._due[rows] = due_there
-        return [result for result, _ in found]
+        results = self._pool.run(apply)
+        due = np.concatenate([due_after for _, due_after in results])
+        self._due[...] = due
+        return [result for result, _ in results]
 
     # State.
 
@@ -650,25 +654,34 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         array([[0.2, 0.2],
                [0.2, 0.2]])
         """
-        due, pool = self._due.copy(), self._pool
+        pool, due = self._pool, self._due.copy()
+        paused = self._buffers.paused.copy()
         logs: Sequence[ReplayLog] = pool.logs or ()
-        over = due if pool.logs is not None else due | self._buffers.finished
-        if between_episodes or over.all():
-            states = pool.run("get_states")
-            logs = [ReplayLog(state) for own in states for state in own]
+        has_no_episode = due if pool.logs is not None else due | self._buffers.finished
+        if between_episodes or has_no_episode.all():
+            states = pool.run(GetStates())
+            logs = [ReplayLog(state) for block_states in states for state in block_states]
             due.fill(True)
+            paused.fill(False)
         elif pool.logs is None:
             raise RuntimeError(_NEEDS_JOURNAL)
         state = {
             "identity": self._identity(),
             "first_seeds": self._first_seeds,
             "due": due,
-            "logs": [log.to_state(f"environment {i}") for i, log in enumerate(logs)],
+            "paused": paused,
+            "logs": [log.to_state(self._describe(i)) for i, log in enumerate(logs)],
         }
-        called = [log.targets() for log in pool.logs or ()]
-        if any(called):
-            pool.run("require_kept", [called])
+        for i, log in enumerate(pool.logs or ()):
+            log.require_savable(self._describe(i))
         return state
+
+    def _describe(self, i: int) -> str:
+        """The name of environment ``i`` for messages."""
+        name = self._pool.names[i]
+        return f"environment {self._first_row + i}" + (
+            f", task {name!r}" if name is not None else ""
+        )
 
     @exclusive
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -688,28 +701,34 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 with a state in mid-episode, the environments are unchanged.
         """
         require_same(self._identity(), state.get("identity"), "vector environment")
-        n, pool, given = self.num_envs, self._pool, state.get("first_seeds")
-        first_seeds: Any = None if given is None else spread_seeds(_check_length(given, n), n)
-        given_logs = _check_length(state.get("logs"), n)
-        logs = [ReplayLog.from_state(log, f"environment {i}") for i, log in enumerate(given_logs)]
+        n, pool = self.num_envs, self._pool
+        first_seeds: Any = state.get("first_seeds")
+        if first_seeds is not None:
+            first_seeds = spread_seeds(_check_length(first_seeds, n), n)
+        log_states = _check_length(state.get("logs"), n)
+        logs = [ReplayLog.from_state(log, f"environment {i}") for i, log in enumerate(log_states)]
         due = np.array(_check_length(state.get("due"), n), dtype=np.bool_)
+        paused = np.array(_check_length(state.get("paused"), n), dtype=np.bool_)
+        due_before = self._due.copy()
+        self._due[...] = True  # should it be interrupted
         if not any(log.entries for log in logs):
-            self._due[...] = True
-            pool.run("set_states", [logs])
+            pool.run(SetStates(logs))
             self._first_seeds = first_seeds
             return
         if pool.logs is None:
+            self._due[...] = due_before
             raise RuntimeError(_NEEDS_JOURNAL)
         try:
-            pool.run("restore", [logs])
+            pool.run(Restore(logs, paused))
         except BaseException:
-            if not pool.lost:
-                pool.run("keep", (), [False])
+            if not pool.is_lost:
+                pool.run(Undo())
+            self._due[...] = due_before
             raise
         pool.logs[:] = logs  # for workers lost from here on
-        pool.run("keep", (), [True])
-        self._due[...] = due
+        pool.run(Accept())
         self._first_seeds = first_seeds
+        self._due[...] = due
 
     def _identity(self) -> dict[str, Any]:
         """All settings that can change a result; each environment has its own identity."""
@@ -732,7 +751,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             return
         if self.closed:
             raise ClosedEnvironmentError(f"{type(self).__name__} was closed")
-        if os.getpid() != self._pid and not self._pool.here:
+        if os.getpid() != self._pid and not self._pool.is_local:
             raise RuntimeError(
                 f"this {type(self).__name__} belongs to process {self._pid}, and cannot be used in "
                 "a fork of it; make another one here"
@@ -745,7 +764,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     @exclusive
     def close_extras(self, **kwargs: Any) -> None:
         """Closes every environment, except in a forked process, which does not own the workers."""
-        if self._pool.here or os.getpid() == self._pid:
+        if self._pool.is_local or os.getpid() == self._pid:
             self._pool.close()
 
     def __del__(
@@ -757,7 +776,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Closes the executor, except in a forked process."""
         if self.closed or self._pid != getpid():
             return
-        if self._pool.here or not is_finalizing():  # workers end with this process
+        if self._pool.is_local or not is_finalizing():  # workers end with this process
             self.close()
 
 
@@ -784,8 +803,9 @@ def _call_in_block(
     """
     n = len(rows)
     settings = dataclasses.replace(block.settings, meta_batch_size=n, envs_per_task=1, unify=None)
-    pool = Pool([Here(lambda: block, n, owned=False)], settings)
+    pool = BorrowedPool(block, n, settings)
     envs = MetaVectorEnv(pool, settings)
+    envs._first_row = rows.start
     envs._due, envs._autoreset = due.copy(), autoreset
     envs._columns, envs._schema_known = block.columns, block.columns is not None
     if settings.journal:

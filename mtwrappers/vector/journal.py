@@ -1,275 +1,187 @@
-"""Calls of environments, and the journal of all that was done since their last resets."""
+"""The journal: what was done with each environment since its last reset."""
 
 from __future__ import annotations
 
 import copy
-import functools
-import importlib
 import marshal
 import reprlib
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_callable
 from mtwrappers.common.errors import NotDeterministicError
-from mtwrappers.state import env_state as layers
-from mtwrappers.vector.buffers import Buffers
+from mtwrappers.vector.calls import Call
 
-# ("reset", seed, options), ("step", action), ("call", name, args, kwargs); "tried" replaces "call"
-# if it raised. Consecutive steps with arrays are one entry: ("steps", dtype, shape, their bytes).
-Entry = tuple[Any, ...]
-_CALLS = ("call", "tried")
-# The arguments of a call for each environment; ``None`` leaves an environment out.
-EachCall = Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None]
+_PACK_AFTER = 64  # the number of entries after which the actions among them become one array
 
 
-class Answer(NamedTuple):
-    """The answer of a block to a command.
+@dataclass(frozen=True)
+class ResetEntry:
+    """A reset of an environment with these arguments."""
 
-    Attributes:
-        result: What the command returned.
-        notes: What a journal has to know. Of a reset or a step: the states of environments just
-            before they were reset, by their place in the block, or of all of them if it raised. Of
-            a call: ``"call"``, or ``"tried"`` if it raised, by the place of each environment that
-            it may have changed. Of a function of `MetaVectorEnv.map_blocks`: the logs of all.
-        failure: The exception that the command raised, and its traceback if it comes from a worker.
-    """
-
-    result: Any = None
-    notes: Any = None
-    failure: tuple[BaseException, str] | None = None
+    seed: int | None = None
+    options: dict[str, Any] | None = None
 
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-# Calls that change nothing, so that they need not be replayed.
-READ_ONLY_CALLS = frozenset(
-    {
-        "exact_task_state",
-        "render",
-        "has_wrapper_attr",
-        "get_wrapper_attr",
-        "get_task",
-        "get_task_obs",
-        "get_task_state",
-        "get_checkpoint",
-        "get_state",
-    }
-)
-# If one of these is called several times in a row, only the last call matters.
-_SETTERS = frozenset({"set_task", "set_task_state", "set_wrapper_attr"})
-# Functions of an environment that are called by name, like its methods.
-_NAMED_FUNCTIONS = {"set_statistics_updates": layers.set_statistics_updates}
+@dataclass(frozen=True)
+class StepEntry:
+    """A step of an environment with this action."""
+
+    action: Any
 
 
-def read_only(function: Function) -> Function:
-    """Marks a function or method that does not change the environment that it is called with.
+@dataclass(frozen=True)
+class StepsEntry:
+    """Consecutive steps of an environment; ``actions`` is ``(T, ...)``."""
 
-    An executor that keeps a journal does not replay calls of it.
-
-    >>> from mtwrappers import as_vector
-    >>> from mtwrappers.vector.journal import read_only
-    >>> angle = read_only(lambda env: float(env.unwrapped.state[0]))
-    >>> envs = as_vector("Pendulum-v1", 2, journal=True)
-    >>> obs, infos = envs.reset(seed=0)
-    >>> [round(one, 2) for one in envs.call(angle)]
-    [0.86, 0.07]
-    >>> envs.close()
-    """
-    function.read_only = True  # type: ignore[attr-defined]
-    return function
+    actions: NDArray[Any]
 
 
-def replayable(name: str | Callable[..., Any], each: EachCall) -> EachCall:
-    """Copies of the arguments of a call, which a journal keeps.
-
-    Raises:
-        TypeError: If the call could not be replayed.
-    """
-    if name in READ_ONLY_CALLS or getattr(name, "read_only", False):
-        return each
-    if not isinstance(name, str) and not _is_importable(name):
-        raise TypeError(
-            f"an executor that keeps a journal must be able to replay a call, and {name!r} cannot "
-            "be imported by its name: pass the name of a method, or a function that "
-            "can be imported, or mark one that changes nothing with "
-            "mtwrappers.vector.journal.read_only"
-        )
-    try:
-        return copy.deepcopy(each)
-    except Exception as exc:  # any class may refuse to be copied in any way
-        raise TypeError(
-            "an executor that keeps a journal must be able to replay a call, and the "
-            f"arguments of {name!r} cannot be copied: {exc}"
-        ) from exc
-
-
-def find_call(
-    env: gymnasium.Env[Any, Any],
-    name: str | Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> tuple[Callable[[], Any], bool]:
-    """Finds the target of a call: a function, or a method or attribute of the environment.
-
-    Returns:
-        A callable that makes the call, or reads the attribute; and whether it may change the
-        environment.
-    """
-    if not isinstance(name, str):
-        function = check_callable(name, "a name that is not a string")
-        changes = not getattr(function, "read_only", False)
-        return functools.partial(function, env, *args, **kwargs), changes
-    if name in _NAMED_FUNCTIONS:
-        return functools.partial(_NAMED_FUNCTIONS[name], env, *args, **kwargs), True
-    value = env.get_wrapper_attr(name)
-    if not callable(value):
-        return lambda: value, False
-    changes = name not in READ_ONLY_CALLS and not getattr(value, "read_only", False)
-    return functools.partial(value, *args, **kwargs), changes
-
-
-def call_again(env: gymnasium.Env[Any, Any], call: Entry) -> None:
-    """Replays a call of a log.
-
-    Raises:
-        NotDeterministicError: If it succeeded before and now raises, or the other way round.
-    """
-    what, name, args, kwargs = call
-    raised = None
-    try:
-        do, _ = find_call(env, name, copy.deepcopy(args), copy.deepcopy(kwargs))
-        do()
-    except Exception as exc:
-        raised = exc
-    if (raised is None) == (what == "tried"):
-        how = "raised, and does not" if raised is None else "succeeded, and raises"
-        why = "" if raised is None else f": {type(raised).__name__}: {raised}"
-        raise NotDeterministicError(
-            f"the call {describe_call(call)} {how} when it is replayed in a new environment{why}"
-        ) from raised
-
-
-def describe_call(call: Entry) -> str:
-    """A call as it is written in Python, with long arguments shortened."""
-    _, name, args, kwargs = call
-    given = [reprlib.repr(value) for value in args]
-    given += [f"{key}={reprlib.repr(value)}" for key, value in kwargs.items()]
-    return f"{name if isinstance(name, str) else repr(name)}({', '.join(given)})"
-
-
-def target_of(call: Entry) -> str | None:
-    """The name of the method or attribute in a call, ``""`` for a function of an environment.
-
-    It is ``None`` for a function that changes only what has a state.
-    """
-    _, name, args, kwargs = call
-    if name == "set_wrapper_attr":
-        name = args[0] if args else kwargs.get("name")
-    if name in _NAMED_FUNCTIONS:
-        return None
-    return name if isinstance(name, str) else ""
-
-
-def _overrides(entry: Entry, before: Entry) -> bool:
-    """Whether a call makes the call just before it, of the same setter, have no effect."""
-    what, name, args, _ = entry
-    if what != "call" or name not in _SETTERS or before[:2] != entry[:2]:
-        return False
-    return name != "set_wrapper_attr" or bool(args and args[:1] == before[2][:1])
-
-
-def _is_importable(function: Any) -> bool:
-    """Whether a function can be imported by its module and name."""
-    name, module = getattr(function, "__qualname__", ""), getattr(function, "__module__", None)
-    if not name or not module or "<" in name:
-        return False
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found is function
+Entry: TypeAlias = ResetEntry | StepEntry | StepsEntry | Call
 
 
 class ReplayLog:
     """All data that is needed to bring a new environment to the state of another one.
 
+    A log does not change: each method returns a new one. So a command is recorded in the logs of
+    many environments by one assignment, which an interrupt cannot divide.
+
     Args:
         state: The state from which it begins.
 
     Attributes:
-        calls: The calls before its last reset, in order. They are never part of a file, but what
-            they have changed may be in no state, and has to be changed again in a new environment.
-        state: The state just before that reset (see `mtwrappers.state.env_state`); None before the
-            first.
-        entries: That reset and everything since.
-        digest: A hash of all that it has returned since that reset; see `fingerprint`.
+        state: The state just before the last reset (see `mtwrappers.state.env_state`); None before
+            the first.
+        task: The call that has set the task of an environment without a state of its own.
+        lost_call: The first other call, before the last reset, that has changed what no state has.
+            An environment that was called so cannot be restored.
+        digest: A hash of all that the environment has returned since its last reset; see
+            `fingerprint`.
     """
 
-    def __init__(self, state: Any = None) -> None:
-        self.calls: list[Entry] = []
-        self.state = state
-        self.entries: list[Entry] = []
+    def __init__(
+        self, state: Any = None, task: Call | None = None, lost_call: Call | None = None
+    ) -> None:
+        self.state, self.task, self.lost_call = state, task, lost_call
         self.digest = 0
+        # A log and its successors share a list, of which each reads its own length.
+        self._entries: list[Entry] = []
+        self._length = 0
 
-    def begin(self, state: Any) -> None:
-        """Begins a new episode: drops the old one, except for its calls."""
+    @property
+    def entries(self) -> list[Entry]:
+        """The last reset and everything since."""
+        return self._entries[: self._length]
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls since the last reset."""
+        return [entry for entry in self.entries if isinstance(entry, Call)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_entries": self.entries}
+
+    # Logs of what was done next.
+
+    def with_state(self, state: Any) -> ReplayLog:
+        """The log of an environment that is to be reset, and has this state."""
+        task, lost_call = self.task, self.lost_call
+        for call in self.calls:
+            if call.without_state and call.sets_task:
+                task = call
+            elif call.without_state:
+                lost_call = lost_call or call
+        return ReplayLog(state, task, lost_call)
+
+    def with_reset(self, state: Any, entry: ResetEntry, digest: int) -> ReplayLog:
+        """The log after a reset of the environment, which had this state."""
+        return self.with_state(state)._with_entry(entry, digest)
+
+    def with_step(self, action: Any, digest: int) -> ReplayLog:
+        """The log after a step."""
+        return self._with_entry(StepEntry(action), digest)
+
+    def with_call(self, call: Call) -> ReplayLog:
+        """The log after a call."""
+        return self._with_entry(call, self.digest)
+
+    def _with_entry(self, entry: Entry, digest: int) -> ReplayLog:
+        log = ReplayLog(self.state, self.task, self.lost_call)
+        log._entries, log._length, log.digest = self._entries, self._length, digest
+        if self._length and self._length % _PACK_AFTER == 0:
+            log._entries = _packed(self.entries)
+            log._length = len(log._entries)
+        del log._entries[log._length :]  # of a log that was not used
+        log._entries.append(entry)
+        log._length += 1
+        return log
+
+    # Replays.
+
+    def unpacked(self) -> Iterator[Entry]:
+        """Copies of the entries, with each step on its own."""
         for entry in self.entries:
-            if entry[0] in _CALLS:
-                _add_call(self.calls, entry)
-        self.state, self.entries, self.digest = state, [], 0
-
-    def add(self, entry: Entry) -> None:
-        """Records an entry."""
-        if entry[0] == "step" and isinstance(action := entry[1], (np.ndarray, np.generic)):
-            self._add_steps(action.dtype, action.shape, action.tobytes())
-        elif entry[0] in _CALLS:
-            _add_call(self.entries, entry)
-        else:
-            self.entries.append(entry)
-
-    def _add_steps(self, dtype: np.dtype[Any], shape: tuple[int, ...], data: bytes) -> None:
-        form = ("steps", dtype, shape)
-        if not self.entries or self.entries[-1][:3] != form:
-            self.entries.append((*form, bytearray()))
-        self.entries[-1][3].extend(data)
-
-    def steps(self) -> Iterator[Entry]:
-        """The entries since its last reset, one by one."""
-        for entry in self.entries:
-            if entry[0] == "steps":
-                for action in _actions(entry):
-                    yield ("step", action)
+            if isinstance(entry, StepsEntry):
+                for action in entry.actions:
+                    yield StepEntry(action.copy())
             else:
-                # A copy, because an environment may keep and change its arguments.
+                # An environment may keep and change its arguments.
                 yield copy.deepcopy(entry)
 
-    def targets(self) -> list[str]:
-        """The name of each method or attribute in a call, or ``""`` for a function."""
-        made = [entry for entry in (*self.calls, *self.entries) if entry[0] in _CALLS]
-        return [one for one in dict.fromkeys(map(target_of, made)) if one is not None]
+    def require_restorable(self) -> None:
+        """Raises `RuntimeError` if an environment with this log cannot be restored."""
+        if self.lost_call is not None:
+            raise RuntimeError(
+                f"it was called before its last reset, with {self.lost_call}, and what this has "
+                f"changed is in no state: {_ADVICE.format(self.lost_call.without_state)}"
+            )
 
-    def to_state(self, of: str) -> dict[str, Any]:
+    def require_same(self, digest: int) -> None:
+        """Raises `NotDeterministicError` if a replay did not return the recorded results."""
+        if digest != self.digest:
+            steps = sum(isinstance(entry, StepEntry) for entry in self.unpacked())
+            raise NotDeterministicError(
+                "this environment is not deterministic: from the state of its last reset, and used "
+                f"in the same way ({steps} steps), it does not return the same observations, "
+                "rewards, ends and infos; all its random draws must come from np_random, and all "
+                "else that it keeps from one episode to the next must be in its get_state() and "
+                "set_state()"
+            )
+
+    # Files.
+
+    def require_savable(self, env_name: str) -> None:
+        """Raises `TypeError` if a call has changed what no state has."""
+        for call in (self.lost_call, self.task, *self.calls):
+            if call is not None and call.without_state:
+                raise TypeError(
+                    f"{env_name} was called with {call}, and a checkpoint cannot hold what this "
+                    f"has changed: {_ADVICE.format(call.without_state)}"
+                )
+
+    def to_state(self, env_name: str) -> dict[str, Any]:
         """Returns the log as plain values, for a file, which never holds a call.
 
         Raises:
-            RuntimeError: If the environment ``of`` was called since its last reset.
+            RuntimeError: If the environment was called since its last reset.
         """
         reset, actions = None, []
-        for entry in self.entries:
-            if entry[0] == "steps":
-                actions.append(_actions(entry))
-            elif entry[0] == "reset":
-                reset = [entry[1], copy.deepcopy(entry[2])]
-            elif entry[0] == "step":
-                actions.append(copy.deepcopy(entry[1]))
+        for entry in _packed(self.entries):
+            if isinstance(entry, StepsEntry):
+                actions.append(entry.actions.copy())
+            elif isinstance(entry, ResetEntry):
+                reset = [entry.seed, copy.deepcopy(entry.options)]
+            elif isinstance(entry, StepEntry):
+                is_array = isinstance(entry.action, (np.ndarray, np.generic))
+                actions.append(entry.action[None] if is_array else copy.deepcopy(entry.action))
             else:
                 raise RuntimeError(
-                    f"{of} was called since its last reset, with {describe_call(entry)}, and a "
-                    "checkpoint holds no calls: reset first, then save"
+                    f"{env_name} was called since its last reset, with {entry}, and a checkpoint "
+                    "holds no calls: reset first, then save"
                 )
         return {
             "state": copy.deepcopy(self.state),
@@ -279,90 +191,59 @@ class ReplayLog:
         }
 
     @classmethod
-    def from_state(cls, state: Any, of: str) -> ReplayLog:
+    def from_state(cls, state: Any, env_name: str) -> ReplayLog:
         """Reverses `to_state`.
 
         Raises:
             TypeError, ValueError: If ``state`` is not from `to_state`.
         """
-        log = cls()
         try:
-            log.state, log.digest = copy.deepcopy(state["state"]), int(state["digest"])
+            log, digest = cls(copy.deepcopy(state["state"])), int(state["digest"])
             reset, actions = state["reset"], state["actions"]
             if reset is None and actions:
                 raise ValueError("expected a reset before actions")
             if reset is not None:
-                log.add(("reset", *_checked_reset(*reset)))
-            for each in actions:
-                if isinstance(each, np.ndarray):
-                    checked = _checked_actions(each)
-                    log._add_steps(checked.dtype, checked.shape[1:], checked.tobytes())
-                else:
-                    log.add(("step", copy.deepcopy(each)))
+                log._entries.append(_checked_reset(*reset))
+            for action in actions:
+                is_array = isinstance(action, np.ndarray)
+                log._entries.append(_checked_steps(action) if is_array else _copied_step(action))
+            log._length, log.digest = len(log._entries), digest
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as exc:
-            raise ValueError(f"expected the log of {of}, got something else: {exc}") from exc
+            raise ValueError(f"expected the log of {env_name}, got something else: {exc}") from exc
         return log
 
 
-def _add_call(entries: list[Entry], call: Entry) -> None:
-    """Adds a call, which replaces the one just before it if it overrides that.
-
-    It replaces no other, because calls in between may depend on an earlier one.
-    """
-    if entries and _overrides(call, entries[-1]):
-        entries.pop()
-    entries.append(call)
+_ADVICE = (
+    "give {} the methods get_state() and set_state(state), or mark a method that changes nothing "
+    "with mtwrappers.vector.calls.read_only"
+)
 
 
-def _actions(steps: Entry) -> NDArray[Any]:
-    """The actions of an entry of steps, ``(T, ...)``."""
-    _, dtype, shape, data = steps
-    return np.array(np.frombuffer(data, dtype).reshape(-1, *shape))
+def _packed(entries: list[Entry]) -> list[Entry]:
+    """The entries, with consecutive steps with arrays of the same form as one entry."""
+    packed: list[Entry] = []
+    actions: list[NDArray[Any]] = []  # of steps that are not in `packed` yet, each (T, ...)
 
+    def add_steps() -> None:
+        if actions:
+            packed.append(StepsEntry(np.concatenate(actions)))
+            actions.clear()
 
-def note(
-    logs: list[ReplayLog],
-    rows: slice,
-    command: tuple[str, tuple[Any, ...]],
-    answer: Answer,
-    buffers: Buffers,
-) -> None:
-    """Records a command in the logs of the environments ``rows``, as soon as their block answers.
-
-    Callers must delay Ctrl-C.
-
-    Args:
-        logs: The log of each environment of an executor.
-        rows: The rows of the block.
-        command: The name of the command and its arguments. Nobody else may change these.
-        answer: The answer of the block.
-        buffers: The results of all environments.
-    """
-    (name, arguments), failed = command, answer.failure is not None
-    if failed and answer.notes is None:
-        return  # nothing was done
-    notes = answer.notes or {}
-    if name == "apply":
-        logs[rows] = notes
-    elif name == "call":
-        each, function = arguments
-        for i, what in notes.items():
-            logs[rows][i].add((what, function, *each[i]))
-    elif name in ("reset", "step", "set_states"):
-        digests, paused = buffers.digests[rows].tolist(), buffers.paused[rows].tolist()
-        for i, (log, digest) in enumerate(zip(logs[rows], digests, strict=True)):
-            if i in notes:
-                log.begin(notes[i])
-            if failed or name == "set_states":
-                continue
-            if i in notes and name == "step":  # an autoreset
-                log.add(("reset", None, None))
-            elif i in notes:
-                seeds, options, _ = arguments
-                log.add(("reset", seeds[i], options[i]))
-            elif name == "step" and not paused[i]:
-                log.add(("step", arguments[0][i]))
-            log.digest = digest
+    for entry in entries:
+        rows = None
+        if isinstance(entry, StepsEntry):
+            rows = entry.actions
+        elif isinstance(entry, StepEntry) and isinstance(entry.action, (np.ndarray, np.generic)):
+            rows = np.asarray(entry.action)[None]
+        if rows is None or not rows.nbytes:  # a file cannot say how many steps took no bytes
+            add_steps()
+            packed.append(entry)
+            continue
+        if actions and (rows.dtype, rows.shape[1:]) != (actions[0].dtype, actions[0].shape[1:]):
+            add_steps()
+        actions.append(rows)
+    add_steps()
+    return packed
 
 
 def fingerprint(before: int, *returned: Any) -> int:
@@ -371,59 +252,79 @@ def fingerprint(before: int, *returned: Any) -> int:
     It covers every bit of observations, rewards and flags, and of numbers, strings and arrays in
     infos, but not other objects, and not the wall-clock time of an episode that Gymnasium's
     ``RecordEpisodeStatistics`` reports.
+
+    Args:
+        before: The hash so far.
+        *returned: An observation, other values, and an info.
     """
-    if (
-        returned
-        and isinstance(info := returned[-1], dict)
-        and isinstance(info.get("episode"), dict)
-    ):
-        episode = {key: value for key, value in info["episode"].items() if key != "t"}
-        returned = (*returned[:-1], {**info, "episode": episode})
+    obs, *values, info = returned
+    if type(obs) is not np.ndarray or not _has_plain_bytes(obs):
+        obs = _hashable(obs)
+    if type(info) is not dict or not {*map(type, info.values())} <= _PLAIN_TYPES:
+        info = _hashable(_without_clocks(info))
     try:
         # Version 2, because in later ones the bytes depend on which objects are shared.
-        data = marshal.dumps((before, returned), 2)
-    except ValueError:
-        data = marshal.dumps((before, _plain(returned)), 2)
+        data = marshal.dumps((before, obs, values, info), 2)
+    except ValueError:  # of NumPy's numbers, which are rare among rewards
+        data = marshal.dumps((before, obs, _hashable(values), _hashable(info)), 2)
     # A checksum is sufficient, because nothing here is adversarial, and several times as fast.
     return zlib.crc32(data)
 
 
-def _plain(value: Any) -> Any:
+# The types of values in infos whose bytes `marshal` reads.
+_PLAIN_TYPES = {type(None), bool, int, float, str, bytes, np.float64, np.float32, np.int64}
+
+
+def _has_plain_bytes(value: Any) -> bool:
+    """Whether equal values have equal bytes: not pointers, and no bytes that mean nothing."""
+    return not value.dtype.hasobject and value.dtype.char not in "gG"  # long doubles have 6 spare
+
+
+def _without_clocks(info: Any) -> Any:
+    """An info without the wall-clock time in the statistics of an episode, under any key."""
+    if not isinstance(info, dict):
+        return info
+    return {
+        key: {name: item for name, item in value.items() if name != "t"}
+        if isinstance(value, dict) and {"r", "t"} <= value.keys()
+        else value
+        for key, value in info.items()
+    }
+
+
+def _hashable(value: Any) -> Any:
     """The part of a value that `marshal` can encode."""
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
-        return value.tobytes()
+    if isinstance(value, (np.ndarray, np.generic)):
+        if _has_plain_bytes(value):
+            return value.tobytes()
+        if value.dtype.hasobject:
+            return [value.shape, [_hashable(item) for item in value.ravel().tolist()]]
+        return [value.shape, [repr(item) for item in value.ravel().tolist()]]
     if isinstance(value, dict):
-        return [(str(key), _plain(item)) for key, item in value.items()]
+        return [(str(key), _hashable(item)) for key, item in value.items()]
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_hashable(item) for item in value]
     if isinstance(value, (bool, int, float, str, bytes)):
         return repr(value)
     return None
 
 
-def require_same(log: ReplayLog, digest: int) -> None:
-    """Raises `NotDeterministicError` if a replay did not return the recorded results."""
-    if digest != log.digest:
-        steps = sum(1 for entry in log.steps() if entry[0] == "step")
-        raise NotDeterministicError(
-            "this environment is not deterministic: from the state of its last reset, and used in "
-            f"the same way ({steps} steps), it does not return the same observations, rewards, "
-            "ends and infos; all its random draws must come from np_random, and all else that it "
-            "keeps from one episode to the next must be in its get_state() and set_state()"
-        )
-
-
-def _checked_reset(seed: Any, options: Any) -> tuple[Any, Any]:
+def _checked_reset(seed: Any, options: Any) -> ResetEntry:
     if not (seed is None or isinstance(seed, (int, np.integer))):
         raise TypeError(f"expected a seed, got {seed!r}")
     if not (options is None or isinstance(options, dict)):
         raise TypeError(f"expected options of a reset, got {options!r}")
-    return seed, copy.deepcopy(options)
+    return ResetEntry(None if seed is None else int(seed), copy.deepcopy(options))
 
 
-def _checked_actions(actions: NDArray[Any]) -> NDArray[Any]:
-    if not actions.ndim or (len(actions) and not actions.nbytes):  # no end of steps in no bytes
+def _checked_steps(actions: NDArray[Any]) -> StepsEntry:
+    # No end of steps in no bytes.
+    if not actions.ndim or (len(actions) > 1 and not actions.nbytes):
         raise TypeError(f"expected an array of actions, got {reprlib.repr(actions)}")
     if actions.dtype.kind == "f" and np.isnan(actions).any():
         raise ValueError("expected actions that are numbers, got NaN")
-    return actions
+    return StepsEntry(actions.copy())
+
+
+def _copied_step(action: Any) -> StepEntry:
+    return StepEntry(copy.deepcopy(action))

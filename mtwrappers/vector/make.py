@@ -17,9 +17,11 @@ from gymnasium.envs.registration import EnvSpec
 from mtwrappers.common.checks import check_choice, check_keywords, not_negative, positive
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.contract import MetaVectorEnv
+from mtwrappers.vector.pool import LocalPool, Pool
+from mtwrappers.vector.processes import ProcessWorker, process_pool
 from mtwrappers.vector.ray import actor_pool
 from mtwrappers.vector.settings import OPTIONS, Maker, Settings, resolve_makers
-from mtwrappers.vector.workers import Here, Pool, ProcessWorker, process_pool
+from mtwrappers.vector.workers import WorkerPool
 
 
 class Executor(MetaVectorEnv):
@@ -65,16 +67,16 @@ class Executor(MetaVectorEnv):
             **settings,
         )
         makers, seeds = resolve_makers(env, checked.meta_batch_size, checked.envs_per_task)
-        super().__init__(self._pool_of(makers, checked), checked, seeds)
+        super().__init__(self._make_pool(makers, checked), checked, seeds)
 
     @abc.abstractmethod
-    def _pool_of(self, makers: Sequence[Maker], settings: Settings) -> Pool:
+    def _make_pool(self, makers: Sequence[Maker], settings: Settings) -> Pool:
         """Makes the pool of workers."""
 
     @property
     def num_workers(self) -> int:
         """The number of workers; 0 if environments are in this process."""
-        return 0 if self._pool.here else len(self._pool.workers)
+        return len(self._pool.workers) if isinstance(self._pool, WorkerPool) else 0
 
     @property
     def recoveries(self) -> int:
@@ -106,20 +108,19 @@ class MetaIterativeEnvExecutor(Executor):
 
     execution = "iterative"
 
-    def _pool_of(self, makers: Sequence[Maker], settings: Settings) -> Pool:
+    def _make_pool(self, makers: Sequence[Maker], settings: Settings) -> Pool:
         if settings.workers not in (None, 1) or settings.ray_options is not None:
             raise ValueError(
                 f"iterative execution has no workers, got workers={settings.workers} and "
                 f"ray_options={settings.ray_options}"
             )
-        self._here = Here(lambda: EnvBlock(lambda: makers, 0, settings), len(makers))
-        return Pool([self._here], settings)
+        return LocalPool(lambda: EnvBlock(lambda: makers, 0, settings), len(makers), settings)
 
     @property
     def envs(self) -> list[gymnasium.Env[Any, Any]]:
         """The environments."""
-        assert self._here.block is not None
-        return self._here.block.envs
+        assert isinstance(self._pool, LocalPool)
+        return self._pool.block.envs
 
 
 class MetaParallelEnvExecutor(Executor):
@@ -163,7 +164,7 @@ class MetaParallelEnvExecutor(Executor):
 
     execution = "parallel"
 
-    def _pool_of(self, makers: Sequence[Maker], settings: Settings) -> Pool:
+    def _make_pool(self, makers: Sequence[Maker], settings: Settings) -> Pool:
         if settings.ray_options is not None:
             raise ValueError(f"parallel execution takes no ray_options, got {settings.ray_options}")
         return process_pool(makers, settings)
@@ -171,6 +172,7 @@ class MetaParallelEnvExecutor(Executor):
     @property
     def worker_pids(self) -> list[int]:
         """The process id of each worker."""
+        assert isinstance(self._pool, WorkerPool)
         workers = cast("Sequence[ProcessWorker]", self._pool.workers)
         return [worker.process.pid for worker in workers]
 
@@ -201,7 +203,7 @@ class MetaRayEnvExecutor(Executor):
 
     execution = "ray"
 
-    def _pool_of(self, makers: Sequence[Maker], settings: Settings) -> Pool:
+    def _make_pool(self, makers: Sequence[Maker], settings: Settings) -> Pool:
         if settings.context is not None:
             raise ValueError(f"ray execution takes no context, got {settings.context!r}")
         return actor_pool(makers, settings)

@@ -6,26 +6,26 @@ import contextlib
 import math
 import operator
 import os
-import pickle
 import socket
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import cloudpickle
-import numpy as np
 
 from mtwrappers.common.errors import WorkerDiedError
 from mtwrappers.common.extras import import_extra
-from mtwrappers.vector.journal import Answer
+from mtwrappers.vector.commands import Command, Connect
 from mtwrappers.vector.settings import Maker, Settings
 from mtwrappers.vector.workers import (
     ALIVE_CHECK,
-    Arrived,
+    EMPTY,
+    HELLO,
     BlockServer,
-    Pool,
     Worker,
-    blocks_of,
+    WorkerPool,
+    WorkerState,
+    pickle_blocks,
 )
 
 START_TIMEOUT = 25.0  # seconds until an actor must have started
@@ -70,7 +70,7 @@ class Cluster:
     def resources(self, needs: Mapping[str, float]) -> str:
         """A message with the needs of a worker and the resources of the cluster."""
         total, free = self.ray.cluster_resources(), self.ray.available_resources()
-        has = [f"{total.get(one, 0.0):g} {one} ({free.get(one, 0.0):g} free)" for one in needs]
+        has = [f"{total.get(name, 0.0):g} {name} ({free.get(name, 0.0):g} free)" for name in needs]
         wants = ", ".join(f"{amount:g} {name}" for name, amount in needs.items())
         return f"a worker needs {wants}, but the Ray cluster has {', '.join(has)}"
 
@@ -97,7 +97,7 @@ def needs_of(settings: Settings) -> dict[str, float]:
     return {name: each for name, each in needs.items() if each}
 
 
-def actor_pool(makers: Sequence[Maker], settings: Settings) -> Pool:
+def actor_pool(makers: Sequence[Maker], settings: Settings) -> WorkerPool:
     """Makes a pool with the number of actors from the settings, or as many as fit.
 
     Raises:
@@ -110,12 +110,19 @@ def actor_pool(makers: Sequence[Maker], settings: Settings) -> Pool:
     count = min(settings.workers or most or 1, len(makers))
     if count > most:
         raise ValueError(f"{count} workers do not fit: {cluster.resources(needs)}, room for {most}")
-    blocks = blocks_of(makers, count, settings)
-    return Pool([ActorWorker(rows, block, cluster, settings) for rows, block in blocks], settings)
+    rows, blocks = pickle_blocks(makers, count, settings)
+    workers = [ActorWorker(part, cluster, settings) for part in rows]
+    return WorkerPool(workers, blocks, settings, memory=-1)
 
 
 class _Actor(BlockServer):
     """A block on a node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Answers by the number of their command, until the executor has said that it has them: a
+        # call may be interrupted after it has called the actor, and before it keeps the reference.
+        self._answers: dict[int, bytes] = {}
 
     def silence(self) -> float:
         """The seconds since the last sign of life of its block."""
@@ -126,99 +133,97 @@ class _Actor(BlockServer):
         """The address of the actor's node."""
         return str(import_extra("ray", "ray").util.get_node_ip_address())
 
-    def handle(self, command: bytes, paused: bytes) -> tuple[bytes, bytes]:
+    def handle(self, number: int, command: bytes, received: int) -> tuple[dict[int, bytes], bytes]:
         """Runs a command.
 
         Args:
-            command: Its name and arguments, pickled.
-            paused: The mask of paused environments, once there are buffers.
+            number: The number of the command.
+            command: The command, pickled.
+            received: The number of the last answer that has arrived.
 
         Returns:
-            Its answer, and the data of the buffers, once there are any. Both are bytes, because Ray
-            would make every array read-only.
+            The answers that have not arrived yet, by their numbers, and the data of the buffers,
+            once there are any. All are bytes, because Ray would make every array read-only.
         """
-        if not paused:
-            return self.answer(command), b""
-        assert self.block is not None
-        buffers = self.block.buffers
-        buffers.paused[...] = np.frombuffer(paused, np.bool_)
-        buffers.beats.fill(time.monotonic())
-        return self.answer(command), buffers.pack()
+        self._answers = {n: answer for n, answer in self._answers.items() if n > received}
+        if self.block is not None and hasattr(self.block, "buffers"):
+            self.block.beat()
+        self._answers[number] = self.answer(command)
+        if self.block is None or not hasattr(self.block, "buffers"):
+            return self._answers, b""
+        return self._answers, self.block.buffers.pack()
 
 
 class ActorWorker(Worker):
-    """An actor as a worker.
-
-    It is requested from the ``cluster`` with the ``options`` of Ray, and builds its block from
-    ``block``, the pickled arguments of an `EnvBlock`.
-    """
+    """An actor as a worker, which is requested from the ``cluster`` with the options of Ray."""
 
     shares_memory = False
 
-    def __init__(self, rows: slice, block: bytes, cluster: Cluster, settings: Settings) -> None:
-        self.rows = rows
-        self._block, self._cluster, self._settings = block, cluster, settings
+    def __init__(self, rows: slice, cluster: Cluster, settings: Settings) -> None:
+        super().__init__(rows)
+        self._cluster, self._settings = cluster, settings
         self._actor: Any = None
 
     def start(self) -> None:
         """Requests an actor from the cluster."""
         self._host = self._reason = ""
-        self._connected = False  # whether the actor has buffers
+        self._has_buffers = False  # whether the actor has
+        self._received = HELLO  # the number of the last answer
         # Ray itself would restart it without its environments.
         options = {**options_of(self._settings), "max_restarts": 0}
         actor_class = self._cluster.ray.remote(concurrency_groups={_SIGNS: 1})(_Actor)
         self._actor = actor_class.options(**options).remote()
-        self._reply = self._actor.place.remote()  # the reference to the pending answer
+        self._replies = {self._actor.place.remote()}  # references to answers that are awaited
         self.timeout = START_TIMEOUT
 
-    def send(self, name: str, arguments: tuple[Any, ...]) -> None:
+    def encode(self, number: int, command: Command) -> tuple[int, bytes]:
+        """The number and the pickle of a command."""
+        self._has_buffers = self._has_buffers or isinstance(command, Connect)
+        return number, bytes(cloudpickle.dumps(command))
+
+    def write(self, message: tuple[int, bytes]) -> None:
         """Calls the actor."""
-        if name == "build":
-            arguments = (self._block,)
-        command = bytes(cloudpickle.dumps((name, arguments)))
-        paused = b""
-        if self._connected:
-            assert self.buffers is not None
-            paused = self.buffers.paused.tobytes()
-        self._connected = self._connected or name == "connect"
         if self._cluster.is_there():
-            self._reply = self._actor.handle.remote(command, paused)
+            self._replies.add(self._actor.handle.remote(*message, self._received))
 
     @staticmethod
-    def receive(workers: Sequence[ActorWorker], seconds: float) -> Arrived:
+    def receive(workers: Sequence[ActorWorker], seconds: float) -> list[ActorWorker]:
         """Waits for the answers of some actors, at most for some seconds."""
-        by_reply = {worker._reply: worker for worker in workers}
-        interrupts, cluster = workers[0].interrupts, workers[0]._cluster
+        by_reply = {reply: worker for worker in workers for reply in worker._replies}
+        cluster = workers[0]._cluster
         if not cluster.is_there():
             for worker in workers:
-                worker._reason, worker.gone = "Ray was shut down", True
+                worker._reason, worker.state = "Ray was shut down", WorkerState.ENDED
             return []
         ray = cluster.ray
-        interrupts.waiting = True
-        try:
-            ready, others = ray.wait([*by_reply], num_returns=1, timeout=seconds)
-            if others:
-                ready += ray.wait(others, num_returns=len(others), timeout=0)[0]
-        finally:
-            interrupts.waiting = False
-        arrived: Arrived = []
+        ready, pending = ray.wait([*by_reply], num_returns=1, timeout=seconds)
+        if pending:
+            ready += ray.wait(pending, num_returns=len(pending), timeout=0)[0]
+        arrived: list[ActorWorker] = []
         for reply in ready:
             worker = by_reply[reply]
             try:
                 data = ray.get(reply)
             except ray.exceptions.RayError as exc:
-                worker._reason, worker.gone = _reason(exc), True
+                worker._reason, worker.state = _reason(exc), WorkerState.ENDED
                 continue
-            answer = b""
-            if not worker._host:
-                worker._host, worker.timeout = data, worker._settings.timeout or math.inf
-            else:
-                answer, written = data
-                if written:
-                    assert worker.buffers is not None
-                    worker.buffers.unpack(written)
-            arrived.append((worker, pickle.loads(answer) if answer else Answer()))
+            worker._take(data)
+            worker._replies.discard(reply)  # after it was taken, because it can be taken twice
+            arrived.append(worker)
         return arrived
+
+    def _take(self, data: Any) -> None:
+        """Takes what the actor has answered."""
+        if not self._host:
+            self._host, self.timeout = data, self._settings.timeout or math.inf
+            self.take_answer(HELLO, EMPTY)
+            return
+        answers, written = data
+        if written and self.buffers is not None:
+            self.buffers.unpack(written)
+        for number in sorted(answers):
+            self.take_answer(number, answers[number])
+            self._received = max(self._received, number)
 
     def is_alive(self) -> bool:
         """Whether Ray is running; Ray itself reports when an actor ends."""
@@ -226,7 +231,7 @@ class ActorWorker(Worker):
 
     def silence(self) -> float:
         """The seconds since the last sign of life of its block, which the actor itself reports."""
-        if not self._connected or not self._cluster.is_there():
+        if not self._has_buffers or not self._cluster.is_there():
             return math.inf
         ray = self._cluster.ray
         signs = self._actor.silence.options(concurrency_group=_SIGNS)
@@ -237,12 +242,12 @@ class ActorWorker(Worker):
 
     def end(self, patience: float = 0.0) -> None:
         """Ends the actor, which never ends by itself."""
-        actor, self._actor, self._reply = self._actor, None, None
+        actor, self._actor, self._replies = self._actor, None, set()
         if actor is not None and self._cluster.is_there():
             with contextlib.suppress(Exception):  # the cluster may be ending
                 self._cluster.ray.kill(actor)
 
-    def how_it_ended(self) -> str:
+    def describe_end(self) -> str:
         """A description of how the actor ended, from Ray."""
         where = f"on {self._host} " if self._host else ""
         return f"{where}ended: {self._reason}"

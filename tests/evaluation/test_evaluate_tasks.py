@@ -24,7 +24,7 @@ from mtwrappers import (
     few_shot_evaluate,
     protocols,
 )
-from mtwrappers.vector.journal import read_only
+from mtwrappers.vector.calls import read_only
 from tests.evaluation.fakes import ScriptedEnv, Telling, lengths, ones, scripted
 from tests.vector.fakes import HalfReward, all_modes
 

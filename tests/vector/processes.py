@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from mtwrappers.vector.workers import WorkerState
+
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
 
 
@@ -100,6 +102,10 @@ MANY = int(os.environ.get("MTWRAPPERS_KILLS", "1"))
 RECOVER: dict[str, Any] = {"workers": 2, "on_worker_failure": "recover"}
 
 
+def all_ready(workers: Iterable[Any]) -> bool:
+    return all(worker.state is WorkerState.READY for worker in workers)
+
+
 def run_until_killed(
     envs: Any, n: int, run_steps: Callable[[int], Any], seconds: float = 0.06
 ) -> list[Any]:
@@ -125,7 +131,7 @@ def run_until_killed(
             passed = 0.0
             while passed < most and not over.wait(0.002):
                 passed = time.monotonic() - start
-                if envs.recoveries > before and all(w.ready for w in envs._pool.workers):
+                if envs.recoveries > before and all_ready(envs._pool.workers):
                     break
                 if passed > early:
                     early = math.inf

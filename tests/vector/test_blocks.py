@@ -62,10 +62,11 @@ def test_environments_that_are_paused_are_left_as_they_are(executor, mode):
         assert not truncated.any()
         assert envs.call("steps") == (1, 2, 1, 2)
         envs.pause(~paused)
-        envs.set_state(state)  # which says nothing of a pause
+        envs.set_state(state)  # which has the pause of before
         assert envs.call("steps") == (1, 1, 1, 1)
-        envs.step(NO_ACTIONS)
-        assert envs.call("steps")[1:] == (1, 2, 1)  # the first one's episode may have begun anew
+        assert envs.step(NO_ACTIONS)[1].tolist() == [0, 2, 0, 2]
+        assert envs.stepped.tolist() == [False, True, False, True]
+        assert envs.call("steps") == (1, 2, 1, 2)
 
 
 # No autoreset.

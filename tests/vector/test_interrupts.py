@@ -15,7 +15,7 @@ from gymnasium.error import ResetNeeded
 
 import mtwrappers.vector
 from mtwrappers import MetaIterativeEnvExecutor
-from mtwrappers.vector.workers import Pool
+from mtwrappers.vector.workers import WorkerPool
 from tests.fakes import equal
 from tests.vector.faults import (
     NO_ACTIONS,
@@ -190,6 +190,6 @@ def test_workers_that_were_not_asked_to_build_yet_are_closed_without_a_word(monk
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Pool, "prepare", interrupted)
+    monkeypatch.setattr(WorkerPool, "begin", interrupted)
     with pytest.raises(KeyboardInterrupt):
         parallel(fragile_makers(2), 2, workers=2)

@@ -19,7 +19,7 @@ import pytest
 import mtwrappers as mt
 from mtwrappers import WorkerDiedError
 from mtwrappers.testing import check_meta_vector_env
-from mtwrappers.vector.journal import read_only
+from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.make import MetaRayEnvExecutor
 from tests.fakes import equal, run_with_python
 from tests.vector.clusters import local_cluster

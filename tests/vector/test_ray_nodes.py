@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaSampler
-from mtwrappers.vector.journal import read_only
+from mtwrappers.vector.calls import read_only
 from tests.fakes import CountingSetTaskEnv, equal
 from tests.vector.processes import all_gone, children, needs_proc
 

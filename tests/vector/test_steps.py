@@ -44,7 +44,7 @@ NUMBERS = "actions must be numbers of at most 8 bytes, got dtype "
     ("actions", "message"),
     [
         (np.zeros((3, 2)), SHAPE + "ndarray of shape (3, 2)"),
-        ([[0, 0], [0, 0, 0], [0, 0], [0]], SHAPE + "list of shape [(2,), (3,), (2,), (1,)]"),
+        ([[0, 0], [0, 0, 0], [0, 0], [0]], SHAPE + "list of different lengths"),
         (None, SHAPE + "NoneType of shape ()"),
         (np.zeros((4, 2), object), NUMBERS + "object"),
         (

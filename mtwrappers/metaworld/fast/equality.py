@@ -17,7 +17,7 @@ from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.fast import fast_class
 from mtwrappers.metaworld.tasks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
-from mtwrappers.vector.workers import deaf_to_ctrl_c
+from mtwrappers.vector.processes import deaf_to_ctrl_c
 
 Policy: TypeAlias = Callable[[Any, Any], NDArray[np.float32]]
 # The extent of a comparison: tasks per class, and steps per episode.

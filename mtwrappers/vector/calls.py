@@ -1,0 +1,181 @@
+"""Calls of environments: of a method or an attribute by its name, or of a function."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib
+import reprlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import gymnasium
+
+from mtwrappers.common.checks import check_callable
+from mtwrappers.common.errors import NotDeterministicError
+from mtwrappers.state import env_state as layers
+
+# The arguments of a call for each environment; ``None`` leaves an environment out.
+EachCall: TypeAlias = "Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None]"
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Methods that change nothing.
+READ_ONLY_CALLS = frozenset(
+    {
+        "exact_task_state",
+        "render",
+        "has_wrapper_attr",
+        "get_wrapper_attr",
+        "get_task",
+        "get_task_obs",
+        "get_task_state",
+        "get_checkpoint",
+        "get_state",
+    }
+)
+# Methods that set the task of the next episode.
+_TASK_SETTERS = ("set_task", "set_task_state")
+# Functions of an environment that are called by name, like its methods. They change only what the
+# state of a wrapper has.
+_NAMED_FUNCTIONS = {"set_statistics_updates": layers.set_statistics_updates}
+
+
+def read_only(function: Function) -> Function:
+    """Marks a function or method that does not change the environment that it is called with.
+
+    A journal does not record calls of it.
+
+    >>> from mtwrappers import as_vector
+    >>> from mtwrappers.vector.calls import read_only
+    >>> angle = read_only(lambda env: float(env.unwrapped.state[0]))
+    >>> envs = as_vector("Pendulum-v1", 2, journal=True)
+    >>> obs, infos = envs.reset(seed=0)
+    >>> [round(value, 2) for value in envs.call(angle)]
+    [0.86, 0.07]
+    >>> envs.close()
+    """
+    function.read_only = True  # type: ignore[attr-defined]
+    return function
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of one environment that may have changed it.
+
+    Attributes:
+        name: The method or attribute, or a function of the environment.
+        args: The positional arguments.
+        kwargs: The keyword arguments.
+        raised: Whether it raised an exception.
+        without_state: The class of the environment if it has no ``get_state`` that returns what the
+            call has changed; empty otherwise.
+    """
+
+    name: str | Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    raised: bool = False
+    without_state: str = ""
+
+    @property
+    def sets_task(self) -> bool:
+        """Whether it has set the task of the next episode."""
+        return self.name in _TASK_SETTERS and not self.raised
+
+    def __str__(self) -> str:
+        """Returns the call as it is written in Python, with long arguments shortened."""
+        arguments = [reprlib.repr(value) for value in self.args]
+        arguments += [f"{key}={reprlib.repr(value)}" for key, value in self.kwargs.items()]
+        is_name = isinstance(self.name, str)
+        name = self.name if is_name else getattr(self.name, "__qualname__", repr(self.name))
+        return f"{name}({', '.join(arguments)})"
+
+    def repeat(self, env: gymnasium.Env[Any, Any]) -> None:
+        """Makes the call again, in a new environment.
+
+        Raises:
+            NotDeterministicError: If it succeeded before and now raises, or the other way round.
+        """
+        raised = None
+        try:
+            # Copies, because an environment may keep and change its arguments.
+            find_call(env, self.name, copy.deepcopy(self.args), copy.deepcopy(self.kwargs))[0]()
+        except Exception as exc:
+            raised = exc
+        if (raised is not None) != self.raised:
+            outcome = "raised, and does not" if raised is None else "succeeded, and raises"
+            reason = "" if raised is None else f": {type(raised).__name__}: {raised}"
+            raise NotDeterministicError(
+                f"the call {self} {outcome} when it is replayed in a new environment{reason}"
+            ) from raised
+
+
+def find_call(
+    env: gymnasium.Env[Any, Any],
+    name: str | Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[Callable[[], Any], bool]:
+    """Finds the target of a call: a function, or a method or attribute of the environment.
+
+    Returns:
+        A callable that makes the call, or reads the attribute; and whether it may change the
+        environment.
+    """
+    if not isinstance(name, str):
+        function = check_callable(name, "a name that is not a string")
+        changes = not getattr(function, "read_only", False)
+        return functools.partial(function, env, *args, **kwargs), changes
+    if name in _NAMED_FUNCTIONS:
+        return functools.partial(_NAMED_FUNCTIONS[name], env, *args, **kwargs), True
+    value = env.get_wrapper_attr(name)
+    if not callable(value):
+        return lambda: value, False
+    changes = name not in READ_ONLY_CALLS and not getattr(value, "read_only", False)
+    return functools.partial(value, *args, **kwargs), changes
+
+
+def class_without_state(env: gymnasium.Env[Any, Any], call: Call) -> str:
+    """The class of an environment if no state has what a call changes; empty otherwise."""
+    if call.name in _NAMED_FUNCTIONS:
+        return ""
+    target = call.name if isinstance(call.name, str) else ""
+    if target == "set_wrapper_attr":
+        target = call.args[0] if call.args else call.kwargs.get("name", "")
+    return "" if layers.saves_changes(env, target) else type(env.unwrapped).__name__
+
+
+def replayable(name: str | Callable[..., Any], each: EachCall) -> EachCall:
+    """Copies of the arguments of a call, which a journal keeps.
+
+    Raises:
+        TypeError: If the call could not be replayed.
+    """
+    if name in READ_ONLY_CALLS or getattr(name, "read_only", False):
+        return each
+    if not isinstance(name, str) and not _is_importable(name):
+        raise TypeError(
+            f"an executor that keeps a journal must be able to replay a call, and {name!r} cannot "
+            "be imported by its name: pass the name of a method, or a function that "
+            "can be imported, or mark one that changes nothing with "
+            "mtwrappers.vector.calls.read_only"
+        )
+    try:
+        return copy.deepcopy(each)
+    except Exception as exc:  # any class may refuse to be copied in any way
+        raise TypeError(
+            "an executor that keeps a journal must be able to replay a call, and the "
+            f"arguments of {name!r} cannot be copied: {exc}"
+        ) from exc
+
+
+def _is_importable(function: Any) -> bool:
+    """Whether a function can be imported by its module and name."""
+    name, module = getattr(function, "__qualname__", ""), getattr(function, "__module__", None)
+    if not name or not module or "<" in name:
+        return False
+    imported: Any = importlib.import_module(module)
+    for attribute in name.split("."):
+        imported = getattr(imported, attribute, None)
+    return imported is function

@@ -1,0 +1,436 @@
+"""The commands of an executor to its blocks.
+
+A command has the arguments for all environments. `Command.part` is the command for those of one
+block, `Command.run` calls the block's method, and `Command.record` is what a journal keeps of it.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtwrappers.vector.buffers import Buffers, InfoSchema
+from mtwrappers.vector.calls import Call, EachCall
+from mtwrappers.vector.journal import ReplayLog, ResetEntry
+
+if TYPE_CHECKING:
+    from mtwrappers.vector.block import EnvBlock
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a block to a command.
+
+    Attributes:
+        result: The return value of the block's method.
+        notes: What a journal has to know; each command says what it is.
+        failure: The exception that the command raised.
+        traceback: The traceback of that exception, if it comes from a worker.
+    """
+
+    result: Any = None
+    notes: Any = None
+    failure: BaseException | None = None
+    traceback: str = ""
+
+
+class Command(abc.ABC):
+    """A command to the blocks of an executor.
+
+    Attributes:
+        name: The method that gave the command, for messages.
+        needs_reset: Whether every environment has to be reset if the command fails.
+    """
+
+    name: ClassVar[str]
+    needs_reset: ClassVar[bool] = False
+
+    def part(self, rows: slice) -> Command:
+        """The command for the block with the environments ``rows``."""
+        return self
+
+    @abc.abstractmethod
+    def run(self, block: EnvBlock) -> Any:
+        """Runs the command in a block, and returns its result."""
+
+    def notes_of_failure(self, block: EnvBlock) -> Any:
+        """The notes of a failure: by default the states of environments that have to be reset."""
+        return block.get_states() if self.needs_reset else block.notes
+
+    def notes_of_interrupt(self, block: EnvBlock) -> Any:
+        """The notes of a command that was interrupted: by default none, as a reset is due then."""
+        return None
+
+    def record(self, logs: list[ReplayLog], answer: Answer, buffers: Buffers) -> list[ReplayLog]:
+        """The logs of a block's environments after the command.
+
+        Args:
+            logs: Their logs before it.
+            answer: The answer of the block.
+            buffers: The results of these environments.
+        """
+        if answer.failure is None:
+            return self.record_success(logs, answer.notes or {}, buffers)
+        if self.needs_reset and answer.notes is not None:
+            return [log.with_state(state) for log, state in zip(logs, answer.notes, strict=True)]
+        return logs
+
+    def record_success(
+        self, logs: list[ReplayLog], notes: Any, buffers: Buffers
+    ) -> list[ReplayLog]:
+        """The logs after the command has succeeded."""
+        return logs
+
+
+# Making a block.
+
+
+@dataclass(frozen=True)
+class Build(Command):
+    """Builds the block of a worker.
+
+    Attributes:
+        blocks: The pickled arguments of each `EnvBlock`, by its first environment.
+    """
+
+    name = "build"
+    blocks: Mapping[int, bytes]
+
+    def part(self, rows: slice) -> Build:
+        """The command for one block."""
+        return Build({rows.start: self.blocks[rows.start]})
+
+    def run(self, block: EnvBlock) -> Any:
+        """Returns the spaces and the metadata of a block that was built."""
+        return block.traits()
+
+
+@dataclass(frozen=True)
+class Wrap(Command):
+    """Wraps every environment."""
+
+    name = "wrap"
+    wrap: Callable[[Any], Any]
+
+    def run(self, block: EnvBlock) -> None:
+        """Runs it."""
+        block.wrap(self.wrap)
+
+
+@dataclass(frozen=True)
+class Connect(Command):
+    """Makes the blocks write results to buffers.
+
+    Attributes:
+        rows: The rows of the block's environments.
+        num_envs: The number of all environments.
+        action_shape: The shape of an action.
+    """
+
+    name = "connect"
+    rows: range
+    num_envs: int
+    action_shape: tuple[int, ...]
+
+    def part(self, rows: slice) -> Connect:
+        """The command for one block."""
+        return Connect(self.rows[rows], self.num_envs, self.action_shape)
+
+    def run(self, block: EnvBlock) -> None:
+        """Runs it."""
+        block.connect(self.rows, self.num_envs, self.action_shape)
+
+
+@dataclass(frozen=True)
+class UseColumns(Command):
+    """Sets which infos go through the buffers."""
+
+    name = "use_columns"
+    schema: InfoSchema
+
+    def run(self, block: EnvBlock) -> None:
+        """Runs it."""
+        block.use_columns(self.schema)
+
+
+@dataclass(frozen=True)
+class Sync(Command):
+    """Does nothing. Its answer shows that no earlier answer is under way."""
+
+    name = "sync"
+
+    def run(self, block: EnvBlock) -> None:
+        """Runs it."""
+
+
+@dataclass(frozen=True)
+class Close(Command):
+    """Closes every environment."""
+
+    name = "close"
+
+    def run(self, block: EnvBlock) -> None:
+        """Runs it."""
+        block.close()
+
+
+# Episodes.
+
+
+@dataclass(frozen=True)
+class Reset(Command):
+    """Resets some environments; the notes are the state of each before, by its place."""
+
+    name = "reset"
+    needs_reset = True
+    seeds: Sequence[int | None]
+    options: Sequence[dict[str, Any] | None]
+    mask: Sequence[bool]
+
+    def part(self, rows: slice) -> Reset:
+        """The command for one block."""
+        return Reset(self.seeds[rows], self.options[rows], self.mask[rows])
+
+    def run(self, block: EnvBlock) -> Any:
+        """Runs it."""
+        return block.reset(self.seeds, self.options, self.mask)
+
+    def record_success(
+        self, logs: list[ReplayLog], notes: Mapping[int, Any], buffers: Buffers
+    ) -> list[ReplayLog]:
+        """The logs after the resets."""
+        logs, digests = [*logs], buffers.digests.tolist()
+        for i, state in notes.items():
+            entry = ResetEntry(self.seeds[i], self.options[i])
+            logs[i] = logs[i].with_reset(state, entry, digests[i])
+        return logs
+
+
+@dataclass(frozen=True)
+class Step(Command):
+    """Steps every environment that is not paused.
+
+    Its notes are the state, by its place, of each environment that was reset meanwhile.
+    """
+
+    name = "step"
+    needs_reset = True
+    actions: Any
+    autoreset: bool
+
+    def part(self, rows: slice) -> Step:
+        """The command for one block."""
+        return Step(self.actions[rows], self.autoreset)
+
+    def run(self, block: EnvBlock) -> Any:
+        """Runs it."""
+        return block.step(self.actions, self.autoreset)
+
+    def record_success(
+        self, logs: list[ReplayLog], notes: Mapping[int, Any], buffers: Buffers
+    ) -> list[ReplayLog]:
+        """The logs after the step."""
+        after, paused = [], buffers.paused.tolist()
+        for i, (log, digest) in enumerate(zip(logs, buffers.digests.tolist(), strict=True)):
+            if i in notes:
+                after.append(log.with_reset(notes[i], ResetEntry(), digest))
+            else:
+                after.append(log if paused[i] else log.with_step(self.actions[i], digest))
+        return after
+
+
+@dataclass(frozen=True)
+class Pause(Command):
+    """Pauses the environments in a mask, and resumes all others."""
+
+    name = "pause"
+    mask: NDArray[np.bool_]
+
+    def part(self, rows: slice) -> Pause:
+        """The command for one block."""
+        return Pause(self.mask[rows])
+
+    def run(self, block: EnvBlock) -> None:
+        """Runs it."""
+        block.pause(self.mask)
+
+
+# Calls.
+
+
+@dataclass(frozen=True)
+class CallEach(Command):
+    """Calls each environment with its own arguments.
+
+    Its notes are the outcome, by its place, for each environment that it may have changed.
+    """
+
+    name = "call"
+    target: str | Callable[..., Any]
+    each: EachCall
+
+    def part(self, rows: slice) -> CallEach:
+        """The command for one block."""
+        return CallEach(self.target, self.each[rows])
+
+    def run(self, block: EnvBlock) -> Any:
+        """Runs it."""
+        return block.call(self.target, self.each)
+
+    def notes_of_interrupt(self, block: EnvBlock) -> Any:
+        """The outcome of the calls that were made."""
+        return block.notes
+
+    def record(self, logs: list[ReplayLog], answer: Answer, buffers: Buffers) -> list[ReplayLog]:
+        """The logs after the calls, of which one may have raised."""
+        logs = [*logs]
+        for i, outcome in (answer.notes or {}).items():
+            args, kwargs = self.each[i] or ((), {})
+            call = Call(self.target, args, kwargs, outcome.raised, outcome.without_state)
+            logs[i] = logs[i].with_call(call)
+        return logs
+
+
+@dataclass(frozen=True)
+class Apply(Command):
+    """Calls a function with the block.
+
+    Its notes are the logs of the environments, which the function goes on with.
+
+    Attributes:
+        function: Takes the block, the rows, the mask of environments that are due, and the logs.
+        rows: The rows of the block's environments.
+        due: A mask of environments that are due for a reset.
+        logs: Their logs, or None for each if there is no journal.
+    """
+
+    name = "map_blocks"
+    needs_reset = True
+    function: Callable[[EnvBlock, range, NDArray[np.bool_], list[Any]], Any]
+    rows: range
+    due: NDArray[np.bool_]
+    logs: Sequence[ReplayLog | None]
+
+    def part(self, rows: slice) -> Apply:
+        """The command for one block."""
+        return Apply(self.function, self.rows[rows], self.due[rows], self.logs[rows])
+
+    def run(self, block: EnvBlock) -> Any:
+        """Runs it."""
+        return block.apply(self.function, self.rows, self.due, [*self.logs])
+
+    def notes_of_failure(self, block: EnvBlock) -> Any:
+        """The logs of environments that have to be reset."""
+        states = block.get_states()
+        return [log.with_state(state) for log, state in zip(block.notes, states, strict=True)]
+
+    def notes_of_interrupt(self, block: EnvBlock) -> Any:
+        """The logs as far as the function came."""
+        return block.notes
+
+    def record(self, logs: list[ReplayLog], answer: Answer, buffers: Buffers) -> list[ReplayLog]:
+        """The logs that the function has gone on with."""
+        return logs if answer.notes is None else answer.notes
+
+
+# States.
+
+
+@dataclass(frozen=True)
+class GetStates(Command):
+    """Returns the state of each environment between two episodes."""
+
+    name = "get_state"
+
+    def run(self, block: EnvBlock) -> Any:
+        """Runs it."""
+        return block.get_states()
+
+
+@dataclass(frozen=True)
+class SetStates(Command):
+    """Gives each environment the state with which a log begins; a reset is then due."""
+
+    name = "set_state"
+    needs_reset = True
+    logs: Sequence[ReplayLog]
+
+    def part(self, rows: slice) -> SetStates:
+        """The command for one block."""
+        return SetStates(self.logs[rows])
+
+    def run(self, block: EnvBlock) -> None:
+        """Runs it."""
+        block.set_states([log.state for log in self.logs])
+
+    def record_success(
+        self, logs: list[ReplayLog], notes: Any, buffers: Buffers
+    ) -> list[ReplayLog]:
+        """The logs that it was given."""
+        return [ReplayLog(log.state) for log in self.logs]
+
+
+@dataclass(frozen=True)
+class Replay(Command):
+    """Replays logs in new environments, and checks the results.
+
+    Attributes:
+        logs: A log for each environment.
+        paused: A mask of the environments that are paused then.
+    """
+
+    name = "replay"
+    logs: Sequence[ReplayLog]
+    paused: NDArray[np.bool_]
+
+    def part(self, rows: slice) -> Replay:
+        """The command for one block."""
+        return Replay(self.logs[rows], self.paused[rows])
+
+    def run(self, block: EnvBlock) -> None:
+        """Runs it."""
+        block.replay(self.logs, self.paused)
+
+
+@dataclass(frozen=True)
+class Restore(Command):
+    """Builds new environments and replays logs in them; `Accept` or `Undo` must follow."""
+
+    name = "set_state"
+    logs: Sequence[ReplayLog]
+    paused: NDArray[np.bool_]
+
+    def part(self, rows: slice) -> Restore:
+        """The command for one block."""
+        return Restore(self.logs[rows], self.paused[rows])
+
+    def run(self, block: EnvBlock) -> None:
+        """Runs it."""
+        block.restore(self.logs, self.paused)
+
+
+@dataclass(frozen=True)
+class Accept(Command):
+    """Closes the environments from before `Restore`."""
+
+    name = "set_state"
+
+    def run(self, block: EnvBlock) -> None:
+        """Runs it."""
+        block.accept_restored()
+
+
+@dataclass(frozen=True)
+class Undo(Command):
+    """Closes the environments that `Restore` has built, and goes on with those from before."""
+
+    name = "set_state"
+
+    def run(self, block: EnvBlock) -> None:
+        """Runs it."""
+        block.undo_restored()

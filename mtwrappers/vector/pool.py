@@ -1,0 +1,224 @@
+"""The pool of an executor: it runs commands in blocks, and keeps the journal."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+
+from mtwrappers.common.errors import WorkerTraceback, full_message
+from mtwrappers.vector.block import EnvBlock
+from mtwrappers.vector.buffers import Buffers, InfoSchema, ObsLayout
+from mtwrappers.vector.commands import Answer, Command, UseColumns, Wrap
+from mtwrappers.vector.journal import ReplayLog
+from mtwrappers.vector.settings import Settings
+
+
+class Record:
+    """A command that was given to a block, until a journal has what it did.
+
+    Attributes:
+        command: The command for the block.
+        rows: The rows of the block's environments.
+        answer: The answer, once there is one.
+    """
+
+    def __init__(self, command: Command, rows: slice) -> None:
+        self.command, self.rows = command, rows
+        self.answer: Answer | None = None
+        self._logs: list[ReplayLog] | None = None  # after the command
+
+    def keep(self, logs: list[ReplayLog], buffers: Buffers) -> None:
+        """Records the answer in the logs of all environments.
+
+        If an exception interrupts it, it can be called again: the logs are computed first, and
+        assigned at once.
+        """
+        assert self.answer is not None
+        if self._logs is None:
+            part = buffers.part(self.rows)
+            self._logs = self.command.record(logs[self.rows], self.answer, part)
+        logs[self.rows] = self._logs
+
+
+class Pool(abc.ABC):
+    """The blocks of an executor.
+
+    An exception may interrupt any method at any line, such as ``KeyboardInterrupt``. Then the
+    command may have been run or not, and the next command works.
+
+    Args:
+        rows: The rows of each block.
+        settings: The settings of the executor.
+
+    Attributes:
+        rows: The rows of each block.
+        buffers: The results of all environments.
+        logs: The journal, a log per environment, if there is one.
+        names: The name of each environment's task, as resets reported it.
+        is_local: Whether the environments are in this process.
+        is_lost: Whether the blocks are gone for good.
+        recoveries: The number of replaced workers.
+    """
+
+    buffers: Buffers
+    logs: list[ReplayLog] | None = None
+    is_local = False
+    is_lost = False
+    recoveries = 0
+
+    def __init__(self, rows: list[slice], settings: Settings) -> None:
+        self.rows = rows
+        self.num_envs = rows[-1].stop
+        self.names: list[Any] = [None] * self.num_envs
+        self._settings = settings
+
+    def start_journal(self) -> None:
+        """Records what is done with the environments from here on."""
+        self.logs = [ReplayLog() for _ in range(self.num_envs)]
+
+    @abc.abstractmethod
+    def build(self) -> list[Any]:
+        """Builds the environments; returns `EnvBlock.traits` of each block."""
+
+    @abc.abstractmethod
+    def wrap(self, wrap: Callable[[Any], Any]) -> None:
+        """Wraps every environment."""
+
+    @abc.abstractmethod
+    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
+        """Makes all blocks write to buffers, and returns those of all environments."""
+
+    @abc.abstractmethod
+    def use_columns(self, schema: InfoSchema) -> None:
+        """Sets which infos go through the buffers."""
+
+    def run(self, command: Command) -> list[Any]:
+        """Runs a command in every block, and returns the result of each.
+
+        Raises:
+            WorkerDiedError: If a worker is lost and cannot be replaced. All workers are then gone.
+            Exception: The exception of the first block that raised one.
+        """
+        self.begin(command)
+        return self.end()
+
+    @abc.abstractmethod
+    def begin(self, command: Command) -> None:
+        """Gives a command to every block."""
+
+    @abc.abstractmethod
+    def end(self) -> list[Any]:
+        """Waits for the results of the command that was given last, and returns them."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Closes the environments; what they raise is a warning."""
+
+
+class LocalPool(Pool):
+    """A pool of one block in this process.
+
+    Args:
+        make_block: Returns the block.
+        num_envs: The number of its environments.
+        settings: The settings of the executor.
+    """
+
+    is_local = True
+    block: EnvBlock
+
+    def __init__(
+        self, make_block: Callable[[], EnvBlock], num_envs: int, settings: Settings
+    ) -> None:
+        super().__init__([slice(0, num_envs)], settings)
+        self._make_block = make_block
+        self._record: Record | None = None  # of the last command, until it is recorded
+
+    def build(self) -> list[Any]:
+        """Builds the environments."""
+        self.block = self._make_block()
+        return [self.block.traits()]
+
+    def wrap(self, wrap: Callable[[Any], Any]) -> None:
+        """Wraps every environment."""
+        self.run(Wrap(wrap))
+
+    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
+        """Makes the block write to buffers."""
+        self.block.connect(range(layout.n), layout.n, action_shape)
+        self.buffers = self.block.buffers
+        return self.buffers
+
+    def use_columns(self, schema: InfoSchema) -> None:
+        """Sets which infos go through the buffers."""
+        self.run(UseColumns(schema))
+
+    def begin(self, command: Command) -> None:
+        """Runs a command."""
+        self._settle()
+        self.block.notes = None  # of the command before
+        self._record = Record(command, self.rows[0])
+        self._record.answer = self.block.answer(command)
+
+    def end(self) -> list[Any]:
+        """Returns the result of the command that was run."""
+        assert self._record is not None
+        answer = self._record.answer
+        assert answer is not None
+        self._settle()
+        raise_failure(answer)
+        return [answer.result]
+
+    def _settle(self) -> None:
+        """Records what the last command has done, which may have been interrupted."""
+        record = self._record
+        if record is not None and self.logs is not None:
+            if record.answer is None:
+                notes = record.command.notes_of_interrupt(self.block)
+                record.answer = Answer(notes=notes, failure=KeyboardInterrupt())
+            record.keep(self.logs, self.buffers)
+        self._record = None
+
+    def close(self) -> None:
+        """Closes the environments."""
+        if hasattr(self, "block"):
+            try:
+                self.block.close()
+            except Exception as exc:
+                warn_about_close(exc)
+
+
+class BorrowedPool(LocalPool):
+    """A pool of a block that another executor owns, for a function of its environments."""
+
+    def __init__(self, block: EnvBlock, num_envs: int, settings: Settings) -> None:
+        super().__init__(lambda: block, num_envs, settings)
+
+    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
+        """Returns the buffers to which the block writes."""
+        self.buffers = self.block.buffers
+        return self.buffers
+
+    def begin(self, command: Command) -> None:
+        """Runs a command."""
+        self.block.beat()
+        super().begin(command)
+
+    def close(self) -> None:
+        """Leaves the environments open."""
+
+
+def raise_failure(answer: Answer) -> None:
+    """Raises the exception of an answer, if there is one."""
+    if answer.failure is not None:
+        if answer.traceback:
+            raise answer.failure from WorkerTraceback(answer.traceback)
+        raise answer.failure
+
+
+def warn_about_close(exc: BaseException) -> None:
+    """Warns of an environment that could not be closed."""
+    gymnasium.logger.warn(f"could not be closed, {full_message(exc)} ({type(exc).__name__})")
