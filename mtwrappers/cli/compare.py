@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,7 +48,8 @@ def run(
         results: Files of rollouts or of EvaluationResult.save, or folders of rollouts. Files with
             the same --name are training runs of one method. reference:NAME is a result that comes
             with mtwrappers, by the same protocol: reference:experts for Meta-World's scripted
-            experts, reference:random for random actions.
+            experts, reference:random for random actions. It is a method of its own, even if your
+            results have its name.
         format: table (default), which also prints the differences from the first method; markdown;
             latex, which needs the package booktabs; or csv, which has full precision.
         no_tasks: Print and draw only the means over all tasks and over groups of tasks.
@@ -56,9 +57,7 @@ def run(
         curve: Also draw success against --training-steps, and write a CSV file beside the image.
         force: Compare results even if their protocols, settings or goals differ.
     """
-    policies: dict[str, dict[str, EvaluationResult]] = {}
-    for label, result in read_all(results).items():
-        policies.setdefault(result.description.policy or label, {})[label] = result
+    policies = _methods(read_all(results))
     differences = len(policies) > 1 and (format == "table" or plot is not None)
     if plot is not None and not differences:
         raise UsageError(
@@ -90,6 +89,23 @@ def run(
     if few := _few(scored):
         warn(few)
     return 0
+
+
+def _methods(results: Mapping[str, EvaluationResult]) -> dict[str, dict[str, EvaluationResult]]:
+    """The results of each method by their labels.
+
+    A result that comes with the package is never a run of a method of the user's, even if the two
+    have the same name: then it is named ``reference:NAME``.
+    """
+    names = {label: result.description.policy or label for label, result in results.items()}
+    own_names = {name for label, name in names.items() if not label.startswith(_REFERENCE)}
+    methods: dict[str, dict[str, EvaluationResult]] = {}
+    for label, result in results.items():
+        name = names[label]
+        while label.startswith(_REFERENCE) and name in own_names:
+            name = f"{_REFERENCE}{name}"
+        methods.setdefault(name, {})[label] = result
+    return methods
 
 
 def _write(path: Path, write: Any, says: bool) -> None:

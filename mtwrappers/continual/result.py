@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_choice, check_list, positive
 from mtwrappers.evaluation import plot
-from mtwrappers.evaluation.episodes import METRICS
+from mtwrappers.evaluation.episodes import METRICS, reporting_tasks
 from mtwrappers.evaluation.remake import phase_label
 from mtwrappers.evaluation.report import aligned, as_csv
-from mtwrappers.evaluation.result import CONFIDENCE, EvaluationResult
+from mtwrappers.evaluation.result import CONFIDENCE, EvaluationResult, describe_silence
 from mtwrappers.evaluation.statistics import Estimate, student, within
 
 Scores = NDArray[np.float64]
@@ -46,7 +47,11 @@ class ContinualResult:
 
     Intervals are Student's over the runs, cut off where no rate of success can be: they say how
     well the mean of all such runs is known. A single run has none, nor have runs of which none
-    differs. Where a metric needs a point that was not evaluated, it is ``None``.
+    differs. Where a metric needs a point that was not evaluated, it is ``None``. So is forward
+    transfer of returns and of lengths: it is relative to the largest possible gain, which is known
+    of rates of success alone.
+
+    If any result reports success, episodes that report none are failures, as in `EvaluationResult`.
 
     Args:
         results: The results of all points of one run, or of several that differ in
@@ -77,7 +82,7 @@ class ContinualResult:
     average performance   3.50
     forgetting            1.00
     backward transfer    -2.00
-    length of 1 run, without intervals; forward transfer needs baselines
+    length of 1 run, without intervals; forward transfer is of success rates alone
     """
 
     results: tuple[EvaluationResult, ...]
@@ -137,8 +142,28 @@ class ContinualResult:
         runs = self._runs.values()
         return np.array([[[self._score(one, x) for x in self._labels] for one in r] for r in runs])
 
+    @property
+    def _is_rate(self) -> bool:
+        """Whether the score is a rate of success."""
+        return self.metric.startswith("success")
+
+    @cached_property
+    def _reporting(self) -> frozenset[str]:
+        """The tasks of which any result reports success; early ones may have none to report."""
+        results = (*self.results, *self.baselines)
+        return reporting_tasks(itertools.chain(*(result.episodes for result in results)))
+
+    @property
+    def _silence(self) -> str:
+        """A sentence that names the tasks of which no result reports success, or ``""``."""
+        labels = self._labels if self._is_rate else []
+        silent = [label for label in labels if label not in self._reporting]
+        return describe_silence(silent, len(self._labels))
+
     def _score(self, result: EvaluationResult, label: str) -> float:
         found = result.per_task.get(label, {}).get(self.metric)
+        if found is None and label in result.tasks and self._is_rate and self._reporting:
+            return 0.0
         if found is None:
             raise ValueError(
                 f"episodes of {label!r} have no {self.metric}; if infos do not say whether they "
@@ -166,8 +191,9 @@ class ContinualResult:
         ``score_after_phase`` is ``p_i(e_i)``, ``score_at_end`` is ``p_i(T)``, and ``forgetting`` is
         their difference. ``area`` is the area under each phase's curve during its training,
         ``AUC_i = 1 / (e_i - b_i) * integral of p_i(t) from b_i to e_i``: the mean of the
-        evaluations after ``b_i`` and until ``e_i``, as Continual World's code takes it. With
-        baselines there is ``forward_transfer``, ``FT_i = (AUC_i - AUC_i^b) / (1 - AUC_i^b)``.
+        evaluations after ``b_i`` and until ``e_i``, as Continual World's code takes it. Of rates of
+        success with baselines there is ``forward_transfer``, ``FT_i = (AUC_i - AUC_i^b) / (1 -
+        AUC_i^b)``.
         """
         after, area = np.full((2, len(self.scores), len(self.phases)), np.nan)
         for i, own in enumerate(self._inside):
@@ -177,7 +203,7 @@ class ContinualResult:
         at_end = self.scores[:, -self.last :].mean(axis=1)
         found = {"score_after_phase": after, "score_at_end": at_end, "forgetting": after - at_end}
         found["area"] = area
-        if self.baselines:
+        if self.baselines and self._is_rate:
             alone = np.array([self._alone(*phase) for phase in _phases_of(self.results[0])])
             with np.errstate(divide="ignore", invalid="ignore"):
                 transfer = (area - alone) / (1.0 - alone)
@@ -185,13 +211,20 @@ class ContinualResult:
         return found
 
     def _alone(self, name: str, budget: int) -> float:
-        """``AUC_i^b``, the area of a phase's baseline, the mean over its runs."""
+        """``AUC_i^b``, the area of a phase's baseline, the mean over its runs.
+
+        It is NaN if the baseline has no point within as many steps as the phase has.
+        """
         label = phase_label(self.phases.index(name), name)
-        own = [one for one in self.baselines if label in one.tasks]
-        inside = [one for one in own if 0 < (one.description.training_steps or 0) <= budget]
-        if not inside:
+        results = [result for result in self.baselines if label in result.tasks]
+        if not results:
             raise ValueError(f"baselines must have results of {label!r}, got none")
-        return float(np.mean([self._score(one, label) for one in inside]))
+        inside = [
+            self._score(result, label)
+            for result in results
+            if 0 < (result.description.training_steps or 0) <= budget
+        ]
+        return float(np.mean(inside)) if inside else np.nan
 
     # Estimates from all runs.
 
@@ -217,9 +250,10 @@ class ContinualResult:
         """``1 / N * sum_i FT_i`` with ``FT_i = (AUC_i - AUC_i^b) / (1 - AUC_i^b)``.
 
         ``AUC_i^b`` is the baseline's area, the mean of its runs, whose uncertainty is not in the
-        interval. The result is ``None`` without baselines, or if one of them is always perfect.
+        interval. The result is ``None`` without baselines, if one of them is always perfect or has
+        no point within as many steps as a phase has, and for other metrics than rates of success.
         """
-        if not self.baselines:
+        if not self.baselines or not self._is_rate:
             return None
         return self._estimate(self.per_phase["forward_transfer"].mean(axis=1), -np.inf)
 
@@ -254,10 +288,13 @@ class ContinualResult:
         if len(self.scores) > 1:
             how = f"{CONFIDENCE:.0%} intervals over runs (Student's t)"
         missing = ""
-        if not self.baselines:
+        if not self._is_rate:
+            missing = "; forward transfer is of success rates alone"
+        elif not self.baselines:
             missing = "; forward transfer needs baselines"
         elif self.forward_transfer is None:
             missing = "; forward transfer is unknown where a baseline is perfect or was not scored"
+        lines += textwrap.wrap(self._silence, 80, break_on_hyphens=False)
         return "\n".join([*lines, f"{self._metric_of_runs}, {how}{missing}"])
 
     @property
@@ -278,7 +315,7 @@ class ContinualResult:
         footer = self._metric_of_runs
         if len(self.scores) > 1:
             footer += f"; bands: {CONFIDENCE:.0%} intervals over runs"
-        footer = f"{note}\n{footer}" if note else footer
+        footer = "\n".join(filter(None, [note, self._silence, footer]))
         *each, mean = (curve for _, _, curve in self._curves())
         curves = dict(zip(self._labels, each, strict=True))
         plot.draw_stream(Path(path), self.points, self.ends, mean, curves, title, footer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,9 @@ from mtwrappers.evaluation.scores import (
     score_of,
 )
 from mtwrappers.evaluation.statistics import LEAST_RUNS, LEAST_VALUES, Estimate, Values
+
+# The reason why a difference between several runs each has no interval.
+_EQUAL = "equal runs"
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Comparison:
             compared goal by goal.
         forced: The reason why the two are not comparable; empty if they are.
         unit: The unit that intervals are over: ``"episodes"``, ``"trials"`` or ``"runs"``.
-        notes: Warnings about results that did the same.
+        notes: Warnings about results that did the same, and about tasks without success.
 
     >>> from mtwrappers import EvaluationResult, compare
     >>> from mtwrappers.evaluation import Episode
@@ -125,6 +129,8 @@ class Comparison:
         panels = {plot.RATE: scored, plot.DIFFERENCE: [plot.Series("", clear, found)]}
         lines = filter(None, [said_forced(self.forced), f"{second} minus {first}"])
         footer = f"lines: {_unit(self)}; dark: the interval excludes zero"
+        if any(_has_equal_runs(self, row) for row in rows.values()):
+            footer += f"; without a line: {_EQUAL}"
         plot.draw_rows(Path(path), [*rows], len(of_tasks), panels, "\n".join(lines), footer)
 
 
@@ -144,12 +150,14 @@ def compare(policies: Policies, *, force: bool = False) -> list[Comparison]:
     **Several runs of a policy** are training runs with different seeds, and intervals are over runs
     (Welch's). If a run was evaluated at several ``training_steps``, the last one counts. A run is
     one network for all tasks, so a mean over tasks is a number of each run. With a single run of
-    either policy, there is no interval. Results of one run that share no episode, such as a file
-    per task, count as one.
+    either policy, there is no interval, nor at a task where all runs of both policies are equal,
+    however large the difference: how much they scatter is unknown. Results of one run that share no
+    episode, such as a file per task, count as one.
 
     Two results are comparable if the same was scored: all fields of their protocols are equal, and
     so is every setting of the environments that changes what is scored. What a policy observes is
-    its own affair unless a protocol fixes it.
+    its own affair unless a protocol fixes it. The versions of Meta-World and MuJoCo have to be
+    equal, except for environments that do not need these packages.
 
     Args:
         policies: The results of each policy, by its name: a list of results, or a dict of them by
@@ -163,8 +171,9 @@ def compare(policies: Policies, *, force: bool = False) -> list[Comparison]:
     Raises:
         IncomparableError: If results differ in protocol, environments, versions or tasks, or only
             some record them; if a result lacks episodes of its protocol; if two have the same
-            ``training_seed`` and ``training_steps`` and the same episodes; or if the runs of a
-            policy end at different ``training_steps``.
+            ``training_seed`` and ``training_steps`` and the same episodes; if the runs of a policy
+            end at different ``training_steps``; or if results of a policy without a
+            ``training_seed`` may be of one run or of several.
         TypeError: If the policies are not a dict of results.
         ValueError: If there are fewer than two policies, or a result does not record success or
             contains an episode twice.
@@ -250,10 +259,12 @@ def _lines(found: Comparison, with_tasks: bool) -> Iterator[str]:
     of_tasks = found.tasks if with_tasks else {}
     width = max(len(label) for label in ("task", *of_tasks, *found.overall))
     yield from ("", f"{'task':<{width}}  {'A':>5}  {'B':>5}  {'B - A':>6}  (95%)")
-    yield from (_row(label, row, width) for label, row in of_tasks.items())
+    yield from (_row(found, label, row, width) for label, row in of_tasks.items())
     if of_tasks:
         yield "-" * (width + 41)
-    yield from (_row(label, row, width) for label, row in found.overall.items())
+    yield from (_row(found, label, row, width) for label, row in found.overall.items())
+    if any(_has_equal_runs(found, row) for row in (*of_tasks.values(), *found.overall.values())):
+        yield f"{_EQUAL}: how much they scatter is unknown, so no interval and no star"
     yield f"{_unit(found)}; *: the interval excludes zero"
     if found.unit == "runs":
         yield "Welch's t (1947)"
@@ -263,7 +274,8 @@ def _lines(found: Comparison, with_tasks: bool) -> Iterator[str]:
     yield from _warnings(found)
     if found.paired:
         yield f"goals compared one by one at {found.paired} of {len(found.tasks)} tasks"
-    yield from found.notes
+    for note in found.notes:
+        yield from textwrap.wrap(note, 80, break_on_hyphens=False)
 
 
 def _warnings(found: Comparison) -> Iterator[str]:
@@ -286,9 +298,17 @@ def _excludes_zero(found: Estimate) -> bool:
     return found.low is not None and found.low * (found.high or 0.0) > 0
 
 
-def _row(label: str, row: ScoreDifference, width: int) -> str:
+def _has_equal_runs(comparison: Comparison, row: ScoreDifference) -> bool:
+    """Whether there is no interval because no run of either policy differs from its others."""
+    several = comparison.unit == "runs" and min(one.runs for one in comparison.scores) > 1
+    return several and row.difference.low is None
+
+
+def _row(comparison: Comparison, label: str, row: ScoreDifference, width: int) -> str:
     found, ends = row.difference, ""
     if found.low is not None and found.high is not None:
         star = " *" * _excludes_zero(found)
         ends = f"  {found.low:+.2f} to {found.high:+.2f}{star}"
+    elif _has_equal_runs(comparison, row):
+        ends = f"  {_EQUAL}"
     return f"{label:<{width}}  {row.first:>5.2f}  {row.second:>5.2f}  {found.value:>+6.2f}{ends}"

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
@@ -21,6 +21,9 @@ from mtwrappers.samplers.task_texts import has_everywhere, task_names
 from mtwrappers.vector.contract import MetaVectorEnv
 
 METRICS = ("success_once", "success_final", "return", "length")
+# When an episode counts as a success: if any step was one, if the last step was one, or if so many
+# consecutive steps were.
+SuccessRule: TypeAlias = Literal["any", "last"] | int
 # The fields of a `Design` with trials alone.
 OF_TRIALS = (
     *("trials", "adaptation_episodes", "adaptation_steps"),
@@ -118,6 +121,8 @@ class Design:
         for field in fields(self):
             if field.name in others and (value := getattr(self, field.name)) != field.default:
                 raise ValueError(f"{kind} evaluation has no {field.name}, got {value!r}")
+        if self.trial_tasks is not None:
+            object.__setattr__(self, "trial_tasks", tuple(map(_plain_numbers, self.trial_tasks)))
         if self.trial_tasks is not None and len(self.trial_tasks) != self.trials:
             raise ValueError(f"there are tasks for {len(self.trial_tasks)} of {self.trials} trials")
 
@@ -159,6 +164,13 @@ class Design:
                 episodes.append(own)
             before += size
             yield Stage(episodes, list(tasks), trial, part)
+
+
+def _plain_numbers(row: Any) -> Any:
+    """A row of tasks, with Python's numbers for NumPy's."""
+    if not isinstance(row, tuple):
+        return row
+    return tuple(task.item() if isinstance(task, np.number) else task for task in row)
 
 
 @dataclass(frozen=True)
@@ -372,6 +384,32 @@ class Episode:
         """Returns one of `METRICS` as a number, or ``None``."""
         value = getattr(self, "episode_return" if name == "return" else name)
         return None if value is None else float(value)
+
+
+def is_success(episode: Episode, rule: SuccessRule) -> bool:
+    """Whether an episode counts as a success; one whose infos report none does not."""
+    if isinstance(rule, int):
+        return (episode.longest_success or 0) >= rule
+    return bool(episode.success_once if rule == "any" else episode.success_final)
+
+
+def reporting_tasks(episodes: Iterable[Episode]) -> frozenset[str]:
+    """The tasks of which an episode reports success."""
+    return frozenset(one.task for one in episodes if one.success_once is not None)
+
+
+def with_failures(episodes: Iterable[Episode], tasks: Collection[str]) -> tuple[Episode, ...]:
+    """The episodes, of which those of ``tasks`` that report no success record a failure.
+
+    It is for episodes that alone may not show that these tasks report success.
+    """
+    failure: dict[str, Any] = {"success_once": False, "success_final": False, "longest_success": 0}
+    return tuple(
+        replace(episode, **failure)
+        if episode.success_once is None and episode.task in tasks
+        else episode
+        for episode in episodes
+    )
 
 
 def units(episodes: Iterable[Episode]) -> list[list[Episode]]:

@@ -31,6 +31,7 @@ from mtwrappers.evaluation.episodes import (
     Stage,
     draw_states,
     in_order,
+    is_success,
     make_plan,
 )
 from mtwrappers.evaluation.statistics import Values
@@ -569,10 +570,7 @@ def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where
 
 def succeeded(episode: Episode, protocol: Protocol | None) -> bool:
     """Whether an episode is a success: without a protocol, if any step was one."""
-    success = "any" if protocol is None else protocol.success
-    if isinstance(success, int):
-        return (episode.longest_success or 0) >= success
-    return bool(episode.success_once if success == "any" else episode.success_final)
+    return is_success(episode, "any" if protocol is None else protocol.success)
 
 
 def episodes_needed(protocol: Protocol) -> int:

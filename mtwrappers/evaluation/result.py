@@ -17,13 +17,26 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from gymnasium.envs.registration import registry
 from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 
 from mtwrappers.common.checks import check_name, check_string, not_negative, positive
 from mtwrappers.common.errors import is_printable, printable
+from mtwrappers.common.registration import TABLE
+from mtwrappers.envs.multi_env import DEFAULT_IDS
 from mtwrappers.evaluation import plot
-from mtwrappers.evaluation.episodes import METRICS, Design, Episode, goal_of, units
-from mtwrappers.evaluation.protocol import Protocol, episodes_needed, succeeded, weights
+from mtwrappers.evaluation.episodes import (
+    METRICS,
+    Design,
+    Episode,
+    SuccessRule,
+    goal_of,
+    is_success,
+    reporting_tasks,
+    units,
+    with_failures,
+)
+from mtwrappers.evaluation.protocol import Protocol, episodes_needed, weights
 from mtwrappers.evaluation.remake import Environments, goals_of
 from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, mean_rate, student
 from mtwrappers.evaluation.typed import from_plain, to_plain
@@ -49,13 +62,23 @@ _HARMLESS = (
 )
 # The columns of a table.
 _HEADS = {
+    "success_held": "held",
     "success_once": "once",
     "success_final": "final",
     "return": "return",
     "normalized": "normalized",
     "length": "steps",
 }
+# The names of rates in a plot.
+_LABELS = {
+    "success_held": "held",
+    "success_once": "any step",
+    "success_final": "last step",
+}
 _MAX_NOTE = 1000
+# The modules of environments that need none of the packages of `SIMULATION`, except for
+# Gymnasium's own of MuJoCo.
+_WITHOUT_SIMULATION = ("gymnasium.envs.", "mtwrappers.envs.point_goal")
 # The arguments of Meta-World's ids that determine what is scored. All others determine what a
 # policy observes, which is its own affair unless a protocol fixes it, or how environments run.
 SCORED = (
@@ -118,9 +141,12 @@ class EvaluationResult:
     they say how precisely it was measured, not how much another training run would differ from it.
     Success rates have Wilson intervals, at the effective number of values for several tasks or
     trials; returns and lengths have Student's. How often they cover is in
-    ``benchmarks/coverage.md``. Metrics that no episode has, such as success if infos do not report
-    it, are ``None``. Returns are not normalised, so their means over tasks are not meaningful if
-    reward scales differ; see `normalized`.
+    ``benchmarks/coverage.md``. Returns are not normalised, so their means over tasks are not
+    meaningful if reward scales differ; see `normalized`.
+
+    If any episode reports success, one that reports none is a failure, also on a task that never
+    reports it; `silent_tasks` are those, and the table names them. If no episode reports success,
+    its metrics are ``None``.
 
     Results are equal if episodes, design, protocol, description and normalization are. Where they
     were measured does not count.
@@ -269,7 +295,10 @@ class EvaluationResult:
 
     @cached_property
     def per_task(self) -> dict[str, Estimates]:
-        """The mean of each metric of each task, by the names of task and metric."""
+        """The mean of each metric of each task, by the names of task and metric.
+
+        If the protocol counts success that was held for some steps, ``"success_held"`` is its rate.
+        """
         return {task: self._estimates([self.of_task(task)]) for task in self.tasks}
 
     @cached_property
@@ -300,10 +329,12 @@ class EvaluationResult:
         Success is defined by the protocol; without one, any step counts.
 
         Raises:
-            ValueError: If there is no such task.
+            ValueError: If there is no such task, or no episode of the result reports success.
         """
-        of_units = units(self.of_task(task))
-        return np.array([np.mean([succeeded(e, self.protocol) for e in own]) for own in of_units])
+        values = self._samples(self.of_task(task), self._headline_metric)
+        if values is None:
+            raise ValueError("no episode of the result reports success")
+        return values
 
     @cached_property
     def terms(self) -> dict[str, Any] | None:
@@ -312,7 +343,8 @@ class EvaluationResult:
         if made is None and not self.versions:
             return None
         scored = {"id": "none"} if made is None else _scored(made.spec, self.unit == "trials")
-        return {**scored, **{name: self.versions.get(name) for name in SIMULATION}}
+        packages = SIMULATION if made is None else _simulators(made.id, made.kwargs)
+        return {**scored, **{name: self.versions.get(name) for name in packages}}
 
     @property
     def draws_goals(self) -> bool:
@@ -321,8 +353,10 @@ class EvaluationResult:
 
     def _estimates(self, groups: Sequence[Sequence[Episode]]) -> Estimates:
         """An estimate of each metric over the episodes of some tasks or of a goal."""
+        held = ["success_held"] if self._headline_metric == "success_held" else []
+        normalized = ["normalized"] if self.normalization else []
         estimates: dict[str, Estimate | None] = {}
-        for metric in (*METRICS, *(["normalized"] if self.normalization else [])):
+        for metric in (*METRICS, *held, *normalized):
             found = (self._samples(own, metric) for own in groups)
             samples = [values for values in found if values is not None]
             over = mean_rate if metric.startswith("success") else student
@@ -330,15 +364,22 @@ class EvaluationResult:
         return estimates
 
     def _samples(self, episodes: Sequence[Episode], metric: str) -> Values | None:
-        """The independent values ``(n,)`` of a metric of a task's episodes; `None` without any.
+        """The independent values ``(n,)`` of a metric of a task's episodes.
 
-        An episode that does not record success counts as a failure if others of its task do.
+        It is ``None`` for a rate of success if no episode of the result reports success. All views
+        of a result get their values here.
         """
+        if metric.startswith("success"):
+            if not self.has_success:
+                return None
+            rules: dict[str, SuccessRule] = {"success_once": "any", "success_final": "last"}
+            rule = rules.get(metric, self._success_rule)
+            of_units = [[is_success(one, rule) for one in unit] for unit in units(episodes)]
+            return np.array([np.mean(values) for values in of_units], dtype=np.float64)
         name = "return" if metric == "normalized" else metric
-        if all(one.metric(name) is None for one in episodes):
-            return None
-        of_units = [[one.metric(name) or 0.0 for one in unit] for unit in units(episodes)]
-        found: Values = np.array([np.mean(values) for values in of_units], dtype=np.float64)
+        # All episodes have a return and a length.
+        numbers = [[one.metric(name) or 0.0 for one in unit] for unit in units(episodes)]
+        found: Values = np.array([np.mean(values) for values in numbers], dtype=np.float64)
         if name == metric or self.normalization is None:
             return found
         task = episodes[0].task
@@ -357,10 +398,12 @@ class EvaluationResult:
         """The success rates that the protocol defines, by what they are averaged over.
 
         The first is the headline; keys are ``"tasks"``, ``"groups"`` or the name of a group. It is
-        ``None`` without a protocol, or if episodes are missing.
+        ``None`` without a protocol, or if episodes are missing or none of them reports success.
         """
         protocol = self.protocol
         if protocol is None or len(self.scored) != episodes_needed(protocol):
+            return None
+        if not self.has_success:
             return None
         if min(episode.number for episode in self.scored) < protocol.adaptation_episodes:
             return None  # some are of adaptation
@@ -375,10 +418,32 @@ class EvaluationResult:
         """The unit that intervals are over: ``"episodes"``, or ``"trials"`` of them."""
         return "episodes" if self.scored[0].trial is None else "trials"
 
-    @property
+    @cached_property
     def has_success(self) -> bool:
-        """Whether any scored episode records success."""
-        return self.overall["mean"]["success_once"] is not None
+        """Whether any episode reports success; then one that reports none is a failure."""
+        return bool(reporting_tasks(self.episodes))
+
+    @cached_property
+    def silent_tasks(self) -> tuple[str, ...]:
+        """The tasks of which no episode reports success, though episodes of others do.
+
+        Their episodes count as failures. Their environments may not report success at all, or only
+        when it happens, which it never did.
+        """
+        reporting = reporting_tasks(self.episodes)
+        return tuple(task for task in self.tasks if reporting and task not in reporting)
+
+    @property
+    def _success_rule(self) -> SuccessRule:
+        """When an episode counts as a success."""
+        return "any" if self.protocol is None else self.protocol.success
+
+    @property
+    def _headline_metric(self) -> str:
+        """The rate of success that the score is."""
+        if isinstance(self._success_rule, int):
+            return "success_held"
+        return {"any": "success_once", "last": "success_final"}[self._success_rule]
 
     # Few-shot evaluation.
 
@@ -423,7 +488,8 @@ class EvaluationResult:
         """A result of the episodes with some numbers; the evidence covers all episodes."""
         if self.design is None or not self.few_shot:
             raise ValueError("only few-shot evaluation has episodes of adaptation")
-        kept = tuple(one for one in self.episodes if one.number in numbers)
+        episodes = with_failures(self.episodes, reporting_tasks(self.episodes))
+        kept = tuple(one for one in episodes if one.number in numbers)
         design = Design(self.design.seed, len({one.number for one in kept}) or 1)
         return replace(self, episodes=kept, design=design, evidence=None)
 
@@ -436,13 +502,14 @@ class EvaluationResult:
         n, several = len(self.scored), len(self.tasks) > 1
         rows = [(task, len(self.of_task(task)), found) for task, found in self.per_task.items()]
         over_all = [(name, n, found) for name, found in self.overall.items()]
-        lines = table("task", rows + over_all * several)
+        lines = table("task", rows + over_all * several, self._headline_metric)
         if several:
             lines.insert(1 + len(rows), "-" * len(lines[0]))
         kinds = "Student's t"
         if self.has_success:
-            lines.append("once, final: success rates at any and at the last step")
+            lines.append(_legend(self._success_rule))
             kinds = "Wilson for rates, Student's t"
+        lines += textwrap.wrap(self._silence, 80, break_on_hyphens=False)
         if self.normalization is not None:
             lines.append("normalized: (return - low) / (high - low), not clipped")
         lines.append(f"{CONFIDENCE:.0%}: intervals over {self.unit} ({kinds})")
@@ -459,7 +526,13 @@ class EvaluationResult:
         for i, step in enumerate(self.by_episode):
             kind = "adaptation" if i < length else "evaluation"
             steps.append((f"{kind}, episode {i + 1}", len(step.episodes), step.overall["mean"]))
-        return "\n".join(["after adaptation:", *lines, "", *table("mean over tasks", steps)])
+        of_steps = table("mean over tasks", steps, self._headline_metric)
+        return "\n".join(["after adaptation:", *lines, "", *of_steps])
+
+    @property
+    def _silence(self) -> str:
+        """A sentence that names the `silent_tasks`, or ``""``."""
+        return describe_silence(self.silent_tasks, len(self.tasks))
 
     @property
     def score(self) -> str:
@@ -468,8 +541,8 @@ class EvaluationResult:
             over, found = next(iter(self.headline.items()))
             name = "success"
         else:
-            over, metric = "tasks", "success_once" if self.has_success else "return"
-            name = {"success_once": "success at any step"}.get(metric, metric)
+            over, metric = "tasks", self._headline_metric if self.has_success else "return"
+            name = f"success {describe_rule(self._success_rule)}" if self.has_success else metric
             mean = self.overall["mean"][metric]
             assert mean is not None  # every episode has a return
             found = mean
@@ -490,7 +563,9 @@ class EvaluationResult:
         if self.few_shot:
             self._plot_trials(Path(path), title)
             return
-        head, labels = plot.RATE, {"success_once": "any step", "success_final": "last step"}
+        head = plot.RATE
+        metrics = dict.fromkeys([self._headline_metric, "success_once", "success_final"])
+        labels = {metric: _LABELS[metric] for metric in [*metrics][:2]}  # a color for each
         if not self.has_success:
             head = "return" if self.normalization is None else "normalized"
             labels = {head: ""}
@@ -500,11 +575,12 @@ class EvaluationResult:
             for (metric, label), color in zip(labels.items(), (plot.DARK, plot.LIGHT), strict=False)
         ]
         footer = f"lines: {CONFIDENCE:.0%} intervals over {self.unit}"
+        footer += f"\n{self._silence}" * bool(self.silent_tasks)
         plot.draw_rows(Path(path), [*rows], len(self.tasks), {head: series}, title, footer)
 
     def _plot_trials(self, path: Path, title: str) -> None:
         """Draws each episode of the trials: the mean over all tasks, and each task."""
-        metric, mean = "success_once" if self.has_success else "return", "mean over tasks"
+        metric, mean = self._headline_metric if self.has_success else "return", "mean over tasks"
         names = [mean, *(self.tasks if len(self.tasks) > 1 else ())]
         points: dict[str, dict[float, Estimate]] = {name: {} for name in names}
         for i, step in enumerate(self.by_episode, 1):
@@ -514,6 +590,7 @@ class EvaluationResult:
         panels = {name: [plot.Line("", own, "curve")] for name, own in points.items()}
         length = len(self.by_episode) - len({one.number for one in self.scored})
         caption = [f"Episodes 1 to {length} are of adaptation. Bands: 95% intervals over trials."]
+        caption += [self._silence] * bool(self.silent_tasks)
         head = plot.RATE if self.has_success else metric
         plot.draw_lines(path, panels, title, caption, "episode of the trial", head)
 
@@ -675,7 +752,7 @@ def _check_reference(result: EvaluationResult, one: EvaluationResult, name: str)
         raise TypeError(f"the {name} reference must be an EvaluationResult, got {one!r}")
     if missing := [task for task in result.tasks if task not in one.tasks]:
         raise ValueError(f"the {name} reference has no episodes of {missing[0]!r}")
-    ours, theirs = result.terms or {}, one.terms or {}
+    ours, theirs = (terms or {} for terms in comparable_terms([result, one]))
     for what in (*ours, *theirs) if ours and theirs else ():
         if ours.get(what) != theirs.get(what):
             raise ValueError(
@@ -698,6 +775,56 @@ def _scored(spec: Mapping[str, Any], in_trials: bool) -> dict[str, Any]:
     return {"id": env_id, **{name: made.get(name) for name in (*SCORED, *of_trials)}}
 
 
+def _simulators(env_id: str, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+    """The packages whose versions may change episodes of an id, as far as it is registered.
+
+    Of ids that are not known to do without them, these are all.
+    """
+    ids = [env_id]
+    if env_id == "mtwrappers/MultiEnv-v0":
+        given = kwargs.get("env_ids") or DEFAULT_IDS
+        ids = [*given] if isinstance(given, (list, tuple)) else [given]
+    packages: set[str] = set()
+    for name in ids:
+        # Looked up and not imported: in a file, an id may name any module.
+        spec = registry.get(name) if isinstance(name, str) else None
+        entry_point = spec.entry_point if spec is not None else None
+        module = entry_point if isinstance(entry_point, str) else ""
+        if module.startswith("gymnasium.envs.mujoco"):
+            packages.add("mujoco")
+        elif not module.startswith(_WITHOUT_SIMULATION):
+            packages.update(SIMULATION)
+    return tuple(name for name in SIMULATION if name in packages)
+
+
+def comparable_terms(results: Sequence[EvaluationResult]) -> list[dict[str, Any] | None]:
+    """The `EvaluationResult.terms` of results that are to be compared with each other.
+
+    A package that was not installed where one of them was measured takes no part in their
+    environments, so its versions are left out. Those of Meta-World need all packages.
+    """
+    absent = {
+        package
+        for result in results
+        for package in SIMULATION
+        if result.versions and package not in result.versions and not _is_metaworld(result)
+    }
+    return [
+        terms and {name: value for name, value in terms.items() if name not in absent}
+        for terms in (result.terms for result in results)
+    ]
+
+
+def _is_metaworld(result: EvaluationResult) -> bool:
+    """Whether environments are Meta-World's."""
+    made = result.environments
+    if made is None:
+        return False
+    module, *_ = TABLE.get(made.id, ("",))
+    of_metaworld = ("mtwrappers.metaworld", "mtwrappers.continual")
+    return "benchmark" in made.kwargs or module.startswith(of_metaworld)
+
+
 def _mean_return(result: EvaluationResult, task: str) -> float:
     found = result.per_task[task]["return"]
     assert found is not None  # every episode has one
@@ -707,20 +834,23 @@ def _mean_return(result: EvaluationResult, task: str) -> float:
 # Text.
 
 
-def table(head: str, rows: Sequence[tuple[str, int, Estimates]]) -> list[str]:
+def table(head: str, rows: Sequence[tuple[str, int, Estimates]], first: str) -> list[str]:
     """Formats rows of estimates as lines, in 80 columns for all of Meta-World's classes.
 
     Success rates have intervals, and so do returns if no success is recorded. Metrics that no row
-    has are left out.
+    has are left out. If ``"success_held"`` is among them, it alone has an interval.
 
-    A row is a label, the number of episodes, and the estimates; ``head`` is the head of the labels.
+    A row is a label, the number of episodes, and the estimates; ``head`` is the head of the labels,
+    and ``first`` the metric that is first among those that are known.
     """
-    known = [m for m in _HEADS if any(found.get(m) is not None for _, _, found in rows)]
+    metrics = dict.fromkeys([first, *_HEADS])
+    known = [m for m in metrics if any(found.get(m) is not None for _, _, found in rows)]
     no_success = known[0] == "return"
+    with_intervals = {first} if first == "success_held" else {"success_once", "success_final"}
     columns = [["n", *(str(n) for _, n, _ in rows)]]
     for metric in known:
         scored = metric in ("return", "normalized") and no_success
-        with_interval = scored or metric.startswith("success")
+        with_interval = scored or metric in with_intervals
         title = f"{_HEADS[metric]} ({CONFIDENCE:.0%})" if with_interval else _HEADS[metric]
         columns.append(
             [title, *(_cell(metric, found[metric], with_interval) for _, _, found in rows)]
@@ -758,10 +888,35 @@ def _protocol_lines(protocol: Protocol, found: Mapping[str, Estimate] | None) ->
 
 def conditions(protocol: Protocol) -> tuple[str, str]:
     """The tasks of a protocol, and its definition of success, for display."""
-    when = {"any": "at any step", "last": "at the last step"}
     of_class = f" {protocol.env_name}" if protocol.env_name else ""
     where = f"{protocol.benchmark}{'-test' * (protocol.kind == 'test')}{of_class}"
-    return where, when.get(str(protocol.success), f"held for {protocol.success} steps")
+    return where, describe_rule(protocol.success)
+
+
+def describe_rule(rule: SuccessRule) -> str:
+    """When an episode counts as a success, for display."""
+    if isinstance(rule, int):
+        return f"held for {rule} steps"
+    return {"any": "at any step", "last": "at the last step"}[rule]
+
+
+def _legend(rule: SuccessRule) -> str:
+    """The line below a table about its rates, of which the first is by the rule."""
+    if isinstance(rule, int):
+        return f"held: success {describe_rule(rule)}; once, final: at any and at the last step"
+    if rule == "last":
+        return "final, once: success rates at the last and at any step"
+    return "once, final: success rates at any and at the last step"
+
+
+def describe_silence(silent_tasks: Sequence[str], num_tasks: int) -> str:
+    """A sentence about tasks that never report success, or ``""``."""
+    if not silent_tasks:
+        return ""
+    n = len(silent_tasks)
+    verbs = "reports no success and counts" if n == 1 else "report no success and count"
+    names = ", ".join(map(printable, silent_tasks))
+    return f"{n} of {num_tasks} tasks {verbs} as 0: {names}"
 
 
 def headline_lines(found: Mapping[str, Estimate]) -> list[str]:

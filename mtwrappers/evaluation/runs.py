@@ -2,8 +2,13 @@
 
 Runs of a method differ in ``training_seed``, results of one run in ``training_steps``. Results of
 the same run and steps that share no episode are parts of one evaluation, such as a file per task:
-how episodes are divided into results changes nothing. Results without a seed are parts of one run
-if no two of them share an episode, and otherwise a run each.
+how episodes are divided into results changes nothing. Results without a seed at one number of steps
+are parts of one run if no two of them share an episode, and otherwise a run each, which need the
+same evaluation seed: with another one, they may be of one policy. Results without a seed at several
+numbers of steps are of one run.
+
+An environment that reports success only when it happens may report none in a whole result, so
+success is decided for all runs of a method together.
 """
 
 from __future__ import annotations
@@ -17,14 +22,16 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from mtwrappers.common.checks import check_flag, check_list, check_mapping
-from mtwrappers.evaluation.episodes import goal_of, units
+from mtwrappers.evaluation.episodes import goal_of, reporting_tasks, units, with_failures
 from mtwrappers.evaluation.protocol import Protocol, episodes_needed
-from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.result import EvaluationResult, comparable_terms, describe_silence
 
 # A result with its name in errors.
 Named: TypeAlias = tuple[str, EvaluationResult]
 # The results of each policy, by its name: in a list, or by their names in errors.
 Policies: TypeAlias = Mapping[str, Sequence[EvaluationResult] | Mapping[str, EvaluationResult]]
+# The way out where it is unknown which run a result is of.
+_NAME_SEED = "give it to rollout as --training-seed, or to result.described(training_seed=...)"
 
 
 class IncomparableError(ValueError):
@@ -106,11 +113,6 @@ def _budget(result: EvaluationResult) -> tuple[int, int] | None:
 def _check(label: str, result: Any) -> None:
     if not isinstance(result, EvaluationResult):
         raise TypeError(f"expected an EvaluationResult as {label}, got {type(result).__name__}")
-    if not result.has_success:
-        raise ValueError(
-            f"{label} does not record success, and only success rates are compared; "
-            "EvaluationResult.normalized scores returns"
-        )
     if twice := _shared([result]):
         raise ValueError(f"{label} has {twice} twice")
 
@@ -145,9 +147,19 @@ class Method:
     def last(self) -> list[Run]:
         """Each run at its largest training steps."""
         ends: dict[int | None, Run] = {}
-        for one in sorted(self.runs, key=lambda one: one.steps or 0, reverse=True):
-            ends.setdefault(one.seed, one)
-        return [one for one in self.runs if one.seed is None or one is ends[one.seed]]
+        for run in sorted(self.runs, key=lambda run: run.steps or 0, reverse=True):
+            ends.setdefault(run.seed, run)
+        return [
+            run
+            for run in self.runs
+            if run is ends[run.seed] or (run.seed is None and not self._seedless_is_one_run)
+        ]
+
+    @property
+    def _seedless_is_one_run(self) -> bool:
+        """Whether the results without a seed are those of one run at several training steps."""
+        steps = [run.steps for run in self.runs if run.seed is None]
+        return None not in steps and len({*steps}) == len(steps)
 
 
 def methods_of(policies: Policies) -> list[Method]:
@@ -188,7 +200,45 @@ def _method(name: str, given: Any) -> Method:
             )
         elif same := _alike(alone):
             unlike = unlike or f"{same[0]}, and do not name their training_seed"
-    return Method(name, tuple(runs), unlike)
+        else:
+            unlike = unlike or _other_evaluation(alone)
+    return Method(name, tuple(_with_success(runs)), unlike)
+
+
+def _other_evaluation(runs: Sequence[Run]) -> str:
+    """The reason if runs without a training seed were evaluated with several seeds, or ``""``."""
+    designs = [(run.label, run.result.design) for run in runs if run.result.design is not None]
+    for label, design in designs[1:]:
+        first, first_design = designs[0]
+        if design.seed != first_design.seed:
+            return (
+                f"{first} and {label} were evaluated with the seeds {first_design.seed} and "
+                f"{design.seed}, and do not name their training_seed, so they may be of one "
+                f"policy: {_NAME_SEED}"
+            )
+    return ""
+
+
+def _with_success(runs: Sequence[Run]) -> list[Run]:
+    """The runs of a method, with a failure where others show that a task reports success.
+
+    Raises:
+        ValueError: If no run reports success.
+    """
+    tasks = reporting_tasks(itertools.chain(*(run.result.episodes for run in runs)))
+    if not tasks:
+        raise ValueError(
+            f"{runs[0].label} does not record success, and only success rates are compared; "
+            "EvaluationResult.normalized scores returns, and environments that report success only "
+            "when it happens can report False in all other steps"
+        )
+    results = (
+        dataclasses.replace(run.result, episodes=with_failures(run.result.episodes, tasks))
+        for run in runs
+    )
+    return [
+        dataclasses.replace(run, result=result) for run, result in zip(runs, results, strict=True)
+    ]
 
 
 def _alike(runs: Iterable[Run]) -> list[str]:
@@ -214,14 +264,21 @@ class Compared:
         tasks: The tasks that all of them have.
         protocols: The protocols that were followed, each once.
         forced: The reason if they are not comparable, or ``""``.
-        notes: Warnings about runs that did the same.
+        alike: Sentences about runs that did the same.
+        silence: Sentences about tasks of which no run of a method reports success.
     """
 
     runs: dict[str, list[Run]]
     tasks: tuple[str, ...]
     protocols: tuple[Protocol, ...]
     forced: str
-    notes: tuple[str, ...]
+    alike: tuple[str, ...]
+    silence: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings for a reader of the numbers."""
+        return self.alike + self.silence
 
     @property
     def ruling(self) -> Protocol | None:
@@ -259,6 +316,7 @@ def together(
     """
     every = [one for own in runs.values() for one in own]
     reason = reason or _unlike(every) or _incomplete(every, unadapted)
+    reason = reason or next(filter(None, map(_partly_seeded, runs.values())), "")
     if not check_flag(force, "force") and reason:
         *names, name = runs
         who = f"{', '.join(names)} and {name}" if names else f"the results of {name}"
@@ -268,12 +326,29 @@ def together(
     if not tasks:
         raise IncomparableError("the results have no task in common")
     protocols = dict.fromkeys(one.result.protocol for one in every if one.result.protocol)
-    return Compared(runs, tuple(tasks), tuple(protocols), reason, tuple(_alike(every)))
+    silence = (_describe_silence(name, own, tasks) for name, own in runs.items())
+    return Compared(
+        runs,
+        tuple(tasks),
+        tuple(protocols),
+        reason,
+        alike=tuple(_alike(every)),
+        silence=tuple(filter(None, silence)),
+    )
+
+
+def _describe_silence(name: str, runs: Sequence[Run], tasks: Sequence[str]) -> str:
+    """A sentence that names the tasks of which no run of a method reports success, or ``""``."""
+    silent = [task for task in tasks if all(task in run.result.silent_tasks for run in runs)]
+    sentence = describe_silence(silent, len(tasks))
+    return sentence and f"{name}: {sentence}"
 
 
 def _ends(method: Method) -> str:
     """The reason if the runs of a method end at different training steps, or ``""``."""
     by_seed: dict[int, Run] = {}
+    if reason := _seedless_ends(method):
+        return reason
     for one in method.runs:
         other = one if one.seed is None else by_seed.setdefault(one.seed, one)
         if (one.steps is None) != (other.steps is None):
@@ -287,6 +362,34 @@ def _ends(method: Method) -> str:
     return ""
 
 
+def _seedless_ends(method: Method) -> str:
+    """The reason if results without a training seed are of several runs that end apart, or ``""``.
+
+    Which of the results are of one run is then unknown.
+    """
+    seedless = [run for run in method.runs if run.seed is None]
+    if len({run.steps for run in seedless}) < 2:
+        return ""
+    runs: dict[int | None, Run] = {}
+    for run in seedless:
+        other = runs.setdefault(run.steps, run)
+        if other is not run and run.steps is not None:
+            return (
+                f"{other.label} and {run.label} are both after {run.steps} training steps, and do "
+                f"not name their training_seed: {_NAME_SEED}"
+            )
+    return ""
+
+
+def _partly_seeded(runs: Sequence[Run]) -> str:
+    """The reason if only some runs of a method name their training seed, or ``""``."""
+    seeded = [run.label for run in runs if run.seed is not None]
+    seedless = [run.label for run in runs if run.seed is None]
+    if seeded and seedless:
+        return f"{seedless[0]} does not name its training_seed, as {seeded[0]} does: {_NAME_SEED}"
+    return ""
+
+
 def _unlike(runs: Sequence[Run]) -> str:
     """The first difference in what was measured, or ``""``."""
     labels, parts = zip(*(part for one in runs for part in one.parts), strict=True)
@@ -297,7 +400,7 @@ def _unlike(runs: Sequence[Run]) -> str:
     for task in sorted({task for one in runs for task in one.result.tasks}):
         if not all(task in one.result.tasks for one in runs):
             return f"only some of them have the task {task}"
-    terms = [one.terms for one in parts]
+    terms = comparable_terms(parts)
     silent = [label for label, own in zip(labels, terms, strict=True) if own is None]
     if silent and len(silent) < len(parts):  # else all were made by hand
         return f"{silent[0]} does not say where it was measured, as others do"

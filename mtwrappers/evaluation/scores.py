@@ -80,7 +80,7 @@ class Scores:
         adaptation: The numbers of adaptation episodes and of evaluation episodes of each trial, in
             few-shot evaluation.
         forced: The reason why the results are not comparable; empty if they are.
-        notes: Warnings about results that did the same.
+        notes: Warnings about results that did the same, and about tasks without success.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, scores
     >>> def result(*successes):
@@ -146,7 +146,11 @@ def scores(policies: Policies, *, force: bool = False) -> Scores:
     runs: they say what another set of runs would give. If a run was evaluated at several
     ``training_steps``, the last one counts; all runs of a method must end at the same step. A run
     is one network for all tasks. Results of one run that share no episode, such as a file per task,
-    count as one.
+    count as one. Results without a ``training_seed`` are of one run if their ``training_steps``
+    differ.
+
+    **Success** that no episode of a task reports, though episodes of other tasks do, counts as 0,
+    and the caption names the task.
 
     **A single run** has intervals over its episodes (over trials in few-shot evaluation): they say
     how precisely this run was measured, and nothing about other runs.
@@ -332,6 +336,7 @@ class Curves:
         adaptation: The numbers of adaptation episodes and of evaluation episodes of each trial, in
             few-shot evaluation.
         forced: The reason why the results are not comparable; empty if they are.
+        notes: Warnings about tasks without success.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, curves
     >>> def result(steps, *successes):
@@ -353,6 +358,7 @@ class Curves:
     protocols: tuple[Protocol, ...]
     adaptation: tuple[int, int] | None
     forced: str
+    notes: tuple[str, ...] = ()
 
     @property
     def caption(self) -> tuple[str, ...]:
@@ -503,6 +509,7 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
         protocols=found.protocols,
         adaptation=found.budget,
         forced=found.forced,
+        notes=found.silence,
     )
 
 
@@ -556,6 +563,7 @@ def _caption_of_curves(found: Curves) -> Iterator[str]:
     for name, steps in found.omitted.items():
         which = ", ".join(f"{n:,}" for n in steps)
         yield f"Left out, as not all runs of {name} have them: {which} steps."
+    yield from (f"Note: {note}." for note in found.notes)
 
 
 def _described(points: Sequence[Score]) -> str:

@@ -1,6 +1,7 @@
 """``mtwrappers compare``: a method or several from files, in each format."""
 
 import csv
+import dataclasses
 import io
 import shutil
 
@@ -122,3 +123,19 @@ def test_a_method_stands_for_its_result_of_the_same_protocol_wherever_it_is_name
     assert capsys.readouterr().out == said * 2
     assert main(["compare", "reference:experts", mine]) == 0
     assert "\nA: experts (1 run)\nB: random (1 run)\n" in capsys.readouterr().out
+
+
+def test_a_reference_is_no_run_of_a_method_of_ones_own_with_its_name(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = EvaluationResult.load(SHIPPED / "random/metaworld-3.1-MT10/results.json")
+    mine = dataclasses.replace(result, evidence=None)
+    mine = dataclasses.replace(
+        mine,
+        episodes=[dataclasses.replace(one, episode_return=0.0) for one in mine.episodes],
+    )
+    mine.save("mine.json")
+    mine.described(policy="reference:random").save("odd.json")
+    assert main(["compare", "mine.json", "odd.json", "reference:random", "--no-tasks"]) == 0
+    said = capsys.readouterr().out
+    for name in ("random", "reference:random", "reference:reference:random"):
+        assert f"\n{name}: 1 run, 500 episodes." in said

@@ -44,19 +44,21 @@ RUNS = np.transpose(CURVES, (0, 2, 1))
 ALONE = [[0.0, 0.4, 0.6], [0.9, 0.0, 0.5], [0.0, 0.4, 0.8]]
 
 
-def at(steps, scores, budget=10, names="abc", seed=0):
-    """A result of ten episodes of each phase, of which this share succeeds and pays as much.
+def at(steps, scores, budget=10, names="abc", seed=0, episodes=10):
+    """A result of episodes of each phase, of which this share succeeds and pays as much.
 
     Without a share, episodes do not say whether they succeed.
     """
     labels = [f"{i} {name}" for i, name in enumerate(names)]
     design = Design(tasks=tuple(labels), phases=tuple((name, budget) for name in names))
-    episodes = [
-        Episode(labels[i], n, score or 0.0, 5, None if score is None else n < round(10 * score))
+    every = [
+        Episode(
+            labels[i], n, score or 0.0, 5, None if score is None else n < round(episodes * score)
+        )
         for i, score in scores.items()
-        for n in range(10)
+        for n in range(episodes)
     ]
-    result = EvaluationResult(episodes, design)
+    result = EvaluationResult(every, design)
     return result.described(training_steps=steps, training_seed=seed)
 
 
@@ -144,10 +146,10 @@ def test_the_metrics_are_those_of_continual_worlds_code():
     by_hand = [
         one
         for seed, run in enumerate(alone)
-        for one in baselines(run.T, points[:7], budget=1000, seed=seed)
+        for one in baselines(run.T, points[:7], budget=1000, seed=seed, episodes=100)
     ]
     given = along(scores, points, budget=1000)
-    one = ContinualResult(given, by_hand, metric="return", last=5)
+    one = ContinualResult(given, by_hand, last=5)
     expected = {
         "average_performance": 0.413333333333,
         "forgetting": 0.136666666667,
@@ -164,6 +166,40 @@ def test_what_cannot_be_known_is_none():
     assert one.forward_transfer is None
     assert np.isnan(one.per_phase["score_after_phase"]).tolist() == [[True, False]]
     assert "-" in str(one).splitlines()[1]
+
+
+def test_forward_transfer_is_unknown_of_other_metrics_than_rates_of_success():
+    """The largest possible gain of a return or a length is not known: 900 alone may be the best."""
+    for metric in ("return", "length"):
+        one = result(RUNS[:1], baselines=baselines(), metric=metric)
+        assert one.forward_transfer is None
+        assert "forward_transfer" not in one.per_phase
+        assert str(one).splitlines()[-1] == (
+            f"{metric} of 1 run, without intervals; forward transfer is of success rates alone"
+        )
+    assert one.forgetting.value == 0.0
+
+
+def test_forward_transfer_is_unknown_of_a_visit_that_is_shorter_than_the_baselines_first_point():
+    one = result(RUNS[:1], baselines=baselines(points=(0, 11, 12)))
+    assert np.isnan(one.per_phase["forward_transfer"]).all()
+    assert one.forward_transfer is None
+    assert one.forgetting.value == pytest.approx(0.4)
+    assert str(one).splitlines()[-1] == (
+        "success_once of 1 run, without intervals; forward transfer is unknown where a baseline "
+        "is perfect or was not scored"
+    )
+
+
+def test_a_point_without_any_success_counts_as_0_where_others_report_some():
+    """An environment may report success only when it happens."""
+    nothing, some = at(0, dict.fromkeys(range(3))), at(10, {0: 0.5, 1: None, 2: None})
+    one = ContinualResult([nothing, some])
+    assert one.R.tolist() == [[0.0, 0.0, 0.0], [0.5, 0.0, 0.0]]
+    assert "2 of 3 tasks report no success and count as 0: 1 b, 2 c" in str(one).splitlines()
+    assert ContinualResult([nothing, some], metric="length").R.tolist() == [[5.0] * 3] * 2
+    with pytest.raises(ValueError, match="episodes of '0 a' have no success_once"):
+        ContinualResult([nothing])
 
 
 def test_the_table_says_what_it_is_of():
@@ -220,7 +256,7 @@ NO_STREAM = EvaluationResult([Episode("a", 0, 0.0, 5)])
         ({"results": [*along(), at(1, {0: 1.0}, names="x")]}, "results must be of one stream, go"),
         ({"results": along()[1:]}, "runs must have the same points, each once"),
         ({"results": along() + along()}, "runs must have the same points, each once"),
-        ({"results": [at(0, {0: None, 1: 0.5, 2: 0.5})]}, "episodes of '0 a' have no success_once"),
+        ({"results": [at(0, dict.fromkeys(range(3)))]}, "episodes of '0 a' have no success_once"),
     ],
 )
 def test_what_is_no_result_is_refused(given, message):

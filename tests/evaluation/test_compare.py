@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mtwrappers.evaluation import Environments, EvaluationResult, compare
+from mtwrappers.evaluation import Environments, EvaluationResult, compare, plot
 from mtwrappers.evaluation.statistics import rate_difference
 from tests.evaluation.measured import result, trials
 
@@ -81,6 +81,32 @@ def test_several_results_of_a_policy_are_runs():
     [alone] = compare({"one": first, "other": second[:1]})
     assert all(row.difference.low is None for row in alone.overall.values())
     assert "a single run has no interval: it says nothing about other runs" in str(alone)
+
+
+def test_a_difference_without_interval_says_that_runs_are_equal(monkeypatch):
+    first, second = ([result(a=k, b=k, c=4) for k in ks] for ks in ((4, 4, 4), (0, 0, 0)))
+    second[0] = result(a=0, b=1, c=4)
+    [found] = compare({"one": first, "other": second})
+    lines = str(found).splitlines()
+    assert lines[4:12] == [
+        "a                 1.00   0.00   -1.00  equal runs",
+        "b                 1.00   0.08   -0.92  -1.00 to -0.56 *",
+        "c                 1.00   1.00   +0.00  equal runs",
+        "-" * 56,
+        "mean over tasks   1.00   0.36   -0.64  -0.76 to -0.52 *",
+        "equal runs: how much they scatter is unknown, so no interval and no star",
+        "95% intervals over runs; *: the interval excludes zero",
+        "Welch's t (1947)",
+    ]
+    assert "equal runs" not in found.format(tasks=False)
+    # A single run, and runs of which some differ, have other reasons or none.
+    assert "equal runs" not in str(compare({"one": first, "other": second[:1]})[0])
+    footers = []
+    monkeypatch.setattr(plot, "draw_rows", lambda *args: footers.append(args[-1]))
+    found.plot("plot.png")
+    found.plot("plot.png", tasks=False)
+    lines = "lines: 95% intervals over runs; dark: the interval excludes zero"
+    assert footers == [f"{lines}; without a line: equal runs", lines]
 
 
 def test_five_runs_have_an_interquartile_mean():

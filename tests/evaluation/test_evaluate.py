@@ -70,8 +70,9 @@ def test_success_that_infos_do_not_tell_is_none_and_has_no_column():
     assert result.overall["mean"]["success_final"] is None
     assert "success" not in str(result)
     both = evaluate(ones, scripted([{"success_at": 3}, {"key": None}]), 2)
-    assert both.per_task["task 1"]["success_once"] is None
-    assert both.overall["mean"]["success_once"].value == 1.0  # of those that report it
+    assert both.per_task["task 1"]["success_once"].value == 0.0
+    assert both.overall["mean"]["success_once"].value == 0.5
+    assert both.silent_tasks == ("task 1",)
 
 
 class TellsInSteps(ScriptedEnv):
@@ -83,6 +84,36 @@ class TellsInSteps(ScriptedEnv):
 
     def _info(self):
         return super()._info() | ({"success": True} if self.steps in self.told else {})
+
+
+class Following(ScriptedEnv):
+    """Succeeds in the steps of a list."""
+
+    def __init__(self, successes):
+        super().__init__([len(successes)], name="a")
+        self.successes = successes
+
+    def _info(self):
+        return {**super()._info(), "success": self.steps > 0 and self.successes[self.steps - 1]}
+
+
+@all_modes
+@pytest.mark.parametrize(
+    ("successes", "final", "first", "longest"),
+    [
+        ([1, 1, 0, 1, 1, 1, 0, 1], True, 1, 3),
+        ([0, 1, 1, 0, 1, 0], False, 2, 2),
+        ([1, 0, 0], False, 1, 1),
+        ([0, 0, 1], True, 3, 1),
+        ([0, 0], False, None, 0),
+    ],
+)
+def test_each_step_has_its_own_success(successes, final, first, longest, mode):
+    """The longest run is one of the runs of successes, and none of their sum."""
+    envs = MetaIterativeEnvExecutor(partial(Following, successes), 1, autoreset_mode=mode)
+    for episode in evaluate(ones, envs, 2).episodes:
+        assert (episode.success_once, episode.success_final) == (any(successes), final)
+        assert (episode.steps_to_success, episode.longest_success) == (first, longest)
 
 
 def test_an_episode_that_tells_nothing_among_others_that_do_did_not_succeed():

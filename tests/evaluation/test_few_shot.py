@@ -118,6 +118,19 @@ def test_a_policy_that_adapts_between_episodes_is_evaluated_before_and_after(
     assert counted == dict.fromkeys(range(2 * trials), after)
 
 
+def test_the_tasks_of_trials_may_be_numpys_numbers():
+    given = [[0.25, 3], [0.5, 7]]
+    results = [
+        few_shot_evaluate(Learner(2), goal_envs(), trials, 1, 1, adaptation_steps=1)
+        for trials in (given, [[np.float64(one), np.int64(other)] for one, other in given])
+    ]
+    assert results[0] == results[1]
+    assert results[1].design.trial_tasks == ((0.25, 3), (0.5, 7))
+    assert {type(task) for row in results[1].design.trial_tasks for task in row} == {int, float}
+    with pytest.raises(ValueError, match=r"tasks must be numbers, such as task states; got "):
+        few_shot_evaluate(Learner(2), goal_envs(), [[np.True_, np.True_]], 1, 1)
+
+
 def test_observations_that_change_their_form_are_refused():
     class Changes(MetaVectorWrapper):
         def step_wait(self):

@@ -90,9 +90,9 @@ def test_the_table():
         "a    3  2.0 -0.5 to 4.5   11.0",
         "b    1              4.0   10.0",
     ]
-    # One of two tasks knows no success.
+    # One of two tasks reports no success.
     some = str(EvaluationResult([*episodes("a", [1], [True]), *episodes("b", [1])])).splitlines()
-    assert some[2].split() == ["b", "1", "-", "-", "1.0", "10.0"]
+    assert some[2].split() == ["b", "1", "0.00", "0.00-0.79", "0.00", "0.00-0.79", "1.0", "10.0"]
     several = str(result()).splitlines()
     assert several[3] == "-" * len(several[0])
     assert several[4].startswith("mean     8  0.38 0.14-0.69")

@@ -11,6 +11,7 @@ from mtwrappers.evaluation import (
     EvaluationResult,
     IncomparableError,
     compare,
+    curves,
     scores,
 )
 from mtwrappers.evaluation.protocol import fixed_by
@@ -105,6 +106,32 @@ def test_runs_that_did_the_same_are_compared_with_a_warning():
     assert (found.notes, str(found).splitlines()[-1]) == ((note,), f"Note: {note}.")
 
 
+@pytest.mark.parametrize("seed", [None, 3])
+def test_the_last_result_of_a_run_counts_with_and_without_a_seed(seed):
+    found = scores({"mine": [result(seed, steps, a=steps) for steps in (0, 2, 4)]})
+    mine = found.methods["mine"]
+    assert (mine.runs, mine.training_steps, mine.tasks["a"].value) == (1, 4, 1.0)
+    assert [*curves({"mine": [result(seed, n, a=n) for n in (0, 2, 4)]}).points["mine"]] == [
+        0,
+        2,
+        4,
+    ]
+
+
+def test_results_of_other_evaluation_seeds_are_not_taken_for_training_runs():
+    """Nothing says whether they are of one policy or of two."""
+    one, other = result(a=1), result(a=3)
+    other = dataclasses.replace(other, design=dataclasses.replace(other.design, seed=1))
+    message = (
+        "result 1 of 'mine' and result 2 of 'mine' were evaluated with the seeds 0 and 1, and do "
+        "not name their training_seed, so they may be of one policy"
+    )
+    with pytest.raises(IncomparableError, match=message):
+        scores({"mine": [one, other]})
+    named = [run.described(training_seed=i) for i, run in enumerate((one, other))]
+    assert scores({"mine": named}).methods["mine"].runs == 2
+
+
 # What is refused, unless it is forced and said.
 
 
@@ -118,6 +145,7 @@ def test_runs_that_did_the_same_are_compared_with_a_warning():
         (result(0, 9, a=1), result(1, a=2), "the ends of training, 9 steps and unknown steps"),
         (result(0, chunk=8, a=1), result(1, chunk=16, a=1), r"action_chunk 8 and 16 \(b\)"),
         (result(0, 9, a=1), result(0, a=2), "b does not name its training_steps, as a does"),
+        (result(0, a=1), result(a=2), "b does not name its training_seed, as a does"),
         (result(0, a=1), result(1, a=1, b=1), "only some of them have the task b"),
         (result(a=1), result(made=OLD, b=1), r"mujoco 3.3.0 and 2 \(b\)"),
         (result(0, a=1), result(1, made=on("y"), a=2), "id x and y"),
@@ -136,6 +164,16 @@ def test_runs_that_are_not_comparable_are_refused_by_their_names(one, other, rea
         return
     first = str(scores(policies, force=True)).splitlines()[0]
     assert first.startswith("FORCED, these results are not comparable: ")
+
+
+def test_runs_without_a_seed_that_end_apart_are_refused():
+    results = [result(None, steps, a=1) for steps in (5, 9, 9)]
+    message = (
+        "result 2 of 'mine' and result 3 of 'mine' are both after 9 training steps, and do not "
+        "name their training_seed"
+    )
+    with pytest.raises(IncomparableError, match=message):
+        scores({"mine": results})
 
 
 def test_results_without_a_task_in_common_cannot_be_forced():
@@ -179,6 +217,43 @@ MULTI = {"env_ids": ["CartPole-v1"]}
 def test_what_a_policy_observes_is_its_own_affair(one, other):
     [found] = compare({"plain": [result(made=one, a=1)], "other": [result(made=other, a=2)]})
     assert (found.tasks["a"].difference.value, found.forced) == (0.25, "")
+
+
+BOTH = {"metaworld": "3.1.1", "mujoco": "3.3.0"}
+HALF = {"env_ids": ["CartPole-v1", "HalfCheetah-v5"]}
+
+
+@pytest.mark.parametrize(
+    ("made", "versions", "reason"),
+    [
+        # Of no package that they do not use.
+        (on("mtwrappers/PointGoal-v0"), {"mujoco": "3.4.0"}, None),
+        (on("mtwrappers/MultiEnv-v0"), {"mujoco": "3.4.0"}, None),
+        (on("mtwrappers/MultiEnv-v0", **MULTI), {"mujoco": "3.4.0"}, None),
+        (on("mtwrappers/MultiEnv-v0", **HALF), {"mujoco": "3.3.0", "metaworld": "4"}, None),
+        (on("mtwrappers/MultiEnv-v0", **HALF), {"mujoco": "3.4.0"}, "mujoco 3.3.0 and 3.4.0"),
+        # What was not installed was not used, whatever the environments are.
+        (on("mine/Own-v0"), {"numpy": "2"}, None),
+        (on("mine/Own-v0"), {"mujoco": "3.4.0"}, "mujoco 3.3.0 and 3.4.0"),
+        (on("mtwrappers/MultiEnv-v0", env_ids=["os:X"]), {"mujoco": "4"}, "mujoco 3.3.0 and 4"),
+        # Meta-World's use all.
+        (metaworld(), {"mujoco": "3.3.0"}, "metaworld 3.1.1 and None"),
+        (on("mtwrappers/CW10-v0"), {"mujoco": "3.3.0"}, "metaworld 3.1.1 and None"),
+    ],
+)
+def test_only_versions_of_packages_that_environments_use_have_to_be_equal(made, versions, reason):
+    one, other = result(made={**made, "versions": BOTH}, paid=1.0, a=1), result(paid=0.0, a=2)
+    other = dataclasses.replace(other, **made, versions={"python": "3.11.0", **versions})
+    if reason is None:
+        for policies in ([one, other], [other, one]):
+            [found] = compare({str(i): [run] for i, run in enumerate(policies)})
+            assert found.forced == ""
+        one.normalized(low=other, high=result(made=made, paid=2.0, a=1))
+        return
+    with pytest.raises(IncomparableError, match=reason):
+        compare({"one": [one], "other": [other]})
+    with pytest.raises(ValueError, match="the low reference was measured in another way: its "):
+        one.normalized(low=other, high=one)
 
 
 @pytest.mark.parametrize(
