@@ -489,18 +489,10 @@ class Record:
         """Adds a step with its infos, of which `SUCCESS_KEYS` are read.
 
         Raises:
-            ValueError: If the success is neither a bool nor 0 or 1, or missing after a step that
-                had it.
+            ValueError: If the success is neither a bool nor 0 or 1.
         """
         self._return += float(reward)
-        success = self._success(infos) if infos else None
-        if success is None and self._successes and self._successes[-1] is not None:
-            raise ValueError(
-                "an episode whose infos report success must report it in every later step: "
-                f"expected {' or '.join(SUCCESS_KEYS)}, got neither in step "
-                f"{len(self._successes) + 1} of episode {self._planned.number} from {self._where}"
-            )
-        self._successes.append(success)
+        self._successes.append(self._success(infos) if infos else None)
 
     def _success(self, infos: Mapping[str, Any]) -> bool | None:
         for key in SUCCESS_KEYS:
@@ -530,7 +522,8 @@ class Record:
                 f"rewards must be finite, got a return of {self._return} from {self._where}"
             )
         planned, steps = self._planned, self._successes
-        reports = steps[-1] is not None
+        # In an episode that reports success, a step that does not is no success.
+        reports = any(success is not None for success in steps)
         runs = [len([*run]) for success, run in itertools.groupby(steps) if success]
         return Episode(
             planned.task,
@@ -538,7 +531,7 @@ class Record:
             self._return,
             len(steps),
             success_once=bool(runs) if reports else None,
-            success_final=steps[-1],
+            success_final=bool(steps[-1]) if reports else None,
             task_state=planned.task_state,
             trial=planned.trial,
             steps_to_success=steps.index(True) + 1 if runs else None,

@@ -124,18 +124,19 @@ def test_an_episode_that_tells_nothing_among_others_that_do_did_not_succeed():
 
 @all_modes
 @pytest.mark.parametrize(
-    ("told", "missing"),
-    [((1, 2), 3), ((1, 3), 2), ((2,), 3), ((1, 2, 3), None), ((2, 3), None), ((3,), None)],
+    ("told", "final", "longest"),
+    [((1, 2), False, 2), ((1, 3), True, 1), ((2,), False, 1), ((1, 2, 3), True, 3)],
 )
-def test_success_that_goes_after_it_came_is_an_error_that_names_the_step(told, missing, mode):
+def test_a_step_that_reports_no_success_is_none_if_another_one_reports_it(
+    told, final, longest, mode
+):
     makers = [partial(TellsInSteps, lengths=[9]), partial(TellsInSteps, *told)]
     envs = MetaIterativeEnvExecutor(makers, 2, autoreset_mode=mode)
-    if missing is None:
-        assert [one.success_final for one in evaluate(ones, envs, 2).episodes] == [None, True]
-        return
-    message = f"got neither in step {missing} of episode 1 from environment 1, task 'a'"
-    with pytest.raises(ValueError, match=rf"expected success or is_success, {message}"):
-        evaluate(ones, envs, 2)
+    result = evaluate(ones, envs, 2)
+    episode = result.episodes[1]
+    assert (episode.success_final, episode.longest_success) == (final, longest)
+    assert episode.steps_to_success == min(told)
+    assert [episode.success_once for episode in result.episodes] == [None, True]
 
 
 @pytest.mark.parametrize(
