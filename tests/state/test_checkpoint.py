@@ -18,7 +18,7 @@ from gymnasium.wrappers import NormalizeObservation, NormalizeReward, RecordEpis
 
 import mtwrappers as mt
 from mtwrappers.state import env_state
-from mtwrappers.state.checkpoint import VERSION
+from mtwrappers.state.checkpoint import VERSION, CheckpointError
 from tests.fakes import equal
 
 PENDULUM = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0)]
@@ -211,7 +211,7 @@ def test_a_damaged_or_crafted_file_is_refused_at_once_and_changes_nothing(kind, 
     path, (data, message), found = tmp_path / "x", REFUSED[kind], {"mine": 1}
     path.write_bytes(data)
     tracemalloc.start()
-    with pytest.raises(mt.CheckpointError, match=f"{path}: .*{message}"):
+    with pytest.raises(CheckpointError, match=f"{path}: .*{message}"):
         mt.load_checkpoint(path, it=found)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -238,7 +238,7 @@ def test_generators_whose_place_is_outside_of_their_memory_are_refused(kind, pla
     text, n = re.subn(rb'\["%s", \d+\]' % place.encode(), b'["%s", -900000]' % place.encode(), text)
     assert n == 1
     path.write_bytes(saying(text, *arrays))
-    with pytest.raises(mt.CheckpointError, match=f"expected {place} of a generator in .*-900000"):
+    with pytest.raises(CheckpointError, match=f"expected {place} of a generator in .*-900000"):
         mt.load_checkpoint(path, rng=other)
 
 
@@ -301,7 +301,7 @@ def test_of_mutated_files_with_the_right_checksum_each_is_refused_or_taken(tmp_p
             mt.load_checkpoint(path, **objects)
             taken += 1
             objects["rng"].random(2000)
-        except mt.CheckpointError:
+        except CheckpointError:
             assert everything(objects) == before
     assert 2 < taken < 60
 
@@ -328,7 +328,7 @@ def test_after_an_error_all_are_put_back_and_the_first_error_is_raised(tmp_path)
     failing, never = Stated([3], [first]), Stated([4])
     first.add_note("environment 3")
     expected = "c does not fit it: environment 3: first; b could not be put back: second$"
-    with pytest.raises(mt.CheckpointError, match=expected) as info:
+    with pytest.raises(CheckpointError, match=expected) as info:
         mt.load_checkpoint(path, a=same, b=broken, c=failing, d=never)
     assert info.value.__cause__ is first
     assert (same.taken, broken.taken, failing.taken, never.taken) == (1, 2, 2, 0)
@@ -352,15 +352,26 @@ def test_other_names_and_other_objects_are_refused_and_change_nothing(tmp_path):
         for one in (envs, other):
             one.reset(seed=0)
         mt.save_checkpoint(path, it={"a": 1}, envs=envs)
-        with pytest.raises(
-            mt.CheckpointError, match=r"of \['envs', 'rng'\], got one of \['envs', '"
-        ):
+        with pytest.raises(CheckpointError, match=r"of \['envs', 'rng'\], got one of \['envs', '"):
             mt.load_checkpoint(path, envs=other, rng=np.random.default_rng(0))
         before, mine = other.get_state(), {"b": 2}
         with pytest.raises(
-            mt.CheckpointError,
+            CheckpointError,
             match=r"envs does not fit it: .*: expected .*seed 2, got 1",
         ):
             mt.load_checkpoint(path, it=mine, envs=other)
         assert mine == {"b": 2}
         assert equal(other.get_state(), before)
+
+
+def test_what_could_not_be_put_back_is_named_before_anything_is_loaded(tmp_path):
+    with closing(make_vec()) as envs:
+        envs.reset(seed=0)
+        progress = {"steps": 1}
+        mt.save_checkpoint(tmp_path / "run", envs=envs, progress=progress)
+        progress["steps"] = 2
+        envs.call("close")
+        message = r"not loaded, because envs could not be put back .*: environment 0 was called"
+        with pytest.raises(CheckpointError, match=message):
+            mt.load_checkpoint(tmp_path / "run", envs=envs, progress=progress)
+        assert progress == {"steps": 2}

@@ -1,5 +1,6 @@
 """Observations and infos are batched as Gymnasium batches them, of whatever kind they are."""
 
+import collections
 import math
 from contextlib import closing
 from functools import partial
@@ -22,6 +23,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from mtwrappers import MetaIterativeEnvExecutor
 from mtwrappers.vector.buffers import LETTERS, NUMBERS, TEXTS
+from tests.fakes import CountingEnv
 from tests.vector.fakes import both_executors
 
 
@@ -196,3 +198,30 @@ def test_infos_of_any_kind_are_batched_as_gymnasium_does(executor, case):
     makers = [partial(ShowingEnv, Discrete(2), [1], infos) for infos in BY_TURNS[case]]
     results, expected = run_steps(executor(makers, 3)), run_steps(SyncVectorEnv(makers))
     assert [bits(infos) for _, infos in results] == [bits(infos) for _, infos in expected]
+
+
+class ReusesInfo(CountingEnv):
+    """Returns one object as its info, of a class of dict, and changes it in every call."""
+
+    def __init__(self, info_class):
+        super().__init__(2)
+        self.info = info_class()
+
+    def _info(self):
+        self.info["steps"] = self.steps
+        return self.info
+
+
+@pytest.mark.parametrize(
+    "info_class", [dict, collections.OrderedDict, partial(collections.defaultdict, float)]
+)
+@both_executors
+def test_the_last_info_of_an_environment_that_reuses_it_is_kept(executor, info_class):
+    with closing(executor(partial(ReusesInfo, info_class), 2)) as envs:
+        envs.reset(seed=0)
+        envs.step([0, 0])
+        infos = envs.step([0, 0])[4]
+        assert infos["final_info"]["steps"].tolist() == [2, 2]
+        assert infos["_final_info"].tolist() == [True, True]
+        assert infos["_final_obs"].tolist() == [True, True]
+        assert infos["steps"].tolist() == [0, 0]

@@ -10,7 +10,7 @@ from gymnasium.error import ResetNeeded
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from tests.fakes import CountingEnv, equal
-from tests.vector.fakes import LENGTHS, all_modes, both_executors
+from tests.vector.fakes import LENGTHS, BoxCountingEnv, all_modes, both_executors
 from tests.vector.faults import NO_ACTIONS
 
 
@@ -130,3 +130,21 @@ def test_a_function_sees_and_steps_the_environments_of_each_block(executor, mode
         else:
             both = (one.step(NO_ACTIONS) for one in (envs, oracle))
             assert equal(*both)
+
+
+def step_with_nan_last(envs, rows):
+    actions = np.zeros((envs.num_envs, 2))
+    actions[-1] = np.nan
+    return envs.step(actions)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_in_a_function_errors_name_environments_by_their_rows_among_all(workers):
+    with closing(MetaParallelEnvExecutor(BoxCountingEnv, 4, workers=workers)) as envs:
+        envs.reset(seed=0)
+        rows = {1: r"\[3\]", 2: r"\[1\]"}[workers]  # the first block that raises
+        with pytest.raises(ValueError, match=f"actions of environments {rows} are NaN"):
+            envs.map_blocks(step_with_nan_last)
+        envs.reset(seed=0)
+        with pytest.raises(ValueError, match="actions of environments \\[3\\] are NaN"):
+            envs.map_blocks(lambda envs, rows: rows.stop == 4 and step_with_nan_last(envs, rows))

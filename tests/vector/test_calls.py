@@ -231,3 +231,21 @@ def test_closing_in_the_middle_of_a_step_closes_the_environments_and_nothing_wor
     for use, *given in (*USES, ("step_wait",)):
         with pytest.raises(ClosedEnvironmentError, match=f"{type(envs).__name__} was closed"):
             getattr(envs, use)(*given)
+
+
+class PopsItsOption(CountingEnv):
+    """Takes the number to count from out of its options, and changes a list in them."""
+
+    def reset(self, *, seed=None, options=None):
+        self.first = options.pop("first")
+        options["visited"].append(self.first)
+        return super().reset(seed=seed)
+
+
+@pytest.mark.parametrize("settings", [{}, {"journal": True}])
+@both_executors
+def test_an_environment_that_changes_its_options_changes_nobody_elses(executor, settings):
+    options = {"first": 7, "visited": []}
+    with closing(executor(PopsItsOption, 4, **settings)) as envs:
+        assert envs.reset(options=options)[0][:, 0].tolist() == [7] * 4
+    assert options == {"first": 7, "visited": []}

@@ -1,5 +1,6 @@
 """Environments that raise: every error names the environment, and the executor goes on."""
 
+import os
 import sys
 import threading
 import time
@@ -178,4 +179,101 @@ def test_an_environment_that_cannot_be_closed_is_a_warning_at_once(monkeypatch):
     with pytest.warns(UserWarning, match="closed, environment 2, task 'a': the door is stuck"):
         envs.close()
     assert time.monotonic() - begin < PATIENCE
+    assert envs.closed is True
+
+
+# What cannot be sent, and answers that cannot be read.
+
+
+@pytest.mark.usefixtures("leaves_nothing_behind")
+@pytest.mark.parametrize(
+    ("use", "given"),
+    [
+        ("reset", {"options": {"lock": threading.Lock()}}),
+        ("call", {"name": "set_task", "task": threading.Lock()}),
+        ("set_attr", {"name": "first", "values": threading.Lock()}),
+        ("set_tasks", {"tasks": [0, threading.Lock()]}),
+    ],
+)
+def test_an_argument_that_cannot_be_sent_changes_nothing_and_the_next_call_works(use, given):
+    with closing(parallel(timeout=100)) as envs:
+        envs.reset(seed=0)
+        pids, begin = envs.worker_pids, time.monotonic()
+        with pytest.raises(TypeError, match=r"cannot pickle '_thread.lock' object"):
+            getattr(envs, use)(**given)
+        assert envs.get_attr("first") == (0, 100, 200, 300)
+        envs.reset(seed=0)
+        assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
+        assert envs.worker_pids == pids
+        assert time.monotonic() - begin < PATIENCE
+
+
+class OnlyThere:
+    """Can be unpickled in the process that has made it, and raises in any other."""
+
+    def __reduce__(self):
+        return unpickle_in, (os.getpid(),)
+
+
+def unpickle_in(pid):
+    if os.getpid() != pid:
+        raise ImportError("only workers have this module")
+    return OnlyThere()
+
+
+@both_executors
+def test_an_answer_that_cannot_be_read_is_a_failure_of_its_command_alone(executor):
+    makers = fragile_makers()
+    makers[2] = partial(makers[2], fault=OnlyThere)
+    with closing(executor(makers, 2, 2, journal=True)) as envs:
+        envs.reset(seed=0)
+        if envs.num_workers:
+            message = r"environments 2 to 3 to call\(\) cannot be read here"
+            with pytest.raises(ImportError, match=message):
+                envs.call("run_fault")
+        else:
+            envs.call("run_fault")
+        assert envs.get_attr("first") == (0, 100, 200, 300)
+        assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
+
+
+class StatelessWhileBroken(FragileEnv):
+    """Raises in a step with action 1; its state cannot be read from then on."""
+
+    broken = False
+
+    def step(self, action):
+        self.broken = action == 1
+        if self.broken:
+            raise ValueError("the physics exploded")
+        return super().step(action)
+
+    def get_state(self):
+        if self.broken:
+            raise RuntimeError("no state while broken")
+        return {}
+
+    def set_state(self, state):
+        """Has none."""
+
+
+@both_executors
+def test_a_state_that_cannot_be_read_after_a_failure_is_an_error_at_once(executor):
+    with closing(executor([StatelessWhileBroken] * 2, 2, journal=True, timeout=100)) as envs:
+        envs.reset(seed=0)
+        begin = time.monotonic()
+        with pytest.raises(ValueError, match="the physics exploded") as info:
+            envs.step([0, 1])
+        assert "its state could not be read: environment 1, task 'a'" in text_of(info.value)
+        with pytest.raises(RuntimeError, match="no state while broken\nenvironment 1"):
+            envs.reset(seed=0)
+        assert envs.get_attr("broken") == (False, True)
+        assert time.monotonic() - begin < PATIENCE
+
+
+@both_executors
+def test_an_environment_that_cannot_be_closed_is_a_warning_everywhere(executor):
+    envs = executor([FragileEnv, StuckEnv], 2)
+    with pytest.warns(UserWarning, match="closed, environment 1: the door is stuck"):
+        envs.close()
     assert envs.closed is True

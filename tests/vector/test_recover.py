@@ -1,16 +1,20 @@
 """Workers that die or hang, where nobody is to notice."""
 
+import itertools
 import os
 import signal
 import threading
 import time
+import warnings
 from contextlib import closing, suppress
 from functools import partial
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box
 
-from mtwrappers import WorkerDiedError
+from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
+from mtwrappers.common.errors import NotDeterministicError
 from tests.fakes import CountingEnv, equal
 from tests.vector import faults
 from tests.vector.faults import (
@@ -244,3 +248,137 @@ def test_an_environment_that_is_not_deterministic_is_named(env):
                 r"environment 1: this environment is not deterministic: .* \(1 steps\), it does not"
             )
             check_given_up(envs, message, [0, 0])
+
+
+# Calls of earlier episodes.
+
+
+class NeedsEpisode(CountingEnv):
+    """Has a getter that raises before the first reset, and keeps a bonus in its state."""
+
+    bonus = 0
+
+    def reset(self, **kwargs):
+        self.left = self.length
+        return super().reset(**kwargs)
+
+    def distance(self):
+        return self.left - self.steps
+
+    def set_bonus(self, bonus):
+        self.bonus = bonus
+
+    def step(self, action):
+        obs, reward, *rest = super().step(action)
+        return obs, reward + self.bonus, *rest
+
+    def get_state(self):
+        return {"bonus": self.bonus, "rng": self.np_random.bit_generator.state}
+
+    def set_state(self, state):
+        self.bonus = state["bonus"]
+        self.np_random.bit_generator.state = state["rng"]
+
+
+def test_a_call_of_an_earlier_episode_is_not_made_again():
+    """It is in the state; a getter would raise in an environment that was never reset."""
+    with closing(recovering([partial(NeedsEpisode, 9)] * 2, 2, 1)) as envs:
+        envs.reset(seed=0)
+        assert envs.call("distance") == (9, 9)
+        envs.call("set_bonus", 10)
+        envs.reset()
+        envs.step([0, 0])
+        envs.call("set_bonus", 20)  # of this episode, in its place
+        kill(envs, 1)
+        assert envs.step([0, 0])[1].tolist() == [22.0, 22.0]
+        envs.reset()
+        kill(envs, 0)
+        assert envs.step([0, 0])[1].tolist() == [21.0, 21.0]
+
+
+def test_an_environment_without_a_state_keeps_its_task_and_names_any_other_call():
+    with closing(recovering()) as envs:
+        envs.set_tasks([10, 20])
+        envs.reset(seed=0)
+        kill(envs, 1)
+        assert envs.step(NO_ACTIONS)[0][:, 0].tolist() == [11, 11, 21, 21]
+        envs.call_some([3], "toggle_double", True)
+        kill(envs, 1)  # in the episode of the call, it is made again
+        assert envs.step(NO_ACTIONS)[1].tolist() == [2.0, 2.0, 2.0, 4.0]
+        envs.reset()
+        kill(envs, 1)
+        message = (
+            r"cannot be recovered: environment 3: it was called before its last reset, with "
+            r"toggle_double\(True\), and what this has changed is in no state: give FragileEnv the "
+            r"methods get_state\(\) and set_state\(state\), or mark"
+        )
+        check_given_up(envs, message, NO_ACTIONS)
+
+
+# What a replay compares.
+
+
+class Reports(CountingEnv):
+    """Reports what a function makes of the number of steps, with objects that are new each time."""
+
+    def __init__(self, info):
+        self.info = info
+        super().__init__(9)
+
+    def _info(self):
+        return self.info(self.steps)
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        lambda n: {"objects": np.array([{"n": n}, None, [n, "text"]], object)},
+        lambda n: {"mine": {"r": float(n), "l": n, "t": time.perf_counter()}},
+        lambda n: {"long": np.longdouble(n) / 3, "many": np.full(3, n, np.longdouble) / 3},
+    ],
+    ids=["objects", "statistics of another key", "long doubles"],
+)
+def test_equal_values_are_equal_whatever_memory_they_are_in(info):
+    with closing(recovering([partial(Reports, info)] * 2, 2, 1)) as envs:
+        envs.reset(seed=0)
+        for _ in range(3):
+            envs.step([0, 0])
+        kill(envs, 1)
+        assert envs.step([0, 0])[1].tolist() == [4.0, 4.0]
+
+
+def test_objects_in_an_array_that_differ_are_found():
+    numbers = itertools.count()
+    info = partial(lambda numbers, n: {"objects": np.array([next(numbers), None])}, numbers)
+    with closing(MetaIterativeEnvExecutor(partial(Reports, info), 1, journal=True)) as envs:
+        envs.reset(seed=0)
+        envs.step([0])
+        with pytest.raises(NotDeterministicError, match=r"environment 0: .*not deterministic"):
+            envs.set_state(envs.get_state())
+
+
+def test_recovery_works_where_warnings_are_errors():
+    with closing(recovering()) as envs:
+        envs.reset(seed=0)
+        kill(envs, 1)
+        with warnings.catch_warnings(record=True) as shown:
+            warnings.simplefilter("error")
+            assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
+        assert "worker 1 was killed by SIGKILL" in str(shown[0].message)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0)])
+def test_actions_of_no_numbers_are_counted(shape):
+    class NoNumbersEnv(CountingEnv):
+        action_space = Box(-1, 1, shape)
+
+        def __init__(self):
+            super().__init__(9)
+            self.action_space = Box(-1, 1, shape)
+
+    with closing(MetaIterativeEnvExecutor(NoNumbersEnv, 2, journal=True)) as envs:
+        envs.reset(seed=0)
+        for _ in range(3):
+            envs.step(np.zeros((2, *shape)))
+        envs.set_state(envs.get_state())
+        assert envs.step(np.zeros((2, *shape)))[1].tolist() == [4.0, 4.0]
