@@ -11,12 +11,12 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
 from gymnasium.spaces.utils import flatten_space
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import above_zero, check_flag
+from mtwrappers.common.equality import same_values
 from mtwrappers.common.spaces import append_box, as_row, require_floating_box
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult, split_options
@@ -275,7 +275,7 @@ class _Memory:
 
     def begin(self, i: int, task: Any, new: bool) -> None:
         """Begins an episode of environment ``i``, and a trial if ``new`` or the task changed."""
-        stays = self._across and not new and data_equivalence(task, self._tasks[i], exact=True)
+        stays = self._across and not new and same_values(task, self._tasks[i])
         if not stays:
             self._template[i, self._size :] = 0
             self._stepped_once[i] = False
