@@ -45,14 +45,18 @@ class TaskDraws:
         # Ours draw from their own streams, and some take seconds to make.
         is_ours = str(getattr(sample, "__module__", "")).startswith("mtwrappers.")
         if seed is not None and not is_ours and not _is_determined(self._make_env, seed, n):
-            warnings.warn(
-                f"sample_tasks of {self._env} draws other tasks after the same seed, so "
-                f"seed={seed} does not determine the tasks: let it draw from self.np_random, which "
-                "reset(seed=...) seeds, instead of np.random or another generator, "
-                f"{self._way_out}",
-                stacklevel=3,
-            )
+            warn_of_unseeded_tasks(self._env, seed, self._way_out, stacklevel=4)
         return sample(n)
+
+
+def warn_of_unseeded_tasks(env: Any, seed: int, way_out: str, stacklevel: int) -> None:
+    """Warns that ``sample_tasks`` draws other tasks after the same seed."""
+    warnings.warn(
+        f"sample_tasks of {env} draws other tasks after the same seed, so seed={seed} does not "
+        "determine the tasks: let it draw from self.np_random, which reset(seed=...) seeds, "
+        f"instead of np.random or another generator, {way_out}",
+        stacklevel=stacklevel,
+    )
 
 
 def _is_determined(make_env: Callable[[], Env], seed: int, n: int) -> bool:
@@ -60,7 +64,7 @@ def _is_determined(make_env: Callable[[], Env], seed: int, n: int) -> bool:
 
     An environment that cannot be made again, and tasks that are objects, cannot be compared.
     """
-    with _kept_random_states():
+    with kept_random_states():
         try:
             with contextlib.closing(make_env()) as env:
                 drawn = _draw_after(env, seed, n)
@@ -83,12 +87,17 @@ def _draw_after(env: Env, seed: int, n: int) -> list[int]:
             tasks = sample(n)
         except Exception:  # there may be too few tasks for all draws
             break
-        drawn.append(fingerprint(0, [getattr(task, "__dict__", task) for task in tasks]))
+        drawn.append(digest_tasks(tasks))
     return drawn
 
 
+def digest_tasks(tasks: Any) -> int:
+    """A hash of the numbers, texts and arrays in tasks, or in the attributes of tasks."""
+    return fingerprint(0, [getattr(task, "__dict__", task) for task in tasks])
+
+
 @contextlib.contextmanager
-def _kept_random_states() -> Iterator[None]:
+def kept_random_states() -> Iterator[None]:
     """Restores the global random states of ``random`` and ``np.random``."""
     states = random.getstate(), np.random.get_state()
     try:
