@@ -89,9 +89,9 @@ class MetaSampler:
 
     Raises:
         ValueError: If an argument is out of range, ``envs_per_task`` is more than
-            ``rollouts_per_meta_task``, ``parallel`` contradicts ``execution``, or there is an
-            ``autoreset_mode``.
-        TypeError: If an argument has the wrong type, or observations or actions are not arrays.
+            ``rollouts_per_meta_task``, or ``parallel`` contradicts ``execution``.
+        TypeError: If an argument has the wrong type or is unknown, or observations or actions are
+            not arrays.
         DependencyNotInstalled: If ``progress`` is set and rich is not installed.
 
     >>> import numpy as np
@@ -143,12 +143,9 @@ class MetaSampler:
         self._policy = policy
         if check_flag(parallel, "parallel") and execution not in (None, "parallel"):
             raise ValueError(f"parallel=True means execution='parallel', got {execution=}")
-        check_keywords(executor, OPTIONS, "MetaSampler")
-        if (mode := executor.pop("autoreset_mode", None)) is not None:
-            raise ValueError(
-                "MetaSampler resets environments itself, when a trajectory begins, and takes no "
-                f"autoreset_mode, got {mode!r}"
-            )
+        why = "it resets environments itself, when a trajectory begins"
+        known = OPTIONS - {"autoreset_mode"}
+        check_keywords(executor, known, "MetaSampler", {"autoreset_mode": why})
         with contextlib.ExitStack() as undo:
             self.envs: MetaVectorEnv = make_executor(
                 env,

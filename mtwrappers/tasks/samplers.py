@@ -128,7 +128,7 @@ class EnvPoolSampler(TaskSampler):
 
     Raises:
         TypeError: If a member is not an environment.
-        ValueError: If the pool is empty.
+        ValueError: If the pool is empty, or an environment is in it twice.
 
     >>> import gymnasium
     >>> from mtwrappers import EnvPoolSampler
@@ -140,8 +140,14 @@ class EnvPoolSampler(TaskSampler):
 
     def __init__(self, envs: Sequence[Env], *, seed: int | None = None) -> None:
         self._envs = check_list(envs, "envs", "environment")
+        places: dict[int, int] = {}
         for i, env in enumerate(self._envs):
             check_env(env, f"environment {i} of envs")
+            if (first := places.setdefault(id(env), i)) != i:
+                raise ValueError(
+                    f"environments {first} and {i} of envs are the same environment, which cannot "
+                    "be in two places: make another one"
+                )
         super().__init__(seed)
         self.n_tasks = len(self._envs)
 

@@ -84,6 +84,12 @@ def test_a_pool_gives_each_member_once_and_leaves_the_others_open():
     assert not any(env.closed for env in envs)
 
 
+def test_a_pool_holds_no_environment_twice():
+    env = CountingEnv()
+    with pytest.raises(ValueError, match="environments 0 and 2 of envs are the same environment"):
+        mt.EnvPoolSampler([env, CountingEnv(), env])
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_a_grown_pool_holds_copies_of_random_members(seed):
     envs = pool(3)
