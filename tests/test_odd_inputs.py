@@ -118,8 +118,8 @@ SAMPLERS = """
 sampler(envs_per_task=3) -> ValueError: envs_per_task=3 is more than rollouts_per_meta_task=2
 sampler(parallel=True, execution="ray") -> ValueError: parallel=True means ...got execution='ray'
 sampler(log_sink="stdout") -> TypeError: a log sink must be a callable (key, value) ...got 'stdout'
-sampler(nope=1) -> TypeError: MetaIterativeEnvExecutor takes no 'nope': it takes ['autoreset_...
-sampler(autoreset_mode="NextStep") -> ValueError: MetaSampler needs ...got 'NextStep'
+sampler(nope=1) -> TypeError: MetaSampler takes no 'nope': it takes ['context', ...
+sampler(autoreset_mode="NextStep") -> TypeError: MetaSampler takes no ...mode': it resets env
 sampler(env=CountingEnv).update_tasks() -> TypeError: <CountingEnv instance> has no sample_tasks(n);
 sampler(policy=lambda o: o * NAN).obtain_samples() -> ValueError: actions of environments [0, 1, 2,
 do(sampler(), "close()", "obtain_samples()") -> ClosedEnvironmentError: MetaIterativeEnvExecutor was

@@ -16,6 +16,7 @@ from gymnasium.spaces import Space
 
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import is_printable, printable, short, with_place
+from mtwrappers.common.loop_variables import warn_of_loop_variables
 
 LogSink: TypeAlias = Callable[[str, Any], object]
 
@@ -101,10 +102,14 @@ def check_callable(value: Any, name: str) -> Any:
 
 
 def check_makers(value: Any, name: str) -> list[Callable[[], Any]]:
-    """Returns an iterable of constructors, one per task, as a list; raises as `check_list` does."""
+    """Returns an iterable of constructors, one per task, as a list; raises as `check_list` does.
+
+    It warns of lambdas from a loop, see `mtwrappers.common.loop_variables`.
+    """
     makers = check_list(value, name, "constructor")
     for i, make in enumerate(makers):
         check_callable(make, f"the constructor of task {i} in {name}")
+    warn_of_loop_variables(makers, name)
     return makers
 
 

@@ -18,6 +18,7 @@ from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.samplers.rollout import Flags, Step
 from mtwrappers.samplers.task_texts import has_everywhere, task_names
+from mtwrappers.tasks.draws import digest_tasks, kept_random_states, warn_of_unseeded_tasks
 from mtwrappers.vector.contract import MetaVectorEnv
 
 METRICS = ("success_once", "success_final", "return", "length")
@@ -332,8 +333,16 @@ def _tasks_of_trials(envs: Any, design: Design) -> list[list[Any]]:
         states = inner.get_attr("task_states")[:: inner.envs_per_task]
         return draw_states(states, design.trials, design.seed)
     if has_everywhere(inner, "sample_tasks"):
-        envs.reset(seed=stream_seed(design.seed, 0))
-        drawn = list(inner.call_some([0], "sample_tasks", m * design.trials)[0])
+
+        def draw() -> list[Any]:
+            envs.reset(seed=stream_seed(design.seed, 0))
+            return list(inner.call_some([0], "sample_tasks", m * design.trials)[0])
+
+        drawn = draw()
+        with kept_random_states():
+            again = draw()
+        if digest_tasks(drawn) != digest_tasks(again):
+            warn_of_unseeded_tasks(envs, design.seed, "or pass trials with tasks", stacklevel=3)
         return [drawn[t * m : (t + 1) * m] for t in range(design.trials)]
     raise ValueError(
         "the environments have neither task_states nor sample_tasks: pass tasks, "

@@ -256,7 +256,7 @@ def run_evaluation(
     """
     inner = _check_envs(envs, design, protocol)
     sizes = inner.meta_batch_size, inner.envs_per_task
-    act = PolicyCaller(policy, *sizes, action_shape=envs.single_action_space.shape)
+    act = PolicyCaller(policy, *sizes, action_space=envs.single_action_space)
     _check_adapting(policy, design)
     remote = check_choice(policy_in, get_args(PolicyIn), "policy_in") == "workers"
     _check_observers(observers, envs, remote)
@@ -365,7 +365,7 @@ def _run_in_worker(
 ) -> list[Any]:
     """Runs the episodes of a worker's environments; returns what a `Tally` keeps."""
     found: list[Any] = []
-    act = PolicyCaller(policy, *sizes, rows, action_shape=envs.single_action_space.shape)
+    act = PolicyCaller(policy, *sizes, rows, action_space=envs.single_action_space)
     keep = lambda i, *ended: found.append((rows.start + i, *ended))  # noqa: E731
     _run(policy, envs, act, stages, design, tally(keep, rows=rows))
     return found
@@ -374,12 +374,12 @@ def _run_in_worker(
 def _run_with_resets(envs: Any, act: PolicyCaller, quotas: NDArray[np.int64], tally: Tally) -> None:
     """Runs episodes that all begin with a reset to their own seed and task state."""
 
-    def begin(which: Flags) -> Any:
+    def begin(which: Flags) -> tuple[Any, dict[str, Any]]:
         present = {i: tally.present(i) for i in np.flatnonzero(which).tolist()}
         obs = _reset(envs, present, tally.first)
         for i in present:
             tally.begin(i)
-        return obs
+        return obs, {}  # the tally has the names of the tasks
 
     # Wrappers of vector environments rely on the autoreset.
     alone = envs is envs.unwrapped
@@ -388,7 +388,6 @@ def _run_with_resets(envs: Any, act: PolicyCaller, quotas: NDArray[np.int64], ta
             envs,
             act,
             quotas,
-            None,
             names=tally.names,
             seeds=lambda which: [tally.present(i).seed or 0 for i in which],
             begin=begin,

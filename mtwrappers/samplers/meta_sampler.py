@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import logging
 import operator
@@ -21,6 +22,7 @@ from mtwrappers.common.checks import (
     check_choice,
     check_env,
     check_flag,
+    check_keywords,
     check_log_sink,
     positive,
 )
@@ -29,12 +31,18 @@ from mtwrappers.samplers.nested import map_arrays, with_text_arrays
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
-from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout
+from mtwrappers.samplers.rollout import Flags, Step, check_array_spaces, rollout
 from mtwrappers.state import env_state as layers
+from mtwrappers.tasks.draws import TaskDraws
+from mtwrappers.tasks.updates import copy_env
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.make import EXECUTORS, Execution
+from mtwrappers.vector.journal import fingerprint, read_only
+from mtwrappers.vector.make import Execution, make_executor
+from mtwrappers.vector.settings import OPTIONS, Maker
 
 _NAMES = ("task_name", "_task_name", "task_id", "_task_id")
+# The attribute of an environment that makes its resets draw tasks.
+_SWITCH = "sample_tasks_on_reset"
 
 
 class MetaSampler:
@@ -45,9 +53,13 @@ class MetaSampler:
     the arguments are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784), which calls a trajectory a
     path.
 
+    Every trajectory is on the task that was set last: environments whose resets draw a task by
+    themselves (``sample_tasks_on_reset``) are made to stop it.
+
     Args:
-        env: An environment with ``sample_tasks`` and ``set_task``, which the executor copies, or a
-            constructor of such environments.
+        env: An environment with ``sample_tasks`` and ``set_task``, which the executor copies; a
+            constructor of such environments; or a list of constructors, one per task or one per
+            environment.
         policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
             ``get_actions``; see `mtwrappers.samplers.policies.PolicyCaller`.
         rollouts_per_meta_task: The number of trajectories per task.
@@ -65,19 +77,21 @@ class MetaSampler:
             ``info["episode"]["t"]`` differs, as between any two runs. Changes to the policy in a
             worker are lost, and a torch policy uses one thread there.
         seed: Seeds the tasks that `update_tasks` draws, the environments' first reset, and the
-            policy's argument ``rng``.
+            policy's argument ``rng``. There is a warning if ``sample_tasks`` draws other tasks
+            after the same seed.
         progress: Whether to display a progress bar. With ``policy_in="workers"`` it only displays
             activity, because all trajectories are returned at once.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
             ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
         **executor: ``workers``, ``on_worker_failure``, ``journal``, ``timeout``, ``context``,
-            ``ray_options`` and ``unify``, which `mtwrappers.vector.settings.Settings` describes.
+            ``ray_options`` and ``unify``, which `mtwrappers.vector.settings.Settings` describes;
+            ``None`` stands for the default, except for ``timeout``.
 
     Raises:
         ValueError: If an argument is out of range, ``envs_per_task`` is more than
-            ``rollouts_per_meta_task``, ``parallel`` contradicts ``execution``, or
-            ``autoreset_mode`` is not ``"SameStep"``.
-        TypeError: If an argument has the wrong type, or observations or actions are not arrays.
+            ``rollouts_per_meta_task``, or ``parallel`` contradicts ``execution``.
+        TypeError: If an argument has the wrong type or is unknown, or observations or actions are
+            not arrays.
         DependencyNotInstalled: If ``progress`` is set and rich is not installed.
 
     >>> import numpy as np
@@ -94,7 +108,7 @@ class MetaSampler:
 
     def __init__(
         self,
-        env: gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]],
+        env: gymnasium.Env[Any, Any] | Maker | Sequence[Maker],
         policy: Any,
         rollouts_per_meta_task: int,
         meta_batch_size: int,
@@ -127,23 +141,39 @@ class MetaSampler:
         m, k = self.meta_batch_size, self.envs_per_task
         PolicyCaller(policy, m, k)  # which checks it
         self._policy = policy
-        make_executor = _executor_class(execution, parallel, executor)
+        if check_flag(parallel, "parallel") and execution not in (None, "parallel"):
+            raise ValueError(f"parallel=True means execution='parallel', got {execution=}")
+        why = "it resets environments itself, when a trajectory begins"
+        known = OPTIONS - {"autoreset_mode"}
+        check_keywords(executor, known, "MetaSampler", {"autoreset_mode": why})
         with contextlib.ExitStack() as undo:
             self.envs: MetaVectorEnv = make_executor(
-                env, self.meta_batch_size, self.envs_per_task, self.max_path_length, **executor
+                env,
+                m,
+                k,
+                self.max_path_length,
+                execution="parallel" if parallel else execution,
+                autoreset_mode=AutoresetMode.DISABLED,
+                **executor,
             )
             undo.callback(self.envs.close)
-            if (mode := self.envs.autoreset_mode) is not AutoresetMode.SAME_STEP:
-                raise ValueError(
-                    "MetaSampler needs autoreset_mode='SameStep', so that every step belongs to a "
-                    f"trajectory; got {mode.value!r}"
-                )
             check_array_spaces(self.envs)
+            self._needs_tasks = self._stop_drawing_tasks()
             self._made_env = not isinstance(env, gymnasium.Env)
-            self.env = env if isinstance(env, gymnasium.Env) else env()
-            if self._seed is not None and self.env.has_wrapper_attr("sample_tasks"):
-                self.env.reset(seed=self._seed)
+            make_env: Maker
+            if isinstance(env, gymnasium.Env):
+                self.env, make_env = env, functools.partial(copy_env, env)
+            else:
+                make_env = env if callable(env) else env[0]
+                self.env = make_env()
+            self._draw_tasks = TaskDraws(
+                self.env, make_env, self._seed, "or give update_tasks the tasks"
+            )
             undo.pop_all()
+        self._makers_are_tasks = isinstance(env, Sequence)
+        self._tasks_set = False
+        # A digest of the task of each environment, if they tell it.
+        self._task_digests: Sequence[int | None] | None = None
         self.total_timesteps_sampled = 0
 
     def update_tasks(self, tasks: Sequence[Any] | None = None) -> list[Any]:
@@ -154,13 +184,18 @@ class MetaSampler:
                 ``sample_tasks``.
 
         Raises:
-            ValueError: If the number of tasks is not ``meta_batch_size``.
+            ValueError: If the number of tasks is not ``meta_batch_size``, or the environments of a
+                task are on different tasks then.
             TypeError: If tasks are to be drawn and the environment has no ``sample_tasks``.
         """
         if tasks is None:
-            check_env(self.env, "env", "sample_tasks(n); give update_tasks the tasks")
-            tasks = self.env.get_wrapper_attr("sample_tasks")(self.meta_batch_size)
+            way_out = "give update_tasks the tasks"
+            if self._makers_are_tasks:
+                way_out += ", or leave it out if each constructor makes the environment of a task"
+            check_env(self.env, "env", f"sample_tasks(n); {way_out}")
+            tasks = self._draw_tasks(self.meta_batch_size)
         self.envs.set_tasks(tasks)
+        self._take_tasks()
         return list(tasks)
 
     def obtain_samples(self, log: bool = False, log_prefix: str = "") -> dict[int, list[Path]]:
@@ -173,21 +208,29 @@ class MetaSampler:
         Raises:
             TypeError: If ``log`` is not a bool, the policy returns something of another form, or
                 it is to go to workers and cannot be pickled.
-            ValueError: If the policy returns arrays of another shape.
+            ValueError: If the policy returns arrays of another shape, or a reset left the task that
+                was set.
+            RuntimeError: If no tasks were set, and each environment would draw its own.
         """
         log = check_flag(log, "log")
+        if self._needs_tasks and not self._tasks_set:
+            raise RuntimeError(
+                "call update_tasks before obtain_samples: otherwise each of these environments "
+                "would draw a task of its own"
+            )
         m, k = self.meta_batch_size, self.envs_per_task
         each, left_over = divmod(self.rollouts_per_meta_task, k)
         quotas = np.tile(each + (np.arange(k) < left_over), m)
         remote = self._policy_in == "workers"
         policy = pickled(self._policy) if remote else self._policy
         obs, infos = self.envs.reset(seed=self._seed)
+        _require_set_tasks(self.envs, range(m * k), self._task_digests)
         obs = with_text_arrays(self.envs.single_observation_space, obs)
         self._seed = None
         self._iteration += 1
         seed = self._policy_seed, self._iteration
         named = {key: infos[key] for key in _NAMES if key in infos}
-        collect = _Collection(policy, m, k, seed, quotas, obs, named)
+        collect = _Collection(policy, m, k, seed, quotas, obs, named, self._task_digests)
         with self._progress.of("paths", int(quotas.sum()), counts=not remote) as advance:
             if remote:
                 blocks = self.envs.map_blocks(collect)
@@ -228,6 +271,7 @@ class MetaSampler:
         return {
             "env": layers.get_state(self.env),
             "envs": self.envs.get_state(between_episodes=True),
+            "tasks_set": self._tasks_set,
             "seed": self._seed,
             "policy_seed": self._policy_seed,
             "iteration": self._iteration,
@@ -247,9 +291,33 @@ class MetaSampler:
         """
         self.envs.set_state(state["envs"])
         layers.set_state(self.env, state["env"])
+        self._tasks_set, self._task_digests = False, None
+        if state["tasks_set"]:
+            self._take_tasks()
         self._seed = state["seed"]
         self._policy_seed, self._iteration = state["policy_seed"], state["iteration"]
         self.total_timesteps_sampled = state["total_timesteps_sampled"]
+
+    def _stop_drawing_tasks(self) -> bool:
+        """Makes resets keep the tasks; returns whether some environments drew tasks."""
+        draws: Sequence[bool] = self.envs.call(_draws_tasks)
+        rows = np.flatnonzero(draws).tolist()
+        if rows:
+            self.envs.call_some(rows, "set_wrapper_attr", _SWITCH, False)
+        return bool(rows)
+
+    def _take_tasks(self) -> None:
+        """Notes the tasks that were set, and requires one task per group of environments."""
+        digests: Sequence[int | None] = self.envs.call(_task_digest)
+        for task in range(self.meta_batch_size):
+            first = task * self.envs_per_task
+            if len({*digests[first : first + self.envs_per_task]}) > 1:
+                raise ValueError(
+                    f"the environments of task {task} were given one task and are on several: give "
+                    "update_tasks tasks that leave nothing to draw, such as exact_task_state(task, "
+                    "seed) of environments with continuous goals"
+                )
+        self._tasks_set, self._task_digests = True, None if None in digests else digests
 
     def close(self) -> None:
         """Closes the environments that the sampler made."""
@@ -258,20 +326,47 @@ class MetaSampler:
             self.env.close()
 
 
-def _executor_class(
-    execution: Execution | None, parallel: bool, executor: dict[str, Any]
-) -> Callable[..., MetaVectorEnv]:
-    """The executor's class; removes ``workers`` from its arguments if it has no workers."""
-    check_choice(execution, (*EXECUTORS, None), "execution")
-    if check_flag(parallel, "parallel") and execution not in (None, "parallel"):
-        raise ValueError(f"parallel=True means execution='parallel', got {execution=}")
-    if execution is None:
-        several = parallel or positive(executor.get("workers", 1), "workers") > 1
-        execution = "parallel" if several else "iterative"
-        if not several:
-            executor.pop("workers", None)
-    chosen: Callable[..., MetaVectorEnv] = EXECUTORS[execution]
-    return chosen
+@read_only
+def _draws_tasks(env: gymnasium.Env[Any, Any]) -> bool:
+    """Whether some resets of an environment draw a task, and can be made to stop it."""
+    if not env.has_wrapper_attr(_SWITCH):
+        return False
+    moves = env.has_wrapper_attr("task_states") and len(env.get_wrapper_attr("task_states")) > 1
+    return moves or bool(env.get_wrapper_attr(_SWITCH))
+
+
+@read_only
+def _task_digest(env: gymnasium.Env[Any, Any]) -> int | None:
+    """A digest of the task of an environment; ``None`` if it does not tell its task."""
+    for name in ("get_task", "get_task_state"):
+        if env.has_wrapper_attr(name):
+            try:
+                return fingerprint(0, env.get_wrapper_attr(name)())
+            except TypeError:  # it takes arguments, so it is another method
+                return None
+    return None
+
+
+def _require_set_tasks(
+    envs: MetaVectorEnv, rows: Sequence[int], digests: Sequence[int | None] | None, first: int = 0
+) -> None:
+    """Raises `ValueError` if a reset of ``rows`` left the task that was set.
+
+    Args:
+        envs: The environments.
+        rows: The indices of those that were reset.
+        digests: The digest of the task of each environment; ``None`` if they do not tell it.
+        first: The index of the first environment among all, for the message.
+    """
+    if digests is None:
+        return
+    for i, digest in zip(rows, envs.call_some(rows, _task_digest), strict=True):
+        if digest != digests[i]:
+            raise ValueError(
+                f"environment {first + i} left the task that was set when it was reset: "
+                "MetaSampler needs environments whose resets keep their task, or draw it only "
+                "while their attribute sample_tasks_on_reset is true"
+            )
 
 
 @dataclass(frozen=True)
@@ -286,6 +381,8 @@ class _Collection:
         quotas: The number of trajectories per environment, ``(M * K,)``.
         obs: The observations of the last reset, ``(M * K, O)``.
         infos: The infos of this reset that name the tasks.
+        task_digests: A digest of the task of each environment, ``(M * K,)``; ``None`` if they do
+            not tell it.
     """
 
     policy: Any
@@ -295,6 +392,7 @@ class _Collection:
     quotas: NDArray[np.int64]
     obs: Any
     infos: dict[str, Any]
+    task_digests: Sequence[int | None] | None
 
     def __call__(
         self, envs: Any, rows: slice, observe: Sequence[Callable[[Step], object]] = ()
@@ -312,15 +410,23 @@ class _Collection:
             self.envs_per_task,
             rows,
             self.seed,
-            action_shape=envs.single_action_space.shape,
+            action_space=envs.single_action_space,
         )
         obs, infos = map_arrays(operator.itemgetter(rows), (self.obs, self.infos))
+        digests = None if self.task_digests is None else self.task_digests[rows]
+
+        def begin(mask: Flags) -> tuple[Any, dict[str, Any]]:
+            begun: tuple[Any, dict[str, Any]] = envs.reset(options={"reset_mask": mask})
+            _require_set_tasks(envs, np.flatnonzero(mask).tolist(), digests, rows.start)
+            return begun
+
         seconds = rollout(
             envs,
             caller,
             self.quotas[rows],
             obs,
             infos=infos,
+            begin=begin,
             observe=(recorder, *observe),
             ends=True,
         )

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import cloudpickle
 import numpy as np
+from gymnasium.spaces import Discrete, MultiDiscrete, Space
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
@@ -59,7 +60,7 @@ class PolicyCaller:
             split across workers. ``for_tasks(indices)``, if the policy has it, returns the policy
             for the tasks on the first axis.
         seed: Seeds the generators; a tuple of integers.
-        action_shape: The shape of one environment's action, for error messages.
+        action_space: The space of one environment's action, for error messages.
 
     Attributes:
         texts: The members of `TEXTS` that the policy takes; `describe` sets them per episode.
@@ -87,7 +88,7 @@ class PolicyCaller:
         rows: slice | None = None,
         seed: tuple[int, ...] = (0,),
         *,
-        action_shape: tuple[int, ...] | None = None,
+        action_space: Space[Any] | None = None,
     ) -> None:
         if isinstance(policy, PickledPolicy):
             policy = cloudpickle.loads(policy)
@@ -114,7 +115,7 @@ class PolicyCaller:
             rngs[:] = [Generator(PCG64(SeedSequence(seed, spawn_key=(i,)))) for i in places]
             self._given["rng"] = rngs
         self._takes_due = "due" in names
-        self._action_shape, self._everyone = action_shape, np.ones(n, dtype=np.bool_)
+        self._action_space, self._everyone = action_space, np.ones(n, dtype=np.bool_)
         # The last chunks with their agent infos, and the index of the next action in each row.
         self._kept: dict[str, Any] | None = None
         self._next = np.full(n, self.action_chunk or 0)
@@ -158,7 +159,8 @@ class PolicyCaller:
 
         Raises:
             TypeError: If ``get_actions`` does not return a pair, a callable returns None or a tuple
-                (actions, state), or agent infos have another form.
+                (actions, state), actions are objects, discrete actions are bools, or agent infos
+                have another form.
             ValueError: If the policy returns another number of actions or agent infos, or chunks of
                 actions.
         """
@@ -189,7 +191,7 @@ class PolicyCaller:
         if self._takes_due:
             by_name["due"] = due.copy().reshape(self._shape)
         if len(shape) == 1:
-            return self._joined_actions(self._act(obs, **by_name), shape), {}
+            return self._joined_actions(self._act(obs, **by_name), shape, obs), {}
         if chunks and "rng" in by_name:  # draws for other rows have no effect
             for place in zip(*np.nonzero(~due.reshape(shape)), strict=True):
                 by_name["rng"][place] = copy.deepcopy(by_name["rng"][place])
@@ -198,7 +200,7 @@ class PolicyCaller:
             raise TypeError(
                 f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
             )
-        actions = self._joined_actions(answer[0], shape)
+        actions = self._joined_actions(answer[0], shape, obs)
         infos = _agent_infos(answer[1], shape)
         if not chunks:
             return actions, infos
@@ -222,22 +224,43 @@ class PolicyCaller:
         self._kept = _with_rows(self._kept, new, rows, "what the policy returns:")
         self._next[rows] = 0
 
-    def _joined_actions(self, answer: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Converts a policy's actions, or chunks of them, to an array ``(n, ...)``."""
+    def _joined_actions(self, answer: Any, shape: tuple[int, ...], obs: Any) -> NDArray[Any]:
+        """Converts a policy's actions, or chunks of them, to an array ``(n, ...)``.
+
+        ``obs`` are the observations that the policy received.
+        """
         what = "actions" if self.action_chunk is None else "chunks of actions"
         try:
             actions: NDArray[Any] = _joined(answer, what, shape)
-        except ValueError:
-            if len(shape) > 1 or not _is_with_state(answer, shape):
-                raise
-            raise TypeError(
-                "the policy returned a tuple (actions, state): give lambda obs: "
-                "model.predict(obs)[0], or an object whose get_actions(observations) returns "
-                "(actions, agent_infos)"
-            ) from None
-        if self.action_chunk is None and self._action_shape is not None:
-            self._refuse_chunks(actions.shape[1:], self._action_shape, shape)
+        except ValueError as exc:
+            if len(shape) == 1 and _is_with_state(answer, shape):
+                raise TypeError(
+                    "the policy returned a tuple (actions, state): give lambda obs: "
+                    "model.predict(obs)[0], or an object whose get_actions(observations) returns "
+                    "(actions, agent_infos)"
+                ) from None
+            if isinstance(obs, (dict, tuple)) and _has_length(answer, len(obs)):
+                raise ValueError(f"{exc}: {_length_hint(obs)}") from None
+            raise
+        self._check_dtype(actions, what)
+        if self.action_chunk is None and self._action_space is not None:
+            self._refuse_chunks(actions.shape[1:], self._action_space.shape or (), shape)
         return actions
+
+    def _check_dtype(self, actions: NDArray[Any], what: str) -> None:
+        """Raises `TypeError` if actions are objects, or bools in a discrete space."""
+        if actions.dtype == object:
+            raise TypeError(
+                f"{what} from the policy must be numbers, got an array of objects, such as "
+                f"{_short(actions.flat[0])}: convert them, such as with "
+                "np.array(actions, dtype=np.float32)"
+            )
+        space = self._action_space
+        if actions.dtype == np.bool_ and isinstance(space, (Discrete, MultiDiscrete)):
+            raise TypeError(
+                f"{what} from the policy must be integers in {space}, got bools: convert them "
+                "with actions.astype(np.int64)"
+            )
 
     def _refuse_chunks(
         self, found: tuple[int, ...], expected: tuple[int, ...], shape: tuple[int, ...]
@@ -310,6 +333,29 @@ def _is_with_state(answer: Any, shape: tuple[int, ...]) -> bool:
         return False
     found = getattr(answer[0], "shape", ())
     return bool(found[:1] == shape)
+
+
+def _has_length(answer: Any, length: int) -> bool:
+    try:
+        return len(answer) == length
+    except TypeError:  # it has none
+        return False
+
+
+def _length_hint(obs: Any) -> str:
+    """The expression for the number of rows of nested observations, which is not ``len(obs)``."""
+    kind, keys, array = type(obs).__name__, [*_keys(obs)], "observations"
+    while isinstance(obs, (dict, tuple)):
+        key = next(iter(_keys(obs)))
+        obs, array = obs[key], f"{array}[{key!r}]"
+    return (
+        f"observations are a {kind} of {keys}, whose length is not the number of environments: "
+        f"take len({array})"
+    )
+
+
+def _keys(obs: Any) -> Iterable[Any]:
+    return obs.keys() if isinstance(obs, dict) else range(len(obs))
 
 
 def _agent_infos(given: Any, shape: tuple[int, ...]) -> dict[str, Any]:

@@ -20,8 +20,7 @@ _COLUMNS = ("observations", "actions", "rewards", "terminated", "truncated", "ag
 class Recorder:
     """Records the steps of ``N`` environments. Trajectories are views of arrays ``(N, T, ...)``.
 
-    The vector environment must be in SAME_STEP mode, in which every environment takes a step at
-    every time, and an episode's last observation and info are in ``infos``.
+    Every environment must take a step at every time, as in the modes DISABLED and SAME_STEP.
 
     A trajectory's ``env_infos`` are the infos that all counted steps of its environment reported.
     Nested infos are left out.
@@ -29,6 +28,8 @@ class Recorder:
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
+        # The last observation of each environment whose episode ended with a step, by its index.
+        self._last_obs: list[dict[int, Any]] = []
         self._form: Any = None
 
     def __call__(self, step: Step) -> None:
@@ -40,6 +41,8 @@ class Recorder:
                 f"observations must keep the shape and dtype {self._form} of the first step, got "
                 f"{form} in step {len(self._steps)}"
             )
+        ended = np.flatnonzero(step.finished & step.counted).tolist()
+        self._last_obs.append({i: _last_observation(step, i) for i in ended})
         copied = map_arrays(np.array, step.observations)  # a wrapper may reuse its arrays
         self._steps.append(step._replace(observations=copied, next_observations=None))
 
@@ -52,13 +55,13 @@ class Recorder:
         infos = self._infos()
         start = [0] * len(columns["rewards"])
         paths: list[list[Path]] = [[] for _ in start]
-        for stop, step in enumerate(self._steps, 1):
-            for i in (step.finished & step.counted).nonzero()[0].tolist():
+        for stop, last_obs in enumerate(self._last_obs, 1):
+            for i, next_observation in last_obs.items():
                 cut, start[i] = operator.itemgetter((i, slice(start[i], stop))), stop
                 path: Path = {
                     **{field: map_arrays(cut, arrays) for field, arrays in columns.items()},
                     "env_infos": {k: cut(a) for k, (a, always) in infos.items() if always[i]},
-                    "next_observation": map_arrays(_as_array, step.infos["final_obs"][i]),
+                    "next_observation": next_observation,
                 }
                 paths[i].append(path)
         return paths
@@ -82,8 +85,13 @@ class Recorder:
         return infos
 
 
-def _as_array(part: Any) -> Any:
-    return part if isinstance(part, str) else np.asarray(part)
+def _last_observation(step: Step, i: int) -> Any:
+    """The observation after the last step of the episode of environment ``i``."""
+    if "final_obs" in step.infos:
+        last = step.infos["final_obs"][i]
+    else:
+        last = map_arrays(operator.itemgetter(i), step.next_observations)
+    return map_arrays(lambda part: part if isinstance(part, str) else np.array(part), last)
 
 
 def with_common_infos(paths: list[Path]) -> list[Path]:

@@ -97,12 +97,12 @@ def rollout(
     envs: Any,
     policy: PolicyCaller,
     quotas: NDArray[np.int64],
-    obs: Any,
+    obs: Any = None,
     *,
     infos: Mapping[str, Any] | None = None,
     names: NamesOf | None = None,
     seeds: Callable[[Sequence[int]], Sequence[int]] | None = None,
-    begin: Callable[[Flags], Any] | None = None,
+    begin: Callable[[Flags], tuple[Any, Mapping[str, Any]]] | None = None,
     observe: Sequence[Callable[[Step], object]] = (),
     ends: bool = False,
 ) -> tuple[float, float]:
@@ -116,15 +116,15 @@ def rollout(
         policy: Computes the actions; its ``reset`` is called with the environments that begin an
             episode.
         quotas: The number of episodes per environment, ``(N,)``.
-        obs: The observations of the first reset, ``(N, O)``.
+        obs: The observations of the first reset, ``(N, O)``; by default ``begin`` does that too.
         infos: The infos of the first reset.
         names: Maps the indices of environments that begin an episode, and the last infos, to task
             names, for a policy that takes ``task_names``. By default names come from the infos.
         seeds: Maps the indices of environments that begin an episode to seeds for the generators of
             a policy that takes ``rng``. By default generators are not seeded again.
-        begin: Called with a mask of the environments that begin an episode, ``(N,)`` bool, from the
-            first episode on. It resets them and returns all observations. By default the
-            environments reset themselves (SAME_STEP).
+        begin: Called with a mask of the environments that begin an episode, ``(N,)`` bool. It
+            resets them, and returns the observations of all environments and the infos of the
+            reset. By default the environments reset themselves (SAME_STEP).
         observe: Called with each step at once, while the environments are idle.
         ends: Whether all episodes are known to end, so that `ENDLESS` does not apply.
 
@@ -141,7 +141,7 @@ def rollout(
     finished = np.ones(len(left), dtype=np.bool_)
     executor: MetaVectorEnv = envs.unwrapped
     space = envs.single_observation_space
-    if begin is None:
+    if obs is not None:
         obs = with_text_arrays(space, obs)
     if not counted.all():
         executor.pause(~counted)
@@ -154,8 +154,11 @@ def rollout(
         any_began = ended and bool(began.any())
         if any_began:
             begun[began] = steps
-            if begin is not None:
-                obs = with_text_arrays(space, begin(began))
+            if begin is not None and (steps > 0 or obs is None):
+                start = clock()
+                first_obs, infos = begin(began)
+                obs = with_text_arrays(space, first_obs)
+                env_seconds += clock() - start
             if seeds is not None:
                 rows = np.flatnonzero(began).tolist()
                 policy.seed(rows, seeds(rows))

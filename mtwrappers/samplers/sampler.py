@@ -5,17 +5,18 @@ from __future__ import annotations
 import functools
 import logging
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
 
+from mtwrappers.common import seeding
 from mtwrappers.common.checks import LogSink, check_env, check_flag, check_log_sink, positive
-from mtwrappers.common.seeding import check_seed
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
-from mtwrappers.samplers.rollout import check_array_spaces, rollout
+from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
 from mtwrappers.vector.make import MetaIterativeEnvExecutor
 
 
@@ -37,7 +38,7 @@ class Sampler:
             ``get_actions`` for ``M = K = 1``; see `mtwrappers.samplers.policies.PolicyCaller`.
         batch_size: The number of trajectories.
         max_path_length: The number of steps after which trajectories are truncated.
-        seed: Seeds the environment's first reset.
+        seed: Seeds the environment's first reset, and the policy's argument ``rng``.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
             ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
 
@@ -67,13 +68,14 @@ class Sampler:
     ) -> None:
         self.batch_size = positive(batch_size, "batch_size")
         self.max_path_length = positive(max_path_length, "max_path_length")
-        self._seed = None if seed is None else check_seed(seed)
+        self._seed = None if seed is None else seeding.check_seed(seed)
+        self._policy_seed, self._iteration = seeding.chosen_seed(seed), 0
         self._sink = check_log_sink(log_sink)
         self.env = check_env(env, "env")
-        shape = self.env.action_space.shape
-        self._policy = PolicyCaller(policy, 1, 1, action_shape=shape)
+        PolicyCaller(policy, 1, 1)  # which checks it
+        self._policy = policy
         self._envs = MetaIterativeEnvExecutor(
-            functools.partial(_Borrowed, env), 1, 1, self.max_path_length
+            functools.partial(_Borrowed, env), 1, 1, self.max_path_length, autoreset_mode="Disabled"
         )
         check_array_spaces(self._envs)
 
@@ -86,13 +88,44 @@ class Sampler:
         """
         log = check_flag(log, "log")
         start = time.perf_counter()
+        self._iteration += 1
         recorder = Recorder()
-        obs, infos = self._envs.reset(seed=self._seed)
-        self._seed = None
+        caller = PolicyCaller(
+            self._policy,
+            1,
+            1,
+            seed=(self._policy_seed, self._iteration),
+            action_space=self.env.action_space,
+        )
         quotas = np.array([self.batch_size])
-        rollout(self._envs, self._policy, quotas, obs, infos=infos, observe=[recorder], ends=True)
+        rollout(self._envs, caller, quotas, begin=self._begin, observe=[recorder], ends=True)
         [paths] = recorder.paths()
         if log:
             self._sink(f"{log_prefix}n_timesteps", sum(len(path["rewards"]) for path in paths))
             self._sink(f"{log_prefix}SamplingTime", time.perf_counter() - start)
         return paths
+
+    def get_state(self) -> dict[str, Any]:
+        """The state that determines the next samples, for `save_checkpoint`."""
+        return {
+            "envs": self._envs.get_state(between_episodes=True),
+            "seed": self._seed,
+            "policy_seed": self._policy_seed,
+            "iteration": self._iteration,
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the state that `get_state` returned.
+
+        Raises:
+            ValueError: If ``state`` belongs to another environment.
+        """
+        self._envs.set_state(state["envs"])
+        self._seed = state["seed"]
+        self._policy_seed, self._iteration = state["policy_seed"], state["iteration"]
+
+    def _begin(self, mask: Flags) -> tuple[Any, Mapping[str, Any]]:
+        """Resets the environment for the next trajectory."""
+        begun = self._envs.reset(seed=self._seed)
+        self._seed = None
+        return begun

@@ -7,6 +7,7 @@ the same ``seed`` always gives the same tasks.
 from __future__ import annotations
 
 import abc
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 from mtwrappers.state import env_state as layers
+from mtwrappers.tasks.draws import TaskDraws
 from mtwrappers.tasks.updates import (
     Env,
     EnvUpdate,
@@ -126,7 +128,7 @@ class EnvPoolSampler(TaskSampler):
 
     Raises:
         TypeError: If a member is not an environment.
-        ValueError: If the pool is empty.
+        ValueError: If the pool is empty, or an environment is in it twice.
 
     >>> import gymnasium
     >>> from mtwrappers import EnvPoolSampler
@@ -138,8 +140,14 @@ class EnvPoolSampler(TaskSampler):
 
     def __init__(self, envs: Sequence[Env], *, seed: int | None = None) -> None:
         self._envs = check_list(envs, "envs", "environment")
+        places: dict[int, int] = {}
         for i, env in enumerate(self._envs):
             check_env(env, f"environment {i} of envs")
+            if (first := places.setdefault(id(env), i)) != i:
+                raise ValueError(
+                    f"environments {first} and {i} of envs are the same environment, which cannot "
+                    "be in two places: make another one"
+                )
         super().__init__(seed)
         self.n_tasks = len(self._envs)
 
@@ -184,7 +192,8 @@ class SetTaskSampler(TaskSampler):
         env_constructor: Makes such an environment; it is part of every update.
         env: The environment to draw from; one is constructed by default.
         wrapper: ``wrapper(env, task) -> env`` is applied to new environments.
-        seed: Determines the tasks.
+        seed: Determines the tasks. There is a warning if ``sample_tasks`` draws other tasks after
+            the same seed.
 
     Raises:
         TypeError: If an argument has the wrong type, or the environment has no ``sample_tasks``.
@@ -212,10 +221,13 @@ class SetTaskSampler(TaskSampler):
         super().__init__(seed)
         if self._env.has_wrapper_attr("num_tasks"):
             self.n_tasks = int(self._env.get_wrapper_attr("num_tasks"))
-        if seed is not None:
-            seed = seeding.check_seed(seed)
-            # The task stream of an environment begins with reset(seed=...).
-            self._env.reset(seed=seed)
+        make_env = env_constructor if env is None else functools.partial(copy_env, env)
+        self._draws = TaskDraws(
+            self._env,
+            make_env,
+            None if seed is None else seeding.check_seed(seed),
+            "or make SetTaskUpdates with tasks of your own",
+        )
 
     def get_state(self) -> dict[str, Any]:
         return {**super().get_state(), "env": layers.get_state(self._env)}
@@ -226,12 +238,11 @@ class SetTaskSampler(TaskSampler):
 
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
         n = positive(n_tasks, "n_tasks")
-        sample: Any = self._env.get_wrapper_attr("sample_tasks")
         if check_flag(with_replacement, "with_replacement") and self.n_tasks:
-            sweep = sample(self.n_tasks)
+            sweep = self._draws(self.n_tasks)
             tasks = [sweep[i] for i in _draw(n, self.n_tasks, True, self._rng)]
         else:
-            tasks = sample(n)
+            tasks = self._draws(n)
         return self._updates_to(tasks)
 
     def _updates_to(self, tasks: Sequence[Any]) -> list[EnvUpdate]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import copy
-import functools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias
 import gymnasium
 
 from mtwrappers.common.checks import check_callable, check_env
+from mtwrappers.common.equality import same_values
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 
@@ -136,7 +136,7 @@ class SetTaskUpdate(EnvUpdate):
         return env
 
     def _is_right(self, env: Env) -> bool:
-        made_alike = _same_maker(env.__dict__.get("made_by"), self.env_type)
+        made_alike = same_values(env.__dict__.get("made_by"), self.env_type)
         return made_alike or (isinstance(self.env_type, type) and isinstance(env, self.env_type))
 
 
@@ -216,10 +216,3 @@ def _class(task: Any) -> str | None:
     """The class of a Meta-World task, or of a task of `MetaWorldSetTaskEnv`."""
     inner = task.get("inner") if isinstance(task, dict) else task
     return getattr(inner, "env_name", None)
-
-
-def _same_maker(one: Any, other: Any) -> bool:
-    """Whether two constructors are the same, even after pickling."""
-    if isinstance(one, functools.partial) and isinstance(other, functools.partial):
-        return (one.func, one.args, one.keywords) == (other.func, other.args, other.keywords)
-    return bool(one == other)

@@ -219,20 +219,23 @@ EXECUTOR_OPTIONS = {"execution", *OPTIONS}
 
 
 def make_executor(
-    makers: Sequence[Maker],
+    makers: Maker | Sequence[Maker] | gymnasium.Env[Any, Any],
     meta_batch_size: int,
     envs_per_task: int = 1,
+    max_path_length: int | None = None,
     *,
     execution: Execution | None = None,
     renders: bool = False,
     **options: Any,
 ) -> MetaVectorEnv:
-    """Makes an executor from one constructor per environment.
+    """Makes an executor, whose class depends on ``execution`` and the number of workers.
 
     Args:
-        makers: ``M * K`` constructors, task by task.
+        makers: ``M * K`` constructors, task by task, or what else `Executor` takes.
         meta_batch_size: ``M``, the number of tasks.
         envs_per_task: ``K``, the number of environments per task.
+        max_path_length: The number of steps after which episodes are truncated; ``None`` for no
+            limit.
         execution: ``"parallel"``, ``"iterative"`` or ``"ray"``; by default parallel if ``workers``
             is above 1, else iterative, with 0 as with 1.
         renders: Whether environments draw with OpenGL, which is not fork-safe.
@@ -266,7 +269,8 @@ def make_executor(
         execution = "parallel" if given.get("workers", 1) > 1 else "iterative"
     if execution == "parallel" and renders:
         given.setdefault("context", "forkserver")
-    return EXECUTORS[execution](makers, meta_batch_size, envs_per_task, **given)
+    chosen = EXECUTORS[execution]
+    return chosen(makers, meta_batch_size, envs_per_task, max_path_length, **given)
 
 
 def fit_sizes(num_envs: int, envs_per_task: int | None, num_tasks: int, what: str) -> int:

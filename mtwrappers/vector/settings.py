@@ -22,6 +22,7 @@ from mtwrappers.common.checks import (
     check_mapping,
     positive,
 )
+from mtwrappers.common.loop_variables import warn_of_loop_variables
 from mtwrappers.common.spaces import difference
 from mtwrappers.core.pad_spaces import Unify, check_unify
 
@@ -155,6 +156,7 @@ def resolve_makers(
     for i, maker in enumerate(makers):
         if not callable(maker):
             raise TypeError(f"the constructor of environment {i} must be callable, got {maker!r}")
+    warn_of_loop_variables(makers, "the list")
     return makers, seeds
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
 from gymnasium.spaces.utils import flatten_space
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.utils.env_checker import data_equivalence
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import above_zero, check_flag
+from mtwrappers.common.equality import same_values
 from mtwrappers.common.spaces import append_box, as_row, require_floating_box
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult, split_options
@@ -186,14 +186,14 @@ class VectorRL2Observation(MetaVectorWrapper):
 
     def step_wait(self) -> StepResult:
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
-        stepped, began = self._executor.stepped, self._executor.restarted
-        done = terminated | truncated
+        stepped, done = self._executor.stepped, terminated | truncated
         rows: Any = stepped if np.count_nonzero(stepped) < len(stepped) else slice(None)  # faster
         self._memory.record(rows, self._encoded[rows], rewards[rows], done[rows])
-        if np.count_nonzero(done) and self.autoreset_mode is AutoresetMode.SAME_STEP:
-            began = done
+        began = self._executor.restarted
+        if "final_obs" in infos:
+            began = self._restarted_at_end(infos)
             finals = np.full(self.num_envs, None, dtype=object)
-            for i in np.flatnonzero(done):
+            for i in np.flatnonzero(began):
                 finals[i] = self._memory.append(infos["final_obs"][i], i)
             infos["final_obs"] = finals
         if np.count_nonzero(began):
@@ -275,7 +275,7 @@ class _Memory:
 
     def begin(self, i: int, task: Any, new: bool) -> None:
         """Begins an episode of environment ``i``, and a trial if ``new`` or the task changed."""
-        stays = self._across and not new and data_equivalence(task, self._tasks[i], exact=True)
+        stays = self._across and not new and same_values(task, self._tasks[i])
         if not stays:
             self._template[i, self._size :] = 0
             self._stepped_once[i] = False

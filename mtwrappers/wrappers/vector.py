@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
@@ -28,12 +30,17 @@ def require_single(env: gymnasium.Env[Any, Any], name: str) -> None:
 
 
 class MetaVectorWrapper(_Base):
-    """A `gymnasium.vector.VectorWrapper` that forwards all methods of our vector environments.
+    """A `gymnasium.vector.VectorWrapper` that forwards the methods of our vector environments.
 
-    Gymnasium's own do not forward ``call``, ``get_attr``, ``set_attr``, ``set_tasks``,
-    ``step_async``, ``autoreset_mode``, ``meta_batch_size`` and ``envs_per_task``. A subclass
-    overrides `reset` and `step_wait`, and `step_async` only if it changes actions. After a step,
-    ``self.unwrapped.stepped`` says which environments took it; see `MetaVectorEnv`.
+    Gymnasium's own do not forward ``call``, ``call_some``, ``get_attr``, ``set_attr``,
+    ``set_tasks``, ``step_async``, ``pause``, ``without_autoreset``, ``autoreset_mode``,
+    ``meta_batch_size``, ``envs_per_task``, ``stepped`` and ``restarted``; see `MetaVectorEnv`.
+    ``map_blocks`` is not forwarded, because its function runs in the workers, where no wrapper sees
+    what it does: call it on ``unwrapped``.
+
+    A subclass overrides `reset` and `step_wait`, and `step_async` only if it changes actions. A
+    step returns ``infos["final_obs"]`` and ``infos["final_info"]`` only if environments reset
+    themselves: not in `without_autoreset`, whatever the mode.
 
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one.
@@ -90,6 +97,35 @@ class MetaVectorWrapper(_Base):
         """``K``, the number of environments per task group."""
         return self._inner.envs_per_task
 
+    @property
+    def stepped(self) -> NDArray[np.bool_]:
+        """A mask of the environments that the last `step` stepped, ``(N,)`` bool."""
+        return self._executor.stepped
+
+    @property
+    def restarted(self) -> NDArray[np.bool_]:
+        """A mask of the environments that the last `step` reset instead, ``(N,)`` bool."""
+        return self._executor.restarted
+
+    def pause(self, mask: NDArray[np.bool_]) -> None:
+        """Pauses the environments of a mask, ``(N,)`` bool, and resumes all others."""
+        self._inner.pause(mask)
+
+    @contextlib.contextmanager
+    def without_autoreset(self) -> Iterator[None]:
+        """A context manager that disables autoreset, as the mode DISABLED does.
+
+        The resets at its exit are resets of this wrapper; those of
+        ``unwrapped.without_autoreset()`` pass it by.
+        """
+        executor = self._executor
+        with executor.without_autoreset():
+            yield
+            ended = executor._buffers.finished.copy()
+            same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
+            if same_step and ended.any() and not executor._due.any():
+                self.reset(options={"reset_mask": ended})
+
     def step(self, actions: Any) -> StepResult:
         # False for an environment that has the same methods, but is not one of ours.
         pending = getattr(self._executor, "_pending", False)
@@ -113,6 +149,12 @@ class MetaVectorWrapper(_Base):
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         return self._inner.call(name, *args, **kwargs)
 
+    def call_some(
+        self, indices: Sequence[int], name: str | Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> list[Any]:
+        """Calls only the environments ``indices``."""
+        return self._inner.call_some(indices, name, *args, **kwargs)
+
     def get_attr(self, name: str) -> tuple[Any, ...]:
         return self._inner.get_attr(name)
 
@@ -123,6 +165,11 @@ class MetaVectorWrapper(_Base):
         """A mask of the environments that a reset with these options resets, shape ``(N,)``."""
         mask = (options or {}).get("reset_mask")
         return np.ones(self.num_envs, np.bool_) if mask is None else np.array(mask, np.bool_)
+
+    def _restarted_at_end(self, infos: dict[str, Any]) -> NDArray[np.bool_]:
+        """A mask of the environments that SAME_STEP mode has reset in this step, shape ``(N,)``."""
+        mask: NDArray[np.bool_] = infos.get("_final_obs", np.zeros(self.num_envs, np.bool_))
+        return mask
 
     def _envs_have(self, name: str) -> bool:
         return all(self._inner.call("has_wrapper_attr", name))

@@ -182,6 +182,27 @@ def test_the_seed_decides_unless_tasks_are_given(executor):
 ONE = {"adaptation_episodes": 1, "evaluation_episodes": 1}
 
 
+class OldGoalEnv(GoalEnv):
+    """Draws tasks from the global generator."""
+
+    def sample_tasks(self, n):
+        return np.random.uniform(size=n).round(3).tolist()
+
+
+@pytest.mark.usefixtures("same_random_state")
+def test_tasks_that_do_not_follow_from_the_seed_are_reported():
+    np.random.seed(5)
+    expected = np.random.uniform(size=2).round(3).tolist()
+    np.random.seed(5)
+    envs, learner = MetaIterativeEnvExecutor(OldGoalEnv, 2), Learner(2)
+    with pytest.warns(
+        UserWarning, match=r"draws other tasks .* seed=3 .* or pass trials with task"
+    ):
+        few_shot_evaluate(learner, envs, 1, seed=3, **ONE)
+    assert learner.known.tolist() == expected
+    few_shot_evaluate(learner, envs, [[0.1, 0.2]], seed=3, **ONE)  # they are given
+
+
 def test_the_result_prints_saves_and_plots(tmp_path):
     result = few_shot_evaluate(Learner(2), goal_envs(), 3, 2, 1)
     lines = str(result).splitlines()

@@ -6,6 +6,7 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.spaces import Box
 
 import mtwrappers as mt
 from mtwrappers.samplers.policies import PolicyCaller
@@ -118,7 +119,7 @@ def ask(answer, k=3, get_actions=False):
     if get_actions:
         policy = type("Policy", (), {"get_actions": lambda self, observations: (answer, None)})()
     policy = policy if k is None else mt.ActionChunks(policy, k)
-    return PolicyCaller(policy, 2, 3, action_shape=(2,))(np.zeros((6, 4)))
+    return PolicyCaller(policy, 2, 3, action_space=Box(-1, 1, (2,)))(np.zeros((6, 4)))
 
 
 ZEROS = np.zeros

@@ -1,6 +1,7 @@
 """`MetaSampler`: exactly the paths asked for, of each of a batch of tasks."""
 
 import gc
+from contextlib import closing
 from functools import partial
 
 import gymnasium
@@ -10,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 
 import mtwrappers as mt
 from mtwrappers.samplers.nested import join, map_arrays
-from tests.fakes import CountingSetTaskEnv, equal
+from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, equal
 from tests.samplers.fakes import TASKS, WORKERS, ChanceEnv, lazy, lengths, sample
 from tests.vector.fakes import EXECUTORS, BagEnv, NestedEnv, WordEnv, both_executors
 
@@ -88,6 +89,139 @@ def test_tasks_are_drawn_from_the_environment():
     for task, own in sampler.obtain_samples().items():
         for path in own:
             assert path["observations"][0].tolist() == [tasks[task]["first"]] * 2
+
+
+# Every trajectory is on the task that was set.
+
+
+def reported(sampler, key="task_id"):
+    """The tasks that the trajectories of a batch report, by the task that they were sampled for."""
+    paths = sampler.obtain_samples()
+    return {
+        task: [{*path["env_infos"][key].tolist()} for path in own] for task, own in paths.items()
+    }
+
+
+MULTI_ENV = partial(gymnasium.make, "mtwrappers/MultiEnv-v0", max_episode_steps=5)
+MT10 = partial(gymnasium.make, "mtwrappers/MT10-v0", num_goals=1, max_episode_steps=3)
+
+
+@pytest.mark.parametrize("envs_per_task", [1, 3])
+@pytest.mark.parametrize(
+    "settings", [{}, {**WORKERS, "policy_in": "workers"}, {"on_worker_failure": "recover"}]
+)
+def test_environments_that_draw_tasks_stay_on_those_that_were_set(envs_per_task, settings):
+    sampler = mt.MetaSampler(MULTI_ENV, lazy, 3, 2, 5, envs_per_task, seed=0, **settings)
+    with closing(sampler):
+        for tasks in ([0, 1], [1, 0]):
+            sampler.update_tasks(tasks)
+            for _ in range(2):
+                assert reported(sampler) == {i: [{tasks[i]}] * 3 for i in range(2)}
+
+
+def test_metaworlds_ids_stay_on_the_tasks_that_were_set():
+    with closing(mt.MetaSampler(MT10, reaching, 2, 2, 3, seed=0)) as sampler:
+        sampler.update_tasks([8, 1])
+        for _ in range(2):
+            expected = {0: [{"window-open-v3"}] * 2, 1: [{"push-v3"}] * 2}
+            assert reported(sampler, "task_name") == expected
+
+
+@pytest.mark.parametrize(
+    "make",
+    [MULTI_ENV, MT10, partial(MT10, sample_tasks_on_reset=False)],
+    ids=["multi", "mt", "off"],
+)
+def test_no_trajectory_is_on_a_task_that_was_not_set(make):
+    with closing(mt.MetaSampler(make, reaching, 2, 2, 3, seed=0)) as sampler:
+        message = "call update_tasks before obtain_samples: .* would draw a task of its own"
+        with pytest.raises(RuntimeError, match=message):
+            sampler.obtain_samples()
+
+
+class DrawingEnv(CountingEnv):
+    """Draws a task at every reset, or at each but the first."""
+
+    def __init__(self, first=True):
+        super().__init__(2)
+        self.draws = first
+
+    def set_task(self, task):
+        self.task = task
+
+    def get_task(self):
+        return self.task
+
+    def reset(self, *, seed=None, options=None):
+        obs, info = super().reset(seed=seed)
+        if self.draws:
+            self.task = float(self.np_random.random())
+        self.draws = True
+        return obs, info
+
+
+@pytest.mark.parametrize("settings", [{}, {**WORKERS, "policy_in": "workers"}])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_reset_that_leaves_the_task_is_refused(first, settings):
+    make = partial(DrawingEnv, first)
+    with closing(mt.MetaSampler(make, lazy, 3, 2, 5, 1, seed=0, **settings)) as sampler:
+        sampler.update_tasks([1.0, 2.0])
+        with pytest.raises(
+            ValueError, match="environment 0 left the task that was set when it was"
+        ):
+            sampler.obtain_samples()
+
+
+def test_environments_of_a_task_that_draw_what_it_leaves_open_are_refused():
+    make = partial(gymnasium.make, "mtwrappers/ML1-train-v0", goals="continuous")
+    with closing(mt.MetaSampler(make, reaching, 2, 2, 3, seed=0)) as sampler:
+        with pytest.raises(ValueError, match=r"environments of task 0 .* exact_task_state"):
+            sampler.update_tasks([0, 0])
+        tasks = [sampler.env.unwrapped.exact_task_state(0, seed) for seed in (1, 2)]
+        sampler.update_tasks(tasks)
+        assert sampler.envs.call("get_task_state") == (tasks[0], tasks[0], tasks[1], tasks[1])
+
+
+def test_a_checkpoint_holds_whether_tasks_were_set(tmp_path):
+    def make():
+        return mt.MetaSampler(MULTI_ENV, lazy, 3, 2, 5, 1, seed=0)
+
+    with closing(make()) as sampler, closing(make()) as other:
+        sampler.update_tasks([1, 0])
+        mt.save_checkpoint(tmp_path / "set", sampler=sampler)
+        mt.load_checkpoint(tmp_path / "set", sampler=other)
+        assert reported(other) == reported(sampler) == {0: [{1}] * 3, 1: [{0}] * 3}
+
+
+# What makes the environments.
+
+
+def test_each_constructor_of_a_list_makes_the_environments_of_a_task():
+    makers = mt.TaskOnehotWrapper.wrap_env_cons_list(counting_makers(3))
+    with closing(mt.MetaSampler(makers, lazy, 2, 3, 5, seed=0)) as sampler:
+        paths = sampler.obtain_samples()
+        assert {task: own[1]["observations"][0].tolist() for task, own in paths.items()} == {
+            0: [0, 0, 1, 0, 0],
+            1: [100, 100, 0, 1, 0],
+            2: [200, 200, 0, 0, 1],
+        }
+        message = r"has no sample_tasks\(n\); give .*, or leave it out if each constructor makes"
+        with pytest.raises(TypeError, match=message):
+            sampler.update_tasks()
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"workers": None}, "MetaIterativeEnvExecutor"),
+        ({"workers": 0}, "MetaIterativeEnvExecutor"),
+        ({"workers": 1}, "MetaIterativeEnvExecutor"),
+        ({"workers": None, "execution": "parallel"}, "MetaParallelEnvExecutor"),
+    ],
+)
+def test_workers_are_those_of_make_vec(settings, name):
+    with closing(mt.MetaSampler(LengthEnv, lazy, 1, 2, 5, **settings)) as sampler:
+        assert type(sampler.envs).__name__ == name
 
 
 def test_figures_are_logged_with_the_prefix():

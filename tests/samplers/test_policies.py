@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Discrete
 
 from mtwrappers.samplers.policies import PolicyCaller
 from tests.fakes import equal
@@ -158,12 +159,25 @@ ask(ACTIONS, [[{"std": 0.0}] * 3, [{"std": 0.0}] * 2]) -> ValueError: agent_info
 ask(ACTIONS, {"a": {"std": np.zeros((2, 2))}}) -> ValueError: ...infos['a']['std'] of ...got (2, 2)
 ask(ACTIONS, [{"a": np.zeros(3)}, {"b": np.zeros(3)}]) -> ValueError: ...of task 1 ...got ['b']
 ask(ACTIONS, 3.0) -> TypeError: agent_infos must be dicts, in lists or not, got float 3.0
+called([None] * 6) -> TypeError: actions from the policy must be numbers, ...as NoneType None: con
+in_discrete(STDS.ravel() > 2) -> TypeError: ...integers in Discrete(2), got bools: ...np.int64)
+of_dicts(lambda obs: np.zeros(len(obs))) -> ValueError: ...got (2,): ...take len(observations['a'])
+of_dicts(lambda obs: [0] * len(obs["b"])) -> ValueError: ...got (2,): ...take len(observations['a'])
 answered(None) -> TypeError: ...must return a pair (actions, agent_infos), got
 """
 
 
 def called(actions):
     return PolicyCaller(lambda _: actions, 2, 3)(OBSERVATIONS)
+
+
+def in_discrete(actions):
+    return PolicyCaller(lambda _: actions, 2, 3, action_space=Discrete(2))(OBSERVATIONS)
+
+
+def of_dicts(policy):
+    observations = {"a": OBSERVATIONS, "b": (OBSERVATIONS, OBSERVATIONS)}
+    return PolicyCaller(policy, 2, 3)(observations)
 
 
 def answered(answer):

@@ -6,6 +6,7 @@ import logging
 import numpy as np
 import pytest
 
+import mtwrappers as mt
 from mtwrappers import MetaSampler, PointGoalEnv, Sampler
 from mtwrappers.samplers import rollout
 from tests.fakes import CountingEnv, equal
@@ -132,8 +133,55 @@ def test_a_given_environment_is_stepped_and_not_closed():
     del sampler
     gc.collect()
     assert env.actions == [0, 0]
-    assert env.seeds == [3, None]
+    assert env.seeds == [3]
     assert not env.closed
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("select", "expected"),
+    [("round_robin", [0, 1, 0, 1, 0, 1]), ("without_replacement", [1, 0, 1, 0, 0, 1])],
+)
+def test_every_task_that_a_reset_draws_gets_a_trajectory(batch_size, select, expected):
+    makers = [CountingEnv, CountingEnv]
+    env = mt.FlattenMTEnv(mt.MultiEnvWrapper(makers, select=select, sample_tasks_on_reset=True))
+    sampler = Sampler(env, lazy, batch_size, 5, seed=0)
+    paths = [path for _ in range(6 // batch_size) for path in sampler.obtain_samples()]
+    assert [path["env_infos"]["task_id"].tolist() for path in paths] == [[i] * 3 for i in expected]
+
+
+class Noise:
+    """Acts by chance, from the generator that it is given."""
+
+    def get_actions(self, observations, rng):
+        noise = rng[0, 0].integers(2**31)
+        return np.zeros((1, 1), np.int64), {"noise": np.full((1, 1), noise)}
+
+
+@both
+def test_the_seed_decides_the_noise_of_a_policy_which_differs_between_batches(sampler_type):
+    def draws(seed):
+        sampler = sampler_type(CountingEnv(2), Noise(), 1, 5, seed=seed)
+        batches = [sampler.obtain_samples() for _ in range(3)]
+        return [noise for [path] in batches for noise in path["agent_infos"]["noise"].tolist()]
+
+    assert draws(3) == draws(3)
+    assert len({*draws(3), *draws(4)}) == 12
+
+
+@both
+def test_a_sampler_goes_on_from_a_checkpoint(sampler_type, tmp_path):
+    def make(seed):
+        return sampler_type(CountingEnv(3), Noise(), 2, 5, seed=seed)
+
+    sampler, unused, later = make(7), make(7), make(8)
+    mt.save_checkpoint(tmp_path / "unused", sampler=unused)
+    sampler.obtain_samples()
+    mt.save_checkpoint(tmp_path / "later", sampler=sampler)
+    mt.load_checkpoint(tmp_path / "later", sampler=later)
+    assert equal(later.obtain_samples(), sampler.obtain_samples())
+    mt.load_checkpoint(tmp_path / "unused", sampler=later)
+    assert equal(later.obtain_samples(), unused.obtain_samples())
 
 
 @both

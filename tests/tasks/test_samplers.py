@@ -3,6 +3,7 @@
 import pickle
 import random
 from collections import Counter
+from contextlib import closing
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,7 @@ import mtwrappers as mt
 from mtwrappers.metaworld import make_benchmark
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, equal
 from tests.metaworld.fakes import episode
+from tests.samplers.fakes import lazy
 
 
 def pool(n):
@@ -82,6 +84,12 @@ def test_a_pool_gives_each_member_once_and_leaves_the_others_open():
     assert not any(env.closed for env in envs)
 
 
+def test_a_pool_holds_no_environment_twice():
+    env = CountingEnv()
+    with pytest.raises(ValueError, match="environments 0 and 2 of envs are the same environment"):
+        mt.EnvPoolSampler([env, CountingEnv(), env])
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_a_grown_pool_holds_copies_of_random_members(seed):
     envs = pool(3)
@@ -130,3 +138,82 @@ def test_set_task_updates_make_environments_on_the_tasks_and_wrap_them():
     assert sorted(env.unwrapped.first for env in envs) == [0, 10, 20, 30, 40]
     assert [env.unwrapped.length for env in envs] == [4] * 5
     assert all(env._max_episode_steps == 1 + env.unwrapped.first for env in envs)
+
+
+# Seeds that do not determine the tasks.
+
+
+class OldEnv(CountingEnv):
+    """Draws tasks from the global generator, as environments did before Gymnasium."""
+
+    def sample_tasks(self, n):
+        return [{"velocity": velocity} for velocity in np.random.uniform(0, 2, n)]
+
+    def set_task(self, task):
+        self.task = task
+
+
+class DirectionEnv(OldEnv):
+    """Draws one of two tasks, from a generator of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.rng = np.random.default_rng()
+
+    def sample_tasks(self, n):
+        return self.rng.choice([-1, 1], n).tolist()
+
+
+class Velocity:
+    def __init__(self, velocity):
+        self.velocity = velocity
+
+
+class ObjectEnv(OldEnv):
+    def sample_tasks(self, n):
+        return [Velocity(random.random()) for _ in range(n)]
+
+
+class SeededEnv(OldEnv):
+    def sample_tasks(self, n):
+        return [Velocity(velocity) for velocity in self.np_random.random(n)]
+
+
+@pytest.mark.usefixtures("same_random_state")
+@pytest.mark.parametrize("env_type", [OldEnv, DirectionEnv, ObjectEnv])
+def test_a_seed_that_does_not_determine_the_tasks_is_reported_once(env_type):
+    message = r"sample_tasks of <\w+Env instance> draws other tasks .* seed=3 .* self.np_random, .*"
+    sampler = mt.SetTaskSampler(env_type, seed=3)
+    with pytest.warns(UserWarning, match=message + "make SetTaskUpdates"):
+        sampler.sample(1)
+    assert len(sampler.sample(2)) == 2
+    with closing(mt.MetaSampler(env_type, lazy, 1, 2, 5, seed=3)) as meta:
+        with pytest.warns(UserWarning, match=message + "give update_tasks the tasks"):
+            meta.update_tasks()
+        assert len(meta.update_tasks()) == 2
+
+
+@pytest.mark.usefixtures("same_random_state")
+def test_the_check_of_a_seed_changes_no_global_random_state_and_no_draw():
+    np.random.seed(5)
+    expected = np.random.uniform(0, 2, 2).tolist()
+    np.random.seed(5)
+    before = random.getstate()
+    with pytest.warns(UserWarning, match="draws other tasks after the same seed"):
+        updates = mt.SetTaskSampler(OldEnv, seed=3).sample(2)
+    assert [update.task["velocity"] for update in updates] == expected
+    assert random.getstate() == before
+
+
+@pytest.mark.parametrize("kwargs", [{"seed": 3}, {"seed": 3, "env": SeededEnv()}])
+def test_a_seed_that_determines_the_tasks_is_not_reported(kwargs):
+    first, second = (mt.SetTaskSampler(SeededEnv, **kwargs).sample(4) for _ in range(2))
+    assert [a.task.velocity for a in first] == [b.task.velocity for b in second]
+
+
+@pytest.mark.usefixtures("same_random_state")
+def test_tasks_that_are_drawn_without_a_seed_or_given_are_not_reported():
+    mt.SetTaskSampler(OldEnv).sample(2)
+    with closing(mt.MetaSampler(OldEnv, lazy, 1, 2, 5, seed=3)) as meta:
+        meta.update_tasks([{"velocity": 1.0}] * 2)
+        assert len(meta.obtain_samples()) == 2

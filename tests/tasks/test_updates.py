@@ -4,8 +4,11 @@ import copy
 import operator
 import pickle
 import warnings
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+import numpy as np
 import pytest
 from gymnasium.wrappers import TimeLimit
 
@@ -17,6 +20,30 @@ TASK = {"goal": (0.5, -0.5)}
 
 def make_point():
     return mt.PointGoalEnv(radius=2.0)
+
+
+class TableEnv(mt.PointGoalEnv):
+    """Takes arrays, in a list and in a dict."""
+
+    closed = False
+
+    def __init__(self, tables, **named):
+        super().__init__()
+
+    def close(self):
+        self.closed = True
+
+
+TABLES = partial(TableEnv, [np.eye(2), np.arange(3.0)], weights={"a": np.array([1.0, 2.0])})
+OTHER_TABLES = partial(TableEnv, [np.eye(2), np.arange(3.0)], weights={"a": np.array([1.0, 3.0])})
+
+
+@dataclass
+class Config:
+    table: Any
+
+
+CONFIGURED = partial(TableEnv, Config(np.array([1.0, 2.0])))
 
 
 def limit_by_task(env, task):
@@ -41,8 +68,18 @@ def test_a_new_env_update_makes_an_environment_and_closes_the_old_one():
             partial(mt.PointGoalEnv, radius=2.0),
             mt.SetTaskUpdate(partial(mt.PointGoalEnv, radius=2.0), TASK),
         ),
+        (TABLES, mt.SetTaskUpdate(TABLES, TASK)),
+        (CONFIGURED, mt.SetTaskUpdate(CONFIGURED, TASK)),
     ],
-    ids=["subclass", "wrapped", "constructor", "constructor-wrapped", "partial"],
+    ids=[
+        "subclass",
+        "wrapped",
+        "constructor",
+        "constructor-wrapped",
+        "partial",
+        "arrays",
+        "object",
+    ],
 )
 def test_a_set_task_update_reuses_an_environment_of_its_kind(env_type, make):
     old = make()
@@ -67,6 +104,18 @@ def test_a_set_task_update_warns_of_another_environment_and_closes_it(make):
     assert old.closed
     assert type(env) is mt.PointGoalEnv
     assert env.get_task() == TASK
+
+
+@pytest.mark.parametrize(
+    ("env_type", "other"),
+    [(TABLES, OTHER_TABLES), (CONFIGURED, partial(TableEnv, Config(np.array([1.0, 3.0]))))],
+    ids=["arrays", "object"],
+)
+def test_an_environment_that_was_made_with_other_arrays_is_replaced(env_type, other):
+    old = mt.SetTaskUpdate(env_type, TASK)()
+    with pytest.warns(UserWarning, match="expected an environment of .*TableEnv"):
+        env = mt.SetTaskUpdate(other, TASK)(old)
+    assert (old.closed, env.get_task()) == (True, TASK)
 
 
 def onehot_by_task(env, task):

@@ -1,6 +1,8 @@
 """The input of RL^2, one environment at a time and side by side; see also ``test_forms.py``."""
 
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,14 +67,30 @@ class IdentifiedEnv(CountingEnv):
         return {**super()._info(), "task_id": self.task_id}
 
 
+@dataclass
+class Goal:
+    position: Any
+
+
+class GoalEnv(CountingEnv):
+    """Has tasks that are objects with an array."""
+
+    def set_task(self, task):
+        self.task = Goal(np.array([1.0, task]))
+
+    def get_task(self):
+        return self.task
+
+
 @pytest.mark.parametrize(
     ("make", "turn"),
     [
+        (GoalEnv, lambda env, task: env.unwrapped.set_task(task)),
         (multi, lambda env, task: env.get_wrapper_attr("set_task_state")(task)),
         (CountingSetTaskEnv, lambda env, task: env.unwrapped.set_task({"first": task})),
         (IdentifiedEnv, lambda env, task: setattr(env.unwrapped, "task_id", task)),
     ],
-    ids=["state", "task", "id"],
+    ids=["object", "state", "task", "id"],
 )
 def test_another_task_begins_a_trial_and_the_same_one_again_does_not(make, turn):
     env = mt.RL2Observation(make())

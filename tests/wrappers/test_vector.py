@@ -72,3 +72,52 @@ def test_a_paused_environment_counts_nowhere(executor, mode):
     together, inturns = run([[0, 1, 2]]), run([[1], [0, 2]])
     assert len(together[0][2]) == 12
     assert equal(together, inturns)
+
+
+# No autoreset.
+
+
+def wrap_all(envs):
+    rewards = mt.VectorNormalizeRewardPerTask(envs, 3)
+    observations = mt.VectorNormalizeObservationPerTask(rewards, 3)
+    memory = mt.VectorRL2Observation(observations)
+    return memory, (rewards, observations, memory)
+
+
+@both_executors
+@all_modes
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.slow_but("True-iterative", "SameStep-parallel")
+def test_without_autoreset_wrappers_return_the_same_as_in_the_mode_disabled(executor, mode, inside):
+    """Afterwards they have seen the resets of those that were over, if they were asked for it."""
+    with (
+        closing(executor(makers(moves=True), 3, autoreset_mode=mode)) as inner,
+        closing(executor(makers(moves=True), 3, autoreset_mode="Disabled")) as disabled,
+    ):
+        envs, wrappers = wrap_all(inner)
+        oracle, expected = wrap_all(disabled)
+        with (inner if inside else envs).without_autoreset():
+            assert equal(envs.reset(seed=0), oracle.reset(seed=0))
+            assert equal(envs.step([1, 0, 1]), oracle.step([1, 0, 1]))
+            ended = envs.step([0, 1, 1])
+            assert equal(ended, oracle.step([0, 1, 1]))
+            assert ended[2].tolist() == [True, False, False]
+            mask = {"reset_mask": ended[2]}
+            assert equal(envs.reset(options=mask), oracle.reset(options=mask))
+            assert equal(envs.step([1, 0, 1]), oracle.step([1, 0, 1]))
+        if mode is AutoresetMode.SAME_STEP and not inside:
+            oracle.reset(options={"reset_mask": np.array([False, True, False])})
+        assert equal([one.get_state() for one in wrappers], [one.get_state() for one in expected])
+
+
+@both_executors
+def test_a_wrapper_forwards_the_methods_of_our_vector_environments(executor):
+    with closing(HalfReward(executor(makers(), 3, autoreset_mode="NextStep"))) as envs:
+        envs.reset(seed=0)
+        envs.pause(np.array([False, True, False]))
+        envs.step([0, 0, 0])
+        assert envs.stepped.tolist() == [True, False, True]
+        envs.step([0, 0, 0])
+        envs.step([0, 0, 0])
+        assert envs.restarted.tolist() == [True, False, False]
+        assert envs.call_some([2, 1], "get_wrapper_attr", "steps") == [3, 0]
