@@ -35,8 +35,9 @@ from mtwrappers.samplers.rollout import Flags, Step, check_array_spaces, rollout
 from mtwrappers.state import env_state as layers
 from mtwrappers.tasks.draws import TaskDraws
 from mtwrappers.tasks.updates import copy_env
+from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.journal import fingerprint, read_only
+from mtwrappers.vector.journal import hash_value
 from mtwrappers.vector.make import Execution, make_executor
 from mtwrappers.vector.settings import OPTIONS, Maker
 
@@ -341,7 +342,7 @@ def _task_digest(env: gymnasium.Env[Any, Any]) -> int | None:
     for name in ("get_task", "get_task_state"):
         if env.has_wrapper_attr(name):
             try:
-                return fingerprint(0, env.get_wrapper_attr(name)())
+                return hash_value(env.get_wrapper_attr(name)())
             except TypeError:  # it takes arguments, so it is another method
                 return None
     return None

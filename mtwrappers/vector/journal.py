@@ -271,6 +271,11 @@ def fingerprint(before: int, *returned: Any) -> int:
     return zlib.crc32(data)
 
 
+def hash_value(value: Any) -> int:
+    """A hash of the numbers, strings and arrays in a value, as `fingerprint` reads them."""
+    return zlib.crc32(marshal.dumps(_hashable(value), 2))
+
+
 # The types of values in infos whose bytes `marshal` reads.
 _PLAIN_TYPES = {type(None), bool, int, float, str, bytes, np.float64, np.float32, np.int64}
 
