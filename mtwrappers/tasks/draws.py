@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mtwrappers.tasks.updates import Env
-from mtwrappers.vector.journal import fingerprint
+from mtwrappers.vector.journal import hash_value
 
 # How often tasks are drawn to compare them: two draws among few tasks are often the same.
 _DRAWS = 8
@@ -93,7 +93,7 @@ def _draw_after(env: Env, seed: int, n: int) -> list[int]:
 
 def digest_tasks(tasks: Any) -> int:
     """A hash of the numbers, texts and arrays in tasks, or in the attributes of tasks."""
-    return fingerprint(0, [getattr(task, "__dict__", task) for task in tasks])
+    return hash_value([getattr(task, "__dict__", task) for task in tasks])
 
 
 @contextlib.contextmanager
