@@ -342,6 +342,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _checked_step(self, actions: Any) -> Step:
         """Checks a step, and returns its command."""
+        self._pool.settle()
         buffers, autoreset = self._buffers, self._autoreset
         if np.count_nonzero(self._due):  # a tenth of the time of any()
             raise ResetNeeded("call reset() before step()")
@@ -655,6 +656,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                [0.2, 0.2]])
         """
         pool, due = self._pool, self._due.copy()
+        pool.settle()
         paused = self._buffers.paused.copy()
         logs: Sequence[ReplayLog] = pool.logs or ()
         has_no_episode = due if pool.logs is not None else due | self._buffers.finished

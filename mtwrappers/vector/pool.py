@@ -95,6 +95,13 @@ class Pool(abc.ABC):
     def use_columns(self, schema: InfoSchema) -> None:
         """Sets which infos go through the buffers."""
 
+    @abc.abstractmethod
+    def settle(self) -> None:
+        """Waits for what an interrupted command still does, and records it.
+
+        Commands do this first. What reads the logs or the buffers before a command calls it.
+        """
+
     def run(self, command: Command) -> list[Any]:
         """Runs a command in every block, and returns the result of each.
 
@@ -158,7 +165,7 @@ class LocalPool(Pool):
 
     def begin(self, command: Command) -> None:
         """Runs a command."""
-        self._settle()
+        self.settle()
         self.block.notes = None  # of the command before
         self._record = Record(command, self.rows[0])
         self._record.answer = self.block.answer(command)
@@ -168,11 +175,11 @@ class LocalPool(Pool):
         assert self._record is not None
         answer = self._record.answer
         assert answer is not None
-        self._settle()
+        self.settle()
         raise_failure(answer)
         return [answer.result]
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Records what the last command has done, which may have been interrupted."""
         record = self._record
         if record is not None and self.logs is not None:

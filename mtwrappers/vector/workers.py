@@ -245,7 +245,7 @@ class WorkerPool(Pool):
 
     def begin(self, command: Command) -> None:
         """Gives a command to every block."""
-        self._settle()
+        self.settle()
         self._send(self.workers, command)
 
     def end(self) -> list[Any]:
@@ -265,13 +265,17 @@ class WorkerPool(Pool):
         for worker, message in zip(workers, messages, strict=True):
             worker.write(message)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Finds out which commands of interrupted calls were run, and records these."""
-        lost = [worker for worker in self.workers if worker.state is not WorkerState.READY]
+        lost, is_settled = [], True
+        for worker in self.workers:
+            is_settled = is_settled and not worker.records
+            if worker.state is not WorkerState.READY:
+                lost.append(worker)
+        if is_settled and not lost:
+            return
         if lost:
             self._replace(lost, None)
-        elif not any(worker.records for worker in self.workers):
-            return
         self._send(self.workers, Sync())
         self._answers(self._number)
 

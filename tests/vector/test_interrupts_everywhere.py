@@ -8,7 +8,7 @@ import itertools
 import os
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 
 import numpy as np
@@ -136,6 +136,33 @@ def test_an_exception_at_any_bytecode_leaves_the_next_call_right(workers, journa
                 envs.set_state(envs.get_state())  # the replay is compared
                 assert envs.call("first") == (10, 10, 20, 20), place
             assert time.monotonic() - begin < LONG, place
+        assert k > 50
+
+
+@pytest.mark.parametrize("call", ["call", "pause"])
+@pytest.mark.parametrize("workers", [0, 2], ids=["here", "workers"])
+@pytest.mark.slow_but("workers-call")
+def test_a_state_from_just_after_an_exception_has_what_was_done(workers, call):
+    """It is of an environment with the pause, or without; a call is in it, or refused."""
+    with (
+        closing(make_executor(workers, journal=True)) as envs,
+        closing(make_executor(0, journal=True)) as other,
+    ):
+        for k in itertools.count(1, STRIDE):
+            run_episode(envs)
+            place = raise_in(k, lambda: CALLS[call](envs))
+            if place is None:
+                break
+            state = None
+            with suppress(RuntimeError):  # it was called since its last reset
+                state = envs.get_state()
+            if state is None:
+                assert 7 in envs.call("first"), place
+                continue
+            other.set_state(state)
+            assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS)), place
+            assert other.stepped.tolist() == envs.stepped.tolist(), place
+            assert other.call("first") == envs.call("first"), place
         assert k > 50
 
 
