@@ -204,6 +204,9 @@ class WorkerPool(Pool):
         self._memory = memory
         self._numbers = itertools.count(HELLO + 1)
         self._number = HELLO  # of the last command
+        # The environments that were paused when all had answered last: a lost worker may have
+        # paused others, in a function that it did not finish.
+        self._paused = np.zeros(self.num_envs, np.bool_)
         starts = [worker.rows.start for worker in workers]
         self._build = Build(dict(zip(starts, blocks, strict=True)))
         # Commands that a replacement needs too.
@@ -296,6 +299,8 @@ class WorkerPool(Pool):
                 if self.logs is not None:
                     record.keep(self.logs, self.buffers)
                 (answers if record_number == number else earlier).append(answer)
+        if self.logs is not None:
+            self._paused = self.buffers.paused.copy()
         for worker in self.workers:
             worker.records.clear()
         for answer in earlier:
@@ -423,7 +428,7 @@ class WorkerPool(Pool):
         current = self._number
         commands = [*self._setup.values()]
         if self.logs is not None:
-            commands.append(Replay(self.logs, self.buffers.paused.copy()))
+            commands.append(Replay(self.logs, self._paused))
         for command in commands:
             restoring = [worker for worker in workers if worker not in lost]
             for worker in restoring:

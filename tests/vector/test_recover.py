@@ -296,6 +296,28 @@ def test_a_call_of_an_earlier_episode_is_not_made_again():
         assert envs.step([0, 0])[1].tolist() == [21.0, 21.0]
 
 
+def step_pause_and_die(path, envs, rows):
+    """Steps, pauses all and, the first time, dies."""
+    rewards = envs.step(np.zeros(envs.num_envs, int))[1].tolist()
+    envs.pause(np.ones(envs.num_envs, bool))
+    if rows.start == 2:
+        once(path, kill_itself)
+    return rewards
+
+
+def test_what_a_function_paused_before_its_worker_died_is_not_paused_when_it_is_called_again(
+    tmp_path,
+):
+    with closing(recovering()) as envs:
+        envs.reset(seed=0)
+        rewards = envs.map_blocks(partial(step_pause_and_die, tmp_path / "died"))
+        assert rewards == [[1.0, 1.0], [1.0, 1.0]]
+        assert envs.recoveries == 1
+        assert envs.step(NO_ACTIONS)[1].tolist() == [0.0] * 4  # all are paused now
+        kill(envs, 1)
+        assert envs.step(NO_ACTIONS)[1].tolist() == [0.0] * 4
+
+
 def test_an_environment_without_a_state_keeps_its_task_and_names_any_other_call():
     with closing(recovering()) as envs:
         envs.set_tasks([10, 20])
