@@ -90,7 +90,7 @@ class Command(abc.ABC):
 # Making a block.
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Build(Command):
     """Builds the block of a worker.
 
@@ -110,7 +110,7 @@ class Build(Command):
         return block.traits()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Wrap(Command):
     """Wraps every environment."""
 
@@ -122,7 +122,7 @@ class Wrap(Command):
         block.wrap(self.wrap)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Connect(Command):
     """Makes the blocks write results to buffers.
 
@@ -146,7 +146,7 @@ class Connect(Command):
         block.connect(self.rows, self.num_envs, self.action_shape)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class UseColumns(Command):
     """Sets which infos go through the buffers."""
 
@@ -158,7 +158,7 @@ class UseColumns(Command):
         block.use_columns(self.schema)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Sync(Command):
     """Does nothing. Its answer shows that no earlier answer is under way."""
 
@@ -168,7 +168,7 @@ class Sync(Command):
         """Runs it."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Close(Command):
     """Closes every environment."""
 
@@ -182,7 +182,7 @@ class Close(Command):
 # Episodes.
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Reset(Command):
     """Resets some environments; the notes are the state of each before, by its place."""
 
@@ -211,7 +211,7 @@ class Reset(Command):
         return logs
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Step(Command):
     """Steps every environment that is not paused.
 
@@ -244,7 +244,7 @@ class Step(Command):
         return after
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Pause(Command):
     """Pauses the environments in a mask, and resumes all others."""
 
@@ -263,7 +263,7 @@ class Pause(Command):
 # Calls.
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class CallEach(Command):
     """Calls each environment with its own arguments.
 
@@ -296,7 +296,7 @@ class CallEach(Command):
         return logs
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Apply(Command):
     """Calls a function with the block.
 
@@ -341,7 +341,7 @@ class Apply(Command):
 # States.
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class GetStates(Command):
     """Returns the state of each environment between two episodes."""
 
@@ -352,7 +352,7 @@ class GetStates(Command):
         return block.get_states()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class SetStates(Command):
     """Gives each environment the state with which a log begins; a reset is then due."""
 
@@ -375,7 +375,7 @@ class SetStates(Command):
         return [ReplayLog(log.state) for log in self.logs]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Replay(Command):
     """Replays logs in new environments, and checks the results.
 
@@ -397,7 +397,7 @@ class Replay(Command):
         block.replay(self.logs, self.paused)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Restore(Command):
     """Builds new environments and replays logs in them; `Accept` or `Undo` must follow."""
 
@@ -414,7 +414,7 @@ class Restore(Command):
         block.restore(self.logs, self.paused)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Accept(Command):
     """Closes the environments from before `Restore`."""
 
@@ -425,7 +425,7 @@ class Accept(Command):
         block.accept_restored()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Undo(Command):
     """Closes the environments that `Restore` has built, and goes on with those from before."""
 

@@ -12,6 +12,7 @@ from gymnasium.spaces import Box, Dict
 
 from mtwrappers import MetaIterativeEnvExecutor, PointGoalEnv, WorkerDiedError
 from mtwrappers.common.errors import NotDeterministicError
+from mtwrappers.vector import journal
 from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import BoxCountingEnv, both_executors
 from tests.vector.faults import (
@@ -169,6 +170,19 @@ def test_actions_keep_the_dtypes_in_which_they_came():
             envs.step(STILL.astype(dtype))
         envs.set_state(envs.get_state())
         assert [action.dtype for action in envs.get_attr("actions")[0]] == dtypes
+
+
+def test_a_long_episode_is_replayed_and_takes_one_array(monkeypatch):
+    monkeypatch.setattr(journal, "_PACK_AFTER", 5)
+    with closing(iterative(partial(BoxCountingEnv, 99))) as envs:
+        envs.reset(seed=0)
+        for t in range(23):
+            envs.step(np.full((4, 2), t / 100))
+        state = envs.get_state()
+        assert [array.shape for array in state["logs"][0]["actions"]] == [(23, 2)]
+        envs.set_state(state)
+        assert [action[0] for action in envs.get_attr("actions")[3]] == [t / 100 for t in range(23)]
+        assert len(envs._pool.logs[0].entries) < 12
 
 
 # All that environments have returned.
