@@ -46,6 +46,7 @@ from mtwrappers.common.errors import (
     picklable,
     with_place,
 )
+from mtwrappers.common.extras import with_or_without_opengl
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.journal import Answer, ReplayLog, note
@@ -523,7 +524,8 @@ class BlockServer:
             else:
                 arguments = self._actions(message), message[:1] == b"1"
             if name == "build":
-                arguments = (arguments[0], *pickle.loads(arguments[0])[1:])
+                pickled = arguments[0]
+                arguments = (pickled, *with_or_without_opengl(lambda: pickle.loads(pickled))[1:])
         except Exception as exc:  # such as a module that only the parent has
             where = f"a worker on {socket.gethostname()} cannot import what it was given"
             return _encoded(Answer(failure=(with_place(exc, where), "")))
