@@ -562,12 +562,22 @@ class BlockServer:
         return self.block.traits()
 
 
+# An id may be registered in the main script, below its guard.
+_UNREGISTERED = (
+    "a worker that is not a fork knows only the ids that its imports register: name the module "
+    "that registers this one, as in 'my_module:My/Env-v0', pass a function that makes the "
+    "environment from its class, or pass context='fork'"
+)
+
+
 def _encoded(answer: Answer) -> bytes:
     """An answer, pickled, with a failure that can be unpickled."""
     if answer == _DONE:
         return DONE
     if answer.failure is not None:
         exc, _ = answer.failure
+        if isinstance(exc, gymnasium.error.UnregisteredEnv):
+            with_place(exc, _UNREGISTERED)
         text = "".join(traceback.format_exception(exc))
         answer = answer._replace(failure=(picklable(exc), text))
     return bytes(cloudpickle.dumps(answer))

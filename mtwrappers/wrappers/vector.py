@@ -113,8 +113,8 @@ class MetaVectorWrapper(_Base):
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         return self._inner.call(name, *args, **kwargs)
 
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        return self._inner.get_attr(name)
+    def get_attr(self, name: str, *indices: Any) -> tuple[Any, ...]:
+        return self._inner.get_attr(name, *indices)
 
     def set_attr(self, name: str, values: Any) -> None:
         self._inner.set_attr(name, values)
