@@ -121,6 +121,9 @@ def _open_context() -> Any:
             backend = importlib.import_module(f"mujoco.{module}")
         context = backend.GLContext(1, 1)
         context.make_current()
+        # Without a window, MuJoCo would raise now, and then hang in the next attempt.
+        if module == "glfw" and not importlib.import_module("glfw").get_current_context():
+            raise RuntimeError("GLFW opened no window")
         _bare_context(mujoco.MjModel.from_xml_string("<mujoco/>")).free()
     except Exception as exc:
         error = f"{type(exc).__name__}: {exc}"

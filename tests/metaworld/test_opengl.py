@@ -32,7 +32,7 @@ if __name__ == "__main__":
         envs = mtwrappers.MetaParallelEnvExecutor(maker, 2, **context)
         envs.reset(seed=0)
         envs.close()
-    for name in ("foo", "off"):
+    for name in ("foo", "off", "glfw", "glfw"):
         os.environ["MUJOCO_GL"] = name
         try:
             env.render()
@@ -57,6 +57,11 @@ def test_nothing_that_draws_nothing_fails_because_of_opengl(variables, tmp_path)
         f"(unset MUJOCO_GL). {opengl.DOCTOR}",
         "cannot draw frames with MUJOCO_GL=off: 'off' switches OpenGL off (unset MUJOCO_GL). "
         f"{opengl.DOCTOR}",
+        *[
+            "cannot draw frames with MUJOCO_GL=glfw: there is no display: DISPLAY is not set (use "
+            f"egl or osmesa). {opengl.DOCTOR}"
+        ]
+        * 2,  # MuJoCo would hang the second time
         variables.get("PYOPENGL_PLATFORM", "None"),
     ]
 
