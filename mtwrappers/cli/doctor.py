@@ -29,7 +29,8 @@ def run() -> int:
         "",
         {"system": platform.platform(), **{name: _version(name) or _ABSENT for name in PACKAGES}},
     )
-    _say("extras", {name: describe_extra(name) for name in _extras()})
+    extras = {name: describe_extra(name) for name in _extras()}
+    _say("extras", extras or {"unknown": "mtwrappers was imported from a folder, not installed"})
     recovering = start_method(replaces=True)
     _say(
         "workers",

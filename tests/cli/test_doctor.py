@@ -65,6 +65,15 @@ def test_it_says_what_draws_frames(chosen, works, last, capsys, monkeypatch, tri
     assert run_doctor(capsys)[1] == last
 
 
+def test_the_extras_of_a_folder_are_unknown(capsys, monkeypatch, trials):
+    def find_metadata(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "metadata", find_metadata)
+    rows, _ = run_doctor(capsys)
+    assert rows["unknown"] == "mtwrappers was imported from a folder, not installed"
+
+
 REQUIRES = {
     "mtwrappers": [
         "numpy>=2",

@@ -1,5 +1,7 @@
 """OpenGL that does not work: only drawing needs it, and says what is wrong and what mends it."""
 
+import sys
+
 import pytest
 
 from mtwrappers.common.extras import with_or_without_opengl
@@ -74,7 +76,7 @@ def test_an_error_that_is_not_of_mujoco_is_raised_at_once(monkeypatch):
         raise ZeroDivisionError
 
     monkeypatch.setenv("MUJOCO_GL", "foo")
-    monkeypatch.delitem(__import__("sys").modules, "mujoco", raising=False)
+    monkeypatch.delitem(sys.modules, "mujoco", raising=False)
     with pytest.raises(ZeroDivisionError):
         with_or_without_opengl(fail)
     assert calls == [1]
