@@ -7,7 +7,8 @@ What to expect of 40,000 steps: drawer-close-v3 is solved, and the hand moves to
 reach-v3.
 
 The wheel of pufferlib-core trains only where it finds CUDA; PufferLib 3.0.0, built from its source,
-trains on any machine. Importing its trainer makes Ctrl-C end the process at once.
+trains on any machine. The extra replaces torch by 2.9.0 with CUDA: the guide to other libraries has
+a way to keep yours. Importing its trainer makes Ctrl-C end the process at once.
 """
 
 import tempfile

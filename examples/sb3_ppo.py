@@ -14,6 +14,7 @@ import os
 import pickle
 import signal
 import time
+from collections import defaultdict, deque
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import gymnasium
 import numpy as np
 import torch
 from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecNormalize
 
 import mtwrappers
@@ -78,6 +80,27 @@ def points(out: Path) -> list[Path]:
     return sorted(path.parent for path in out.glob("*/run.ckpt"))
 
 
+class LogSuccess(BaseCallback):
+    """Logs the success of each task: at any step, as Meta-World counts, and at the last one.
+
+    Attributes:
+        latest: Whether the last ten episodes of each task succeeded at any step.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.latest: dict[str, deque[bool]] = defaultdict(lambda: deque(maxlen=10))
+
+    def _on_step(self) -> bool:
+        for info in self.locals["infos"]:
+            if "success_once" in info:  # where an episode has ended
+                task = info["task_name"]
+                self.logger.record_mean(f"success_once/{task}", info["success_once"])
+                self.logger.record_mean(f"success_last/{task}", info["is_success"])
+                self.latest[task].append(info["success_once"])
+        return True
+
+
 class Stop:
     """Notes a first Ctrl-C while it is open; a second one raises ``KeyboardInterrupt``."""
 
@@ -121,14 +144,16 @@ def train(out: Path, steps: int, seed: int, save_every: int, workers: int) -> No
             return
     start = time.perf_counter()
     envs, model, run = make(before[-1] if before else None, seed, workers)
+    log = LogSuccess()
     with Stop() as stop:
         while model.num_timesteps < steps and not stop.asked:
-            model.learn(ITERATION, reset_num_timesteps=False)
+            model.learn(ITERATION, log, reset_num_timesteps=False)
             now = model.num_timesteps
             if now % save_every == 0 or now >= steps or stop.asked:
                 save(out / f"{now:08}", model, run)
-                rate = np.mean(model.ep_success_buffer)
-                print(f"{now} steps; success in the last 100 episodes: {rate:.2f}", flush=True)
+                rates = {task: np.mean(latest) for task, latest in log.latest.items()}
+                said = ", ".join(f"{task} {rate:.1f}" for task, rate in rates.items())
+                print(f"{now} steps; success in the last ten episodes: {said}", flush=True)
     envs.close()
     if stop.asked:
         raise KeyboardInterrupt

@@ -18,7 +18,7 @@ import mtwrappers
 from mtwrappers.metaworld import MetaWorldMTEnv, make, make_benchmark
 from mtwrappers.metaworld.agent_view import UPSTREAM, AgentView
 from mtwrappers.metaworld.class_env import SawyerSettings
-from mtwrappers.metaworld.frames import choose_gl
+from mtwrappers.metaworld.opengl import choose_gl
 from mtwrappers.vector.make import make_executor
 from mtwrappers.vector.settings import Settings
 from tests.fakes import ROOT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import gymnasium
 from gymnasium.error import ClosedEnvironmentError
 from gymnasium.spaces import Dict, Space, Text, Tuple
 from gymnasium.vector import AutoresetMode
@@ -22,9 +23,12 @@ def check_vec_env(vec_env: Any, library: str, *modes: AutoresetMode) -> None:
         ValueError: If it is in another mode, or observes a Text, of which no library makes tensors.
     """
     if not isinstance(vec_env, (MetaVectorEnv, MetaVectorWrapper)):
+        what = type(vec_env).__name__
+        if isinstance(vec_env, gymnasium.Env):
+            what = f"the environment {vec_env}: for one, pass mtwrappers.as_vector(lambda: env)"
         raise TypeError(
             "expected a MetaVectorEnv, such as gymnasium.make_vec returns for our ids, or one in "
-            f"MetaVectorWrappers, got {type(vec_env).__name__}"
+            f"MetaVectorWrappers, got {what}"
         )
     if vec_env.unwrapped.closed:
         raise ClosedEnvironmentError(f"expected an open vector environment, {vec_env} was closed")

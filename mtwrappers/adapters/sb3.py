@@ -37,8 +37,9 @@ def as_sb3_vec_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
       rewards that the adapter sees, unless the environment is in SB3's ``Monitor`` or in
       `gymnasium.wrappers.RecordEpisodeStatistics`, which report ``episode`` themselves where the
       episodes that they see end. SB3 logs the means.
-    - ``is_success``, bool: where the environment reports ``success``, whether the last step of the
-      episode did. SB3 logs ``success_rate`` from it.
+    - ``is_success``, bool, and ``success_once``, bool, if environments report ``success``: whether
+      the last step of the episode did, and whether any step did, as Meta-World counts. A step that
+      does not report ``success`` is none. SB3 logs ``success_rate`` from ``is_success``.
 
     `step_async` returns at once and the workers step meanwhile. SB3's ``VecMonitor``,
     ``VecNormalize`` and ``VecFrameStack`` go on top. Closing it closes ``vec_env``, which is its
@@ -99,6 +100,8 @@ class ExecutorVecEnv:
         self._made = time.time()
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
+        self._succeeded = np.zeros(self.num_envs, dtype=np.bool_)  # in the current episode
+        self._reports_success = False  # whether an environment has reported any
 
     # Episodes.
 
@@ -118,6 +121,7 @@ class ExecutorVecEnv:
         self._seeds = [None] * n
         self._options = [{} for _ in range(n)]
         self._returns[:] = self._lengths[:] = 0
+        self._succeeded[:] = False
         return obs
 
     def step(self, actions: Any) -> Step:
@@ -144,6 +148,9 @@ class ExecutorVecEnv:
         dones = terminated | truncated
         self._returns += rewards
         self._lengths += self.vec_env.unwrapped.stepped
+        self._note_success(infos, ~dones)
+        if "final_info" in infos:
+            self._note_success(infos["final_info"], dones)
         each = self._split_ends(infos, dones) if dones.any() else split_infos(infos, self.num_envs)
         for info, cut in zip(each, (dones & ~terminated).tolist(), strict=True):
             info["TimeLimit.truncated"] = cut
@@ -165,10 +172,20 @@ class ExecutorVecEnv:
                     "l": int(self._lengths[i]),
                     "t": round(time.time() - self._made, 6),
                 }
-            if "success" in final:
-                final.setdefault("is_success", bool(final["success"]))
+            if self._reports_success:
+                final.setdefault("is_success", bool(final.get("success")))
+                final.setdefault("success_once", bool(self._succeeded[i]))
         self._returns[dones] = self._lengths[dones] = 0
+        self._succeeded[dones] = False
         return each
+
+    def _note_success(self, infos: dict[str, Any], rows: NDArray[np.bool_]) -> None:
+        """Notes which of some environments report success."""
+        values, mask = infos.get("success"), infos.get("_success")
+        if mask is not None and isinstance(values, np.ndarray) and values.ndim == 1:
+            reported = rows & mask & self.vec_env.unwrapped.stepped
+            self._reports_success |= bool(reported.any())
+            self._succeeded |= reported & values.astype(np.bool_)
 
     def close(self) -> None:
         self.vec_env.close()

@@ -45,6 +45,7 @@ _TAKES = {
     "protocols": "protocols takes no argument and prints all protocols",
     "check": "check takes one environment; --kwargs has the arguments of its constructor",
     "verify-fast": "verify-fast takes no argument and compares all classes",
+    "doctor": "doctor takes no argument and tries every OpenGL backend",
 }
 
 
@@ -221,6 +222,10 @@ _COMMANDS = {
         "Compare the fast classes with Meta-World's own, bit for bit.",
         "mtwrappers verify-fast",
         "mtwrappers verify-fast --full --workers 2",
+    ),
+    "doctor": (
+        "Print what is installed, and whether frames can be drawn.",
+        "mtwrappers doctor",
     ),
 }
 COMMANDS = list(_COMMANDS)

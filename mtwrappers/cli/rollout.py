@@ -45,6 +45,7 @@ from mtwrappers.evaluation.report import as_csv
 from mtwrappers.metaworld.agent_view import ObservationName
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.experts import expert
+from mtwrappers.metaworld.opengl import DOCTOR, choose_gl
 from mtwrappers.metaworld.tasks import ONE_CLASS, make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.samplers.bar import ProgressBar
@@ -497,13 +498,11 @@ def _write(rollout: Rollout, result: EvaluationResult) -> list[Path]:
 def _can_film() -> bool:
     """Chooses a renderer for this process and its workers; without one, prints so."""
     import_extra("imageio_ffmpeg", "cli")
-    from mtwrappers.metaworld.frames import choose_gl  # which imports mujoco
-
     name = choose_gl()
     if name is None:
         warn(
             "no video: neither EGL nor OSMesa can render here; install one of them (Debian: "
-            "libegl1 or libosmesa6). The rollout continues without one."
+            f"libegl1 or libosmesa6). The rollout continues without one. {DOCTOR}."
         )
         return False
     os.environ["MUJOCO_GL"] = name

@@ -16,6 +16,7 @@ from gymnasium.spaces import Space
 
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import is_printable, printable, short, with_place
+from mtwrappers.common.extras import with_or_without_opengl
 from mtwrappers.common.loop_variables import warn_of_loop_variables
 
 LogSink: TypeAlias = Callable[[str, Any], object]
@@ -198,7 +199,7 @@ def check_env(value: Any, name: str, method: str | None = None) -> Any:
 def construct_env(maker: Callable[[], Any], what: str) -> Any:
     """Constructs a `gymnasium.Env` and checks its spaces; errors name ``what``."""
     try:
-        env = maker()
+        env = with_or_without_opengl(maker)
     except Exception as exc:
         with_place(exc, f"the constructor of {what} failed")
         raise

@@ -16,8 +16,6 @@ import contextlib
 import functools
 import importlib
 import os
-import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,37 +28,15 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 from numpy.typing import NDArray
 
+from mtwrappers.common.extras import opengl_undone_on_error
+from mtwrappers.metaworld.opengl import check_value, choose_gl, chosen_backend, describe_failure
+
 # The fields of an MjrContext that name its frame buffer and its shadow map.
 _BUFFERS = (
     *("offColor", "offColor_r", "offDepthStencil", "offDepthStencil_r", "offFBO", "offFBO_r"),
     *("offWidth", "offHeight", "offSamples", "shadowFBO", "shadowTex", "shadowSize"),
 )
 _FONT = mujoco.mjtFontScale.mjFONTSCALE_50  # no text is drawn
-_HEADLESS = {"darwin": ["cgl"], "win32": ["wgl"]}.get(sys.platform, ["egl", "osmesa"])
-
-
-def choose_gl() -> str | None:
-    """The first value of ``MUJOCO_GL`` that works on this machine, or ``None``.
-
-    The user's own value is tried first, then values that need no display.
-    """
-    names = dict.fromkeys([os.environ.get("MUJOCO_GL", ""), *_HEADLESS])
-    return next((name for name in names if name and gl_works(name)), None)
-
-
-def gl_works(name: str) -> bool:
-    """Whether frames can be drawn with this value of ``MUJOCO_GL``.
-
-    It is tried in a separate process, because a failure cannot be undone.
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", "import mujoco; mujoco.GLContext(64, 64).make_current()"],
-        env={**os.environ, "MUJOCO_GL": name},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    return done.returncode == 0
 
 
 class DrawingThread:
@@ -137,18 +113,21 @@ class DrawingThread:
 
 
 def _open_context() -> Any:
-    name = os.environ.get("MUJOCO_GL", "").lower().strip() or choose_gl() or "glfw"
+    name = chosen_backend() or choose_gl() or ""
     module = name if name in ("cgl", "egl", "osmesa") else "glfw"
     try:
-        context = importlib.import_module(f"mujoco.{module}").GLContext(1, 1)
+        check_value(name)
+        with opengl_undone_on_error():
+            backend = importlib.import_module(f"mujoco.{module}")
+        context = backend.GLContext(1, 1)
         context.make_current()
+        # Without a window, MuJoCo would raise now, and then hang in the next attempt.
+        if module == "glfw" and not importlib.import_module("glfw").get_current_context():
+            raise RuntimeError("GLFW opened no window")
         _bare_context(mujoco.MjModel.from_xml_string("<mujoco/>")).free()
     except Exception as exc:
-        raise DependencyNotInstalled(
-            f"cannot draw frames with MUJOCO_GL={name}: {type(exc).__name__}: {exc}. Without a "
-            "display, set the environment variable MUJOCO_GL to egl (Debian: apt install "
-            "libegl1) or osmesa (apt install libosmesa6) before the process starts"
-        ) from exc
+        error = f"{type(exc).__name__}: {exc}"
+        raise DependencyNotInstalled(describe_failure(name, error)) from exc
     return context
 
 

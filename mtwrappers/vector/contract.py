@@ -95,6 +95,16 @@ def _reset_mask(mask: Any, n: int) -> NDArray[np.bool_]:
     return mask.copy()
 
 
+def refuse_indices(indices: Sequence[Any]) -> None:
+    """Raises `TypeError` if ``get_attr`` is called as Stable-Baselines3 does."""
+    if indices:
+        raise TypeError(
+            "get_attr takes a name, as Gymnasium's does, and no indices, as Stable-Baselines3's "
+            f"does, got {indices[0]!r}: for Stable-Baselines3 and its wrappers, pass "
+            "mtwrappers.as_sb3_vec_env(envs)"
+        )
+
+
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 # A function for `MetaVectorEnv.map_blocks`, of environments and of their rows among all.
 BlockFunction: TypeAlias = "Callable[[MetaVectorEnv, slice], Any]"
@@ -531,8 +541,13 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         results = self._call_each(name, each)
         return [results[i] for i in chosen]
 
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Returns an attribute of each environment; a method is called, as in Gymnasium."""
+    def get_attr(self, name: str, *indices: Any) -> tuple[Any, ...]:
+        """Returns an attribute of each environment; a method is called, as in Gymnasium.
+
+        Raises:
+            TypeError: If there are ``indices``, which Stable-Baselines3 passes.
+        """
+        refuse_indices(indices)
         return self.call(name)
 
     @exclusive
@@ -779,7 +794,11 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         if self.closed or self._pid != getpid():
             return
         if self._pool.is_local or not is_finalizing():  # workers end with this process
-            self.close()
+            try:
+                self.close()
+            except Exception:
+                if not is_finalizing():
+                    raise
 
 
 def _call_in_block(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import enum
+import functools
 import itertools
 import math
 import os
@@ -33,6 +34,7 @@ from mtwrappers.common.errors import (
     picklable,
     with_place,
 )
+from mtwrappers.common.extras import with_or_without_opengl
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.buffers import Buffers, InfoSchema, ObsLayout
 from mtwrappers.vector.commands import (
@@ -566,7 +568,8 @@ class BlockServer:
             command: Command = pickle.loads(message)
             if isinstance(command, Build):
                 for pickled in command.blocks.values():
-                    pickle.loads(pickled)  # an error here, if it cannot be imported
+                    # An error here, if it cannot be imported.
+                    with_or_without_opengl(functools.partial(pickle.loads, pickled))
             return command
         assert self.block is not None
         buffers, dtype = self.block.buffers, np.dtype(message[1:].decode())
@@ -587,6 +590,12 @@ class BlockServer:
 
 
 PICKLED = b"\x80"  # the first byte of a pickle
+# An id may be registered in the main script, below its guard.
+_UNREGISTERED = (
+    "a worker that is not a fork knows only the ids that its imports register: name the module "
+    "that registers this one, as in 'my_module:My/Env-v0', pass a function that makes the "
+    "environment from its class, or pass context='fork'"
+)
 
 
 def encode_step(step: Step) -> bytes:
@@ -603,6 +612,8 @@ def encode_answer(answer: Answer) -> bytes:
         return EMPTY
     failure, text = answer.failure, ""
     if failure is not None:
+        if isinstance(failure, gymnasium.error.UnregisteredEnv):
+            with_place(failure, _UNREGISTERED)
         text = "".join(traceback.format_exception(failure))
         failure = picklable(failure)
     content = cloudpickle.dumps((answer.result, failure, text))

@@ -155,8 +155,8 @@ class MetaVectorWrapper(_Base):
         """Calls only the environments ``indices``."""
         return self._inner.call_some(indices, name, *args, **kwargs)
 
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        return self._inner.get_attr(name)
+    def get_attr(self, name: str, *indices: Any) -> tuple[Any, ...]:
+        return self._inner.get_attr(name, *indices)
 
     def set_attr(self, name: str, values: Any) -> None:
         self._inner.set_attr(name, values)

@@ -112,10 +112,14 @@ def actions(space, t):
     return np.full((N, *space.shape), t / 10, np.float32)
 
 
+# Times, which differ, and the adapter's additions.
+ADDED = ("t", "is_success", "success_once")
+
+
 def plain(value):
-    """Without times, which differ, and without what is the adapter's addition."""
+    """Without what is `ADDED`."""
     if isinstance(value, dict):
-        return {key: plain(v) for key, v in value.items() if key not in ("t", "is_success")}
+        return {key: plain(v) for key, v in value.items() if key not in ADDED}
     if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]
     return value
@@ -204,6 +208,72 @@ def test_success_and_the_time_are_reported_at_the_end_of_an_episode(sb3):
     found = [[info.get("is_success") for info in each] for each in infos]
     assert found == [[None, None], [False, None], [None, True]]
     assert 0 <= infos[1][0]["episode"]["t"] <= time.time() - before
+
+
+class SuccessEnv(CountingEnv):
+    """Episodes of three steps; success is reported at some, and otherwise ``missing`` is."""
+
+    def __init__(self, successes, missing=None):
+        super().__init__()
+        self.successes, self.missing = successes, missing
+
+    def _info(self):
+        success = True if self.steps in self.successes else self.missing
+        return {} if success is None else {"success": success}
+
+
+@both_executors
+def test_success_at_any_step_and_at_the_last_are_told_apart(sb3, executor):
+    """The third environment never reports any, and the others only when it happens."""
+    makers = [partial(SuccessEnv, (2,)), partial(SuccessEnv, (3,)), partial(SuccessEnv, ())]
+    venv = mt.as_sb3_vec_env(executor(makers, 3))
+    for _ in range(2):  # the second time in mid-episode
+        venv.reset()
+        ends = [venv.step(np.zeros(3, np.int64))[3] for _ in range(5)][2]
+        assert [info["success_once"] for info in ends] == [True, True, False]
+        assert [info["is_success"] for info in ends] == [False, True, False]
+    venv.close()
+
+
+@both_executors
+def test_a_success_counts_for_its_own_episode_alone(sb3, executor):
+    makers = [partial(SuccessEnv, (1,), False), partial(SuccessEnv, (), False)]
+    venv = mt.as_sb3_vec_env(executor(makers, 2))
+    venv.reset()
+    venv.step(np.zeros(2, np.int64))
+    venv.set_attr("successes", ())
+    found = [venv.step(np.zeros(2, np.int64))[3] for _ in range(5)]
+    first, second = found[1], found[4]
+    assert [info["success_once"] for info in first] == [True, False]
+    assert [info["success_once"] for info in second] == [False, False]
+    assert "success_once" not in found[0][0]
+    venv.close()
+
+
+def test_environments_that_report_no_success_get_none(sb3):
+    venv = mt.as_sb3_vec_env(mt.MetaIterativeEnvExecutor(CountingEnv, 2))
+    venv.reset()
+    infos = [venv.step(np.zeros(2, np.int64))[3] for _ in range(3)][2]
+    assert not {"is_success", "success_once"} & infos[0].keys()
+
+
+def test_a_single_environment_reports_success_through_as_vector(sb3):
+    env = SuccessEnv((1,))
+    with pytest.raises(TypeError, match=r"got the environment .* pass mtwrappers\.as_vector\("):
+        mt.as_sb3_vec_env(env)
+    venv = mt.as_sb3_vec_env(mt.as_vector(lambda: env))
+    venv.reset()
+    infos = [venv.step(np.zeros(1, np.int64))[3] for _ in range(3)][2]
+    assert (infos[0]["is_success"], infos[0]["success_once"]) == (False, True)
+
+
+@pytest.mark.parametrize("wrap", ["VecNormalize", "VecMonitor", "VecCheckNan"])
+@pytest.mark.parametrize("ours", [lambda envs: envs, HalfReward])
+def test_without_the_adapter_the_error_names_it(sb3, wrap, ours):
+    envs = ours(mt.MetaIterativeEnvExecutor(partial(BoxCountingEnv, 2), 2))
+    with pytest.raises(TypeError, match=r"wrappers, pass mtwrappers\.as_sb3_vec_env\(envs\)"):
+        getattr(sb3, wrap)(envs)
+    assert getattr(sb3, wrap)(mt.as_sb3_vec_env(envs)).num_envs == 2
 
 
 # Options, attributes and methods.

@@ -11,7 +11,7 @@ from mtwrappers.evaluation import Episode, EvaluationResult
 from tests.cli.fakes import SHIPPED
 from tests.testing import faults
 
-COMMANDS = "list, rollout, export, verify, compare, protocols, check, verify-fast"
+COMMANDS = "list, rollout, export, verify, compare, protocols, check, verify-fast, ..."
 POLICIES = """
 def expert(observations):
     raise ZeroDivisionError("of mine")

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from mtwrappers import evaluate
-from mtwrappers.cli import main
+from mtwrappers.cli import main, rollout
 from mtwrappers.cli.own import Own, own_errors
 from mtwrappers.common.errors import with_place
 from mtwrappers.evaluation.result import Description
-from mtwrappers.metaworld import frames as drawing
+from mtwrappers.metaworld import opengl
 from tests.cli.fakes import FILES, results_of
 
 
@@ -153,7 +153,7 @@ def test_an_error_of_an_environment_is_not_said_to_be_one_of_the_policy():
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # imageio's reader
 @pytest.mark.slow
 def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
-    if drawing.choose_gl() is None:
+    if opengl.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
     command = ["MT1", "--task", "reach-v3", "--episodes", "2", "--video"]
     results_of(tmp_path, *command)
@@ -173,7 +173,7 @@ def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
 def test_without_a_renderer_the_rollout_goes_on_and_says_what_to_install(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(drawing, "choose_gl", lambda: None)
+    monkeypatch.setattr(rollout, "choose_gl", lambda: None)
     assert len(results_of(tmp_path, "MT1", "--episodes", "2", "--video").episodes) == 2
     assert list(tmp_path.glob("*.mp4")) == []
     said = capsys.readouterr().err

@@ -17,7 +17,8 @@ from mtwrappers.evaluation.protocol import (
     succeeded,
     weights,
 )
-from mtwrappers.metaworld.frames import Camera, choose_gl
+from mtwrappers.metaworld.frames import Camera
+from mtwrappers.metaworld.opengl import choose_gl
 
 NAMES = ["metaworld-3.1", "metaworld-3.1-ml", "lerobot-0.6", "rlinf", "tdmpc2"]
 ML = protocols["metaworld-3.1-ml"]

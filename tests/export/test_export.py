@@ -15,7 +15,7 @@ from mtwrappers import evaluate, few_shot_evaluate
 from mtwrappers.cli import main
 from mtwrappers.evaluation import EvaluationResult
 from mtwrappers.export import export as module
-from mtwrappers.metaworld import frames as drawing
+from mtwrappers.metaworld import opengl
 from mtwrappers.metaworld.experts import expert_actions
 from mtwrappers.state.files import locked
 from tests import forks
@@ -26,7 +26,7 @@ h5py = pytest.importorskip("h5py")
 
 NAME = "tests/experts-v0"
 draws = pytest.mark.skipif(
-    drawing.choose_gl() is None, reason="neither EGL nor OSMesa can render here"
+    opengl.choose_gl() is None, reason="neither EGL nor OSMesa can render here"
 )
 
 

@@ -10,7 +10,7 @@ import pytest
 from mtwrappers import protocols
 from mtwrappers.evaluation.protocol import succeeded
 from mtwrappers.metaworld.experts import expert_actions
-from mtwrappers.metaworld.frames import choose_gl
+from mtwrappers.metaworld.opengl import choose_gl
 from tests.fakes import ROOT
 
 pytest.importorskip("vla_eval")

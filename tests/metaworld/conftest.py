@@ -1,6 +1,6 @@
 import pytest
 
-from mtwrappers.metaworld.frames import choose_gl
+from mtwrappers.metaworld.opengl import choose_gl
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ Each in a process of its own, with EGL and with OSMesa. Frames alone: ``test_pix
 
 import pytest
 
-from mtwrappers.metaworld import frames
+from mtwrappers.metaworld import opengl
 from tests.fakes import run_with_python
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ def draw(gl, code, **environment):
 
 @pytest.fixture(params=["egl", "osmesa"])
 def gl(request):
-    if not frames.gl_works(request.param):
+    if not opengl.gl_works(request.param):
         pytest.skip(f"{request.param} cannot render here")
     return request.param
 

@@ -9,11 +9,13 @@ import types
 from contextlib import closing
 from functools import partial
 
+import gymnasium
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
+from gymnasium.error import NamespaceNotFound, ResetNeeded
 from gymnasium.vector import SyncVectorEnv
 
+from mtwrappers import as_vector
 from mtwrappers.common.errors import WorkerTraceback
 from tests.vector.fakes import all_modes, both_executors
 from tests.vector.faults import (
@@ -78,6 +80,22 @@ def test_any_exception_arrives_with_its_environment(executor, args, message):
         envs.reset(seed=0)
         with pytest.raises(args[0], match=f"^{message}\nenvironment 2, task 'b'$"):
             envs.step(FAULT)
+
+
+@pytest.mark.parametrize("context", ["spawn", "forkserver"])
+@pytest.mark.slow_but("spawn")
+def test_an_id_that_workers_do_not_know_is_named_with_the_way_out(context):
+    gymnasium.register("Local/Mine-v0", FragileEnv)
+    advice = r"only the ids that its imports register: .* 'my_module:My/Env-v0', .*context='fork'"
+    kwargs = {"workers": 2, "context": context}
+    try:
+        with pytest.raises(
+            NamespaceNotFound, match=f"^Namespace Local not found.*\n(.*\n)*.*{advice}"
+        ):
+            as_vector(partial(gymnasium.make, "Local/Mine-v0"), 2, **kwargs)
+        as_vector("Local/Mine-v0", 2, **kwargs).close()  # which sends its spec
+    finally:
+        del gymnasium.registry["Local/Mine-v0"]
 
 
 @both_executors

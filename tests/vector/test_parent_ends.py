@@ -155,6 +155,32 @@ def test_a_process_that_ends_without_closing_ends_quietly(leave, tmp_path):
         assert process.returncode == 0
 
 
+KEPT = """
+import json
+import gymnasium, mtwrappers
+
+if __name__ == "__main__":
+    envs = mtwrappers.as_vector("CartPole-v1", 2, workers={workers})
+    envs.reset(seed=0)
+    {kept}
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    "kept",
+    ["json.kept = lambda: envs", "import sys; json.kept = sys.modules[__name__]", ""],
+    ids=["callback", "module", "nothing"],
+)
+@pytest.mark.slow_but("callback-1")
+def test_environments_that_are_never_closed_end_without_a_word(workers, kept, tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(KEPT.format(workers=workers, kept=kept))
+    process = run([str(path)])
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 0
+
+
 @pytest.mark.parametrize("how", ["plainly", "in a step"])
 @pytest.mark.usefixtures("leaves_nothing_behind")
 def test_dropping_an_executor_that_was_not_closed_ends_its_workers(how):
