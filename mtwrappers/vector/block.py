@@ -90,13 +90,13 @@ class EnvBlock:
         self._elapsed = [0] * n
         self._names: list[Any] = [None] * n
         self._closed = False
-        made: dict[int, int] = {}
+        index_by_id: dict[int, int] = {}
         try:
             for i, maker in enumerate(makers, self.offset):
                 env = construct_env(maker, f"environment {i}")
-                if (other := made.setdefault(id(env), i)) != i:
+                if (first := index_by_id.setdefault(id(env), i)) != i:
                     raise ValueError(
-                        f"the constructors of environments {other} and {i} return the same "
+                        f"the constructors of environments {first} and {i} return the same "
                         "environment: each must make a new one"
                     )
                 self.envs.append(env)
@@ -214,13 +214,13 @@ class EnvBlock:
         rewards: Any = buffers.rewards.data
         paused = buffers.paused.tolist()
         # The environments that are not stepped: paused ones, and those that NEXT_STEP resets.
-        left = (buffers.paused | buffers.finished).tolist() if self._next_step else paused
+        skipped = (buffers.paused | buffers.finished).tolist() if self._next_step else paused
         buffers.terminated.fill(False)
         buffers.truncated.fill(False)
         i = 0
         try:
             for i, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
-                if left[i]:
+                if skipped[i]:
                     if not paused[i]:
                         self._reset_one(i)
                     rewards[i] = 0.0
@@ -249,10 +249,10 @@ class EnvBlock:
             return infos, finals, objects
         return (None, finals, objects) if finals or objects else None
 
-    def call(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
+    def call(self, name: str | Callable[..., Any], arguments: EachCall) -> list[Any]:
         """Calls each environment; the result is None for those that are left out."""
         self.notes = {}
-        return self._each(lambda i, env: self._call_one(i, env, name, each[i]))
+        return self._each(lambda i, env: self._call_one(i, env, name, arguments[i]))
 
     def apply(
         self,
@@ -310,8 +310,8 @@ class EnvBlock:
     def undo_restored(self) -> None:
         """Closes the environments that `restore` has built, and goes on with those from before."""
         if self._spare is not None:
-            (before, written), restored = self._spare, copy.copy(self)
-            vars(self).update(vars(before))
+            (block, written), restored = self._spare, copy.copy(self)
+            vars(self).update(vars(block))
             self.buffers.unpack(written)
             restored._spare = None
             restored.close()
@@ -406,8 +406,8 @@ class EnvBlock:
                 self._elapsed[i] += 1
                 flags = bool(terminated), bool(truncated) or self._elapsed[i] >= self._limit
                 buffers.finished[i] = any(flags)
-                before = int(buffers.digests[i])
-                buffers.digests[i] = fingerprint(before, obs, float(reward), *flags, info)
+                digest = int(buffers.digests[i])
+                buffers.digests[i] = fingerprint(digest, obs, float(reward), *flags, info)
             elif isinstance(entry, Call):
                 entry.repeat(env)
         log.require_same(int(buffers.digests[i]))
@@ -419,12 +419,12 @@ class EnvBlock:
         """
         buffers, i = self.buffers, 0
         numbers = buffers.digests, buffers.rewards, buffers.terminated, buffers.truncated
-        digests, *others = [array.tolist() for array in numbers]
-        returned = zip(digests, self._obs, *others, self._infos, strict=True)
+        digests, *values = [array.tolist() for array in numbers]
+        results = zip(digests, self._obs, *values, self._infos, strict=True)
         try:
-            for i, parts in enumerate(returned):
+            for i, result in enumerate(results):
                 if not paused[i] and i not in self.notes:
-                    buffers.digests[i] = fingerprint(*parts)
+                    buffers.digests[i] = fingerprint(*result)
         except Exception as exc:
             self._fail(exc, i)
 

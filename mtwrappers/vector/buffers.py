@@ -55,26 +55,26 @@ class ObsLayout:
     def write(self, arrays: Sequence[NDArray[Any]], start: int, rows: Sequence[Any]) -> None:
         """Writes observations, which must fit a fixed space, from the row ``start`` on."""
         for i, (path, shape, dtype) in enumerate(self.leaves):
-            parts = [_part(row, path) for row in rows] if path else rows
-            into = arrays[i][start : start + len(rows)]
+            values = [_part(row, path) for row in rows] if path else rows
+            target = arrays[i][start : start + len(rows)]
             if dtype.kind == "U":
-                into[...] = [_text(part, path, dtype) for part in parts]
+                target[...] = [_text(value, path, dtype) for value in values]
                 continue
             length, joined = self._lengths[i]
             try:
                 # This checks the first axis; NumPy itself checks the others.
-                if {*map(len, parts)} == length:
-                    np.concatenate(parts, out=into.reshape(joined), casting="safe")
+                if {*map(len, values)} == length:
+                    np.concatenate(values, out=target.reshape(joined), casting="safe")
                     continue
             except (AttributeError, TypeError, ValueError):
                 pass  # Python's own numbers and lists, scalars, and other dtypes
-            into[...] = [_fitted(part, path, shape, dtype) for part in parts]
+            target[...] = [_fitted(value, path, shape, dtype) for value in values]
 
     def batch(self, arrays: Sequence[Any]) -> Any:
         """Copies of all observations, as a vector environment returns them."""
         if not self.fixed:
-            out: Any = create_empty_array(self.space, self.n)
-            return copy.deepcopy(concatenate(self.space, arrays[0], out))
+            batch: Any = create_empty_array(self.space, self.n)
+            return copy.deepcopy(concatenate(self.space, arrays[0], batch))
         if self._flat:
             return arrays[0].copy()
         return _nest(self.space, map(_column, arrays).__next__)
@@ -93,58 +93,83 @@ class Buffers:
     """
 
     obs: list[Any]
+    rewards: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    finished: NDArray[np.bool_]
+    paused: NDArray[np.bool_]
+    digests: NDArray[np.uint64]
+    beats: NDArray[np.float64]
+    numbers: NDArray[np.float64]
+    texts: NDArray[np.str_]
 
     def __init__(self, layout: ObsLayout, action_shape: tuple[int, ...] = (), fd: int = -1) -> None:
-        n = layout.n
-        forms: list[tuple[tuple[int, ...], Any]] = [
-            *((shape, dtype) for _, shape, dtype in layout.leaves),
-            (action_shape, np.float64),  # 8 bytes, whatever dtype actions have
-            ((), np.float64),
-            *[((), np.bool_)] * 4,
-            ((), np.uint64),
-            ((), np.float64),
-            ((NUMBERS,), np.float64),
-            ((TEXTS,), f"U{LETTERS}"),
-        ]
-        parts = [((n, *shape), dtype) for shape, dtype in forms]
-        sizes = [math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in parts]
-        starts = [0, *itertools.accumulate(-(-size // _ALIGN) * _ALIGN for size in sizes)]
-        if fd >= 0:
-            os.ftruncate(fd, starts[-1])
-        memory: Any = mmap.mmap(fd, starts[-1]) if fd >= 0 else bytearray(starts[-1])
-        self._take(
-            [
-                np.frombuffer(memory, dtype, math.prod(shape), start).reshape(shape)
-                for (shape, dtype), start in zip(parts, starts, strict=False)
-            ]
-        )
+        # The shape and the dtype of a row of each array.
+        rows: dict[str, tuple[tuple[int, ...], Any]] = {
+            "actions": (action_shape, np.float64),  # 8 bytes, whatever dtype actions have
+            "rewards": ((), np.float64),
+            "terminated": ((), np.bool_),
+            "truncated": ((), np.bool_),
+            "finished": ((), np.bool_),
+            "paused": ((), np.bool_),
+            "digests": ((), np.uint64),
+            "beats": ((), np.float64),
+            "numbers": ((NUMBERS,), np.float64),
+            "texts": ((TEXTS,), f"U{LETTERS}"),
+        }
+        obs_rows = [(shape, dtype) for _, shape, dtype in layout.leaves]
+        arrays = _allocate(layout.n, [*obs_rows, *rows.values()], fd)
+        self.obs = arrays[: len(obs_rows)]
+        self._set_arrays(dict(zip(rows, arrays[len(obs_rows) :], strict=True)))
         if not layout.fixed:
-            self.obs = [[None] * n]
+            self.obs = [[None] * layout.n]
 
-    def _take(self, arrays: list[NDArray[Any]]) -> None:
+    def _set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Sets the arrays other than observations, by their names."""
         self._arrays = arrays
-        *self.obs, actions, self.rewards, self.terminated, self.truncated = arrays[:-6]
-        self.actions, self.actions_shape = actions.reshape(-1).view(np.uint8), actions.shape
-        self.finished, self.paused, self.digests, self.beats = arrays[-6:-2]
-        self.numbers, self.texts = arrays[-2:]
+        vars(self).update(arrays)
+        self.actions_shape = arrays["actions"].shape
+        self.actions: NDArray[np.uint8] = arrays["actions"].reshape(-1).view(np.uint8)
+
+    @property
+    def _all(self) -> list[NDArray[Any]]:
+        """All arrays, in the order of `pack`."""
+        obs = [array for array in self.obs if isinstance(array, np.ndarray)]
+        return [*obs, *self._arrays.values()]
 
     def part(self, rows: slice) -> Buffers:
         """A view of the rows of some environments."""
-        part = copy.copy(self)
-        part._take([array[rows] for array in self._arrays])
-        return part
+        view = copy.copy(self)
+        view.obs = [array[rows] for array in self.obs]
+        view._set_arrays({name: array[rows] for name, array in self._arrays.items()})
+        return view
 
     def pack(self) -> bytes:
         """All data in these arrays, for `unpack`."""
-        return b"".join([array.tobytes() for array in self._arrays])
+        return b"".join([array.tobytes() for array in self._all])
 
     def unpack(self, data: bytes) -> None:
         """Writes the data that `pack` returned for as many environments."""
         start = 0
-        for array in self._arrays:
+        for array in self._all:
             written = np.frombuffer(data, array.dtype, array.size, start)
             array[...] = written.reshape(array.shape)
             start += array.nbytes
+
+
+def _allocate(n: int, rows: Sequence[tuple[tuple[int, ...], Any]], fd: int) -> list[NDArray[Any]]:
+    """Arrays with ``n`` rows of these shapes and dtypes, in one memory, or in the file ``fd``."""
+    shapes = [(n, *shape) for shape, _ in rows]
+    dtypes = [np.dtype(dtype) for _, dtype in rows]
+    sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in zip(shapes, dtypes, strict=True)]
+    starts = [0, *itertools.accumulate(-(-size // _ALIGN) * _ALIGN for size in sizes)]
+    if fd >= 0:
+        os.ftruncate(fd, starts[-1])
+    memory: Any = mmap.mmap(fd, starts[-1]) if fd >= 0 else bytearray(starts[-1])
+    return [
+        np.frombuffer(memory, dtype, math.prod(shape), start).reshape(shape)
+        for shape, dtype, start in zip(shapes, dtypes, starts[:-1], strict=True)
+    ]
 
 
 def _column(array: NDArray[Any]) -> Any:
@@ -159,13 +184,13 @@ def _leaves(space: Space[Any], path: tuple[Any, ...]) -> list[Leaf] | None:
         return [(path, tuple(space.shape or ()), np.dtype(np.dtype(space.dtype).str))]
     if isinstance(space, (Dict, Tuple)):
         items = space.items() if isinstance(space, Dict) else enumerate(space.spaces)
-        found: list[Leaf] = []
-        for key, sub in items:
-            below = _leaves(sub, (*path, key))
-            if below is None:
+        leaves: list[Leaf] = []
+        for key, subspace in items:
+            sub_leaves = _leaves(subspace, (*path, key))
+            if sub_leaves is None:
                 return None
-            found += below
-        return found or None
+            leaves += sub_leaves
+        return leaves or None
     return None
 
 
@@ -178,13 +203,13 @@ def _nest(space: Space[Any], take: Callable[[], Any]) -> Any:
 
 
 def _part(obs: Any, path: tuple[Any, ...]) -> Any:
-    part = obs
+    value = obs
     try:
         for key in path:
-            part = part[key]
+            value = value[key]
     except (KeyError, IndexError, TypeError):
         raise ValueError(f"expected an observation with {_name(path)}, got {obs!r}") from None
-    return part
+    return value
 
 
 def _fitted(
@@ -265,10 +290,10 @@ class InfoColumns:
         self._by_env = self._floats[:, 0] if len(floats) == 1 else self._floats
         self._take = operator.itemgetter(*floats) if floats else None
         floating, texts = iter(self._floats.T), iter(buffers.texts.T)
-        others = iter(buffers.numbers.T[len(floats) :])
+        integers = iter(buffers.numbers.T[len(floats) :])
         self._plan = []
         for key, kind in schema:
-            column = next(floating if kind in _FLOAT64 else texts if kind is str else others)
+            column = next(floating if kind in _FLOAT64 else texts if kind is str else integers)
             if kind is not float and kind is not str and not issubclass(kind, np.floating):
                 column = column.view(np.int64)
             self._plan.append((key, "_" + key, kind, column))

@@ -146,14 +146,14 @@ def class_without_state(env: gymnasium.Env[Any, Any], call: Call) -> str:
     return "" if layers.saves_changes(env, target) else type(env.unwrapped).__name__
 
 
-def replayable(name: str | Callable[..., Any], each: EachCall) -> EachCall:
+def replayable(name: str | Callable[..., Any], arguments: EachCall) -> EachCall:
     """Copies of the arguments of a call, which a journal keeps.
 
     Raises:
         TypeError: If the call could not be replayed.
     """
     if name in READ_ONLY_CALLS or getattr(name, "read_only", False):
-        return each
+        return arguments
     if not isinstance(name, str) and not _is_importable(name):
         raise TypeError(
             f"an executor that keeps a journal must be able to replay a call, and {name!r} cannot "
@@ -162,7 +162,7 @@ def replayable(name: str | Callable[..., Any], each: EachCall) -> EachCall:
             "mtwrappers.vector.calls.read_only"
         )
     try:
-        return copy.deepcopy(each)
+        return copy.deepcopy(arguments)
     except Exception as exc:  # any class may refuse to be copied in any way
         raise TypeError(
             "an executor that keeps a journal must be able to replay a call, and the "

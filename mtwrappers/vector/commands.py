@@ -235,13 +235,13 @@ class Step(Command):
         self, logs: list[ReplayLog], notes: Mapping[int, Any], buffers: Buffers
     ) -> list[ReplayLog]:
         """The logs after the step."""
-        after, paused = [], buffers.paused.tolist()
+        logs_after, paused = [], buffers.paused.tolist()
         for i, (log, digest) in enumerate(zip(logs, buffers.digests.tolist(), strict=True)):
             if i in notes:
-                after.append(log.with_reset(notes[i], ResetEntry(), digest))
+                logs_after.append(log.with_reset(notes[i], ResetEntry(), digest))
             else:
-                after.append(log if paused[i] else log.with_step(self.actions[i], digest))
-        return after
+                logs_after.append(log if paused[i] else log.with_step(self.actions[i], digest))
+        return logs_after
 
 
 @dataclass(eq=False)
@@ -272,15 +272,15 @@ class CallEach(Command):
 
     name = "call"
     target: str | Callable[..., Any]
-    each: EachCall
+    arguments: EachCall
 
     def part(self, rows: slice) -> CallEach:
         """The command for one block."""
-        return CallEach(self.target, self.each[rows])
+        return CallEach(self.target, self.arguments[rows])
 
     def run(self, block: EnvBlock) -> Any:
         """Runs it."""
-        return block.call(self.target, self.each)
+        return block.call(self.target, self.arguments)
 
     def notes_of_interrupt(self, block: EnvBlock) -> Any:
         """The outcome of the calls that were made."""
@@ -290,7 +290,7 @@ class CallEach(Command):
         """The logs after the calls, of which one may have raised."""
         logs = [*logs]
         for i, outcome in (answer.notes or {}).items():
-            args, kwargs = self.each[i] or ((), {})
+            args, kwargs = self.arguments[i] or ((), {})
             call = Call(self.target, args, kwargs, outcome.raised, outcome.without_state)
             logs[i] = logs[i].with_call(call)
         return logs

@@ -67,19 +67,21 @@ def split_options(
     """Splits options into those of each of ``n`` environments, and a copy of the reset mask."""
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options must be a dict or None, got {options!r}")
-    known = ("reset_mask", "env_options")
-    check_options(options, known, "a vector environment", passes_on=True)
-    if options is None or not options.keys() & known:
+    own_keys = ("reset_mask", "env_options")
+    check_options(options, own_keys, "a vector environment", passes_on=True)
+    if options is None or not options.keys() & own_keys:
         return [options] * n, None
     mask = _reset_mask(options["reset_mask"], n) if "reset_mask" in options else None
-    shared = {key: value for key, value in options.items() if key not in known}
-    given = options.get("env_options", [None] * n)
-    if not isinstance(given, (list, tuple)) or len(given) != n:
-        raise ValueError(f"env_options must be a list with {n} dicts or None, got {given!r}")
-    for i, one in enumerate(given):
-        if not isinstance(one, (dict, type(None))):
-            raise TypeError(f"env_options of environment {i} must be a dict or None, got {one!r}")
-    return [{**shared, **(one or {})} for one in given], mask
+    shared = {key: value for key, value in options.items() if key not in own_keys}
+    env_options = options.get("env_options", [None] * n)
+    if not isinstance(env_options, (list, tuple)) or len(env_options) != n:
+        raise ValueError(f"env_options must be a list with {n} dicts or None, got {env_options!r}")
+    for i, own_options in enumerate(env_options):
+        if not isinstance(own_options, (dict, type(None))):
+            raise TypeError(
+                f"env_options of environment {i} must be a dict or None, got {own_options!r}"
+            )
+    return [{**shared, **(own_options or {})} for own_options in env_options], mask
 
 
 def _reset_mask(mask: Any, n: int) -> NDArray[np.bool_]:
@@ -264,10 +266,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """
         buffers = self._buffers
         seeds = spread_seeds(seed, self.num_envs)
-        each: Any = [None] * self.num_envs
+        env_options: Any = [None] * self.num_envs
         mask = None
         if options is not None:
-            each, mask = split_options(options, self.num_envs)
+            env_options, mask = split_options(options, self.num_envs)
         if mask is None:
             mask = np.ones(self.num_envs, dtype=np.bool_)
         elif self._due.any() and not mask.all():
@@ -275,9 +277,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         for i, first in enumerate(self._first_seeds or ()):
             seeds[i] = first if seeds[i] is None else seeds[i]
         if self._pool.logs is not None:
-            each = copy.deepcopy(each)
+            env_options = copy.deepcopy(env_options)
         self._due[...] = True  # should it raise
-        results = self._pool.run(Reset(seeds, each, mask.tolist()))
+        results = self._pool.run(Reset(seeds, env_options, mask.tolist()))
         infos = self._join(results)
         for i in np.flatnonzero(infos.get("_task_name", ())).tolist():
             self._pool.names[i] = infos["task_name"][i]
@@ -313,7 +315,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         whose episodes have ended are reset if the mode is SAME_STEP; after an error, a `reset` of
         all environments is due instead.
         """
-        buffers, before = self._buffers, self._autoreset
+        buffers, autoreset = self._buffers, self._autoreset
         self._autoreset = False
         try:
             yield
@@ -321,7 +323,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             self._due |= buffers.finished & (self.autoreset_mode is AutoresetMode.SAME_STEP)
             raise
         finally:
-            self._autoreset = before
+            self._autoreset = autoreset
         finished = buffers.finished & (self.autoreset_mode is AutoresetMode.SAME_STEP)
         if finished.any() and not self._due.any():
             self.reset(options={"reset_mask": finished})
@@ -365,7 +367,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 )
         checked: Any = None
         if not self._takes_arrays:
-            checked = self._rows_of(actions)
+            checked = self._iterate_actions(actions)
         else:
             try:
                 checked = np.array(actions)
@@ -382,7 +384,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._due.fill(True)  # until the step has succeeded
         return Step(checked, autoreset)
 
-    def _rows_of(self, actions: Any) -> list[Any]:
+    def _iterate_actions(self, actions: Any) -> list[Any]:
         """The actions of environments whose action space has no arrays, which may keep them."""
         n, space = self.num_envs, self.action_space
         try:
@@ -500,9 +502,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         if self._setter is None:
             has = self._call_each("has_wrapper_attr", [(("set_task",), {})] * self.num_envs)
             self._setter = "set_task" if all(has) else "set_task_state"
-        each: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
+        arguments: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
         self._due[...] = True
-        self._call_each(self._setter, each)
+        self._call_each(self._setter, arguments)
 
     @exclusive
     def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -537,8 +539,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """
         n = self.num_envs
         chosen = [check_index(i, n, "an index of an environment") for i in indices]
-        each = [(args, kwargs) if i in chosen else None for i in range(n)]
-        results = self._call_each(name, each)
+        arguments = [(args, kwargs) if i in chosen else None for i in range(n)]
+        results = self._call_each(name, arguments)
         return [results[i] for i in chosen]
 
     def get_attr(self, name: str, *indices: Any) -> tuple[Any, ...]:
@@ -582,11 +584,11 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Each environment's seed."""
         return self.get_attr("np_random_seed")
 
-    def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
+    def _call_each(self, name: str | Callable[..., Any], arguments: EachCall) -> list[Any]:
         """Calls each environment; the result is None for those that are left out."""
         if self._pool.logs is not None:
-            each = replayable(name, each)
-        results = self._pool.run(CallEach(name, each))
+            arguments = replayable(name, arguments)
+        results = self._pool.run(CallEach(name, arguments))
         return [value for block_results in results for value in block_results]
 
     # Where the environments are.

@@ -38,8 +38,8 @@ class Record:
         """
         assert self.answer is not None
         if self._logs is None:
-            part = buffers.part(self.rows)
-            self._logs = self.command.record(logs[self.rows], self.answer, part)
+            own_buffers = buffers.part(self.rows)
+            self._logs = self.command.record(logs[self.rows], self.answer, own_buffers)
         logs[self.rows] = self._logs
 
 

@@ -86,14 +86,14 @@ class ProcessWorker(Worker):
 
     def start(self) -> None:
         """Starts the process."""
-        self._conn, other = self._context.Pipe()
+        self._conn, worker_conn = self._context.Pipe()
         os.set_blocking(self._conn.fileno(), False)
         self._chunks = []
         life, self._life = os.pipe()
         _lives.add(self._life)
         # `multiprocessing` can pass connections to a process in every context.
         files = (os.dup(self._memory), life)
-        ends = [other, *(Connection(fd) for fd in files)]
+        ends = [worker_conn, *(Connection(fd) for fd in files)]
         self.process = self._context.Process(
             target=serve, args=ends, daemon=True, name=f"{_NAME}{self.index}"
         )
@@ -284,7 +284,7 @@ def process_pool(makers: Sequence[Maker], settings: Settings) -> WorkerPool:
     else:
         with tempfile.TemporaryFile() as file:
             memory = os.dup(file.fileno())
-    workers = [ProcessWorker(part, context, memory) for part in rows]
+    workers = [ProcessWorker(block, context, memory) for block in rows]
     return WorkerPool(workers, blocks, settings, memory)
 
 
@@ -296,11 +296,11 @@ def deaf_to_ctrl_c(start_method: str) -> Iterator[None]:
         return
     if start_method == "spawn":
         resource_tracker.ensure_running()  # so that it is not started below with Ctrl-C blocked
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def start_method(replaces: bool) -> str:

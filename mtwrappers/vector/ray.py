@@ -83,18 +83,18 @@ class Cluster:
         return room
 
 
-def options_of(settings: Settings) -> dict[str, Any]:
+def actor_options(settings: Settings) -> dict[str, Any]:
     """The options of each actor."""
     return {"num_cpus": 1, **(settings.ray_options or {})}
 
 
-def needs_of(settings: Settings) -> dict[str, float]:
+def actor_needs(settings: Settings) -> dict[str, float]:
     """The resources that an actor needs."""
-    options = options_of(settings)
+    options = actor_options(settings)
     named = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
     needs = {name: options.get(option) or 0.0 for name, option in named.items()}
     needs.update(options.get("resources") or {})
-    return {name: each for name, each in needs.items() if each}
+    return {name: amount for name, amount in needs.items() if amount}
 
 
 def actor_pool(makers: Sequence[Maker], settings: Settings) -> WorkerPool:
@@ -106,12 +106,12 @@ def actor_pool(makers: Sequence[Maker], settings: Settings) -> WorkerPool:
         ValueError: If the actors do not fit on the cluster.
     """
     cluster = Cluster()
-    most = cluster.capacity(needs := needs_of(settings))
+    most = cluster.capacity(needs := actor_needs(settings))
     count = min(settings.workers or most or 1, len(makers))
     if count > most:
         raise ValueError(f"{count} workers do not fit: {cluster.resources(needs)}, room for {most}")
     rows, blocks = pickle_blocks(makers, count, settings)
-    workers = [ActorWorker(part, cluster, settings) for part in rows]
+    workers = [ActorWorker(block, cluster, settings) for block in rows]
     return WorkerPool(workers, blocks, settings, memory=-1)
 
 
@@ -170,7 +170,7 @@ class ActorWorker(Worker):
         self._has_buffers = False  # whether the actor has
         self._received = HELLO  # the number of the last answer
         # Ray itself would restart it without its environments.
-        options = {**options_of(self._settings), "max_restarts": 0}
+        options = {**actor_options(self._settings), "max_restarts": 0}
         actor_class = self._cluster.ray.remote(concurrency_groups={_SIGNS: 1})(_Actor)
         self._actor = actor_class.options(**options).remote()
         self._replies = {self._actor.place.remote()}  # references to answers that are awaited
@@ -256,12 +256,12 @@ class ActorWorker(Worker):
         """Advice for one that did not even start."""
         if self._host or self._reason or not self._cluster.is_there():
             return ""
-        return f"no node had room: {self._cluster.resources(needs_of(self._settings))}"
+        return f"no node had room: {self._cluster.resources(actor_needs(self._settings))}"
 
 
 def _reason(exc: Exception) -> str:
     """The reason why an actor ended, from Ray."""
     if (raised := getattr(exc, "cause", None)) is not None:
         return f"{type(raised).__name__}: {raised}"
-    said = " ".join(str(exc).split())
-    return (said.partition(" because ")[2] or said).partition(" Some common causes")[0]
+    message = " ".join(str(exc).split())
+    return (message.partition(" because ")[2] or message).partition(" Some common causes")[0]

@@ -260,12 +260,13 @@ class WorkerPool(Pool):
     def _send(self, workers: Sequence[Worker], command: Command) -> None:
         """Encodes a command for all workers, then records it, then writes it."""
         number = next(self._numbers)
-        parts = [command.part(worker.rows) for worker in workers]
+        records = [PendingRecord(command.part(worker.rows), worker.rows) for worker in workers]
         messages = [
-            worker.encode(number, part) for worker, part in zip(workers, parts, strict=True)
+            worker.encode(number, record.command)
+            for worker, record in zip(workers, records, strict=True)
         ]
-        for worker, part in zip(workers, parts, strict=True):
-            worker.records[number] = PendingRecord(part, worker.rows)
+        for worker, record in zip(workers, records, strict=True):
+            worker.records[number] = record
         self._number = number
         for worker, message in zip(workers, messages, strict=True):
             worker.write(message)
@@ -646,7 +647,7 @@ def pickle_blocks(
     settings = dataclasses.replace(settings, ray_options=None)  # may be objects of the parent's
     rows = [slice(n * w // count, n * (w + 1) // count) for w in range(count)]
     try:
-        return rows, [cloudpickle.dumps((makers[part], settings)) for part in rows]
+        return rows, [cloudpickle.dumps((makers[block], settings)) for block in rows]
     except Exception as exc:  # any class may refuse to be pickled in any way
         raise TypeError(
             f"the constructors of environments must be picklable to run in workers ({exc}): let "
