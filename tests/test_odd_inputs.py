@@ -19,7 +19,7 @@ multi().set_task_state(np.zeros((9, 9))) -> ValueError: ...in [0, 1], got array(
 multi(task_names=["a"]) -> ValueError: task_names must hold one name for each of 2 tasks, got ['a']
 multi(task_names=[1, 2]) -> TypeError: task_names must be strings, got [1, 2]
 multi(unify="crop") -> ValueError: unify must be 'pad', a dict of ...or None, got 'crop'
-multi(unify={"image_size": 64}) -> TypeError: unify takes no 'image_size': ...
+multi(unify={"image_size": 64}) -> TypeError: unify got an unexpected keyword argument 'image_size': ...
 multi(max_episode_steps=[1]) -> ValueError: max_episode_steps must hold one ...2 tasks, got [1]
 multi(max_episode_steps=[1, "x"]) -> ValueError: max_episode_steps of task 1 must be a ...got 'x'
 multi(task_embedding=[1, 2]) -> ValueError: task_embedding must be an array (2, E) ...shape (2,)
@@ -118,7 +118,7 @@ SAMPLERS = """
 sampler(envs_per_task=3) -> ValueError: envs_per_task=3 is more than rollouts_per_meta_task=2
 sampler(parallel=True, execution="ray") -> ValueError: parallel=True means ...got execution='ray'
 sampler(log_sink="stdout") -> TypeError: a log sink must be a callable (key, value) ...got 'stdout'
-sampler(nope=1) -> TypeError: MetaIterativeEnvExecutor takes no 'nope': it takes ['autoreset_...
+sampler(nope=1) -> TypeError: MetaIterativeEnvExecutor got an unexpected keyword argument 'nope'...
 sampler(autoreset_mode="NextStep") -> ValueError: MetaSampler needs ...got 'NextStep'
 sampler(env=CountingEnv).update_tasks() -> TypeError: <CountingEnv instance> has no sample_tasks(n);
 sampler(policy=lambda o: o * NAN).obtain_samples() -> ValueError: actions of environments [0, 1, 2,

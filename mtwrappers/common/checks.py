@@ -244,9 +244,12 @@ def check_keywords(
 ) -> None:
     """Raises `TypeError` for an unknown keyword argument, with a hint at similar names.
 
-    ``hints`` maps names that are known elsewhere to the end of the message.
+    The message has Python's own words, because libraries such as TorchRL look for them when they
+    try a keyword argument. ``hints`` maps names that are known elsewhere to the end of the message.
     """
     names = sorted(known)
     for name in (name for name in given if name not in names):
         hint = did_you_mean(name, names) or f"it takes {names}"
-        raise TypeError(f"{what} takes no {name!r}: {(hints or {}).get(name, hint)}")
+        raise TypeError(
+            f"{what} got an unexpected keyword argument {name!r}: {(hints or {}).get(name, hint)}"
+        )
