@@ -160,7 +160,7 @@ def check_list(value: Any, name: str, what: str) -> list[Any]:
 
 
 def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...] | None:
-    """Returns ``n`` strings as a tuple, or raises `TypeError` or `ValueError`."""
+    """Returns ``n`` different strings as a tuple, or raises `TypeError` or `ValueError`."""
     if task_names is None:
         return None
     names = tuple(check_list(task_names, "task_names", "name"))
@@ -168,6 +168,9 @@ def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...
         raise TypeError(f"task_names must be strings, got {task_names!r}")
     if len(names) != n:
         raise ValueError(f"task_names must hold one name for each of {n} tasks, got {task_names!r}")
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        # Results and statistics of tasks are kept by name.
+        raise ValueError(f"task_names must differ, got {repeated} more than once")
     return names
 
 

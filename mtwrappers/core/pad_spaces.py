@@ -43,8 +43,9 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     Raises:
         TypeError: If a space has another type; the message names a wrapper that converts it.
-        ValueError: If the environment has more entries than a size; on a step, if an action or
-            observation does not fit its space.
+        ValueError: If the environment has more entries than a size, or entries that are to be
+            padded end in a one-hot or others that a wrapper has appended; on a step, if an action
+            or observation does not fit its space.
 
     >>> import gymnasium
     >>> from mtwrappers import PadSpaces
@@ -73,7 +74,9 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         )
         super().__init__(env)
         spaces = env.observation_space, env.action_space
-        self._pad_to(Padding.of([spaces], ["the environment"], given))
+        padding = Padding.of([spaces], ["the environment"], given)
+        _require_nothing_appended(env, "the environment", padding.observation_space)
+        self._pad_to(padding)
 
     def _pad_to(self, padding: Padding) -> PadSpaces:
         """Precomputes how to pad to common spaces, which may be those of several environments."""
@@ -173,6 +176,7 @@ class Padding(NamedTuple):
                 f"{name} has observation space {own}, expected one within {expected} when padded "
                 f"with zeros{difference(compared, expected, within=True)}"
             )
+        _require_nothing_appended(env, name, expected)
         actions, inner = self.action_space, env.action_space
         size = expected.shape[0]
         if not isinstance(actions, Box):
@@ -182,6 +186,28 @@ class Padding(NamedTuple):
         inner = _box_of_actions(inner, f"the action space of {name}")
         _require_actions(inner, name, actions)
         return PadSpaces(env, size, actions.shape[0])._pad_to(self)
+
+
+def _require_nothing_appended(env: gymnasium.Env[Any, Any], name: str, space: Space[Any]) -> None:
+    """Raises `ValueError` if padding would move entries that a wrapper of ours has appended.
+
+    Their places would then depend on the environment: an agent would read the one-hot of one task
+    where that of another is.
+    """
+    if env.observation_space.shape == space.shape:
+        return
+    layer: Any = env
+    while isinstance(layer, gymnasium.Wrapper):
+        if getattr(layer, "appends_entries", False):
+            wrapper = type(layer).__name__
+            raise ValueError(
+                f"{name} would be padded after the entries that {wrapper} appends to its "
+                "observations, so that these have other places than in longer observations: pad "
+                f"first, and then apply {wrapper}, such as {wrapper}(PadSpaces(env, "
+                f"observation_size=...), ...); make_vec('mtwrappers/MultiEnv-v0', unify='pad') and "
+                "FlattenMTEnv(MultiEnvWrapper(..., unify='pad')) append a one-hot after padding"
+            )
+        layer = layer.env
 
 
 def check_unify(unify: Unify) -> Unify:

@@ -53,7 +53,7 @@ SETTINGS = [field.name for field in dataclasses.fields(SawyerSettings)]
 # The keywords that both `make` and `make_vec` accept in addition to their own signatures.
 KEYWORDS = {"action_repeat", "select", "descriptions", *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
 # The arguments of executors; all sub-environments have the same spaces, so there is none to unify.
-EXECUTOR = EXECUTOR_OPTIONS - {"timeout", "unify"}
+EXECUTOR = EXECUTOR_OPTIONS - {"unify"}
 # What other libraries call some of these, and too unlike for `did_you_mean`.
 _OTHER_NAMES = {
     **dict.fromkeys(("image_size", "img_size", "size"), "frames have a width and a height"),
@@ -193,8 +193,9 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
             ``train_classes``, ``test_classes``; see `MetaWorldMTEnv`: ``select``,
             ``descriptions``. Where the environments run, see `mtwrappers.vector.settings.Settings`:
             ``execution``, ``workers``, ``autoreset_mode``, ``on_worker_failure``, ``journal``,
-            ``context``, ``ray_options``. And, as in `make_env`, what is observed, how classes are
-            built and drawn, and ``action_repeat``. Meta-World's own names are understood too.
+            ``timeout``, ``context``, ``ray_options``. And, as in `make_env`, what is observed, how
+            classes are built and drawn, and ``action_repeat``. Meta-World's own names are
+            understood too.
 
     Raises:
         TypeError: If an argument is unknown, with a hint, or has the wrong type.

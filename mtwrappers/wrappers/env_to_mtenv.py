@@ -35,7 +35,7 @@ class EnvToMTEnv(TaskSetMTEnv):
         task_observation_space: The space of ``task_obs``; needed when ``task_obs`` is given.
         initial_task_state: The task at the start; by default the first of a list, or an element of
             the space drawn from entropy.
-        task_names: A name for each task of a list.
+        task_names: A name for each task of a list; names must differ.
         select: How `sample_task_state` draws from a list; see `mtwrappers.core.selection`.
         sample_tasks_on_reset: Whether every reset draws the next task, unless one was set since
             the last reset. Such an environment seeds itself at its first reset if necessary.
@@ -44,8 +44,8 @@ class EnvToMTEnv(TaskSetMTEnv):
         TypeError: If an argument has the wrong type, or ``set_task`` is left out and the
             environment has none.
         ValueError: If there are no tasks, ``initial_task_state`` is not one of them, only one of
-            ``task_obs`` and ``task_observation_space`` is given, or ``task_names`` or ``select``
-            is given with a space.
+            ``task_obs`` and ``task_observation_space`` is given, a name is repeated, or
+            ``task_names`` or ``select`` is given with a space.
 
     >>> import gymnasium, numpy as np
     >>> from mtwrappers import EnvToMTEnv

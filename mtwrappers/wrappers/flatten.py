@@ -74,6 +74,13 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         else:
             self.observation_space = _appended(box, task, "task_obs")
         self._zeros = np.zeros_like(self.observation_space.low)
+        # Whether observations have entries after the environment's own.
+        self.appends_entries = len(self._zeros) > self._size
+
+    @property
+    def has_onehot(self) -> bool:
+        """Whether observations end in the one-hot of ``task_obs``."""
+        return self._first is not None
 
     def observation(self, obs: dict[str, Any]) -> NDArray[Any]:
         row: NDArray[Any] = obs["env_obs"]

@@ -42,7 +42,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
     Args:
         funcs_to_make_envs: A constructor for each task.
         initial_task_state: The task at the start.
-        task_names: A name for each task.
+        task_names: A name for each task; names must differ.
         select: How `sample_task_state` draws: ``"uniform"``, ``"round_robin"``,
             ``"without_replacement"``, ``"least_success"``, or a callable
             ``(num_tasks, last_task, rng) -> int``, which may also take a ``history``; see
@@ -68,7 +68,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
     Raises:
         TypeError: If an argument has the wrong type, or a constructor returns no `gymnasium.Env`.
         ValueError: If there are no constructors, a task state is out of range, the numbers of
-            names and tasks differ, or spaces do not fit together.
+            names and tasks differ, a name is repeated, or spaces do not fit together.
 
     >>> import gymnasium
     >>> from functools import partial
@@ -198,6 +198,12 @@ class MultiEnvWrapper(TaskSetMTEnv):
 
     def _construct(self, index: int) -> gymnasium.Env[Any, Any]:
         env: gymnasium.Env[Any, Any] = construct_env(self._makers[index], self._name(index))
+        for other, built in self._envs.items():
+            if built.unwrapped is env.unwrapped:
+                raise ValueError(
+                    f"the constructors of {self._name(index)} and {self._name(other)} return the "
+                    "same environment: each must make a new one"
+                )
         if (limit := self._limits[index]) is not None:
             has = None
             if env.has_wrapper_attr("_max_episode_steps"):

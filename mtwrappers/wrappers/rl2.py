@@ -65,6 +65,9 @@ class RL2Observation(
     array([ 0. ,  0. ,  0.1,  0. , -0.9,  1. ])
     """
 
+    # Whether observations have entries after the environment's own.
+    appends_entries = True
+
     def __init__(
         self,
         env: gymnasium.Env[NDArray[Any], Any],

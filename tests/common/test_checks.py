@@ -65,6 +65,6 @@ def test_an_unknown_keyword_argument_is_refused_in_pythons_words_and_with_advice
     words = "make of MT10 got an unexpected keyword argument 'frameskip': "
     with pytest.raises(TypeError, match=f"^{words}did you mean 'frame_skip'"):
         checks.check_keywords(["frameskip"], ["frame_skip", "seed"], "make of MT10")
+    hints = {"frameskip": "pass action_repeat"}
     with pytest.raises(TypeError, match=f"^{words}pass action_repeat$"):
-        hints = {"frameskip": "pass action_repeat"}
         checks.check_keywords(["seed", "frameskip"], ["seed"], "make of MT10", hints)

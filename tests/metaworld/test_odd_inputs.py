@@ -17,7 +17,7 @@ from tests.odd_inputs import NAMES, check, lines
 BENCHMARKS = """
 make("MT1", env_name="reach-v9") -> ValueError: unknown class 'reach-v9' in env_name; did you mean
 make("MT10", env_name="reach-v3") -> ValueError: MT10 takes no env_name, got 'reach-v3'; it ...
-make("MT10", image_size=84) -> TypeError: ...unexpected keyword argument 'image_size': frames have
+make("MT10", image_size=84) -> TypeError: ...argument 'image_size': frames have a width
 make("MT10", kind="test") -> ValueError: MT10 has no test tasks
 make_benchmark("mt10") -> ValueError: unknown benchmark 'mt10'; did you mean 'MT10'?
 make_benchmark("MT1", seed=2**32 - 1) -> ValueError: ...seed must be below 2**32 ...got 4294967295
@@ -78,6 +78,7 @@ make_vec("PointGoal", max_episode_steps=-1) -> ValueError: max_episode_steps mus
 make_vec("CustomMT", execution="iterative", workers=2) -> ValueError: ...no workers, got workers=2
 make_vec("MT10", num_envs=7) -> ValueError: ...must be a multiple of 10 (10, 20, 30, 
 make_vec("MT10", num_envs=15, envs_per_task=2) -> ValueError: ...num_envs must be 20 ...got 15
+make_vec("MT10", timeout=0) -> ValueError: timeout, if it is not None, must be above zero and fini
 make_vec("MT10", meta_batch_size=10) -> ValueError: ...meta-learning ...MT10: pass envs_per_task
 make_vec("MT10", num_goals=5, total_tasks_per_cls=6) -> ValueError: ...at most num_goals=5, got 6
 make_vec("ML10-test", meta_batch_size=4) -> ValueError: ...from 5 to 250, ...meta_batch_size=4
@@ -85,10 +86,10 @@ make_vec("ML10-test", meta_batch_size=16, num_goals=3) -> ValueError: ...from 5 
 make_vec("ML10-test", num_envs=11, meta_batch_size=5, envs_per_task=2) -> ValueError: ...of 2 ...=11
 make_vec("CustomML-train", num_envs=7, envs_per_task=4) -> ValueError: ...a multiple of 4 from 8
 make_vec("MT10", envs_per_task=2, vectorization_mode="sync") -> TypeError: ...is for make_vec
-make_vec("MT10", workers=2, vectorization_mode="sync") -> TypeError: ...argument 'workers': it is for
+make_vec("MT10", workers=2, vectorization_mode="sync") -> TypeError: ...'workers': it is for
 make("MT10", use_one_hot=True, task_encoding="none") -> TypeError: ...for task_encoding, got both
 make("MT10", num_goal=3) -> TypeError: ...argument 'num_goal': did you mean 'num_goals
-make("MT10", xyz=3) -> TypeError: make... of MT10 got an unexpected keyword argument 'xyz': it takes
+make("MT10", xyz=3) -> TypeError: ...argument 'xyz': it takes ...'num_goals'
 make_vec("MT10").reset(options={"task_state": 3}) -> ValueError: environment 1: ...'env_options'
 """
 

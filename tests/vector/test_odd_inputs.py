@@ -30,6 +30,7 @@ executor([CountingEnv, Spacious], 2) -> DifferentSpacesError: environment 1 has 
 executor(ARMS, 3) -> DifferentSpacesError: environment 1 has observation ...unify='pad' makes
 executor(ARMS, 3, unify={"observation_size": 4}) -> ValueError: environment 1 has ..., expected at m
 executor(ARMS, 3, unify={"action_size": 3}) -> ValueError: environment 2 has ...at most 3 entries
+executor(TaskOnehotWrapper.wrap_env_cons_list(ARMS), 3, unify="pad") -> ValueError: ...PadSpaces(env
 executor([ArmEnv, CountingEnv], 2, unify="pad") -> TypeError: ...space of environment 1 ...Transform
 executor([ArmEnv, partial(ArmEnv, bound=2.0)], 2, unify="pad") -> ValueError: ...RescaleAction(env,
 """
@@ -38,14 +39,14 @@ WORKERS = """
 MetaParallelEnvExecutor(CountingEnv, 2, workers=0) -> ValueError: workers must be a ...got 0
 MetaParallelEnvExecutor(CountingEnv, 2, context="thread") -> ValueError: ...'thread'
 MetaParallelEnvExecutor([CountingEnv, threading.Lock().locked], 2) -> TypeError: ...must be pickla
-make_vec("PointGoal", wrokers=2) -> TypeError: make_vec got an unexpected keyword argument 'wrokers': did you mean 'workers'?
+make_vec("PointGoal", wrokers=2) -> TypeError: ...argument 'wrokers': did you mean 'workers'?
 make_vec("PointGoal", workers=2, ray_options={}) -> ValueError: parallel ...got {}
 MetaIterativeEnvExecutor(CountingEnv, 2, workers=2) -> ValueError: iterative execution has no worker
 as_vector([]) -> ValueError: env_fns must name at least one environment, got an empty list
 as_vector(3) -> TypeError: entry 0 of env_fns must be an id, a spec or a function that makes an 
 as_vector([CountingEnv, CountingEnv()]) -> TypeError: ...; pass a function that makes it
 as_vector(counting(2), 3) -> ValueError: env_fns has 2 tasks: num_envs must be a multiple of 2 (2, 4
-as_vector("CartPole-v1", worker=2) -> TypeError: as_vector got an unexpected keyword argument 'worker': did you mean
+as_vector("CartPole-v1", worker=2) -> TypeError: ...argument 'worker': did you mean
 """
 
 # Of one executor of each kind, which can be used as before after each.
