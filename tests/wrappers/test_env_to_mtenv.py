@@ -1,13 +1,20 @@
 """The behaviour of `EnvToMTEnv` alone; the rest of a list of tasks is in ``test_task_list.py``."""
 
+import contextlib
+import copy
 import json
+import pickle
+from functools import partial
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Discrete
+from gymnasium.utils import EzPickle
+from gymnasium.wrappers import TimeLimit
 
-from mtwrappers import EnvToMTEnv
+from mtwrappers import EnvToMTEnv, FlattenMTEnv, MetaIterativeEnvExecutor, RL2Observation
 from mtwrappers.common import seeding
 from mtwrappers.state import env_state
 from mtwrappers.testing import check_mtenv
@@ -118,3 +125,46 @@ def test_the_state_of_a_space_goes_through_json_and_not_to_another_space():
     assert equal([env.reset() for _ in range(6)], [other.reset() for _ in range(6)])
     with pytest.raises(ValueError, match=r"expected tasks 'Discrete\(6\)', got 'Discrete\(5\)'"):
         env_state.set_state(space_env(Discrete(6)), env_state.get_state(env))
+
+
+# Copies of environments that are built anew.
+
+
+class RebuiltEnv(CountingEnv, EzPickle):
+    """Its copies and pickles are what its constructor makes, as on MuJoCo."""
+
+    def __init__(self):
+        CountingEnv.__init__(self)
+        EzPickle.__init__(self)
+
+
+def same(env):
+    return env
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"]
+)
+@pytest.mark.parametrize(
+    "wrap",
+    [same, FlattenMTEnv, partial(TimeLimit, max_episode_steps=9), RL2Observation],
+    ids=["bare", "flat", "limited", "rl2"],
+)
+def test_a_copy_that_is_built_anew_is_on_the_task_that_it_reports(wrap, copied):
+    env = EnvToMTEnv(TimeLimit(RebuiltEnv(), 9), [0, 10, 20], start_at)
+    env = wrap(FlattenMTEnv(env) if wrap is RL2Observation else env)
+    first, _ = env.reset(seed=0, options={"task_state": 2})
+    other = copied(env)
+    assert other.unwrapped.get_task_state() == 2
+    with pytest.raises(ResetNeeded, match=r"task 2 has no episode since .* copied or closed"):
+        other.step(0)
+    assert equal(other.reset()[0], first)
+    assert other.unwrapped.env.unwrapped.first == 20
+    assert other.unwrapped.env.unwrapped.seeds == [seeding.child_seed(0, 0)]
+
+
+def test_the_copies_of_an_executor_are_on_the_task_that_they_report():
+    env = EnvToMTEnv(RebuiltEnv(), [0, 10, 20], start_at, initial_task_state=2)
+    with contextlib.closing(MetaIterativeEnvExecutor(env, 2)) as envs:
+        assert envs.reset()[0]["env_obs"].tolist() == [[20, 20]] * 2
+        assert envs.call("get_task_state") == (2, 2)
