@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, MultiDiscrete, Space, Tuple
+from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Tuple
 from numpy.typing import NDArray
 
 from mtwrappers.common.errors import short
@@ -61,6 +61,30 @@ def as_row(obs: Any, box: Box) -> NDArray[Any]:
             f"expected an observation of shape {box.shape} and dtype {box.dtype}, got {obs!r}"
         )
     return row
+
+
+def as_element(space: Space[Any], value: Any) -> Any:
+    """Returns an element of ``space``, with an array for a list or number where it has arrays.
+
+    Raises:
+        ValueError: If it is not an element, and cannot be converted into one without loss.
+    """
+    element = value
+    if isinstance(space, Dict) and isinstance(value, Mapping) and space.keys() == value.keys():
+        element = {key: as_element(part, value[key]) for key, part in space.items()}
+    elif isinstance(space, Tuple) and isinstance(value, (tuple, list)) and len(space) == len(value):
+        element = tuple(map(as_element, space.spaces, value))
+    elif isinstance(space, (Box, MultiBinary, MultiDiscrete)) and not isinstance(value, np.ndarray):
+        array = np.asarray(value)
+        whole = not np.issubdtype(space.dtype, np.floating)
+        if array.dtype.kind not in ("biu" if whole else "biuf"):
+            raise ValueError(f"expected numbers of dtype {space.dtype}, got {value!r}")
+        element = array.astype(space.dtype)
+        if whole and (element != array).any():
+            raise ValueError(f"expected numbers of dtype {space.dtype}, got {value!r}")
+    if not space.contains(element):
+        raise ValueError(f"expected an element of {space}, got {value!r}")
+    return element
 
 
 def append_box(box: Box, low: NDArray[Any], high: NDArray[Any]) -> Box:

@@ -201,7 +201,9 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         self.set_task_state(check_mapping(state, "a state")["task_state"])
         self.seed(state["env_stream"]["seed"])
         self.np_random.bit_generator.state = state["env_stream"]["state"]
-        if state["task_stream"] is not None:
+        if state["task_stream"] is None:
+            self._task_seed = self._np_random_task = None
+        else:
             self.seed_task(state["task_stream"]["seed"])
             self.np_random_task.bit_generator.state = state["task_stream"]["state"]
 

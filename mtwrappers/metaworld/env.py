@@ -381,7 +381,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             raise ValueError(
                 f"descriptions must have each of the {len(classes)} classes, but lack {missing}"
             )
-        self.terminate_on_success = check_flag(terminate_on_success, "terminate_on_success")
+        self.terminate_on_success = terminate_on_success
 
     @property
     def envs_built(self) -> int:
@@ -444,7 +444,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @terminate_on_success.setter
     def terminate_on_success(self, on: bool) -> None:
-        self.pool.terminate_on_success = on
+        self.pool.terminate_on_success = on = check_flag(on, "terminate_on_success")
         if self.pool.current is not None:
             self.pool.current.terminate_on_success = on
 

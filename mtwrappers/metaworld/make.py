@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from mtwrappers.common.checks import check_choice, check_flag, check_keywords, positive
+from mtwrappers.common.checks import check_choice, check_keywords, positive
 from mtwrappers.common.registration import EPISODE_STEPS
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.metaworld.agent_view import (
@@ -302,11 +302,11 @@ class TaskControl(RecordEpisodeStatistics):
 
     def toggle_sample_tasks_on_reset(self, on: bool) -> None:
         """Sets whether every reset draws a task."""
-        self._mt_env.sample_tasks_on_reset = check_flag(on, "on")
+        self._mt_env.sample_tasks_on_reset = on
 
     def toggle_terminate_on_success(self, on: bool) -> None:
         """Sets whether a success ends the episode."""
-        self._mt_env.terminate_on_success = check_flag(on, "on")
+        self._mt_env.terminate_on_success = on
 
     def get_checkpoint(self) -> Checkpoint:
         """This environment's id, and the state of its `MetaWorldMTEnv`."""

@@ -174,6 +174,20 @@ class MultiEnvWrapper(TaskSetMTEnv):
             obs["task_embedding"] = self._embeddings[self._task_state].copy()
         return obs
 
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the state that `get_state` returned; the next `reset` continues from it.
+
+        Environments that were not built when it was taken are closed, and built anew on next use.
+
+        Raises:
+            TypeError: If ``state`` is not a dict.
+            ValueError: If ``state`` does not fit.
+        """
+        super().set_state(state)
+        unused = set(self._envs) - {*map(int, state["envs"]), self._branch}
+        for branch in unused:
+            self._envs.pop(branch).close()
+
     def close(self) -> None:
         with contextlib.ExitStack() as stack:  # closes all of them, even if one raises
             for env in self._envs.values():

@@ -13,6 +13,15 @@ def env():
     return CountingMTEnv()
 
 
+def test_a_state_without_a_task_seed_unseeds_the_task_stream(env):
+    state = CountingMTEnv().get_state()
+    env.reset(seed=7)
+    env.set_state(state)
+    for draw in (env.sample_task_state, env.assert_task_seed_is_set):
+        with pytest.raises(SeedNotSetError, match=NO_TASK_SEED):
+            draw()
+
+
 def tasks_drawn(env, n=20):
     return [env.sample_task_state() for _ in range(n)]
 

@@ -101,6 +101,14 @@ MetaWorldMTEnv("MT1", "validation") -> ValueError: kind must be 'train', 'test' 
 MetaWorldMTEnv("MT10", num_goals=2, task_states=[0, 20]) -> ValueError: ... in [0, 19], got 20
 MetaWorldSetTaskEnv(3) -> ValueError: benchmark must be a metaworld.Benchmark or the name of one, go
 MetaWorldSetTaskEnv("MT1").reset(options={"Task": 1}) -> ValueError: ...got ['Task']
+MetaWorldSetTaskEnv().reset(options={"resample_task": True}) -> ValueError: sample_tasks needs a ben
+MetaWorldSetTaskEnv().sample_task_state() -> ValueError: sample_tasks needs a benchmark; this enviro
+MetaWorldSetTaskEnv("MT1").reset(options={"task": 1, "task_state": 2}) -> ValueError: options must h
+MetaWorldSetTaskEnv("MT1").task_states -> AttributeError: MetaWorldSetTaskEnv has no task_states: it
+MetaWorldSetTaskEnv("MT1").exact_task_state(0, 0) -> AttributeError: MetaWorldSetTaskEnv has no exac
+MetaWorldSetTaskEnv("MT1").task -> AttributeError: MetaWorldSetTaskEnv has no task: its tasks are di
+setattr(MetaWorldMTEnv("MT1"), "terminate_on_success", "x") -> TypeError: terminate_on_success must 
+setattr(MetaWorldMTEnv("MT1"), "sample_tasks_on_reset", 1) -> TypeError: sample_tasks_on_reset must 
 MetaWorldSetTaskEnv().sample_tasks(1) -> ValueError: sample_tasks needs a benchmark
 MetaWorldSetTaskEnv().reset() -> ResetNeeded: no task was set: call set_task(task) before reset()
 MetaWorldSetTaskEnv("ML10", add_env_onehot=True) -> ValueError: ...got ML10 with kind=None

@@ -97,7 +97,11 @@ DIFFERENT = [
     (CW10, {"steps_per_task": 11}, r"phases\[0\].steps 11, got 10"),
     (phases, {"task_obs": "phase"}, "task_obs 'phase', got 'task'"),
     # Mixed sets.
-    (MIXED, {"env_ids": [PENDULUM_ID] * 2}, r".*\[1\].with\[0\] 'Rescaled/P.*, got 'MountainCar"),
+    (
+        MIXED,
+        {"env_ids": [PENDULUM_ID] * 2, "task_names": ["a", "b"]},
+        r".*\[1\].with\[0\] 'Rescaled/P.*, got 'MountainCar",
+    ),
     (MIXED, {"env_kwargs": [{"g": 9}, {"goal_velocity": 1}]}, ".*.goal_velocity 1, got nothing"),
     (MIXED, {"unify": {"action_size": 2}}, "unify .*action_size.*, got 'pad'"),
     (multi, {"gravities": (9, 8)}, r"funcs_to_make_envs\[1\].g 8, got 10"),

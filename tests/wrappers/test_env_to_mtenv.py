@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from gymnasium.utils import EzPickle
 from gymnasium.wrappers import TimeLimit
 
@@ -168,3 +168,30 @@ def test_the_copies_of_an_executor_are_on_the_task_that_they_report():
     with contextlib.closing(MetaIterativeEnvExecutor(env, 2)) as envs:
         assert envs.reset()[0]["env_obs"].tolist() == [[20, 20]] * 2
         assert envs.call("get_task_state") == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("space", "given", "shown"),
+    [
+        (Box(8.0, 10.0, (), np.float64), 9, np.array(9.0)),
+        (Box(8.0, 10.0, (1,), np.float32), [9.1], np.float32([9.1])),
+        (MultiDiscrete([2, 3]), (1, 2), np.array([1, 2])),
+        (Dict(goal=Box(0, 1, (2,))), {"goal": [0, 1]}, {"goal": np.float32([0, 1])}),
+        (Tuple([Box(0, 9, (1,), np.int64), Discrete(2)]), [[3], 1], (np.array([3]), 1)),
+    ],
+    ids=["number", "list", "integers", "dict", "tuple"],
+)
+def test_a_task_of_numbers_and_lists_is_observed_as_an_element_of_the_space(space, given, shown):
+    env = EnvToMTEnv(CountingEnv(), space, lambda env, task: None)
+    obs, _ = env.reset(options={"task_state": given})
+    assert equal(obs["task_obs"], shown)
+    assert equal(env.get_task_state(), shown)
+
+
+@pytest.mark.parametrize("given", [[1.5, 2], [300, 1], [1], "ab", None, [[1], [2, 3]]])
+def test_what_is_no_element_of_the_space_is_refused(given):
+    env = EnvToMTEnv(CountingEnv(), Box(0, 9, (2,), np.uint8), lambda env, task: None)
+    with pytest.raises(
+        ValueError, match=r"task state must be an element of Box\(0, 9, \(2,\), uint8"
+    ):
+        env.set_task_state(given)

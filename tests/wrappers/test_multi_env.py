@@ -231,3 +231,28 @@ def test_each_environment_gets_its_own_branch_of_each_seed_once():
     branches = {i: [seeding.child_seed(0, i), None, seeding.child_seed(7, i), None] for i in (0, 2)}
     assert made.envs[0].seeds == [None, *branches[0]]
     assert made.envs[2].seeds == [*branches[2], None]
+
+
+def test_a_state_closes_the_environments_that_it_does_not_have():
+    class RememberingEnv(CountingEnv):
+        """Begins where its last episode ended, which its state has."""
+
+        def get_state(self):
+            return {"first": self.first}
+
+        def set_state(self, state):
+            self.first = state["first"]
+
+        def step(self, action):
+            self.first += 1
+            return super().step(action)
+
+    env, other = (mt.MultiEnvWrapper([RememberingEnv] * 2) for _ in range(2))
+    state = env.get_state()
+    play(other, [0, 0], options={"task_state": 1})
+    stale = other.active_env
+    other.set_state(state)
+    assert stale.closed
+    assert (other.get_task_state(), other.envs_built) == (0, 1)
+    starts = [each.reset(options={"task_state": 1})[0]["env_obs"] for each in (env, other)]
+    assert equal(*starts)
