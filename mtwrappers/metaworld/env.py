@@ -176,7 +176,8 @@ class ClassPool:
         del self.arguments["fast"]  # the fast classes give the same bits
         made = self.arguments["benchmark"] = describe(benchmark)
         if made is not None and "name" not in made:  # not from `make_benchmark`
-            made["tasks"] = digest(self.tasks)
+            of_tasks = {"type": made["type"], "tasks": digest(self.tasks)}
+            self.arguments["benchmark"] = of_tasks
         if self.layout.is_upstream:
             # The cameras of other classes are only known once these are built.
             find_cameras(self.settings.camera_name)
