@@ -220,26 +220,41 @@ def check_log_sink(sink: LogSink | logging.Logger | None) -> LogSink:
     return sink
 
 
-def check_options(
-    options: Mapping[str, Any] | None, known: Collection[str], what: str, *, passes_on: bool = False
-) -> None:
-    """Raises `ValueError` for unknown reset options that are meant for this package.
+# Options of wrappers that pass all of them on.
+_FOREIGN_OPTIONS = ("minari_",)
 
-    These are options spelled almost like a known one, and options with "task" in their name unless
-    the environment passes options on to another. All others are accepted, because Minari and
-    Gymnasium's wrappers pass options of their own.
+
+def check_options(
+    options: Mapping[str, Any] | None,
+    known: Collection[str],
+    what: str,
+    *,
+    passes_on: bool = False,
+    hint: str = "",
+) -> None:
+    """Raises `ValueError` for unknown reset options.
+
+    If the environment passes options on to another, only options that are spelled almost like a
+    known one are refused. Minari's wrapper passes its own options on, which are accepted.
+
+    Args:
+        options: The options of a reset.
+        known: The options that the environment reads.
+        what: The environment, for the message.
+        passes_on: Whether another environment may read the others.
+        hint: The end of the message.
     """
     if options is None:
         return
     unknown = []
     for key in map(str, check_mapping(options, f"options of {what}")):
-        word = key.casefold()
-        ours = (not passes_on and "task" in word) or difflib.get_close_matches(word, known, 1, 0.85)
-        if key not in known and ours:
+        similar = bool(difflib.get_close_matches(key.casefold(), known, 1, 0.85))
+        refused = similar or not (passes_on or key.startswith(_FOREIGN_OPTIONS))
+        if key not in known and refused:
             unknown.append(key)
     if unknown:
         expected = f"takes the reset options {sorted(known)}" if known else "takes no reset options"
-        raise ValueError(f"{what} {expected}, got {sorted(unknown)}")
+        raise ValueError(f"{what} {expected}, got {sorted(unknown)}{hint and '; '}{hint}")
 
 
 def check_keywords(

@@ -79,8 +79,9 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
-    # Whether unknown options may belong to a wrapped environment.
+    # Whether unknown options may belong to a wrapped environment, and what to pass instead of them.
     _passes_options_on = True
+    _options_hint = ""
 
     def __init__(
         self,
@@ -238,7 +239,13 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         """Returns the given task option, if any, and the other options, or raises."""
         if options is None:
             return {}, {}
-        check_options(options, TASK_OPTIONS, type(self).__name__, passes_on=self._passes_options_on)
+        check_options(
+            options,
+            TASK_OPTIONS,
+            type(self).__name__,
+            passes_on=self._passes_options_on,
+            hint=self._options_hint,
+        )
         others = dict(options)
         asked = {name: others.pop(name) for name in TASK_OPTIONS if name in options}
         if not check_flag(asked.get("resample_task", False), "options['resample_task']"):

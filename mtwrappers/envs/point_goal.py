@@ -95,7 +95,7 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Puts the point at the origin; ``seed`` determines what `sample_tasks` draws."""
-        check_options(options, (), "PointGoalEnv")
+        check_options(options, (), "PointGoalEnv", hint="set_task sets a goal")
         seed = None if seed is None else seeding.check_seed(seed)
         super().reset(seed=seed)
         if seed is not None:

@@ -322,6 +322,11 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     metadata = METADATA
     _draws_first = True
     _passes_options_on = False
+    _options_hint = (
+        "a task_state is the index of a task, of the class task_names[task_ids[task_state]]; with "
+        "goals='continuous' it may be (index of a class, random vector), which sets the goal; a "
+        "seed is an argument of reset"
+    )
 
     def __init__(
         self,

@@ -194,9 +194,14 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
 
         Raises:
             ResetNeeded: If no task was set and there is no benchmark.
-            ValueError: If the task cannot be set, or another option is about tasks.
+            ValueError: If the task cannot be set, or there is another option.
         """
-        check_options(options, ("task", *TASK_OPTIONS), "MetaWorldSetTaskEnv")
+        check_options(
+            options,
+            ("task", *TASK_OPTIONS),
+            "MetaWorldSetTaskEnv",
+            hint="task is a dict from sample_tasks; a seed is an argument of reset",
+        )
         named = dict(options or {})
         if "task" in named:
             if "task_state" in named:

@@ -24,7 +24,6 @@ import functools
 import hashlib
 import inspect
 import json
-import os
 import reprlib
 import sys
 from collections import deque
@@ -145,8 +144,6 @@ def describe(value: Any) -> Any:
         return value if value == value else "nan"  # so that it equals itself
     if isinstance(value, (complex, slice, np.dtype)):
         return repr(value)
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
     if isinstance(value, Enum):
         return describe(value.value)
     if isinstance(value, bytes):

@@ -100,6 +100,15 @@ MetaWorldMTEnv(None) -> TypeError: benchmark must be a metaworld.Benchmark or it
 MetaWorldMTEnv("MT1", "validation") -> ValueError: kind must be 'train', 'test' or None, got 'valid
 MetaWorldMTEnv("MT10", num_goals=2, task_states=[0, 20]) -> ValueError: ... in [0, 19], got 20
 MetaWorldSetTaskEnv(3) -> ValueError: benchmark must be a metaworld.Benchmark or the name of one, go
+make("MT10").reset(options={"goal": [0, 0.8, 0.2]}) -> ValueError: MetaWorldMTEnv takes ...got ['goa
+make("MT10").reset(options={"rand_vec": [0, 0.8, 0.2]}) -> ValueError: ...got ['rand_vec']; a task_s
+make("MT10").reset(options={"env_name": "push-v3"}) -> ValueError: ...got ['env_name']; a task_state
+make("MT10").reset(options={"seed": 3}) -> ValueError: ...got ['seed']; ...a seed is an argument of 
+make("MT10").reset(options={"task_id": 3}) -> ValueError: ...got ['task_id']; a task_state is the in
+make("MT10").reset(options={"task_name": "push-v3"}) -> ValueError: ...got ['task_name']; a task_sta
+make_vec("MT1").reset(options={"goal": [0, 0.8, 0.2]}) -> ValueError: environment 0: ...got ['goal']
+make("CW10").reset(options={"goal": [0, 0.8, 0.2]}) -> ValueError: MetaWorldMTEnv ...got ['goal']; a
+MetaWorldSetTaskEnv("MT1").reset(options={"goal": 1}) -> ValueError: ...got ['goal']; task is a dict
 MetaWorldSetTaskEnv("MT1").reset(options={"Task": 1}) -> ValueError: ...got ['Task']
 MetaWorldSetTaskEnv().reset(options={"resample_task": True}) -> ValueError: sample_tasks needs a ben
 MetaWorldSetTaskEnv().sample_task_state() -> ValueError: sample_tasks needs a benchmark; this enviro
