@@ -34,6 +34,7 @@ from mtwrappers.metaworld.class_env import (
     action_box,
     find_cameras,
     observation_box,
+    warn_of_v1,
 )
 from mtwrappers.metaworld.tasks import (
     OPTIONS,
@@ -356,6 +357,8 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         )
         keep_arguments(self, self.pool.arguments)
         every, classes = self.pool.tasks, list(self.pool.layout.classes)
+        if task_states is None:
+            warn_of_v1(self.pool.settings.reward_function_version, classes)
         chosen = range(len(every)) if task_states is None else task_states
         chosen = check_list(chosen, "task_states", "task")
         states = [check_index(state, len(every), "each of task_states") for state in chosen]

@@ -27,7 +27,7 @@ from mtwrappers.metaworld.agent_view import (
     AgentView,
     take_inputs,
 )
-from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
+from mtwrappers.metaworld.class_env import METADATA, SawyerSettings, warn_of_v1
 from mtwrappers.metaworld.env import MetaWorldMTEnv
 from mtwrappers.metaworld.tasks import (
     DEFAULT_CLASS,
@@ -225,6 +225,7 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
     draws = benchmark not in META_LEARNING if draws is None else draws
     num_groups, each = settings.sizes(benchmark, num_envs, len(classes))
     passed = _take(kwargs, (*SETTINGS, "select", "descriptions", "action_repeat"))
+    warn_of_v1(passed.get("reward_function_version", "v2"), classes)
     makers: list[functools.partial[TaskControl]] = []
     shares = share_out(len(classes), num_groups, settings.num_goals, continuous)
     for group, (c, own) in enumerate(shares):

@@ -19,7 +19,7 @@ from mtwrappers.common.errors import short
 from mtwrappers.core.mtenv import TASK_OPTIONS
 from mtwrappers.core.selection import WithoutReplacement
 from mtwrappers.core.task_list import TaskSetMTEnv
-from mtwrappers.metaworld.class_env import action_box
+from mtwrappers.metaworld.class_env import action_box, warn_of_v1
 from mtwrappers.metaworld.env import ClassPool, Layout, MetaWorldMTEnv, Wrapper
 from mtwrappers.metaworld.tasks import Goals, Kind, check_task_vector, decode, with_vector
 from mtwrappers.metaworld.upstream import classes_by_name
@@ -134,6 +134,8 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
             options=options,
         )
         keep_arguments(self, self.pool.arguments)
+        if benchmark is not None:
+            warn_of_v1(self.pool.settings.reward_function_version, self.pool.layout.classes)
         tasks: Any = SetTasks(self.pool, kind)
         TaskSetMTEnv.__init__(self, action_box(), self.pool.observation_space, None, tasks)
         self.tasks = self.pool.tasks
