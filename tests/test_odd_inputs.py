@@ -13,7 +13,7 @@ from tests.odd_inputs import NAMES, check, lines
 WRAPPERS = """
 MultiEnvWrapper([CountingEnv, CountingEnv()]) -> TypeError: the constructor of task 1 in ...got <
 differing().set_task_state(1) -> ValueError: task 1 has ...; wrap the environment, as in the guide
-arms().set_task_state(1) -> ValueError: task 1 has observation space Box...when padded
+arms().set_task_state(1) -> ValueError: task 1 has an observation space that is not within ...padded
 arms().set_task_state(2) -> ValueError: task 2 has action space ...at most 3 entries
 multi().set_task_state(np.zeros((9, 9))) -> ValueError: ...in [0, 1], got array([[0., 0., ......
 multi(task_names=["a"]) -> ValueError: task_names must hold one name for each of 2 tasks, got ['a']
@@ -68,6 +68,7 @@ do(TerminateOnSuccess(Odd(info={"success": "no"})), "reset()", "step(0)") -> Val
 TaskNameWrapper(CountingEnv(), task_id="x") -> TypeError: task_id must be an int, got 'x'
 TaskNameWrapper(CountingEnv()) -> ValueError: give task_name, task_id, or both; got neither
 FlattenMTEnv(CountingEnv()) -> TypeError: expected an MTEnv with observations {env_obs, task_obs}
+FlattenMTEnv(MultiEnvWrapper([images])) -> TypeError: the space of env_obs must be ...images, use th
 FlattenMTEnv(MultiEnvWrapper([multi])) -> TypeError: the space of env_obs must be a 1-D Box, got Di
 FlattenMTEnv(bytes_and(Dict(a=BOX))) -> TypeError: the space of task_obs must be Discrete or ...Dict
 FlattenMTEnv(bytes_and(Box(0, 1, (2, 2)))) -> TypeError: the space of task_obs must be ...1-D Box,
@@ -112,7 +113,7 @@ make("MultiEnv", env_ids=["CartPole-v1"] * 2) -> ValueError: env_ids has ['CartP
 make_vec("MultiEnv", env_ids=["CartPole-v1"] * 2) -> ValueError: env_ids has ...pass a name for each
 make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of task 0 ('tests/Nope-
 make("MultiEnv", env_kwargs=[3, {}]) -> TypeError: env_kwargs of task 0 must be a dict, got 3
-make_vec("MultiEnv", env_ids=UNEQUAL) -> DifferentSpacesError: environment 1 has observation space
+make_vec("MultiEnv", env_ids=UNEQUAL) -> DifferentSpacesError: environment 1 has another observation
 make_vec("MultiEnv", num_envs=5) -> ValueError: MultiEnv has 2 tasks: num_envs must be a multiple of
 """
 

@@ -15,7 +15,7 @@ from numpy.random import Generator
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_flag, check_index, check_task_names
-from mtwrappers.common.spaces import as_element
+from mtwrappers.common.spaces import as_element, summary
 from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.core.selection import SelectName, Strategy, TaskSelector
 from mtwrappers.state.env_state import get_state, set_state
@@ -105,7 +105,7 @@ class TaskSpace:
             return copy.deepcopy(as_element(self._space, task_state))
         except ValueError:
             raise ValueError(
-                f"{what} must be an element of {self._space}, got {task_state!r}"
+                f"{what} must be an element of {summary(self._space)}, got {task_state!r}"
             ) from None
 
     def describe(self, task_state: Any) -> tuple[Any, dict[str, Any]]:

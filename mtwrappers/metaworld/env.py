@@ -24,7 +24,7 @@ from mtwrappers.common.checks import (
     positive,
 )
 from mtwrappers.common.seeding import check_seed, goal_generator
-from mtwrappers.common.spaces import append_onehot
+from mtwrappers.common.spaces import append_onehot, difference
 from mtwrappers.core.selection import SelectName, Strategy
 from mtwrappers.core.task_list import TaskList, TaskSetMTEnv
 from mtwrappers.metaworld.class_env import (
@@ -254,8 +254,8 @@ class ClassPool:
                 raise TypeError(f"wrapper must return a gymnasium.Env for {name!r}, got {env!r}")
             if self._built and env.observation_space != self.observation_space:
                 raise ValueError(
-                    f"wrapper gives {name!r} the observation space {env.observation_space}, "
-                    f"expected {self.observation_space} as for the other classes"
+                    f"wrapper gives {name!r} another observation space than the other classes: "
+                    f"{difference(env.observation_space, self.observation_space)}"
                 )
         self._built[name] = bare, env
         return bare, env

@@ -183,14 +183,40 @@ def same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> tuple[Space[
     Raises:
         DifferentSpacesError: If they differ.
     """
-    for i, pair in enumerate(spaces):
-        for space, expected, what in zip(pair, spaces[0], ("observation", "action"), strict=True):
-            if space != expected:
-                both = (space, expected)
-                flat = all(isinstance(one, Box) and len(one.shape) == 1 for one in both)
-                hint = "unify='pad' makes one space of them: see the guide 'Your own environments'"
-                raise DifferentSpacesError(
-                    f"environment {i} has {what} space {space}, expected {expected} as in "
-                    f"environment 0{difference(space, expected)}{f'; {hint}' if flat else ''}"
-                )
+    first_observations, first_actions = spaces[0]
+    for i, (observations, actions) in enumerate(spaces):
+        if observations != first_observations:
+            raise DifferentSpacesError(
+                f"environment {i} has another observation space than environment 0; "
+                f"{_hint_at_observations(observations, first_observations)}: "
+                f"{difference(observations, first_observations)}"
+            )
+        if actions != first_actions:
+            raise DifferentSpacesError(
+                f"environment {i} has another action space than environment 0; "
+                f"{_hint_at_actions(actions, first_actions)}: {difference(actions, first_actions)}"
+            )
     return spaces[0]
+
+
+_GUIDE = "see the guide 'Your own environments'"
+_UNIFY = f"unify='pad' makes one space of them, {_GUIDE}"
+
+
+def _hint_at_observations(space: Space[Any], expected: Space[Any]) -> str:
+    if all(isinstance(one, Box) and len(one.shape) == 1 for one in (space, expected)):
+        return _UNIFY
+    return (
+        f"a wrapper, such as TransformObservation of Gymnasium, makes one space of them, {_GUIDE}"
+    )
+
+
+def _hint_at_actions(space: Space[Any], expected: Space[Any]) -> str:
+    both = [space, expected]
+    if all(isinstance(one, Box) and len(one.shape) == 1 for one in both):
+        n = min(one.shape[0] for one in both)
+        bounds = [np.stack([one.low[:n], one.high[:n]]) for one in both]
+        if np.array_equal(*bounds):
+            return _UNIFY
+        return f"gymnasium.wrappers.RescaleAction(env, -1, 1) gives them the same bounds, {_GUIDE}"
+    return f"TransformAction of gymnasium.wrappers makes one space of them, {_GUIDE}"

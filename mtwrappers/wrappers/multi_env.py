@@ -260,16 +260,15 @@ class MultiEnvWrapper(TaskSetMTEnv):
             return self.padding.wrap(env, self._name(index))
         if env.action_space != self.action_space:
             raise ValueError(
-                f"{self._name(index)} has action space {env.action_space}, expected "
-                f"{self.action_space} as in the initial task"
-                f"{difference(env.action_space, self.action_space)}{_hint(env.action_space)}"
+                f"{self._name(index)} has another action space than the initial task"
+                f"{_hint(env.action_space)}: {difference(env.action_space, self.action_space)}"
             )
         expected, actual = self.env_observation_space, env.observation_space
         if not fits(actual, expected):
             raise ValueError(
-                f"{self._name(index)} has observation space {actual}, expected one within "
-                f"{expected}{difference(actual, expected, within=True)}{_hint(actual)}"
-                "; pass env_observation_space= to name one that holds all"
+                f"{self._name(index)} has an observation space that is not within that of all "
+                f"tasks{_hint(actual)}; pass env_observation_space= to name one that holds all: "
+                f"{difference(actual, expected, within=True)}"
             )
         return env
 

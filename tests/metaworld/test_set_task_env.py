@@ -229,7 +229,7 @@ def fail(env):
     raise OSError("no")
 
 
-OTHER_SPACE = r"(?s)wrapper gives 'push-v3' the observation space .*, expected .* as for"
+OTHER_SPACE = r"wrapper gives 'push-v3' another .* shape \(41,\) .* expected .* \(40,\)"
 
 
 @pytest.mark.parametrize("benchmark", [{}, PAIR_ENV])

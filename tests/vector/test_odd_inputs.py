@@ -26,8 +26,9 @@ executor(CountingEnv, 2, autoreset_mode="same_step") -> ValueError: ...got 'same
 executor(CountingSetTaskEnv, 2).set_tasks([{"first": 7}, "b"]) -> ValueError: environment 1: a task 
 executor(CountingEnv, 2, wrokers=3) -> TypeError: ...'wrokers': did you mean 'workers'
 executor([CountingEnv, partial(CountingEnv, high=5)], 2) -> DifferentSpacesError: ...; unify='pad' m
-executor([CountingEnv, Spacious], 2) -> DifferentSpacesError: environment 1 has observation space D
-executor(ARMS, 3) -> DifferentSpacesError: environment 1 has observation ...unify='pad' makes
+executor([CountingEnv, Spacious], 2) -> DifferentSpacesError: environment 1 has another observation 
+executor([ArmEnv, partial(ArmEnv, bound=2.0)], 2) -> DifferentSpacesError: ...RescaleAction(env, -1,
+executor(ARMS, 3) -> DifferentSpacesError: environment 1 has another observation ...unify='pad' make
 executor(ARMS, 3, unify={"observation_size": 4}) -> ValueError: environment 1 has ..., expected at m
 executor(ARMS, 3, unify={"action_size": 3}) -> ValueError: environment 2 has ...at most 3 entries
 executor(TaskOnehotWrapper.wrap_env_cons_list(ARMS), 3, unify="pad") -> ValueError: ...PadSpaces(env
