@@ -30,6 +30,21 @@ def not_negative(value: Any, name: str) -> int:
     return _whole(value, name, 0, sys.maxsize, "zero or a positive integer")
 
 
+def check_episode_steps(value: Any, default: int) -> int | None:
+    """Returns the time limit of a registered id, or ``None`` for none.
+
+    It is read as `gymnasium.make` reads ``max_episode_steps``: ``None`` is ``default``, the limit
+    that the id is registered with, and -1 is no limit.
+
+    Raises:
+        ValueError: If it is something else than a positive integer.
+    """
+    if value is None:
+        return default
+    unlimited = isinstance(value, (int, np.integer)) and value == -1
+    return None if unlimited else positive(value, "max_episode_steps, if it is not -1 (no limit),")
+
+
 def check_index(value: Any, n: int, name: str) -> int:
     """Returns ``value`` as an ``int`` in [0, n - 1], or raises `ValueError`."""
     return _whole(value, name, 0, n - 1, f"an integer in [0, {n - 1}]")

@@ -74,7 +74,9 @@ told({"reach-v3": "x", "push-v3": "x" * 501}) -> ValueError: ...(501 characters)
 
 # How many side by side, and where they run.
 VECTORS = """
-make_vec("PointGoal", max_episode_steps=-1) -> ValueError: max_episode_steps must be a ...got -1
+make_vec("PointGoal", max_episode_steps=-2) -> ValueError: max_episode_steps, if it is not -1 ...got
+make_vec("MT10", task_embedding=[[1]]) -> TypeError: ...'task_embedding': pass it to mtwrappers/Mult
+make("MT10", task_embedding=[[1]]) -> TypeError: ...'task_embedding': pass it to mtwrappers/MultiEnv
 make_vec("CustomMT", execution="iterative", workers=2) -> ValueError: ...no workers, got workers=2
 make_vec("MT10", num_envs=7) -> ValueError: ...must be a multiple of 10 (10, 20, 30, 
 make_vec("MT10", num_envs=15, envs_per_task=2) -> ValueError: ...num_envs must be 20 ...got 15
