@@ -134,7 +134,7 @@ def resolve_makers(
                 f"an environment must be picklable to be copied by an executor, {env} is not "
                 f"({exc}); pass its constructor instead"
             ) from exc
-        makers = [functools.partial(cloudpickle.loads, data)] * n
+        makers = [functools.partial(_load_copy, data, str(env))] * n
         seeds = [seeding.child_seed(_seed_of(env), i) for i in range(n)]
     elif callable(env):
         makers = [env] * n
@@ -156,6 +156,19 @@ def resolve_makers(
         if not callable(maker):
             raise TypeError(f"the constructor of environment {i} must be callable, got {maker!r}")
     return makers, seeds
+
+
+def _load_copy(data: bytes, name: str) -> Any:
+    """Returns a copy of the environment ``name`` from its pickle, or raises `TypeError`."""
+    try:
+        return cloudpickle.loads(data)
+    except Exception as exc:
+        raise TypeError(
+            f"an environment must be picklable to be copied by an executor, but unpickling {name} "
+            f"failed ({exc}); pass its constructor instead. A class that derives from one with "
+            "EzPickle, such as Gymnasium's on MuJoCo, has to call EzPickle.__init__ with its own "
+            "arguments"
+        ) from exc
 
 
 def _seed_of(env: gymnasium.Env[Any, Any]) -> int:

@@ -5,6 +5,7 @@ import contextlib
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils import EzPickle
 
 import mtwrappers
 from mtwrappers.vector.make import make_executor
@@ -13,6 +14,20 @@ from tests.mixed_envs import ARMS, ArmEnv
 from tests.odd_inputs import NAMES, check, lines
 from tests.vector.fakes import EXECUTORS
 
+
+class Base(CountingEnv, EzPickle):
+    def __init__(self, length, first):
+        CountingEnv.__init__(self, length, first=first)
+        EzPickle.__init__(self, length, first)
+
+
+class Derived(Base):
+    """Its copies are made with the arguments of the base class."""
+
+    def __init__(self):
+        super().__init__(3, 5)
+
+
 # Of both executors.
 CONSTRUCTED = """
 executor("CartPole-v1", 2) -> TypeError: expected a constructor, ... or a ...got 'CartPole-v1'
@@ -20,6 +35,7 @@ executor(counting(3), 2) -> ValueError: expected 2 constructors (one per task) o
 executor(gymnasium.Env, 2) -> TypeError: environment 0 must have an observation_space, <
 executor([CountingEnv, lambda: 3], 2) -> TypeError: the constructor of environment 1 must ...got 3
 executor(Odd(info={"lock": threading.Lock()}), 2) -> TypeError: an environment must be picklable to
+executor(Derived(), 2) -> TypeError: ...but unpickling <Derived instance> failed ...its constru
 executor([CountingEnv, partial(CountingEnv, obs_size=3)], 2) -> DifferentSpacesError: environ
 executor([CountingEnv, partial(CountingEnv, num_actions=5)], 2) -> DifferentSpacesError: environ
 executor(CountingEnv, 2, autoreset_mode="same_step") -> ValueError: ...got 'same_step'
@@ -116,7 +132,7 @@ def venv():
 
 @lines(CONSTRUCTED)
 def test_odd_executors_do_too(line, executor):
-    check(line, executor=executor, ARMS=ARMS, ArmEnv=ArmEnv, Spacious=Spacious)
+    check(line, executor=executor, ARMS=ARMS, ArmEnv=ArmEnv, Spacious=Spacious, Derived=Derived)
 
 
 @lines(WORKERS)
