@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Space
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
@@ -171,7 +171,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         executor, ended = self._executor, terminated | truncated
         self._take_tasks(infos, executor.restarted)
         seen = executor.stepped | executor.restarted
-        if not np.count_nonzero(ended) or self.autoreset_mode is not AutoresetMode.SAME_STEP:
+        if not np.count_nonzero(ended) or "final_obs" not in infos:
             return self._normalize(obs, seen), rewards, terminated, truncated, infos
         last, finals = obs.copy(), np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(ended):

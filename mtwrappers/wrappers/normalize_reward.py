@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 
 from mtwrappers.common.checks import above_zero, check_fraction, positive
 from mtwrappers.state.identity import keep_arguments
@@ -155,7 +155,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
         ended = terminated | truncated
         if np.count_nonzero(ended):
             self._returns[ended] = 0.0
-            if self.autoreset_mode is AutoresetMode.SAME_STEP:
+            if "final_info" in infos:
                 final = {"raw_reward": np.where(ended, rewards, 0.0), "_raw_reward": ended.copy()}
                 infos["final_info"] = {**infos["final_info"], **final}
                 self._take_tasks(infos, ended)

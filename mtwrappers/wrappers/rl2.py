@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
 from gymnasium.spaces.utils import flatten_space
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.utils.env_checker import data_equivalence
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
@@ -193,7 +193,7 @@ class VectorRL2Observation(MetaVectorWrapper):
         done = terminated | truncated
         rows: Any = stepped if np.count_nonzero(stepped) < len(stepped) else slice(None)  # faster
         self._memory.record(rows, self._encoded[rows], rewards[rows], done[rows])
-        if np.count_nonzero(done) and self.autoreset_mode is AutoresetMode.SAME_STEP:
+        if np.count_nonzero(done) and "final_obs" in infos:
             began = done
             finals = np.full(self.num_envs, None, dtype=object)
             for i in np.flatnonzero(done):

@@ -72,3 +72,27 @@ def test_a_paused_environment_counts_nowhere(executor, mode):
     together, inturns = run([[0, 1, 2]]), run([[1], [0, 2]])
     assert len(together[0][2]) == 12
     assert equal(together, inturns)
+
+
+def test_without_autoreset_is_as_in_the_mode_in_which_nothing_resets_itself():
+    def run(mode):
+        rewards = mt.VectorNormalizeRewardPerTask(
+            mt.MetaIterativeEnvExecutor(makers(), 3, autoreset_mode=mode), 3
+        )
+        observations = mt.VectorNormalizeObservationPerTask(rewards, 3)
+        results = []
+        with closing(mt.VectorRL2Observation(observations)) as envs:
+            envs.reset(seed=0)
+            with envs.unwrapped.without_autoreset():
+                over = np.zeros(3, np.bool_)
+                for action in [0, 1, 1] * 3:
+                    if over.any():
+                        results.append(envs.reset(options={"reset_mask": over}))
+                    results.append(envs.step([action] * 3))
+                    over = results[-1][2] | results[-1][3]
+                envs.reset(seed=1)
+            return results, [wrapper.get_state() for wrapper in (observations, rewards)]
+
+    results, states = run(AutoresetMode.SAME_STEP)
+    assert sum(len(result) == 2 for result in results) > 2  # resets
+    assert equal((results, states), run(AutoresetMode.DISABLED))
