@@ -6,7 +6,7 @@ import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import cloudpickle
 import gymnasium
@@ -216,8 +216,12 @@ _GUIDE = "see the guide 'Your own environments'"
 _UNIFY = f"unify='pad' makes one space of them, {_GUIDE}"
 
 
+def _is_flat(space: Space[Any]) -> TypeGuard[Box]:
+    return isinstance(space, Box) and len(space.shape) == 1
+
+
 def _hint_at_observations(space: Space[Any], expected: Space[Any]) -> str:
-    if all(isinstance(one, Box) and len(one.shape) == 1 for one in (space, expected)):
+    if _is_flat(space) and _is_flat(expected):
         return _UNIFY
     return (
         f"a wrapper, such as TransformObservation of Gymnasium, makes one space of them, {_GUIDE}"
@@ -225,11 +229,9 @@ def _hint_at_observations(space: Space[Any], expected: Space[Any]) -> str:
 
 
 def _hint_at_actions(space: Space[Any], expected: Space[Any]) -> str:
-    both = [space, expected]
-    if all(isinstance(one, Box) and len(one.shape) == 1 for one in both):
-        n = min(one.shape[0] for one in both)
-        bounds = [np.stack([one.low[:n], one.high[:n]]) for one in both]
-        if np.array_equal(*bounds):
-            return _UNIFY
-        return f"gymnasium.wrappers.RescaleAction(env, -1, 1) gives them the same bounds, {_GUIDE}"
-    return f"TransformAction of gymnasium.wrappers makes one space of them, {_GUIDE}"
+    if not _is_flat(space) or not _is_flat(expected):
+        return f"TransformAction of gymnasium.wrappers makes one space of them, {_GUIDE}"
+    n = min(len(space.low), len(expected.low))
+    if (space.low[:n] == expected.low[:n]).all() and (space.high[:n] == expected.high[:n]).all():
+        return _UNIFY
+    return f"gymnasium.wrappers.RescaleAction(env, -1, 1) gives them the same bounds, {_GUIDE}"
