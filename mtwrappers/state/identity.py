@@ -190,8 +190,12 @@ def _describe_kept(value: Any) -> dict[str, Any]:
     if "_saved_kwargs" in has:
         return _describe_arguments(has["_saved_kwargs"])
     if "_ezpickle_kwargs" in has:
-        given = has["_ezpickle_args"]
-        return {"with": describe(given), **_describe_arguments(has["_ezpickle_kwargs"])}
+        args, kwargs = has["_ezpickle_args"], has["_ezpickle_kwargs"]
+        try:  # EzPickle makes a copy by calling the class with these
+            kwargs = inspect.signature(type(value)).bind(*args, **kwargs).arguments
+        except TypeError:  # they are those of a base class
+            kwargs = {"with": args, **kwargs}
+        return _describe_arguments(kwargs)
     return {_UNKNOWN: True} if _takes_arguments(type(value)) else {}
 
 
@@ -201,7 +205,7 @@ def _takes_arguments(cls: type[Any]) -> bool:
         names = list(inspect.signature(cls).parameters)
     except (TypeError, ValueError):  # a class that is not written in Python
         return True
-    return [name for name in names if name != "render_mode"] != []
+    return any(name != "render_mode" for name in names)
 
 
 def _describe_function(function: FunctionType | MethodType) -> dict[str, Any]:

@@ -53,9 +53,9 @@ def maze(**kwargs):
 
 
 class PickledEnv(CountingEnv, EzPickle):
-    def __init__(self, length=2):
-        CountingEnv.__init__(self, length)
-        EzPickle.__init__(self, length=length)
+    def __init__(self, length=2, render_mode=None):
+        CountingEnv.__init__(self, length, render_mode=render_mode)
+        EzPickle.__init__(self, length, render_mode)
 
 
 @dataclasses.dataclass
@@ -194,6 +194,7 @@ SAME = [
     (MT1, {"id": "mtwrappers/MT1-v0", "use_one_hot": False}),  # Meta-World's own name
     (MT1_VEC, {"workers": 1, "on_worker_failure": "recover"}),
     (MIXED, {"render_mode": "rgb_array"}),
+    (PickledEnv, {"render_mode": "rgb_array"}),
     (scaled, {"set_task": scale(2)}),  # another function of the same code
     (partial(multi, made=[Config(1)]), {"made": [Config(2)]}),  # which nothing is known of
     (partial(around, wrappers.RecordEpisodeStatistics), {}),
