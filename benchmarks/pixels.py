@@ -25,12 +25,12 @@ from benchmarks.common import HERE, rates, ratio, save, table, target_row
 
 ROUNDS, FRAMES, STEPS = 9, 8, 2000
 SIZES = (84, 480)
-ONE = {"env_name": "door-open-v3", "num_goals": 1, "max_episode_steps": None}
+ONE = {"env_name": "door-open-v3", "num_goals": 1, "max_episode_steps": -1}
 ACTION = np.zeros(4, np.float32)
 # Plays states alone in another checkout: a rate for each line that it reads.
 SERVER = f"""
 import sys, time, gymnasium, numpy, mtwrappers
-one = {{"env_name": "door-open-v3", "num_goals": 1, "max_episode_steps": None}}
+one = {{"env_name": "door-open-v3", "num_goals": 1, "max_episode_steps": -1}}
 env = gymnasium.make("mtwrappers/MT1-v0", disable_env_checker=True, **one)
 env.reset(seed=0)
 action = numpy.zeros(4, numpy.float32)

@@ -36,6 +36,7 @@ class Odd(CountingEnv):
     def __init__(self, **changes):
         super().__init__()
         self.changes = changes
+        self.observation_space = changes.get("space", self.observation_space)
 
     def _obs(self):
         return self.changes.get("obs", super()._obs())
@@ -106,6 +107,7 @@ NAMES = {
     "differing": lambda: mtwrappers.MultiEnvWrapper(
         [CountingEnv, partial(CountingEnv, num_actions=3)]
     ),
+    "images": partial(Odd, space=Box(0, 255, (56, 56, 3), np.uint8)),
     "three": partial(mtwrappers.MetaIterativeEnvExecutor, counting_makers(3), 3),
     "dict_actions": lambda: gymnasium.wrappers.TransformAction(
         CountingEnv(), dict, gymnasium.spaces.Dict({"a": Discrete(2)})

@@ -13,13 +13,15 @@ from tests.odd_inputs import NAMES, check, lines
 WRAPPERS = """
 MultiEnvWrapper([CountingEnv, CountingEnv()]) -> TypeError: the constructor of task 1 in ...got <
 differing().set_task_state(1) -> ValueError: task 1 has ...; wrap the environment, as in the guide
-arms().set_task_state(1) -> ValueError: task 1 has observation space Box...when padded
+arms().set_task_state(1) -> ValueError: task 1 has an observation space that is not within ...padded
 arms().set_task_state(2) -> ValueError: task 2 has action space ...at most 3 entries
 multi().set_task_state(np.zeros((9, 9))) -> ValueError: ...in [0, 1], got array([[0., 0., ......
 multi(task_names=["a"]) -> ValueError: task_names must hold one name for each of 2 tasks, got ['a']
+multi(task_names=["a", "a"]) -> ValueError: task_names must differ, got ['a'] more than once
+goals([1, 2], task_names=["a", "a"]) -> ValueError: task_names must differ, got ['a'] more than once
 multi(task_names=[1, 2]) -> TypeError: task_names must be strings, got [1, 2]
 multi(unify="crop") -> ValueError: unify must be 'pad', a dict of ...or None, got 'crop'
-multi(unify={"image_size": 64}) -> TypeError: unify takes no 'image_size': ...
+multi(unify={"image_size": 64}) -> TypeError: ...unexpected keyword argument 'image_size'
 multi(max_episode_steps=[1]) -> ValueError: max_episode_steps must hold one ...2 tasks, got [1]
 multi(max_episode_steps=[1, "x"]) -> ValueError: max_episode_steps of task 1 must be a ...got 'x'
 multi(task_embedding=[1, 2]) -> ValueError: task_embedding must be an array (2, E) ...shape (2,)
@@ -27,6 +29,13 @@ multi(task_embedding=[[1], [2, 3]]) -> ValueError: ...task_embedding must be an 
 multi(task_embedding=[[1], [NAN]]) -> ValueError: task_embedding must be finite, got
 PadSpaces(3) -> TypeError: env must be a gymnasium.Env, got 3
 PadSpaces(CountingEnv(), 1) -> ValueError: the environment has ..., expected at most 1 entries
+PadSpaces(TaskOnehotWrapper(CountingEnv(), 0, 2), 5) -> ValueError: the environment would be padded
+PadSpaces(RL2Observation(CountingEnv()), 9) -> ValueError: ...such as RL2Observation(PadSpaces(env,
+TaskOnehotWrapper(make("MultiEnv"), 1, 2) -> ValueError: the observations of ...which FlattenMTEnv a
+TaskOnehotWrapper(TaskOnehotWrapper(CountingEnv(), 0, 2), 0, 2) -> ValueError: the observations of
+TaskOnehotWrapper(make("MultiEnv", task_encoding="none"), 1, 2) -> ValueError: TaskOnehotWrapper is 
+TaskOnehotWrapper.wrap_env_list([CountingEnv()] * 2) -> ValueError: environment 1 of envs is environ
+MultiEnvWrapper([lambda env=CountingEnv(): env] * 2).set_task_state(1) -> ValueError: the constructo
 PadSpaces(CountingEnv(), action_size=3) -> TypeError: the action space ...got Discrete(2); wrap an
 PadSpaces(gymnasium.make("FrozenLake-v1")) -> TypeError: ...must be a 1-D Box ...FlattenObservation
 multi(select="x") -> ValueError: select must be one of ['least_success', 'round_robin', 'uniform', '
@@ -59,6 +68,7 @@ do(TerminateOnSuccess(Odd(info={"success": "no"})), "reset()", "step(0)") -> Val
 TaskNameWrapper(CountingEnv(), task_id="x") -> TypeError: task_id must be an int, got 'x'
 TaskNameWrapper(CountingEnv()) -> ValueError: give task_name, task_id, or both; got neither
 FlattenMTEnv(CountingEnv()) -> TypeError: expected an MTEnv with observations {env_obs, task_obs}
+FlattenMTEnv(MultiEnvWrapper([images])) -> TypeError: the space of env_obs must be ...images, use th
 FlattenMTEnv(MultiEnvWrapper([multi])) -> TypeError: the space of env_obs must be a 1-D Box, got Di
 FlattenMTEnv(bytes_and(Dict(a=BOX))) -> TypeError: the space of task_obs must be Discrete or ...Dict
 FlattenMTEnv(bytes_and(Box(0, 1, (2, 2)))) -> TypeError: the space of task_obs must be ...1-D Box,
@@ -95,12 +105,15 @@ PointGoalEnv(radius=NAN) -> ValueError: radius must be in (0, 4], got nan
 PointGoalEnv(render_mode="human") -> ValueError: ...render_mode must be None, got 'human'
 PointGoalEnv().set_task({"goal": (1, NAN)}) -> ValueError: a task must be {'goal': (x, y)}, got {'g
 PointGoalEnv().reset(options={"tasks": 1}) -> ValueError: PointGoalEnv takes no ...got ['tasks']
+PointGoalEnv().reset(options={"goal": (1, 0)}) -> ValueError: ...got ['goal']; set_task sets a goal
 PointGoalEnv().step([0, 0]) -> ResetNeeded: call reset() before step()
 do(PointGoalEnv(), "reset()", "step([0, INF])") -> ValueError: expected a finite ...got [0, inf]
 make("MultiEnv", env_ids=[CountingEnv]) -> TypeError: entry 0 of env_ids must be a ...; register the
+make("MultiEnv", env_ids=["CartPole-v1"] * 2) -> ValueError: env_ids has ['CartPole-v1'] more than
+make_vec("MultiEnv", env_ids=["CartPole-v1"] * 2) -> ValueError: env_ids has ...pass a name for each
 make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of task 0 ('tests/Nope-
 make("MultiEnv", env_kwargs=[3, {}]) -> TypeError: env_kwargs of task 0 must be a dict, got 3
-make_vec("MultiEnv", env_ids=UNEQUAL) -> DifferentSpacesError: environment 1 has observation space
+make_vec("MultiEnv", env_ids=UNEQUAL) -> DifferentSpacesError: environment 1 has another observation
 make_vec("MultiEnv", num_envs=5) -> ValueError: MultiEnv has 2 tasks: num_envs must be a multiple of
 """
 
@@ -118,8 +131,8 @@ SAMPLERS = """
 sampler(envs_per_task=3) -> ValueError: envs_per_task=3 is more than rollouts_per_meta_task=2
 sampler(parallel=True, execution="ray") -> ValueError: parallel=True means ...got execution='ray'
 sampler(log_sink="stdout") -> TypeError: a log sink must be a callable (key, value) ...got 'stdout'
-sampler(nope=1) -> TypeError: MetaSampler takes no 'nope': it takes ['context', ...
-sampler(autoreset_mode="NextStep") -> TypeError: MetaSampler takes no ...mode': it resets env
+sampler(nope=1) -> TypeError: MetaSampler got an unexpected keyword argument 'nope': it takes
+sampler(autoreset_mode="NextStep") -> TypeError: MetaSampler got ...mode': it resets env
 sampler(env=CountingEnv).update_tasks() -> TypeError: <CountingEnv instance> has no sample_tasks(n);
 sampler(policy=lambda o: o * NAN).obtain_samples() -> ValueError: actions of environments [0, 1, 2,
 do(sampler(), "close()", "obtain_samples()") -> ClosedEnvironmentError: MetaIterativeEnvExecutor was

@@ -32,6 +32,21 @@ def not_negative(value: Any, name: str) -> int:
     return _whole(value, name, 0, sys.maxsize, "zero or a positive integer")
 
 
+def check_episode_steps(value: Any, default: int) -> int | None:
+    """Returns the time limit of a registered id, or ``None`` for none.
+
+    It is read as `gymnasium.make` reads ``max_episode_steps``: ``None`` is ``default``, the limit
+    that the id is registered with, and -1 is no limit.
+
+    Raises:
+        ValueError: If it is something else than a positive integer.
+    """
+    if value is None:
+        return default
+    unlimited = isinstance(value, (int, np.integer)) and value == -1
+    return None if unlimited else positive(value, "max_episode_steps, if it is not -1 (no limit),")
+
+
 def check_index(value: Any, n: int, name: str) -> int:
     """Returns ``value`` as an ``int`` in [0, n - 1], or raises `ValueError`."""
     return _whole(value, name, 0, n - 1, f"an integer in [0, {n - 1}]")
@@ -166,7 +181,7 @@ def check_list(value: Any, name: str, what: str) -> list[Any]:
 
 
 def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...] | None:
-    """Returns ``n`` strings as a tuple, or raises `TypeError` or `ValueError`."""
+    """Returns ``n`` different strings as a tuple, or raises `TypeError` or `ValueError`."""
     if task_names is None:
         return None
     names = tuple(check_list(task_names, "task_names", "name"))
@@ -174,6 +189,9 @@ def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...
         raise TypeError(f"task_names must be strings, got {task_names!r}")
     if len(names) != n:
         raise ValueError(f"task_names must hold one name for each of {n} tasks, got {task_names!r}")
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        # Results and statistics of tasks are kept by name.
+        raise ValueError(f"task_names must differ, got {repeated} more than once")
     return names
 
 
@@ -223,26 +241,41 @@ def check_log_sink(sink: LogSink | logging.Logger | None) -> LogSink:
     return sink
 
 
-def check_options(
-    options: Mapping[str, Any] | None, known: Collection[str], what: str, *, passes_on: bool = False
-) -> None:
-    """Raises `ValueError` for unknown reset options that are meant for this package.
+# Options of wrappers that pass all of them on.
+_FOREIGN_OPTIONS = ("minari_",)
 
-    These are options spelled almost like a known one, and options with "task" in their name unless
-    the environment passes options on to another. All others are accepted, because Minari and
-    Gymnasium's wrappers pass options of their own.
+
+def check_options(
+    options: Mapping[str, Any] | None,
+    known: Collection[str],
+    what: str,
+    *,
+    passes_on: bool = False,
+    hint: str = "",
+) -> None:
+    """Raises `ValueError` for unknown reset options.
+
+    If the environment passes options on to another, only options that are spelled almost like a
+    known one are refused. Minari's wrapper passes its own options on, which are accepted.
+
+    Args:
+        options: The options of a reset.
+        known: The options that the environment reads.
+        what: The environment, for the message.
+        passes_on: Whether another environment may read the others.
+        hint: The end of the message.
     """
     if options is None:
         return
     unknown = []
     for key in map(str, check_mapping(options, f"options of {what}")):
-        word = key.casefold()
-        ours = (not passes_on and "task" in word) or difflib.get_close_matches(word, known, 1, 0.85)
-        if key not in known and ours:
+        similar = bool(difflib.get_close_matches(key.casefold(), known, 1, 0.85))
+        refused = similar or not (passes_on or key.startswith(_FOREIGN_OPTIONS))
+        if key not in known and refused:
             unknown.append(key)
     if unknown:
         expected = f"takes the reset options {sorted(known)}" if known else "takes no reset options"
-        raise ValueError(f"{what} {expected}, got {sorted(unknown)}")
+        raise ValueError(f"{what} {expected}, got {sorted(unknown)}{hint and '; '}{hint}")
 
 
 def check_keywords(
@@ -250,9 +283,12 @@ def check_keywords(
 ) -> None:
     """Raises `TypeError` for an unknown keyword argument, with a hint at similar names.
 
-    ``hints`` maps names that are known elsewhere to the end of the message.
+    The message has Python's own words, because libraries such as TorchRL look for them when they
+    try a keyword argument. ``hints`` maps names that are known elsewhere to the end of the message.
     """
     names = sorted(known)
     for name in (name for name in given if name not in names):
         hint = did_you_mean(name, names) or f"it takes {names}"
-        raise TypeError(f"{what} takes no {name!r}: {(hints or {}).get(name, hint)}")
+        raise TypeError(
+            f"{what} got an unexpected keyword argument {name!r}: {(hints or {}).get(name, hint)}"
+        )

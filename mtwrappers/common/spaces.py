@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, MultiDiscrete, Space, Tuple
+from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Tuple
 from numpy.typing import NDArray
 
 from mtwrappers.common.errors import short
 
-_MOST = 10  # differing indices or keys that a message names
+_MOST = 3  # differing bounds or parts that a message names
+_LONG = 80  # characters of a space in a message
+_FLATTEN = "gymnasium.wrappers.FlattenObservation makes one of any other"
 
 
-def require_flat_box(space: Space[Any], what: str) -> Box:
-    """Returns a 1-D Box, or raises `TypeError`."""
+def require_flat_box(space: Space[Any], what: str, hint: str = _FLATTEN) -> Box:
+    """Returns a 1-D Box, or raises `TypeError`, with a hint at the end of the message."""
     if not isinstance(space, Box) or len(space.shape) != 1:
-        raise TypeError(
-            f"{what} must be a 1-D Box, got {short(space)}; gymnasium.wrappers.FlattenObservation "
-            "makes one of any other"
-        )
+        raise TypeError(f"{what} must be a 1-D Box, got {summary(space)}; {hint}")
     return space
 
 
@@ -63,6 +62,30 @@ def as_row(obs: Any, box: Box) -> NDArray[Any]:
     return row
 
 
+def as_element(space: Space[Any], value: Any) -> Any:
+    """Returns an element of ``space``, with an array for a list or number where it has arrays.
+
+    Raises:
+        ValueError: If it is not an element, and cannot be converted into one without loss.
+    """
+    element = value
+    if isinstance(space, Dict) and isinstance(value, Mapping) and space.keys() == value.keys():
+        element = {key: as_element(part, value[key]) for key, part in space.items()}
+    elif isinstance(space, Tuple) and isinstance(value, (tuple, list)) and len(space) == len(value):
+        element = tuple(map(as_element, space.spaces, value))
+    elif isinstance(space, (Box, MultiBinary, MultiDiscrete)) and not isinstance(value, np.ndarray):
+        array = np.asarray(value)
+        whole = not np.issubdtype(space.dtype, np.floating)
+        if array.dtype.kind not in ("biu" if whole else "biuf"):
+            raise ValueError(f"expected numbers of dtype {space.dtype}, got {value!r}")
+        element = array.astype(space.dtype)
+        if whole and (element != array).any():
+            raise ValueError(f"expected numbers of dtype {space.dtype}, got {value!r}")
+    if not space.contains(element):
+        raise ValueError(f"expected an element of {summary(space)}, got {value!r}")
+    return element
+
+
 def append_box(box: Box, low: NDArray[Any], high: NDArray[Any]) -> Box:
     """A 1-D Box followed by entries in ``[low, high]``, in the dtype of ``box``."""
     dtype: Any = box.dtype
@@ -97,39 +120,67 @@ def pad_boxes(boxes: Sequence[Box], size: int | None = None) -> Box:
     )
 
 
+def summary(space: Space[Any]) -> str:
+    """A space for a message, without the bounds of a Box if these are many."""
+    text = repr(space)
+    if isinstance(space, Box) and len(text) > _LONG:
+        return f"a Box of shape {space.shape} and dtype {space.dtype}"
+    return short(space, _LONG)
+
+
 def difference(space: Space[Any], expected: Space[Any], *, within: bool = False) -> str:
-    """The end of a message about two spaces that differ: ``"; they differ at [3, 4]"``.
+    """How a space differs from another: ``"it is Discrete(3), expected Discrete(2)"``.
 
-    It lists indices of a Box or `MultiDiscrete`, or keys of a Dict or Tuple; it is empty for spaces
-    of different types or shapes. With ``within``, it lists where ``space`` exceeds ``expected``.
+    Of two Boxes of one shape and dtype, only the bounds that differ are named, and of a Dict or
+    Tuple only the parts. With ``within``, only bounds that are beyond the expected ones are.
     """
-    places: list[Any] = []
+    parts: list[str] = []
     if isinstance(space, Dict) and isinstance(expected, Dict):
-        places = [key for key in {**space, **expected} if space.get(key) != expected.get(key)]
+        for key in {**space, **expected}:
+            parts += _difference_of_part(key, space.get(key), expected.get(key))
     elif isinstance(space, Tuple) and isinstance(expected, Tuple):
-        pairs = zip_longest(space.spaces, expected.spaces)
-        places = [i for i, (one, other) in enumerate(pairs) if one != other]
-    elif space.shape == expected.shape:
-        places = _places(space, expected, within)
-    if not places:
-        return ""
-    listed = ", ".join(map(repr, places[:_MOST])) + ", ..." * (len(places) > _MOST)
-    return f"; {'it goes beyond' if within else 'they differ'} at [{listed}]"
+        for i, pair in enumerate(zip_longest(space.spaces, expected.spaces)):
+            parts += _difference_of_part(i, *pair)
+    elif isinstance(space, Box) and isinstance(expected, Box) and _are_alike(space, expected):
+        parts = _bounds_apart(space, expected, within)
+    if not parts:
+        return f"it is {summary(space)}, expected {summary(expected)}"
+    more = f"; and {len(parts) - _MOST} more" if len(parts) > _MOST else ""
+    return "; ".join(parts[:_MOST]) + more
 
 
-def _places(space: Space[Any], expected: Space[Any], within: bool) -> list[Any]:
-    """The indices at which two spaces of one shape differ, or the first exceeds the second."""
-    if isinstance(space, Box) and isinstance(expected, Box):
-        if within:
-            apart = (space.low < expected.low) | (space.high > expected.high)
-        else:
-            apart = (space.low != expected.low) | (space.high != expected.high)
-    elif isinstance(space, MultiDiscrete) and isinstance(expected, MultiDiscrete):
-        apart = (space.nvec != expected.nvec) | (space.start != expected.start)
+def _difference_of_part(
+    key: Any, part: Space[Any] | None, expected: Space[Any] | None
+) -> Iterator[str]:
+    """How the part of a Dict or Tuple differs, if it does."""
+    if expected is None:
+        yield f"it has {key!r}, which is not expected"
+    elif part is None:
+        yield f"it has no {key!r}"
+    elif part != expected:
+        yield f"at {key!r}: {difference(part, expected)}"
+
+
+def _are_alike(box: Box, other: Box) -> bool:
+    return box.shape == other.shape and box.dtype == other.dtype
+
+
+def _bounds_apart(space: Box, expected: Box, within: bool) -> list[str]:
+    """The bounds of two Boxes of one shape that differ, or of the first beyond the second's."""
+    if within:
+        apart = (space.low < expected.low) | (space.high > expected.high)
     else:
-        return []
-    found = np.argwhere(apart).tolist()
-    return [index[0] if len(index) == 1 else tuple(index) for index in found if index]
+        apart = (space.low != expected.low) | (space.high != expected.high)
+    word = "expected within" if within else "expected"
+    parts = []
+    for index in map(tuple, np.argwhere(apart).tolist()):
+        place = index[0] if len(index) == 1 else index
+        bounds = f"[{space.low[index]}, {space.high[index]}]"
+        parts.append(
+            f"its bounds at {place} are {bounds}, "
+            f"{word} [{expected.low[index]}, {expected.high[index]}]"
+        )
+    return parts
 
 
 def padded(inner: Space[Any], outer: Space[Any]) -> Space[Any]:
@@ -153,5 +204,5 @@ def fits(inner: Space[Any], outer: Space[Any]) -> bool:
     """Whether every element of ``inner`` is an element of ``outer``, dtype included."""
     if not isinstance(inner, Box) or not isinstance(outer, Box):
         return bool(inner == outer)
-    alike = inner.shape == outer.shape and inner.dtype == outer.dtype
+    alike = _are_alike(inner, outer)
     return alike and bool((outer.low <= inner.low).all() and (inner.high <= outer.high).all())

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from gymnasium.wrappers import RecordEpisodeStatistics
 from numpy.typing import ArrayLike
 
-from mtwrappers.common.checks import check_keywords, positive
+from mtwrappers.common.checks import check_episode_steps, check_keywords, positive
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.continual.stream import AtEnd, Boundary, TaskObs, TaskStream, VectorTaskStream
 from mtwrappers.metaworld.agent_view import INPUTS, take_inputs
@@ -37,6 +37,7 @@ CW10 = (
 SEQUENCES = {"CW10": CW10, "CW20": CW10 * 2}
 # Arguments of both functions that are not in their signatures.
 _PASSED = {"action_repeat", "descriptions", "max_episode_steps", "num_goals"}
+_EPISODE_STEPS = 200  # the limit that the ids are registered with
 _PASSED |= {"terminate_on_success", *SETTINGS, *INPUTS}
 
 
@@ -105,7 +106,7 @@ def make_vec_env(
     num_envs: int = 1,
     *,
     seed: int | None = None,
-    max_episode_steps: int | None = 200,
+    max_episode_steps: int | None = _EPISODE_STEPS,
     **settings: Any,
 ) -> VectorTaskStream:
     """Environments that share one sequence: a budget counts the steps of all of them.
@@ -115,7 +116,8 @@ def make_vec_env(
         num_envs: The number of environments; all of them are on the same task.
         seed: Determines the goals, the action space's samples, and the first reset without a seed;
             ``None`` takes entropy.
-        max_episode_steps: The step at which to truncate, ``None`` for never.
+        max_episode_steps: The step at which to truncate; as in `gymnasium.make`, ``None`` is the
+            id's own limit of 200, and -1 is no limit.
         **settings: Arguments of `make_env` and of `mtwrappers.vector.make.make_executor`.
 
     Raises:
@@ -134,13 +136,14 @@ def make_vec_env(
     check_keywords(settings, known, f"make_vec of {sequence}")
     seed = None if seed is None else check_seed(seed)
     num_envs = positive(num_envs, "num_envs")
+    limit = check_episode_steps(max_episode_steps, _EPISODE_STEPS)
     executor = {name: settings.pop(name) for name in EXECUTOR_OPTIONS if name in settings}
     makers = [
         functools.partial(
             _make_slot,
             sequence,
             seed=None if seed is None else seed + i,
-            max_episode_steps=max_episode_steps,
+            max_episode_steps=limit,
             **settings,
         )
         for i in range(num_envs)

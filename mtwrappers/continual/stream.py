@@ -344,7 +344,9 @@ class TaskStream(PhasedStream, MTEnv):
             TypeError, ValueError: If ``state`` is not a dict, or does not fit.
         """
         set_state(self.env, check_mapping(state, "a state")["env"])
-        if state["draws"] is not None:
+        if state["draws"] is None:
+            self._task_seed = self._np_random_task = None
+        else:
             self._seed_draws(state["draws"]["seed"])
             self.np_random_task.bit_generator.state = state["draws"]["state"]
         self.stream_steps, self.held_phase = state["stream_steps"], state["held_phase"]

@@ -79,8 +79,9 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
-    # Whether unknown options may belong to a wrapped environment.
+    # Whether unknown options may belong to a wrapped environment, and what to pass instead of them.
     _passes_options_on = True
+    _options_hint = ""
 
     def __init__(
         self,
@@ -201,7 +202,9 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         self.set_task_state(check_mapping(state, "a state")["task_state"])
         self.seed(state["env_stream"]["seed"])
         self.np_random.bit_generator.state = state["env_stream"]["state"]
-        if state["task_stream"] is not None:
+        if state["task_stream"] is None:
+            self._task_seed = self._np_random_task = None
+        else:
             self.seed_task(state["task_stream"]["seed"])
             self.np_random_task.bit_generator.state = state["task_stream"]["state"]
 
@@ -236,7 +239,13 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         """Returns the given task option, if any, and the other options, or raises."""
         if options is None:
             return {}, {}
-        check_options(options, TASK_OPTIONS, type(self).__name__, passes_on=self._passes_options_on)
+        check_options(
+            options,
+            TASK_OPTIONS,
+            type(self).__name__,
+            passes_on=self._passes_options_on,
+            hint=self._options_hint,
+        )
         others = dict(options)
         asked = {name: others.pop(name) for name in TASK_OPTIONS if name in options}
         if not check_flag(asked.get("resample_task", False), "options['resample_task']"):

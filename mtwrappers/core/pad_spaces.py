@@ -18,6 +18,7 @@ from mtwrappers.common.spaces import (
     fits,
     pad_boxes,
     padded,
+    summary,
 )
 
 # What `unify=` takes: ``"pad"``, or the arguments of `PadSpaces` in a dict.
@@ -43,8 +44,9 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     Raises:
         TypeError: If a space has another type; the message names a wrapper that converts it.
-        ValueError: If the environment has more entries than a size; on a step, if an action or
-            observation does not fit its space.
+        ValueError: If the environment has more entries than a size, or entries that are to be
+            padded end in a one-hot or others that a wrapper has appended; on a step, if an action
+            or observation does not fit its space.
 
     >>> import gymnasium
     >>> from mtwrappers import PadSpaces
@@ -73,7 +75,9 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         )
         super().__init__(env)
         spaces = env.observation_space, env.action_space
-        self._pad_to(Padding.of([spaces], ["the environment"], given))
+        padding = Padding.of([spaces], ["the environment"], given)
+        _require_nothing_appended(env, "the environment", padding.observation_space)
+        self._pad_to(padding)
 
     def _pad_to(self, padding: Padding) -> PadSpaces:
         """Precomputes how to pad to common spaces, which may be those of several environments."""
@@ -170,9 +174,10 @@ class Padding(NamedTuple):
         compared: Space[Any] = padded(own, expected)
         if not fits(compared, expected):
             raise ValueError(
-                f"{name} has observation space {own}, expected one within {expected} when padded "
-                f"with zeros{difference(compared, expected, within=True)}"
+                f"{name} has an observation space that is not within the common one when padded "
+                f"with zeros: {difference(compared, expected, within=True)}"
             )
+        _require_nothing_appended(env, name, expected)
         actions, inner = self.action_space, env.action_space
         size = expected.shape[0]
         if not isinstance(actions, Box):
@@ -182,6 +187,28 @@ class Padding(NamedTuple):
         inner = _box_of_actions(inner, f"the action space of {name}")
         _require_actions(inner, name, actions)
         return PadSpaces(env, size, actions.shape[0])._pad_to(self)
+
+
+def _require_nothing_appended(env: gymnasium.Env[Any, Any], name: str, space: Space[Any]) -> None:
+    """Raises `ValueError` if padding would move entries that a wrapper of ours has appended.
+
+    Their places would then depend on the environment: an agent would read the one-hot of one task
+    where that of another is.
+    """
+    if env.observation_space.shape == space.shape:
+        return
+    layer: Any = env
+    while isinstance(layer, gymnasium.Wrapper):
+        if getattr(layer, "appends_entries", False):
+            wrapper = type(layer).__name__
+            raise ValueError(
+                f"{name} would be padded after the entries that {wrapper} appends to its "
+                "observations, so that these have other places than in longer observations: pad "
+                f"first, and then apply {wrapper}, such as {wrapper}(PadSpaces(env, "
+                f"observation_size=...), ...); make_vec('mtwrappers/MultiEnv-v0', unify='pad') and "
+                "FlattenMTEnv(MultiEnvWrapper(..., unify='pad')) append a one-hot after padding"
+            )
+        layer = layer.env
 
 
 def check_unify(unify: Unify) -> Unify:
@@ -203,7 +230,8 @@ def _box_of_observations(space: Space[Any], what: str) -> Box:
     if isinstance(space, Box) and len(space.shape) == 1:
         return space
     raise TypeError(
-        f"{what} must be a 1-D Box to be padded, got {space}; {_WRAP}FlattenObservation(env)"
+        f"{what} must be a 1-D Box to be padded, got {summary(space)}; "
+        f"{_WRAP}FlattenObservation(env)"
     )
 
 
@@ -211,7 +239,8 @@ def _box_of_actions(space: Space[Any], what: str) -> Box:
     if isinstance(space, Box) and len(space.shape) == 1 and space.dtype.kind == "f":
         return space
     raise TypeError(
-        f"{what} must be a 1-D Box of floating-point numbers to be padded, got {space}; {_WRAP}"
+        f"{what} must be a 1-D Box of floating-point numbers to be padded, got {summary(space)}; "
+        f"{_WRAP}"
         "TransformAction(env, function, Box)"
     )
 
@@ -225,10 +254,9 @@ _WRAP = (
 
 def _differ(space: Space[Any], name: str, expected: Space[Any]) -> ValueError:
     return ValueError(
-        f"{name} has action space {space}, expected {expected} as the first one has"
-        f"{difference(space, expected)}; only Boxes are padded, so give all of them one space, "
-        f"such as the largest: {_WRAP}TransformAction(env, function, space); see the guide "
-        "'Your own environments'"
+        f"{name} has another action space than the first one; only Boxes are padded, so give all "
+        f"of them one space, such as the largest: {_WRAP}TransformAction(env, function, space); "
+        f"see the guide 'Your own environments': {difference(space, expected)}"
     )
 
 
@@ -243,7 +271,7 @@ def _union_of_observations(
         for box, name in zip(boxes, names, strict=True):
             if box.shape[0] > size:
                 raise ValueError(
-                    f"{name} has observation space {box}, expected at most {size} entries"
+                    f"{name} has observation space {summary(box)}, expected at most {size} entries"
                 )
     return pad_boxes(boxes, size)
 
@@ -280,10 +308,13 @@ def _require_actions(box: Box, name: str, expected: Box) -> None:
     n = box.shape[0]
     if n > expected.shape[0]:
         raise ValueError(
-            f"{name} has action space {box}, expected at most {expected.shape[0]} entries"
+            f"{name} has action space {summary(box)}, expected at most {expected.shape[0]} entries"
         )
-    if (box.low != expected.low[:n]).any() or (box.high != expected.high[:n]).any():
+    low, high = expected.low[:n], expected.high[:n]
+    if (box.low != low).any() or (box.high != high).any():
+        dtype: Any = box.dtype.type
+        bounds = Box(low.astype(dtype), high.astype(dtype), dtype=dtype)
         raise ValueError(
-            f"{name} has action space {box}, which has other bounds than {expected}: {_WRAP}"
-            "RescaleAction(env, -1, 1)"
+            f"{name} has an action space of other bounds: {_WRAP}RescaleAction(env, -1, 1); "
+            f"{difference(box, bounds)}"
         )

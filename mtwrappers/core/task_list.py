@@ -15,6 +15,7 @@ from numpy.random import Generator
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_flag, check_index, check_task_names
+from mtwrappers.common.spaces import as_element, summary
 from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.core.selection import SelectName, Strategy, TaskSelector
 from mtwrappers.state.env_state import get_state, set_state
@@ -99,10 +100,13 @@ class TaskSpace:
         return self._space.sample()
 
     def check(self, task_state: Any, what: str) -> Any:
-        """Returns a copy of ``task_state``, or raises `ValueError`."""
-        if not self._space.contains(task_state):
-            raise ValueError(f"{what} must be an element of {self._space}, got {task_state!r}")
-        return copy.deepcopy(task_state)
+        """Returns a copy of ``task_state``, with arrays for lists, or raises `ValueError`."""
+        try:
+            return copy.deepcopy(as_element(self._space, task_state))
+        except ValueError:
+            raise ValueError(
+                f"{what} must be an element of {summary(self._space)}, got {task_state!r}"
+            ) from None
 
     def describe(self, task_state: Any) -> tuple[Any, dict[str, Any]]:
         """The element, and no infos."""
@@ -170,13 +174,22 @@ class TaskSetMTEnv(MTEnv):
             env_observation_space,
             tasks.task_observation_space if space is None else space,
         )
-        self.sample_tasks_on_reset = check_flag(sample_tasks_on_reset, "sample_tasks_on_reset")
+        self.sample_tasks_on_reset = sample_tasks_on_reset
         self._first_seed = first_seed
         self._in_episode = False  # whether `step` may be called
         self._task_state: Any = tasks.first()
         if initial_task_state is not None:
             self._task_state = tasks.check(initial_task_state, "initial_task_state")
         self._task_obs, self._task_info = self._task_set.describe(self._task_state)
+
+    @property
+    def sample_tasks_on_reset(self) -> bool:
+        """Whether every reset draws a task. Can be set at any time."""
+        return self._sample_tasks_on_reset
+
+    @sample_tasks_on_reset.setter
+    def sample_tasks_on_reset(self, on: bool) -> None:
+        self._sample_tasks_on_reset = check_flag(on, "sample_tasks_on_reset")
 
     # Only for a list of tasks; an environment over a space has no such attributes.
 

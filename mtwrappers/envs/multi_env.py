@@ -47,7 +47,7 @@ def make_env(
 
     Args:
         env_ids: Registered ids; by default two of classic control, padded.
-        task_names: The names of the tasks; by default the ids.
+        task_names: The names of the tasks, which must differ; by default the ids.
         task_encoding: ``"onehot"``, ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
         task_embedding: A vector for each task, ``(num_tasks, E)`` numbers, appended to the
             observation, before a one-hot.
@@ -96,7 +96,7 @@ def make_vec_env(
         num_envs: The total number of environments, a multiple of the number of ids; 1 (Gymnasium's
             default) means one per id.
         env_ids: Registered ids; by default two of classic control, padded.
-        task_names: The names of the tasks; by default the ids.
+        task_names: The names of the tasks, which must differ; by default the ids.
         task_encoding: ``"onehot"``, ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
         task_embedding: A vector for each task, ``(num_tasks, E)`` numbers, appended to the
             observation, before a one-hot.
@@ -113,7 +113,8 @@ def make_vec_env(
             ``on_worker_failure``, ``journal``, ``timeout``, ``context`` and ``ray_options``.
 
     Raises:
-        ValueError: If ``num_envs`` does not fit; the message names sizes that do.
+        ValueError: If ``num_envs`` does not fit (the message names sizes that do), or names do not
+            differ.
 
     >>> import gymnasium, mtwrappers
     >>> ids = ["Acrobot-v1", "MountainCar-v0"]
@@ -170,6 +171,12 @@ def _arguments(
         functools.partial(gymnasium.make, env_id, **{**(kwargs or {}), **common})
         for env_id, kwargs in zip(ids, each, strict=True)
     ]
+    repeated = sorted({env_id for env_id in ids if ids.count(env_id) > 1})
+    if task_names is None and repeated:
+        raise ValueError(
+            f"env_ids has {repeated} more than once, and tasks need different names: pass a name "
+            "for each of them as task_names"
+        )
     names = ids if task_names is None else task_names
     return {"funcs_to_make_envs": makers, "task_names": names, "unify": unify}
 

@@ -14,11 +14,17 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from mtwrappers.common import seeding
-from mtwrappers.common.checks import check_options, not_negative, positive
+from mtwrappers.common.checks import (
+    check_episode_steps,
+    check_options,
+    not_negative,
+    positive,
+)
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
 
+EPISODE_STEPS = 100  # the limit that the id is registered with
 MAX_STEP = 0.1
 BOUND = 5.0
 
@@ -95,7 +101,7 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Puts the point at the origin; ``seed`` determines what `sample_tasks` draws."""
-        check_options(options, (), "PointGoalEnv")
+        check_options(options, (), "PointGoalEnv", hint="set_task sets a goal")
         seed = None if seed is None else seeding.check_seed(seed)
         super().reset(seed=seed)
         if seed is not None:
@@ -142,7 +148,7 @@ def make_vec_env(
     num_envs: int = 1,
     *,
     radius: float = 1.0,
-    max_episode_steps: int | None = 100,
+    max_episode_steps: int | None = EPISODE_STEPS,
     meta_batch_size: int | None = None,
     render_mode: str | None = None,
     **executor: Any,
@@ -152,8 +158,8 @@ def make_vec_env(
     Args:
         num_envs: The total number of environments; 1 (Gymnasium's default) means one per task.
         radius: The radius of the circle of goals, in (0, 4].
-        max_episode_steps: The number of steps after which episodes are truncated, ``None`` for no
-            limit.
+        max_episode_steps: The number of steps after which episodes are truncated; as in
+            `gymnasium.make`, ``None`` is the id's own limit of 100, and -1 is no limit.
         meta_batch_size: The number of tasks; by default ``num_envs``, which it must divide.
         render_mode: Must be ``None``.
         **executor: ``execution`` and the other arguments of
@@ -170,9 +176,8 @@ def make_vec_env(
     if meta_batch_size is not None:
         tasks = positive(meta_batch_size, "meta_batch_size")
     each = fit_sizes(num_envs, None, tasks, "PointGoal")
-    if max_episode_steps is not None:
-        max_episode_steps = positive(max_episode_steps, "max_episode_steps")
-    make = functools.partial(_make_limited, radius, max_episode_steps, render_mode)
+    limit = check_episode_steps(max_episode_steps, EPISODE_STEPS)
+    make = functools.partial(_make_limited, radius, limit, render_mode)
     return make_executor([make] * (tasks * each), tasks, each, **executor)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -38,7 +39,8 @@ class SawyerSettings:
     """The settings that Sawyer classes are built with.
 
     Args:
-        reward_function_version: Meta-World's ``"v1"`` or ``"v2"``.
+        reward_function_version: Meta-World's ``"v1"`` or ``"v2"``. With ``"v1"``, hand-insert-v3,
+            peg-insert-side-v3 and stick-push-v3 can never report a success, and a warning says so.
         render_mode: What `render` returns: ``"rgb_array"``, ``"depth_array"`` (metres),
             ``"rgbd_tuple"`` (both), or ``None`` for nothing.
         camera_name: A camera of the model, such as ``"corner2"``, or a list of several, of which
@@ -83,6 +85,22 @@ class SawyerSettings:
         positive(self.width, "width")
         positive(self.height, "height")
         not_negative(self.idle_steps, "idle_steps")
+
+
+# With Meta-World's rewards v1, these compute their success from values that cannot meet its
+# condition: the distance of the object at the start, of the peg's middle, and an open gripper of 0.
+WITHOUT_SUCCESS_IN_V1 = ("hand-insert-v3", "peg-insert-side-v3", "stick-push-v3")
+
+
+def warn_of_v1(reward_function_version: str, classes: Iterable[str]) -> None:
+    """Warns of classes that can never report a success with rewards v1."""
+    listed = [name for name in classes if name in WITHOUT_SUCCESS_IN_V1]
+    if reward_function_version == "v1" and listed:
+        warnings.warn(
+            f"with reward_function_version='v1', {', '.join(listed)} can never report success: "
+            "their infos always have success=0.0; see the page 'Traps of Meta-World'",
+            stacklevel=4,
+        )
 
 
 def camera_names(camera_name: CameraNames) -> tuple[str, ...] | None:

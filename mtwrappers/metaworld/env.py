@@ -24,7 +24,7 @@ from mtwrappers.common.checks import (
     positive,
 )
 from mtwrappers.common.seeding import check_seed, goal_generator
-from mtwrappers.common.spaces import append_onehot
+from mtwrappers.common.spaces import append_onehot, difference
 from mtwrappers.core.selection import SelectName, Strategy
 from mtwrappers.core.task_list import TaskList, TaskSetMTEnv
 from mtwrappers.metaworld.class_env import (
@@ -34,6 +34,7 @@ from mtwrappers.metaworld.class_env import (
     action_box,
     find_cameras,
     observation_box,
+    warn_of_v1,
 )
 from mtwrappers.metaworld.tasks import (
     OPTIONS,
@@ -176,7 +177,8 @@ class ClassPool:
         del self.arguments["fast"]  # the fast classes give the same bits
         made = self.arguments["benchmark"] = describe(benchmark)
         if made is not None and "name" not in made:  # not from `make_benchmark`
-            made["tasks"] = digest(self.tasks)
+            of_tasks = {"type": made["type"], "tasks": digest(self.tasks)}
+            self.arguments["benchmark"] = of_tasks
         if self.layout.is_upstream:
             # The cameras of other classes are only known once these are built.
             find_cameras(self.settings.camera_name)
@@ -252,8 +254,8 @@ class ClassPool:
                 raise TypeError(f"wrapper must return a gymnasium.Env for {name!r}, got {env!r}")
             if self._built and env.observation_space != self.observation_space:
                 raise ValueError(
-                    f"wrapper gives {name!r} the observation space {env.observation_space}, "
-                    f"expected {self.observation_space} as for the other classes"
+                    f"wrapper gives {name!r} another observation space than the other classes: "
+                    f"{difference(env.observation_space, self.observation_space)}"
                 )
         self._built[name] = bare, env
         return bare, env
@@ -321,6 +323,11 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     metadata = METADATA
     _draws_first = True
     _passes_options_on = False
+    _options_hint = (
+        "a task_state is the index of a task, of the class task_names[task_ids[task_state]]; with "
+        "goals='continuous' it may be (index of a class, random vector), which sets the goal; a "
+        "seed is an argument of reset"
+    )
 
     def __init__(
         self,
@@ -350,6 +357,8 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         )
         keep_arguments(self, self.pool.arguments)
         every, classes = self.pool.tasks, list(self.pool.layout.classes)
+        if task_states is None:
+            warn_of_v1(self.pool.settings.reward_function_version, classes)
         chosen = range(len(every)) if task_states is None else task_states
         chosen = check_list(chosen, "task_states", "task")
         states = [check_index(state, len(every), "each of task_states") for state in chosen]
@@ -381,7 +390,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             raise ValueError(
                 f"descriptions must have each of the {len(classes)} classes, but lack {missing}"
             )
-        self.terminate_on_success = check_flag(terminate_on_success, "terminate_on_success")
+        self.terminate_on_success = terminate_on_success
 
     @property
     def envs_built(self) -> int:
@@ -444,7 +453,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @terminate_on_success.setter
     def terminate_on_success(self, on: bool) -> None:
-        self.pool.terminate_on_success = on
+        self.pool.terminate_on_success = on = check_flag(on, "terminate_on_success")
         if self.pool.current is not None:
             self.pool.current.terminate_on_success = on
 

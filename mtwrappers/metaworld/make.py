@@ -16,7 +16,12 @@ from typing import Any, TypeAlias
 import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from mtwrappers.common.checks import check_choice, check_flag, check_keywords, positive
+from mtwrappers.common.checks import (
+    check_choice,
+    check_episode_steps,
+    check_keywords,
+    positive,
+)
 from mtwrappers.common.registration import EPISODE_STEPS
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.metaworld.agent_view import (
@@ -27,7 +32,7 @@ from mtwrappers.metaworld.agent_view import (
     AgentView,
     take_inputs,
 )
-from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
+from mtwrappers.metaworld.class_env import METADATA, SawyerSettings, warn_of_v1
 from mtwrappers.metaworld.env import MetaWorldMTEnv
 from mtwrappers.metaworld.tasks import (
     DEFAULT_CLASS,
@@ -53,9 +58,11 @@ SETTINGS = [field.name for field in dataclasses.fields(SawyerSettings)]
 # The keywords that both `make` and `make_vec` accept in addition to their own signatures.
 KEYWORDS = {"action_repeat", "select", "descriptions", *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
 # The arguments of executors; all sub-environments have the same spaces, so there is none to unify.
-EXECUTOR = EXECUTOR_OPTIONS - {"timeout", "unify"}
+EXECUTOR = EXECUTOR_OPTIONS - {"unify"}
 # What other libraries call some of these, and too unlike for `did_you_mean`.
 _OTHER_NAMES = {
+    "task_embedding": "pass it to mtwrappers/MultiEnv-v0, with env_ids=['mtwrappers/MT1-v0'] * 10, "
+    "unify='pad', the env_name of each class in env_kwargs, and task_names",
     **dict.fromkeys(("image_size", "img_size", "size"), "frames have a width and a height"),
     **dict.fromkeys(("normalize_rewards", "normalize_reward"), "pass reward_normalization_method"),
 }
@@ -122,7 +129,8 @@ class VectorSettings:
         sample_tasks_on_reset: Whether each reset draws a task; by default true for multi-task, and
             false for meta-learning, where ``call("sample_tasks")`` draws them.
         terminate_on_success: Whether a success ends the episode.
-        max_episode_steps: The number of steps until truncation, ``None`` for no limit.
+        max_episode_steps: The number of steps until truncation; as in `gymnasium.make`, ``None``
+            is the id's own limit of 500, and -1 is no limit.
 
     >>> import gymnasium, mtwrappers
     >>> settings = {"num_goals": 4, "meta_batch_size": 20, "envs_per_task": 2}
@@ -193,8 +201,9 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
             ``train_classes``, ``test_classes``; see `MetaWorldMTEnv`: ``select``,
             ``descriptions``. Where the environments run, see `mtwrappers.vector.settings.Settings`:
             ``execution``, ``workers``, ``autoreset_mode``, ``on_worker_failure``, ``journal``,
-            ``context``, ``ray_options``. And, as in `make_env`, what is observed, how classes are
-            built and drawn, and ``action_repeat``. Meta-World's own names are understood too.
+            ``timeout``, ``context``, ``ray_options``. And, as in `make_env`, what is observed, how
+            classes are built and drawn, and ``action_repeat``. Meta-World's own names are
+            understood too.
 
     Raises:
         TypeError: If an argument is unknown, with a hint, or has the wrong type.
@@ -224,6 +233,8 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
     draws = benchmark not in META_LEARNING if draws is None else draws
     num_groups, each = settings.sizes(benchmark, num_envs, len(classes))
     passed = _take(kwargs, (*SETTINGS, "select", "descriptions", "action_repeat"))
+    limit = check_episode_steps(settings.max_episode_steps, EPISODE_STEPS)
+    warn_of_v1(passed.get("reward_function_version", "v2"), classes)
     makers: list[functools.partial[TaskControl]] = []
     shares = share_out(len(classes), num_groups, settings.num_goals, continuous)
     for group, (c, own) in enumerate(shares):
@@ -239,7 +250,7 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
                 seed=None if seed is None else seed + i,
                 sample_tasks_on_reset=draws,
                 terminate_on_success=settings.terminate_on_success,
-                max_episode_steps=settings.max_episode_steps,
+                max_episode_steps=limit,
                 **passed,
             )
             makers.append(make)
@@ -301,11 +312,11 @@ class TaskControl(RecordEpisodeStatistics):
 
     def toggle_sample_tasks_on_reset(self, on: bool) -> None:
         """Sets whether every reset draws a task."""
-        self._mt_env.sample_tasks_on_reset = check_flag(on, "on")
+        self._mt_env.sample_tasks_on_reset = on
 
     def toggle_terminate_on_success(self, on: bool) -> None:
         """Sets whether a success ends the episode."""
-        self._mt_env.terminate_on_success = check_flag(on, "on")
+        self._mt_env.terminate_on_success = on
 
     def get_checkpoint(self) -> Checkpoint:
         """This environment's id, and the state of its `MetaWorldMTEnv`."""
@@ -369,6 +380,7 @@ def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     stands_for = {
         "seed": 0,
         "env_name": DEFAULT_CLASS if benchmark in ONE_CLASS else None,
+        "max_episode_steps": EPISODE_STEPS,
         "meta_batch_size": groups,
         "envs_per_task": 1,
         "camera_name": CAMERA if frames else None,

@@ -8,7 +8,7 @@ which determine the observation space), and ``inner`` (the `metaworld.Task`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
@@ -19,7 +19,7 @@ from mtwrappers.common.errors import short
 from mtwrappers.core.mtenv import TASK_OPTIONS
 from mtwrappers.core.selection import WithoutReplacement
 from mtwrappers.core.task_list import TaskSetMTEnv
-from mtwrappers.metaworld.class_env import action_box
+from mtwrappers.metaworld.class_env import action_box, warn_of_v1
 from mtwrappers.metaworld.env import ClassPool, Layout, MetaWorldMTEnv, Wrapper
 from mtwrappers.metaworld.tasks import Goals, Kind, check_task_vector, decode, with_vector
 from mtwrappers.metaworld.upstream import classes_by_name
@@ -41,6 +41,18 @@ class SetTask(dict[str, Any]):
 
 
 PLAIN_DICTS.add(SetTask)
+
+
+def _without(name: str) -> Any:
+    """A property of `MetaWorldMTEnv` that is missing here."""
+
+    def missing(self: Any) -> NoReturn:
+        raise AttributeError(
+            f"{type(self).__name__} has no {name}: its tasks are dicts, from sample_tasks and for "
+            "set_task; MetaWorldMTEnv has a list of tasks and their indices"
+        )
+
+    return property(missing)
 
 
 class MetaWorldSetTaskEnv(MetaWorldMTEnv):
@@ -91,6 +103,12 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
 
     _draws_first = False
     _sentences = None
+    task_ids = _without("task_ids")
+    task_states = _without("task_states")
+    exact_task_state = _without("exact_task_state")
+    task = _without("task")
+    task_description = _without("task_description")
+    description_space = _without("description_space")
 
     def __init__(
         self,
@@ -116,6 +134,8 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
             options=options,
         )
         keep_arguments(self, self.pool.arguments)
+        if benchmark is not None:
+            warn_of_v1(self.pool.settings.reward_function_version, self.pool.layout.classes)
         tasks: Any = SetTasks(self.pool, kind)
         TaskSetMTEnv.__init__(self, action_box(), self.pool.observation_space, None, tasks)
         self.tasks = self.pool.tasks
@@ -138,8 +158,6 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
             TypeError: If ``with_replacement`` is not a bool.
             ValueError: If ``n_tasks`` is negative or not an integer, or there is no benchmark.
         """
-        if not self.tasks:
-            raise ValueError("sample_tasks needs a benchmark; this environment has none")
         n, anew = not_negative(n_tasks, "n_tasks"), check_flag(with_replacement, "with_replacement")
         return [self._task_set.draw(self.np_random_task, anew) for _ in range(n)]
 
@@ -161,9 +179,12 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
         return self.get_task()
 
     def set_task_state(self, task_state: Any) -> None:
-        """As `set_task`; ``None``, the state before a task was set, changes nothing."""
+        """As `set_task`; ``None`` is the state before a task was set."""
         if task_state is not None:
             self.set_task(task_state)
+            return
+        self._env = self._task_state = self._task_obs = None
+        self._was_set = self._in_episode = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -175,11 +196,22 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
 
         Raises:
             ResetNeeded: If no task was set and there is no benchmark.
-            ValueError: If the task cannot be set, or another option is about tasks.
+            ValueError: If the task cannot be set, or there is another option.
         """
-        check_options(options, ("task", *TASK_OPTIONS), "MetaWorldSetTaskEnv")
-        given = (options or {}).items()
-        named = {("task_state" if key == "task" else key): value for key, value in given}
+        check_options(
+            options,
+            ("task", *TASK_OPTIONS),
+            "MetaWorldSetTaskEnv",
+            hint="task is a dict from sample_tasks; a seed is an argument of reset",
+        )
+        named = dict(options or {})
+        if "task" in named:
+            if "task_state" in named:
+                raise ValueError(
+                    "options must hold task or task_state, which is its name in MTEnv, not both; "
+                    f"got task={named['task']!r} and task_state={named['task_state']!r}"
+                )
+            named["task_state"] = named.pop("task")
         self._seed_below = seed
         return super().reset(seed=seed, options=named or None)
 
@@ -210,6 +242,8 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
         self.task_names = tuple(self.pool.layout.classes)
 
     def _task(self, task_state: Any) -> Any:
+        if task_state is None:
+            raise ResetNeeded("no task was set: call set_task(task) before reset()")
         return task_state["inner"]
 
 
@@ -243,6 +277,8 @@ class SetTasks:
 
     def draw(self, rng: Generator, anew: bool = False) -> SetTaskDict:
         """Draws a task of the next class of the round."""
+        if not self._by_class:
+            raise ValueError("sample_tasks needs a benchmark; this environment has none")
         name = list(self._by_class)[self._round(len(self._by_class), None, rng)]
         places = self._by_class[name]
         if anew:

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import sys
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -27,6 +28,7 @@ from mtwrappers.common.errors import full_message
 from mtwrappers.state import arrays as npz
 from mtwrappers.state import env_state as layers
 from mtwrappers.state.files import opened, write_atomically
+from mtwrappers.state.identity import unknown_arguments
 from mtwrappers.state.plain_data import array_name, decode, encode, set_generator
 
 VERSION = 7
@@ -44,7 +46,8 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     The file holds only JSON and arrays, with a checksum. The data is first written to a temporary
     file in the same directory. The file gets the mode that `open` would give it, or keeps the mode
     of the file that it replaces; a symbolic link is replaced, and its target is not changed. If a
-    save is killed, the next save to the same path removes its temporary file.
+    save is killed, the next save to the same path removes its temporary file. A warning names
+    classes whose arguments `load_checkpoint` cannot compare, because they are not kept.
 
     Args:
         path: The file.
@@ -65,7 +68,15 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     >>> obs, infos = envs.reset(seed=0)
     >>> mtwrappers.save_checkpoint("run.ckpt", envs=envs, progress=progress)
     """
-    data = to_bytes({name: _access(name, obj)[0]() for name, obj in objects.items()})
+    states = {name: _access(name, obj)[0]() for name, obj in objects.items()}
+    data = to_bytes(states)
+    if unknown := sorted(set(unknown_arguments(states))):
+        warnings.warn(
+            f"load_checkpoint cannot compare the arguments of {', '.join(unknown)}, because these "
+            "are not kept: pass the same ones then, or make environments with gymnasium.make, make "
+            "other objects dataclasses, or derive their class from gymnasium.utils.EzPickle",
+            stacklevel=2,
+        )
     write_atomically(path, b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data)) + data)
 
 

@@ -7,10 +7,14 @@ loads only into layers with the same. The identity of
 - Gymnasium's and Meta-World's wrappers, and those of others that derive from
   `gymnasium.utils.RecordConstructorArgs`, is the arguments of their constructors;
 - any other wrapper is empty: its attributes are in its state, see `mtwrappers.state.env_state`;
-- any other environment is the id and the arguments of its spec or, without a spec, its spaces.
+- any other environment is the id and the arguments of its spec or, without a spec, its spaces, and
+  its arguments if it keeps them as `gymnasium.utils.EzPickle` does.
 
 Arguments become JSON values: numbers, strings, arrays and containers as they are (long ones as a
-digest), a function by its name, and any other object by the name of its class.
+digest), and functions by their names. The name of a lambda, or of a function in another, says
+nothing: these are compared by their code, their default arguments and the variables that they refer
+to in outer functions. Any other object is compared by the name of its class alone, and
+`unknown_arguments` finds it.
 """
 
 from __future__ import annotations
@@ -21,19 +25,21 @@ import hashlib
 import inspect
 import json
 import reprlib
+import sys
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Set
+from contextvars import ContextVar
 from enum import Enum
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces, wrappers
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import vector as vector_wrappers
 
-# Arguments that may differ: the environment inside has an identity of its own, and rendering does
-# not change an episode. Executors and Meta-World's fast classes add theirs.
-_MAY_DIFFER = {"self", "__class__", "env", "render_mode"}
 # Wrappers that change no episode: their arguments may differ, and those without a state may be
 # missing.
 WATCHERS = (
@@ -44,6 +50,14 @@ WATCHERS = (
 _SCALARS = (bool, int, float, str)
 _LONG = 32  # the number of items from which a digest stands for them
 _ARGUMENTS = "_arguments"
+# Marks the description of an object of which nothing but the class is known.
+_UNKNOWN = "not compared"
+# Parts of the description of a function that are compared if both have them: its module, which is
+# unknown in the main script, and its code, which differs between versions of Python.
+_MODULE, _CODE = "of module", f"code in {sys.implementation.cache_tag}"
+_IF_BOTH = (_MODULE, "code in ")
+# The functions that are being described, which may refer to each other.
+_OUTER: ContextVar[frozenset[int]] = ContextVar("outer", default=frozenset())
 _NOTHING = object()  # where there is no such argument
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = 100
@@ -55,7 +69,20 @@ def keep_arguments(obj: Any, arguments: Mapping[str, Any]) -> None:
     Call it with ``locals()`` at the beginning of a constructor; a second call replaces arguments
     that the constructor has completed.
     """
-    vars(obj).setdefault(_ARGUMENTS, {}).update(describe(arguments))
+    own = {name: v for name, v in arguments.items() if name not in ("self", "__class__")}
+    vars(obj).setdefault(_ARGUMENTS, {}).update(_describe_arguments(own))
+
+
+def unknown_arguments(state: Any) -> Iterator[str]:
+    """The names of the classes of which the identities in a state hold nothing but the name."""
+    if isinstance(state, dict):
+        if state.get(_UNKNOWN) is True:
+            yield str(state.get("type"))
+        for value in state.values():
+            yield from unknown_arguments(value)
+    elif isinstance(state, (list, tuple)):
+        for value in state:
+            yield from unknown_arguments(value)
 
 
 def identity_of(
@@ -70,18 +97,19 @@ def identity_of(
         state: The attributes that are its state, which are no part of its identity.
     """
     if _ARGUMENTS not in vars(layer):
-        found: Mapping[str, Any] = {}
+        identity: dict[str, Any] = {}
         if isinstance(layer, WATCHERS):
             pass
         elif "_saved_kwargs" in vars(layer):
-            found = vars(layer)["_saved_kwargs"]
+            identity = _describe_kept(layer)
         elif bottom:
-            found = _of_spec(layer)
+            identity = _describe_env(layer)
         elif known:
-            found = {name: value for name, value in _kept(layer) if name not in state}
-        keep_arguments(layer, found)
-    identity: dict[str, Any] = vars(layer)[_ARGUMENTS]
-    return identity
+            kept = {name: value for name, value in _kept(layer) if name not in state}
+            identity = _describe_arguments(kept)
+        vars(layer)[_ARGUMENTS] = identity
+    kept_arguments: dict[str, Any] = vars(layer)[_ARGUMENTS]
+    return kept_arguments
 
 
 def require_same(expected: Any, found: Any, of: str) -> None:
@@ -96,10 +124,26 @@ def require_same(expected: Any, found: Any, of: str) -> None:
         raise ValueError(f"the state belongs to another {of}: {'; '.join(different)}")
 
 
+def _describe_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a constructor, without those that may differ.
+
+    An environment inside has an identity of its own, and rendering does not change an episode.
+    Executors and Meta-World's fast classes leave out more.
+    """
+    return {
+        str(name): describe(value)
+        for name, value in arguments.items()
+        if name != "render_mode"
+        and not (name == "env" and isinstance(value, (gymnasium.Env, VectorEnv)))
+    }
+
+
 def describe(value: Any) -> Any:
     """An argument as JSON values."""
     if value is None or type(value) in _SCALARS:
         return value if value == value else "nan"  # so that it equals itself
+    if isinstance(value, (complex, slice, np.dtype)):
+        return repr(value)
     if isinstance(value, Enum):
         return describe(value.value)
     if isinstance(value, bytes):
@@ -115,32 +159,109 @@ def describe(value: Any) -> Any:
     if isinstance(value, spaces.Space):
         return repr(value)
     if isinstance(value, functools.partial):
-        return describe({"partial of": value.func, "with": value.args, **value.keywords})
+        called = {"partial of": describe(value.func), "with": describe(value.args)}
+        return {**called, **_describe_arguments(value.keywords)}
+    if isinstance(value, EnvSpec):
+        return _describe_spec(value)
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return describe(value._asdict())
     if isinstance(value, Mapping):
-        return {str(k): describe(v) for k, v in value.items() if k not in _MAY_DIFFER}
+        return {str(key): describe(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, range, deque, Set)):
         items = [describe(item) for item in value]
         if isinstance(value, Set):
             items.sort(key=repr)
         short = len(items) <= _LONG or not all(isinstance(item, _SCALARS) for item in items)
         return items if short else f"{len(items)} items {_digest(json.dumps(items).encode())}"
-    if isinstance(value, type) or inspect.isroutine(value):
+    if isinstance(value, (FunctionType, MethodType)):
+        return _describe_function(value)
+    if isinstance(value, (type, np.ufunc, ModuleType)) or inspect.isroutine(value):
         return value.__name__
     if dataclasses.is_dataclass(value):
         return describe({one.name: getattr(value, one.name) for one in dataclasses.fields(value)})
+    return {"type": type(value).__name__, **_describe_kept(value)}
+
+
+def _describe_kept(value: Any) -> dict[str, Any]:
+    """The arguments that an object keeps, or the mark that nothing is known of them."""
     has = getattr(value, "__dict__", {})
-    kept = has.get(_ARGUMENTS) or has.get("_saved_kwargs") or {}
-    return {"type": type(value).__name__, **describe(kept)}
+    if _ARGUMENTS in has:
+        return dict(has[_ARGUMENTS])
+    if "_saved_kwargs" in has:
+        return _describe_arguments(has["_saved_kwargs"])
+    if "_ezpickle_kwargs" in has:
+        args, kwargs = has["_ezpickle_args"], has["_ezpickle_kwargs"]
+        try:  # EzPickle makes a copy by calling the class with these
+            kwargs = inspect.signature(type(value)).bind(*args, **kwargs).arguments
+        except TypeError:  # they are those of a base class
+            kwargs = {"with": args, **kwargs}
+        return _describe_arguments(kwargs)
+    return {_UNKNOWN: True} if _takes_arguments(type(value)) else {}
 
 
-def _of_spec(env: Any) -> dict[str, Any]:
-    """The id and the arguments of an environment's spec or, without a spec, its spaces."""
-    spec = getattr(env, "spec", None)
-    if isinstance(spec, EnvSpec):
-        return {"id": spec.id, **spec.kwargs}
-    return {name: getattr(env, name) for name in ("observation_space", "action_space")}
+def _takes_arguments(cls: type[Any]) -> bool:
+    """Whether objects of a class may differ by what its constructor was given."""
+    try:
+        names = list(inspect.signature(cls).parameters)
+    except (TypeError, ValueError):  # a class that is not written in Python
+        return True
+    return any(name != "render_mode" for name in names)
+
+
+def _describe_function(function: FunctionType | MethodType) -> dict[str, Any]:
+    """A function by its name or, if that says nothing, by its code."""
+    if isinstance(function, MethodType):
+        return {"function": function.__name__, "of": describe(function.__self__)}
+    described: dict[str, Any] = {"function": function.__qualname__}
+    if function.__module__ not in ("__main__", "__mp_main__", None):
+        described[_MODULE] = function.__module__
+    outer = _OUTER.get()
+    if "<" not in function.__qualname__ or id(function) in outer:
+        return described
+    token = _OUTER.set(outer | {id(function)})
+    try:
+        described[_CODE] = _digest(repr(_stable(function.__code__)).encode())
+        described["defaults"] = describe([function.__defaults__, function.__kwdefaults__])
+        variables = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        described["variables"] = {name: _describe_variable(cell) for name, cell in variables}
+    finally:
+        _OUTER.reset(token)
+    return described
+
+
+def _describe_variable(cell: CellType) -> Any:
+    """A variable of an outer function."""
+    try:
+        return describe(cell.cell_contents)
+    except ValueError:  # it has no value yet
+        return None
+
+
+def _stable(constant: Any) -> Any:
+    """A constant of a function's code in a form that is the same in each process."""
+    if isinstance(constant, CodeType):
+        code = constant
+        return (code.co_code, code.co_names, code.co_varnames, *map(_stable, code.co_consts))
+    if isinstance(constant, tuple):
+        return tuple(map(_stable, constant))
+    return sorted(map(repr, constant)) if isinstance(constant, frozenset) else repr(constant)
+
+
+def _describe_env(env: Any) -> dict[str, Any]:
+    """An environment by its spec or, without a spec, by its spaces and what it keeps."""
+    if isinstance(spec := getattr(env, "spec", None), EnvSpec):
+        return _describe_spec(spec)
+    names = ("observation_space", "action_space")
+    described = {name: describe(getattr(env, name)) for name in names}
+    return {**described, "type": type(env).__name__, **_describe_kept(env)}
+
+
+def _describe_spec(spec: EnvSpec) -> dict[str, Any]:
+    """A spec by its id, its arguments, and its constructor if that is not a string."""
+    described = {"id": spec.id, **_describe_arguments(spec.kwargs)}
+    if callable(spec.entry_point):
+        described["entry_point"] = describe(spec.entry_point)
+    return described
 
 
 def _kept(wrapper: Any) -> Iterator[tuple[str, Any]]:
@@ -150,7 +271,8 @@ def _kept(wrapper: Any) -> Iterator[tuple[str, Any]]:
     environments have it in ``wrapper``.
     """
     has = vars(wrapper)
-    for name in ("wrapper", *inspect.signature(type(wrapper).__init__).parameters):
+    names = set(inspect.signature(type(wrapper).__init__).parameters) - {"self", "env"}
+    for name in ("wrapper", *sorted(names)):
         for attribute in (name, f"_{name}"):
             if attribute in has:
                 yield name, has[attribute]
@@ -160,6 +282,8 @@ def _differences(expected: Any, found: Any, where: str) -> Iterator[str]:
     """The places at which two descriptions differ, with both values."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for name in {**expected, **found}:
+            if str(name).startswith(_IF_BOTH) and not (name in expected and name in found):
+                continue
             one, other = expected.get(name, _NOTHING), found.get(name, _NOTHING)
             yield from _differences(one, other, f"{where}.{name}" if where else str(name))
     elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):

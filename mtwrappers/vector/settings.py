@@ -6,7 +6,7 @@ import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import cloudpickle
 import gymnasium
@@ -135,7 +135,7 @@ def resolve_makers(
                 f"an environment must be picklable to be copied by an executor, {env} is not "
                 f"({exc}); pass its constructor instead"
             ) from exc
-        makers = [functools.partial(cloudpickle.loads, data)] * n
+        makers = [functools.partial(_load_copy, data, str(env))] * n
         seeds = [seeding.child_seed(_seed_of(env), i) for i in range(n)]
     elif callable(env):
         makers = [env] * n
@@ -158,6 +158,19 @@ def resolve_makers(
             raise TypeError(f"the constructor of environment {i} must be callable, got {maker!r}")
     warn_of_loop_variables(makers, "the list")
     return makers, seeds
+
+
+def _load_copy(data: bytes, name: str) -> Any:
+    """Returns a copy of the environment ``name`` from its pickle, or raises `TypeError`."""
+    try:
+        return cloudpickle.loads(data)
+    except Exception as exc:
+        raise TypeError(
+            f"an environment must be picklable to be copied by an executor, but unpickling {name} "
+            f"failed ({exc}); pass its constructor instead. A class that derives from one with "
+            "EzPickle, such as Gymnasium's on MuJoCo, has to call EzPickle.__init__ with its own "
+            "arguments"
+        ) from exc
 
 
 def _seed_of(env: gymnasium.Env[Any, Any]) -> int:
@@ -185,14 +198,42 @@ def same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> tuple[Space[
     Raises:
         DifferentSpacesError: If they differ.
     """
-    for i, pair in enumerate(spaces):
-        for space, expected, what in zip(pair, spaces[0], ("observation", "action"), strict=True):
-            if space != expected:
-                both = (space, expected)
-                flat = all(isinstance(one, Box) and len(one.shape) == 1 for one in both)
-                hint = "unify='pad' makes one space of them: see the guide 'Your own environments'"
-                raise DifferentSpacesError(
-                    f"environment {i} has {what} space {space}, expected {expected} as in "
-                    f"environment 0{difference(space, expected)}{f'; {hint}' if flat else ''}"
-                )
+    first_observations, first_actions = spaces[0]
+    for i, (observations, actions) in enumerate(spaces):
+        if observations != first_observations:
+            raise DifferentSpacesError(
+                f"environment {i} has another observation space than environment 0; "
+                f"{_hint_at_observations(observations, first_observations)}: "
+                f"{difference(observations, first_observations)}"
+            )
+        if actions != first_actions:
+            raise DifferentSpacesError(
+                f"environment {i} has another action space than environment 0; "
+                f"{_hint_at_actions(actions, first_actions)}: {difference(actions, first_actions)}"
+            )
     return spaces[0]
+
+
+_GUIDE = "see the guide 'Your own environments'"
+_UNIFY = f"unify='pad' makes one space of them, {_GUIDE}"
+
+
+def _is_flat(space: Space[Any]) -> TypeGuard[Box]:
+    return isinstance(space, Box) and len(space.shape) == 1
+
+
+def _hint_at_observations(space: Space[Any], expected: Space[Any]) -> str:
+    if _is_flat(space) and _is_flat(expected):
+        return _UNIFY
+    return (
+        f"a wrapper, such as TransformObservation of Gymnasium, makes one space of them, {_GUIDE}"
+    )
+
+
+def _hint_at_actions(space: Space[Any], expected: Space[Any]) -> str:
+    if not _is_flat(space) or not _is_flat(expected):
+        return f"TransformAction of gymnasium.wrappers makes one space of them, {_GUIDE}"
+    n = min(len(space.low), len(expected.low))
+    if (space.low[:n] == expected.low[:n]).all() and (space.high[:n] == expected.high[:n]).all():
+        return _UNIFY
+    return f"gymnasium.wrappers.RescaleAction(env, -1, 1) gives them the same bounds, {_GUIDE}"

@@ -25,6 +25,9 @@ class EnvToMTEnv(TaskSetMTEnv):
     Box of goals, the task state and ``task_obs`` are an element of it, `sample_task_state` draws
     one, and there are no task ids and no ``num_tasks``.
 
+    Copies and pickles are on the same task. They need a `reset` where the environment is built anew
+    when it is copied, such as those of Gymnasium on MuJoCo.
+
     Args:
         env: The environment of every task.
         tasks: The values that ``set_task`` takes, one per task: a list or a space.
@@ -35,7 +38,7 @@ class EnvToMTEnv(TaskSetMTEnv):
         task_observation_space: The space of ``task_obs``; needed when ``task_obs`` is given.
         initial_task_state: The task at the start; by default the first of a list, or an element of
             the space drawn from entropy.
-        task_names: A name for each task of a list.
+        task_names: A name for each task of a list; names must differ.
         select: How `sample_task_state` draws from a list; see `mtwrappers.core.selection`.
         sample_tasks_on_reset: Whether every reset draws the next task, unless one was set since
             the last reset. Such an environment seeds itself at its first reset if necessary.
@@ -44,8 +47,8 @@ class EnvToMTEnv(TaskSetMTEnv):
         TypeError: If an argument has the wrong type, or ``set_task`` is left out and the
             environment has none.
         ValueError: If there are no tasks, ``initial_task_state`` is not one of them, only one of
-            ``task_obs`` and ``task_observation_space`` is given, or ``task_names`` or ``select``
-            is given with a space.
+            ``task_obs`` and ``task_observation_space`` is given, a name is repeated, or
+            ``task_names`` or ``select`` is given with a space.
 
     >>> import gymnasium, numpy as np
     >>> from mtwrappers import EnvToMTEnv
@@ -63,6 +66,8 @@ class EnvToMTEnv(TaskSetMTEnv):
     """
 
     _branch = 0
+    # Whether the current task was set in ``env``; in a copy, only from its first reset on.
+    _is_set = False
 
     def __init__(
         self,
@@ -127,11 +132,40 @@ class EnvToMTEnv(TaskSetMTEnv):
     def close(self) -> None:
         self.env.close()
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = {**self.__dict__, "_is_set": False}
+        if _copies_are_built_anew(self.env):
+            state |= {"_in_episode": False, "_seeded": set()}
+        return state
+
     def _task(self, task_state: Any) -> Any:
         return self.tasks[task_state] if self.tasks else task_state
 
     def _activate(self, task_state: Any) -> None:
         self._set_task(self.env, self._task(task_state))
+        self._is_set = True
+
+    def _reset_below(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        if not self._is_set:
+            self._activate(self._task_state)
+        return super()._reset_below(options)
+
+
+def _copies_are_built_anew(env: Any) -> bool:
+    """Whether a copy may be another environment than a copy of all attributes.
+
+    With ``EzPickle``, as in Gymnasium's environments on MuJoCo, it is built by its constructor, and
+    has neither the task nor the random stream.
+    """
+    layers = [env]
+    while isinstance(layers[-1], gymnasium.Wrapper):
+        layers.append(layers[-1].env)
+    classes = [base for layer in layers for base in type(layer).__mro__ if base is not object]
+    return any(name in vars(base) for base in classes for name in _COPYING)
+
+
+# The methods by which a class changes how it is copied.
+_COPYING = ("__deepcopy__", "__getstate__", "__reduce__", "__reduce_ex__", "__setstate__")
 
 
 def _call_set_task(env: gymnasium.Env[Any, Any], task: Any) -> None:

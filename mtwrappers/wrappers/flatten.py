@@ -11,7 +11,20 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_choice
-from mtwrappers.common.spaces import append_box, append_onehot, as_row, require_flat_box
+from mtwrappers.common.spaces import (
+    append_box,
+    append_onehot,
+    as_row,
+    require_flat_box,
+    summary,
+)
+
+# How images and dicts are observed together with the task.
+_OF_OTHER_SPACES = (
+    "to observe anything else together with the task, such as images, use the MTEnv itself, whose "
+    "observations are dicts (task_encoding='dict' of an id), or flatten each environment with "
+    "gymnasium.wrappers.FlattenObservation in its constructor"
+)
 
 
 class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
@@ -24,7 +37,8 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
 
     Args:
         env: An environment with the observations of an `MTEnv`.
-        task_encoding: ``"onehot"`` appends ``task_obs``, ``"none"`` leaves it out.
+        task_encoding: ``"onehot"`` appends ``task_obs``, ``"none"`` leaves it out, and then
+            observations may be of any kind if there is no ``task_embedding``.
 
     Raises:
         TypeError: If a space has another type.
@@ -43,6 +57,8 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
 
     # Where the entry of task 0 is in a one-hot; None where task_obs is appended as it is.
     _first: int | None = None
+    # Whether observations have entries after the environment's own.
+    appends_entries = False
 
     def __init__(
         self, env: gymnasium.Env[Any, Any], task_encoding: Literal["onehot", "none"] = "onehot"
@@ -53,16 +69,19 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         keys = set(space.keys()) if isinstance(space, Dict) else set()
         if not isinstance(space, Dict) or keys - {"task_embedding"} != {"env_obs", "task_obs"}:
             raise TypeError(
-                f"expected an MTEnv with observations {{env_obs, task_obs}}, got {space}"
+                f"expected an MTEnv with observations {{env_obs, task_obs}}, got {summary(space)}"
             )
         self._shows_task = (
             check_choice(task_encoding, ("onehot", "none"), "task_encoding") == "onehot"
         )
         task: Any = space["task_obs"]
-        box = require_flat_box(space["env_obs"], "the space of env_obs")
+        self._embedding = space.get("task_embedding")
+        if not self._shows_task and self._embedding is None:
+            self.observation_space = space["env_obs"]  # of any kind, because nothing is appended
+            return
+        box = require_flat_box(space["env_obs"], "the space of env_obs", _OF_OTHER_SPACES)
         self._env_obs, self._task = box, task
         self._size, self._shape, self._dtype = box.shape[0], box.shape, box.dtype
-        self._embedding = space.get("task_embedding")
         if self._embedding is not None:
             box = _appended(box, self._embedding, "task_embedding")
         self._task_at = box.shape[0]
@@ -74,6 +93,12 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         else:
             self.observation_space = _appended(box, task, "task_obs")
         self._zeros = np.zeros_like(self.observation_space.low)
+        self.appends_entries = len(self._zeros) > self._size
+
+    @property
+    def has_onehot(self) -> bool:
+        """Whether observations end in the one-hot of ``task_obs``."""
+        return self._first is not None
 
     def observation(self, obs: dict[str, Any]) -> NDArray[Any]:
         row: NDArray[Any] = obs["env_obs"]
@@ -100,7 +125,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
 def _appended(box: Box, space: Space[Any], name: str) -> Box:
     """``box`` with the entries of another 1-D Box appended."""
     if not isinstance(space, Box) or len(space.shape) != 1:
-        raise TypeError(f"the space of {name} must be Discrete or a 1-D Box, got {space}")
+        raise TypeError(f"the space of {name} must be Discrete or a 1-D Box, got {summary(space)}")
     if np.issubdtype(space.dtype, np.floating) and not np.issubdtype(box.dtype, np.floating):
         raise TypeError(
             f"{name} of dtype {space.dtype} cannot be appended to env_obs of dtype {box.dtype} "

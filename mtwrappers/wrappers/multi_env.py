@@ -42,7 +42,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
     Args:
         funcs_to_make_envs: A constructor for each task.
         initial_task_state: The task at the start.
-        task_names: A name for each task.
+        task_names: A name for each task; names must differ.
         select: How `sample_task_state` draws: ``"uniform"``, ``"round_robin"``,
             ``"without_replacement"``, ``"least_success"``, or a callable
             ``(num_tasks, last_task, rng) -> int``, which may also take a ``history``; see
@@ -68,7 +68,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
     Raises:
         TypeError: If an argument has the wrong type, or a constructor returns no `gymnasium.Env`.
         ValueError: If there are no constructors, a task state is out of range, the numbers of
-            names and tasks differ, or spaces do not fit together.
+            names and tasks differ, a name is repeated, or spaces do not fit together.
 
     >>> import gymnasium
     >>> from functools import partial
@@ -174,6 +174,20 @@ class MultiEnvWrapper(TaskSetMTEnv):
             obs["task_embedding"] = self._embeddings[self._task_state].copy()
         return obs
 
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the state that `get_state` returned; the next `reset` continues from it.
+
+        Environments that were not built when it was taken are closed, and built anew on next use.
+
+        Raises:
+            TypeError: If ``state`` is not a dict.
+            ValueError: If ``state`` does not fit.
+        """
+        super().set_state(state)
+        unused = set(self._envs) - {*map(int, state["envs"]), self._branch}
+        for branch in unused:
+            self._envs.pop(branch).close()
+
     def close(self) -> None:
         with contextlib.ExitStack() as stack:  # closes all of them, even if one raises
             for env in self._envs.values():
@@ -198,6 +212,12 @@ class MultiEnvWrapper(TaskSetMTEnv):
 
     def _construct(self, index: int) -> gymnasium.Env[Any, Any]:
         env: gymnasium.Env[Any, Any] = construct_env(self._makers[index], self._name(index))
+        for other, built in self._envs.items():
+            if built.unwrapped is env.unwrapped:
+                raise ValueError(
+                    f"the constructors of {self._name(index)} and {self._name(other)} return the "
+                    "same environment: each must make a new one"
+                )
         if (limit := self._limits[index]) is not None:
             has = None
             if env.has_wrapper_attr("_max_episode_steps"):
@@ -240,16 +260,15 @@ class MultiEnvWrapper(TaskSetMTEnv):
             return self.padding.wrap(env, self._name(index))
         if env.action_space != self.action_space:
             raise ValueError(
-                f"{self._name(index)} has action space {env.action_space}, expected "
-                f"{self.action_space} as in the initial task"
-                f"{difference(env.action_space, self.action_space)}{_hint(env.action_space)}"
+                f"{self._name(index)} has another action space than the initial task"
+                f"{_hint(env.action_space)}: {difference(env.action_space, self.action_space)}"
             )
         expected, actual = self.env_observation_space, env.observation_space
         if not fits(actual, expected):
             raise ValueError(
-                f"{self._name(index)} has observation space {actual}, expected one within "
-                f"{expected}{difference(actual, expected, within=True)}{_hint(actual)}"
-                "; pass env_observation_space= to name one that holds all"
+                f"{self._name(index)} has an observation space that is not within that of all "
+                f"tasks{_hint(actual)}; pass env_observation_space= to name one that holds all: "
+                f"{difference(actual, expected, within=True)}"
             )
         return env
 

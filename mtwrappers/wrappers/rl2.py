@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import above_zero, check_flag
 from mtwrappers.common.equality import same_values
-from mtwrappers.common.spaces import append_box, as_row, require_floating_box
+from mtwrappers.common.spaces import append_box, as_row, require_floating_box, summary
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult, split_options
 from mtwrappers.wrappers.vector import MetaVectorWrapper, require_single
@@ -64,6 +64,9 @@ class RL2Observation(
     >>> env.reset()[0]
     array([ 0. ,  0. ,  0.1,  0. , -0.9,  1. ])
     """
+
+    # Whether observations have entries after the environment's own.
+    appends_entries = True
 
     def __init__(
         self,
@@ -235,7 +238,7 @@ class _Memory:
         if not isinstance(action_space, (Box, Discrete, MultiDiscrete, MultiBinary)):
             raise TypeError(
                 "expected a Box, Discrete, MultiDiscrete or MultiBinary action space, got "
-                f"{action_space}"
+                f"{summary(action_space)}"
             )
         self._ndim = len(action_space.shape or ())
         flat: Any = flatten_space(action_space)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_env, check_index, check_list, check_makers, positive
 from mtwrappers.common.spaces import append_onehot, as_row, require_flat_box
+from mtwrappers.wrappers.flatten import FlattenMTEnv
 
 W = TypeVar("W")
 
@@ -25,14 +26,16 @@ class TaskOnehotWrapper(
     ``info`` contains ``task_id`` (int).
 
     Args:
-        env: An environment whose observations have shape ``(O,)``.
+        env: An environment of one task, whose observations have shape ``(O,)``. For one that
+            switches between tasks, `FlattenMTEnv` appends the one-hot of the current task.
         task_index: The entry that is one, in ``[0, n_total_tasks - 1]``.
         n_total_tasks: The length of the one-hot. Observations become ``(O + n_total_tasks,)``.
 
     Raises:
         TypeError: If the observation space is not a 1-D Box.
-        ValueError: If ``task_index`` is out of range, or ``n_total_tasks`` is not positive; on a
-            step, if an observation does not fit the environment's space.
+        ValueError: If ``task_index`` is out of range, ``n_total_tasks`` is not positive, or the
+            environment switches between tasks or has a one-hot already; on a step, if an
+            observation does not fit the environment's space.
 
     >>> import gymnasium
     >>> from mtwrappers import TaskOnehotWrapper
@@ -42,6 +45,9 @@ class TaskOnehotWrapper(
     (array([0., 1., 0.], dtype=float32), {'task_id': 1})
     """
 
+    # Whether observations have entries after the environment's own.
+    appends_entries = True
+
     def __init__(
         self, env: gymnasium.Env[NDArray[Any], Any], task_index: int, n_total_tasks: int
     ) -> None:
@@ -49,6 +55,7 @@ class TaskOnehotWrapper(
         index = check_index(task_index, n_total_tasks, "task_index")
         # Python's own integers, so that JSON can hold the spec.
         RecordConstructorArgs.__init__(self, task_index=index, n_total_tasks=n_total_tasks)
+        _require_one_task(env)
         super().__init__(env)
         box = require_flat_box(
             env.observation_space, "the observation space to append a one-hot to"
@@ -87,10 +94,22 @@ class TaskOnehotWrapper(
 
     @classmethod
     def wrap_env_list(cls, envs: Sequence[gymnasium.Env[Any, Any]]) -> list[TaskOnehotWrapper]:
-        """Wraps each environment with the one-hot of its place in the list."""
+        """Wraps each environment with the one-hot of its place in the list.
+
+        Raises:
+            TypeError: If the list is not one of environments.
+            ValueError: If an environment is in the list twice, or as in the constructor.
+        """
         all_envs = check_list(envs, "envs", "environment")
+        places: dict[int, int] = {}
         for i, env in enumerate(all_envs):
             check_env(env, f"environment {i} of envs")
+            first = places.setdefault(id(env.unwrapped), i)
+            if first != i:
+                raise ValueError(
+                    f"environment {i} of envs is environment {first}: each task needs an "
+                    "environment of its own"
+                )
         return [cls(env, i, len(all_envs)) for i, env in enumerate(all_envs)]
 
     @classmethod
@@ -107,6 +126,30 @@ class TaskOnehotWrapper(
         return [
             functools.partial(construct, cls, make, i, len(makers)) for i, make in enumerate(makers)
         ]
+
+
+def _require_one_task(env: gymnasium.Env[Any, Any]) -> None:
+    """Raises `ValueError` if an environment has a one-hot already, or switches between tasks."""
+    layer: Any = env
+    while isinstance(layer, gymnasium.Wrapper):
+        if isinstance(layer, TaskOnehotWrapper) or (
+            isinstance(layer, FlattenMTEnv) and layer.has_onehot
+        ):
+            raise ValueError(
+                f"the observations of {env} have the one-hot of a task already, which "
+                f"{type(layer).__name__} appends"
+            )
+        layer = layer.env
+    if not env.has_wrapper_attr("task_states"):
+        return
+    task_ids = env.get_wrapper_attr("task_ids")
+    num_tasks = len({task_ids[state] for state in env.get_wrapper_attr("task_states")})
+    if num_tasks > 1:
+        raise ValueError(
+            f"TaskOnehotWrapper is for an environment of one task, but resets of {env} switch "
+            f"between {num_tasks}: FlattenMTEnv, or task_encoding='onehot' of an id, appends the "
+            "one-hot of the current task"
+        )
 
 
 def construct(cls: Callable[..., W], env_cons: Callable[[], Any], *args: Any) -> W:

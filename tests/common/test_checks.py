@@ -58,3 +58,13 @@ def test_numbers_and_flags_become_pythons_own():
     assert type(checks.positive(np.int64(3), "n")) is int
     assert type(checks.check_fraction(np.float32(0.5), "share")) is float
     assert checks.check_flag(np.False_, "log") is False
+
+
+def test_an_unknown_keyword_argument_is_refused_in_pythons_words_and_with_advice():
+    # Libraries look for these words, to try a keyword argument and drop it.
+    words = "make of MT10 got an unexpected keyword argument 'frameskip': "
+    with pytest.raises(TypeError, match=f"^{words}did you mean 'frame_skip'"):
+        checks.check_keywords(["frameskip"], ["frame_skip", "seed"], "make of MT10")
+    hints = {"frameskip": "pass action_repeat"}
+    with pytest.raises(TypeError, match=f"^{words}pass action_repeat$"):
+        checks.check_keywords(["seed", "frameskip"], ["seed"], "make of MT10", hints)

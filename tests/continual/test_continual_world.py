@@ -70,9 +70,13 @@ def test_the_argument_seed_determines_the_tasks_where_no_reset_has_a_seed(goals)
 
 
 def test_arguments_of_the_other_form_and_none_are_refused():
-    with pytest.raises(TypeError, match=r"make of CW10 takes no 'workers'.*it is for make_vec"):
+    with pytest.raises(
+        TypeError,
+        match=r"make of CW10 got an unexpected keyword argument 'workers'.*it is for make_vec",
+    ):
         make("CW10", workers=2)
     with pytest.raises(
-        TypeError, match=r"make_vec of CW20 takes no 'steps_per_tsk'.*steps_per_task"
+        TypeError,
+        match=r"make_vec of CW20 got an .* keyword argument 'steps_per_tsk'.*steps_per_task",
     ):
         make_vec("CW20", steps_per_tsk=2)

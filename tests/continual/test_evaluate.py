@@ -444,7 +444,7 @@ def test_what_cannot_be_evaluated_is_refused():
         PhaseEvaluator(CountingEnv)
     with pytest.raises(TypeError, match="that make_learner returns must be callable, got None"):
         continual_evaluate(lambda env: None, partial(make, 9), 1)
-    with pytest.raises(TypeError, match="no 'envs_per_phase'"):
+    with pytest.raises(TypeError, match="argument 'envs_per_phase'"):
         PhaseEvaluator(partial(make, 9), envs_per_phase=2)
 
 

@@ -21,6 +21,7 @@ from mtwrappers import (
     MultiEnvWrapper,
     NormalizeObservationPerTask,
     NormalizeRewardPerTask,
+    SeedNotSetError,
     TaskOnehotWrapper,
     TaskStream,
     VectorNormalizeObservationPerTask,
@@ -202,6 +203,14 @@ def test_after_the_end_the_last_task_goes_on_and_counts_for_nothing(boundary):
     env.held_phase = None
     assert told(*env.reset(seed=0)) == "0a0"
     assert (env.stream_steps, env.stream_finished) == (0, False)
+
+
+def test_the_state_of_a_stream_without_a_seed_unseeds_its_draws():
+    state, other = stream(AB).get_state(), stream(AB)
+    other.reset(seed=3)
+    other.set_state(state)
+    with pytest.raises(SeedNotSetError, match="the task seed is not set"):
+        other.sample_task_state()
 
 
 @pytest.mark.parametrize("steps", [3, 9])

@@ -2,6 +2,7 @@ import pytest
 
 from mtwrappers import SeedNotSetError
 from mtwrappers.common import seeding
+from mtwrappers.common.checks import check_options
 from tests.fakes import CountingMTEnv
 
 NO_TASK_SEED = r"the task seed is not set: call seed_task\(s\) or reset\(seed=s\) first"
@@ -11,6 +12,15 @@ NO_ENV_SEED = r"the environment seed is not set: call seed\(s\) or reset\(seed=s
 @pytest.fixture
 def env():
     return CountingMTEnv()
+
+
+def test_a_state_without_a_task_seed_unseeds_the_task_stream(env):
+    state = CountingMTEnv().get_state()
+    env.reset(seed=7)
+    env.set_state(state)
+    for draw in (env.sample_task_state, env.assert_task_seed_is_set):
+        with pytest.raises(SeedNotSetError, match=NO_TASK_SEED):
+            draw()
 
 
 def tasks_drawn(env, n=20):
@@ -83,3 +93,13 @@ def test_options_that_are_refused_leave_the_task(env, options, message):
     with pytest.raises(ValueError, match=message):
         env.reset(options=options)
     assert env.get_task_state() == 2
+
+
+def test_options_of_minari_and_of_an_environment_of_ones_own_are_accepted(env):
+    env.reset(seed=0, options={"difficulty": 3})
+    options = {"minari_autoseed": False}
+    check_options(options, {"task_state"}, "an environment")
+    with pytest.raises(
+        ValueError, match=r"takes the reset options \['task_state'\], got \['goal'\]$"
+    ):
+        check_options({**options, "goal": 1}, {"task_state"}, "an environment")

@@ -61,7 +61,7 @@ def test_goals_lie_on_the_circle_all_around():
 @pytest.mark.parametrize(
     ("kwargs", "num_tasks", "num_envs"),
     [
-        ({"num_envs": 3, "max_episode_steps": None}, 3, 3),
+        ({"num_envs": 3, "max_episode_steps": -1}, 3, 3),
         ({"num_envs": 6, "meta_batch_size": 2}, 2, 6),
         ({"meta_batch_size": 3}, 3, 3),
     ],

@@ -9,6 +9,7 @@ from tests.integrations import ledgers
 from tests.integrations.examples import load_example
 from tests.integrations.ledgers import STEPS
 
+GymEnv = pytest.importorskip("torchrl.envs").GymEnv
 GymWrapper = pytest.importorskip("torchrl.envs").GymWrapper
 check_env_specs = pytest.importorskip("torchrl.envs.utils").check_env_specs
 
@@ -67,6 +68,12 @@ def test_a_single_environment_needs_no_adapter():
     env = GymWrapper(gymnasium.make("mtwrappers/MT10-v0", num_goals=2, max_episode_steps=4))
     check_env_specs(env)
     assert env.rollout(9)["next", "truncated"].squeeze(-1).tolist() == [False] * 3 + [True]
+    env.close()
+
+
+def test_an_id_needs_no_adapter_although_torchrl_tries_other_arguments():
+    env = GymEnv("mtwrappers/MT10-v0", num_goals=2)  # which first passes frameskip=1
+    assert env.reset()["observation"].shape == (49,)
     env.close()
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 from gymnasium.error import ResetNeeded
 
+from mtwrappers import MetaWorldSetTaskEnv
 from mtwrappers.metaworld import MetaWorldMTEnv
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.tasks import decode
@@ -52,6 +53,39 @@ def test_whether_a_success_ends_episodes_can_be_set_for_classes_that_are_built_a
                 break
     assert successes == [0, 3, 3, 0]
     assert env.envs_built == 2
+
+
+# Rewards v1.
+
+
+def solved(env):
+    """Whether Meta-World's scripted policy reports a success on the first task."""
+    [name] = env.task_names
+    act, (obs, _) = expert(name), env.reset(options={"task_state": 0})
+    for _ in range(200):
+        obs, *_, info = env.step(act(obs["env_obs"], env.goal))
+        if info["success"]:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("name", ["hand-insert-v3", "peg-insert-side-v3", "stick-push-v3"])
+def test_three_classes_never_succeed_with_rewards_v1_which_a_warning_says(name):
+    kwargs = {"env_name": name, "num_goals": 1}
+    with pytest.warns(UserWarning, match=f"'v1', {name} can never report success"):
+        env = MetaWorldMTEnv("MT1", **kwargs, reward_function_version="v1")
+    assert [solved(MetaWorldMTEnv("MT1", **kwargs)), solved(env)] == [True, False]
+
+
+def test_the_warning_names_all_classes_that_never_succeed_once():
+    kwargs = {"num_goals": 1, "reward_function_version": "v1"}
+    both = pytest.warns(UserWarning, match=r"'v1', peg-insert-side-v3, stick-push-v3 can")
+    with both as warned, make_vec("ML45-train", **kwargs):
+        pass
+    assert len(warned) == 1
+    with pytest.warns(UserWarning, match="'v1', peg-insert-side-v3 can never report success"):
+        MetaWorldSetTaskEnv("MT10", **kwargs)
+    MetaWorldMTEnv("MT1", env_name="push-v3", **kwargs)  # which can
 
 
 # Curricula.

@@ -240,3 +240,17 @@ def test_an_exponentially_normalized_reward_is_that_of_meta_worlds_wrapper():
         for _ in range(5):
             action = envs.action_space.sample()
             assert envs.step(action)[1][0] == reference.step(action[0])[1]
+
+
+def time_limit(env):
+    name = "_max_episode_steps"
+    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+
+
+@pytest.mark.parametrize(("name", "own"), [("MT1", 500), ("CW10", 200), ("PointGoal", 100)])
+def test_make_vec_reads_the_time_limit_as_make_does(name, own):
+    kwargs = {"MT1": {"num_goals": 2}, "CW10": {"goals": "list"}}.get(name, {})
+    for given, limit in ((None, own), (-1, None), (3, 3)):
+        assert time_limit(make(name, max_episode_steps=given, **kwargs)) == limit
+        with make_vec(name, max_episode_steps=given, **kwargs) as envs:
+            assert envs.call(time_limit) == (limit,)

@@ -17,7 +17,7 @@ from tests.odd_inputs import NAMES, check, lines
 BENCHMARKS = """
 make("MT1", env_name="reach-v9") -> ValueError: unknown class 'reach-v9' in env_name; did you mean
 make("MT10", env_name="reach-v3") -> ValueError: MT10 takes no env_name, got 'reach-v3'; it ...
-make("MT10", image_size=84) -> TypeError: ...takes no 'image_size': frames have a width and a hei
+make("MT10", image_size=84) -> TypeError: ...argument 'image_size': frames have a width
 make("MT10", kind="test") -> ValueError: MT10 has no test tasks
 make_benchmark("mt10") -> ValueError: unknown benchmark 'mt10'; did you mean 'MT10'?
 make_benchmark("MT1", seed=2**32 - 1) -> ValueError: ...seed must be below 2**32 ...got 4294967295
@@ -74,10 +74,13 @@ told({"reach-v3": "x", "push-v3": "x" * 501}) -> ValueError: ...(501 characters)
 
 # How many side by side, and where they run.
 VECTORS = """
-make_vec("PointGoal", max_episode_steps=-1) -> ValueError: max_episode_steps must be a ...got -1
+make_vec("PointGoal", max_episode_steps=-2) -> ValueError: max_episode_steps, if it is not -1 ...got
+make_vec("MT10", task_embedding=[[1]]) -> TypeError: ...'task_embedding': pass it to mtwrappers/Mult
+make("MT10", task_embedding=[[1]]) -> TypeError: ...'task_embedding': pass it to mtwrappers/MultiEnv
 make_vec("CustomMT", execution="iterative", workers=2) -> ValueError: ...no workers, got workers=2
 make_vec("MT10", num_envs=7) -> ValueError: ...must be a multiple of 10 (10, 20, 30, 
 make_vec("MT10", num_envs=15, envs_per_task=2) -> ValueError: ...num_envs must be 20 ...got 15
+make_vec("MT10", timeout=0) -> ValueError: timeout, if it is not None, must be above zero and fini
 make_vec("MT10", meta_batch_size=10) -> ValueError: ...meta-learning ...MT10: pass envs_per_task
 make_vec("MT10", num_goals=5, total_tasks_per_cls=6) -> ValueError: ...at most num_goals=5, got 6
 make_vec("ML10-test", meta_batch_size=4) -> ValueError: ...from 5 to 250, ...meta_batch_size=4
@@ -85,10 +88,10 @@ make_vec("ML10-test", meta_batch_size=16, num_goals=3) -> ValueError: ...from 5 
 make_vec("ML10-test", num_envs=11, meta_batch_size=5, envs_per_task=2) -> ValueError: ...of 2 ...=11
 make_vec("CustomML-train", num_envs=7, envs_per_task=4) -> ValueError: ...a multiple of 4 from 8
 make_vec("MT10", envs_per_task=2, vectorization_mode="sync") -> TypeError: ...is for make_vec
-make_vec("MT10", workers=2, vectorization_mode="sync") -> TypeError: ...no 'workers': it is for
+make_vec("MT10", workers=2, vectorization_mode="sync") -> TypeError: ...'workers': it is for
 make("MT10", use_one_hot=True, task_encoding="none") -> TypeError: ...for task_encoding, got both
-make("MT10", num_goal=3) -> TypeError: ...no 'num_goal': did you mean 'num_goals
-make("MT10", xyz=3) -> TypeError: make... of MT10 takes no 'xyz': it takes ...'num_goals'
+make("MT10", num_goal=3) -> TypeError: ...argument 'num_goal': did you mean 'num_goals
+make("MT10", xyz=3) -> TypeError: ...argument 'xyz': it takes ...'num_goals'
 make_vec("MT10").reset(options={"task_state": 3}) -> ValueError: environment 1: ...'env_options'
 """
 
@@ -99,7 +102,24 @@ MetaWorldMTEnv(None) -> TypeError: benchmark must be a metaworld.Benchmark or it
 MetaWorldMTEnv("MT1", "validation") -> ValueError: kind must be 'train', 'test' or None, got 'valid
 MetaWorldMTEnv("MT10", num_goals=2, task_states=[0, 20]) -> ValueError: ... in [0, 19], got 20
 MetaWorldSetTaskEnv(3) -> ValueError: benchmark must be a metaworld.Benchmark or the name of one, go
+make("MT10").reset(options={"goal": [0, 0.8, 0.2]}) -> ValueError: MetaWorldMTEnv takes ...got ['goa
+make("MT10").reset(options={"rand_vec": [0, 0.8, 0.2]}) -> ValueError: ...got ['rand_vec']; a task_s
+make("MT10").reset(options={"env_name": "push-v3"}) -> ValueError: ...got ['env_name']; a task_state
+make("MT10").reset(options={"seed": 3}) -> ValueError: ...got ['seed']; ...a seed is an argument of 
+make("MT10").reset(options={"task_id": 3}) -> ValueError: ...got ['task_id']; a task_state is the in
+make("MT10").reset(options={"task_name": "push-v3"}) -> ValueError: ...got ['task_name']; a task_sta
+make_vec("MT1").reset(options={"goal": [0, 0.8, 0.2]}) -> ValueError: environment 0: ...got ['goal']
+make("CW10").reset(options={"goal": [0, 0.8, 0.2]}) -> ValueError: MetaWorldMTEnv ...got ['goal']; a
+MetaWorldSetTaskEnv("MT1").reset(options={"goal": 1}) -> ValueError: ...got ['goal']; task is a dict
 MetaWorldSetTaskEnv("MT1").reset(options={"Task": 1}) -> ValueError: ...got ['Task']
+MetaWorldSetTaskEnv().reset(options={"resample_task": True}) -> ValueError: sample_tasks needs a ben
+MetaWorldSetTaskEnv().sample_task_state() -> ValueError: sample_tasks needs a benchmark; this enviro
+MetaWorldSetTaskEnv("MT1").reset(options={"task": 1, "task_state": 2}) -> ValueError: options must h
+MetaWorldSetTaskEnv("MT1").task_states -> AttributeError: MetaWorldSetTaskEnv has no task_states: it
+MetaWorldSetTaskEnv("MT1").exact_task_state(0, 0) -> AttributeError: MetaWorldSetTaskEnv has no exac
+MetaWorldSetTaskEnv("MT1").task -> AttributeError: MetaWorldSetTaskEnv has no task: its tasks are di
+setattr(MetaWorldMTEnv("MT1"), "terminate_on_success", "x") -> TypeError: terminate_on_success must 
+setattr(MetaWorldMTEnv("MT1"), "sample_tasks_on_reset", 1) -> TypeError: sample_tasks_on_reset must 
 MetaWorldSetTaskEnv().sample_tasks(1) -> ValueError: sample_tasks needs a benchmark
 MetaWorldSetTaskEnv().reset() -> ResetNeeded: no task was set: call set_task(task) before reset()
 MetaWorldSetTaskEnv("ML10", add_env_onehot=True) -> ValueError: ...got ML10 with kind=None

@@ -128,3 +128,18 @@ def test_no_model_is_compiled_and_the_global_random_state_is_neither_read_nor_ch
         assert equal((random.getstate(), np.random.get_state(legacy=False)), before)
     assert made[0] == made[1] == made[2]
     assert fresh[0] != fresh[2]
+
+
+def test_the_digest_of_tasks_has_their_names_vectors_and_order_and_whether_goals_are_hidden():
+    reach, drawer = SawyerReachEnvV3, metaworld.ALL_V3_ENVIRONMENTS["drawer-open-v3"]
+    near, far = np.array([0.0, 0.8, 0.2]), np.array([0.0, 0.9, 0.2])
+    lists = [
+        [tasks.encode("reach-v3", reach, near, False)],
+        [tasks.encode("drawer-open-v3", drawer, near, False)],
+        [tasks.encode("reach-v3", reach, near, True)],
+        [tasks.encode("reach-v3", reach, far, False)],
+    ]
+    lists += [lists[0] + lists[1], lists[1] + lists[0]]
+    digests = [tasks.digest(listed) for listed in lists]
+    assert digests[0] == "0b0470c396fd7617"
+    assert len(set(digests)) == len(lists)

@@ -1,20 +1,23 @@
 """A checkpoint loads only into environments that were made with the same arguments."""
 
+import dataclasses
+import warnings
 from contextlib import closing
 from functools import partial
 
 import gymnasium
-import numpy as np
 import pytest
 from gymnasium import wrappers
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils import EzPickle
 from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import vector as vector_wrappers
 
 import mtwrappers as mt
 from mtwrappers.core.selection import least_success
 from mtwrappers.envs.point_goal import PointGoalEnv
-from tests.fakes import CountingEnv
+from mtwrappers.state.identity import describe, require_same
+from tests.fakes import CountingEnv, equal, run_with_python
 from tests.mixed_envs import RESCALED_PENDULUM as PENDULUM_ID
 
 make, make_vec = gymnasium.make, gymnasium.make_vec
@@ -34,13 +37,40 @@ def executor(wrapper=None, made=PENDULUM, max_path_length=1, **kwargs):
     return envs if wrapper is None else wrapper(envs, **kwargs)
 
 
-def own(spec=True, **kwargs):
+def own(spec=True, entry_point=CountingEnv, **kwargs):
     """A user's environment, with or without a spec."""
-    return make(EnvSpec("Own-v0", CountingEnv), **kwargs) if spec else CountingEnv(**kwargs)
+    return make(EnvSpec("Own-v0", entry_point), **kwargs) if spec else CountingEnv(**kwargs)
 
 
-def multi(gravities=(9, 10), **kwargs):
+class Maze(CountingEnv):
+    def __init__(self, config=None, env=None, goal=None):
+        super().__init__()
+
+
+def maze(**kwargs):
+    given = {"config": {"env": "small"}, "env": "small", **kwargs}
+    return make(EnvSpec("Maze-v0", Maze), **given)
+
+
+class PickledEnv(CountingEnv, EzPickle):
+    def __init__(self, length=2, render_mode=None):
+        CountingEnv.__init__(self, length, render_mode=render_mode)
+        EzPickle.__init__(self, length, render_mode)
+
+
+@dataclasses.dataclass
+class Goal:
+    x: int
+
+
+class Config:
+    def __init__(self, x):
+        self.x = x
+
+
+def multi(gravities=(9, 10), made=(), **kwargs):
     makers = [partial(make, "Pendulum-v1", g=g) for g in gravities]
+    makers = [partial(make, EnvSpec("Maze-v0", Maze), goal=goal) for goal in made] or makers
     return mt.MultiEnvWrapper(makers, **kwargs)
 
 
@@ -54,6 +84,20 @@ def nothing(env, g):
 
 def parameters(tasks=(8.0, 9.0), set_task=set_g, **kwargs):
     return mt.EnvToMTEnv(make("Pendulum-v1"), list(tasks), set_task, **kwargs)
+
+
+def scale(factor, offset=0):
+    def set_scaled(env, g, offset=offset):
+        set_g(env, factor * g + offset)
+
+    return set_scaled
+
+
+scaled = partial(parameters, set_task=scale(2))
+
+
+def doubled(func=lambda obs: obs * 2):
+    return wrappers.TransformObservation(make("Pendulum-v1"), func, None)
 
 
 def phases(*phases, **kwargs):
@@ -97,12 +141,30 @@ DIFFERENT = [
     (CW10, {"steps_per_task": 11}, r"phases\[0\].steps 11, got 10"),
     (phases, {"task_obs": "phase"}, "task_obs 'phase', got 'task'"),
     # Mixed sets.
-    (MIXED, {"env_ids": [PENDULUM_ID] * 2}, r".*\[1\].with\[0\] 'Rescaled/P.*, got 'MountainCar"),
+    (
+        MIXED,
+        {"env_ids": [PENDULUM_ID] * 2, "task_names": ["a", "b"]},
+        r".*\[1\].with\[0\] 'Rescaled/P.*, got 'MountainCar",
+    ),
     (MIXED, {"env_kwargs": [{"g": 9}, {"goal_velocity": 1}]}, ".*.goal_velocity 1, got nothing"),
     (MIXED, {"unify": {"action_size": 2}}, "unify .*action_size.*, got 'pad'"),
     (multi, {"gravities": (9, 8)}, r"funcs_to_make_envs\[1\].g 8, got 10"),
     (parameters, {"tasks": (8.0, 10.0)}, r"tasks\[1\] 10.0, got 9.0"),
-    (parameters, {"set_task": nothing}, "set_task 'nothing', got 'set_g'"),
+    (parameters, {"set_task": nothing}, "set_task.function 'nothing', got 'set_g'"),
+    # Functions whose name says nothing.
+    (
+        scaled,
+        {"set_task": lambda env, g: set_g(env, g)},
+        "set_task.function '<lambda>', got 'scale",
+    ),
+    (scaled, {"set_task": scale(3)}, "set_task.variables.factor 3, got 2"),
+    (scaled, {"set_task": scale(2, offset=1)}, r"set_task.defaults\[0\]\[0\] 1, got 0"),
+    (doubled, {"func": lambda obs: obs * 3}, "func.code in .*"),
+    (
+        own,
+        {"entry_point": lambda **kwargs: CountingEnv(5)},
+        "entry_point .*'<lambda>'.*CountingEnv",
+    ),
     # Wrappers.
     (partial(around, mt.NormalizeRewardPerTask), {"gamma": 0.9}, "gamma 0.9, got 0.99"),
     (partial(around, mt.NormalizeObservationPerTask), {"epsilon": 0.1}, "epsilon 0.1, got 1e-08"),
@@ -119,6 +181,10 @@ DIFFERENT = [
     (PointGoalEnv, {"radius": 2.0}, "radius 2.0, got 1.0"),
     (own, {"length": 3}, "length 3, got "),
     (own, {"spec": False}, "observation_space.*, got nothing"),
+    (maze, {"config": {"env": "large"}}, "config.env 'large', got 'small'"),
+    (maze, {"env": "large"}, "env 'large', got 'small'"),
+    (PickledEnv, {"length": 3}, "length 3, got 2"),
+    (partial(multi, made=[Goal(1)]), {"made": [Goal(2)]}, ".*.goal.x 2, got 1"),
 ]
 # What makes an environment, and a setting of it that may differ.
 SAME = [
@@ -128,6 +194,9 @@ SAME = [
     (MT1, {"id": "mtwrappers/MT1-v0", "use_one_hot": False}),  # Meta-World's own name
     (MT1_VEC, {"workers": 1, "on_worker_failure": "recover"}),
     (MIXED, {"render_mode": "rgb_array"}),
+    (PickledEnv, {"render_mode": "rgb_array"}),
+    (scaled, {"set_task": scale(2)}),  # another function of the same code
+    (partial(multi, made=[Config(1)]), {"made": [Config(2)]}),  # which nothing is known of
     (partial(around, wrappers.RecordEpisodeStatistics), {}),
 ]
 
@@ -168,4 +237,70 @@ def test_environments_that_differ_in_what_may_differ_go_on(saved, maker, change)
         for env in (same, other):
             mt.load_checkpoint(saved(maker), env=env)
         first, second = (env.reset(options=None)[0] for env in (same, other))
-        assert np.asarray(first).tolist() == np.asarray(second).tolist()
+        assert equal(first, second)
+
+
+def test_sets_are_described_in_one_order():
+    assert describe(set("zyxwvutsrq")) == list("qrstuvwxyz")
+    assert describe({3, 1, 2}) == [1, 2, 3]
+
+
+def test_functions_that_refer_to_themselves_are_described():
+    def count_down(n):
+        return n and count_down(n - 1)
+
+    described = describe(count_down)
+    assert described["variables"]["count_down"]["function"] == count_down.__qualname__
+    assert describe(count_down) == described
+
+
+CODE_OF_A_SET = """
+from mtwrappers.state.identity import describe
+names = "lambda"
+print(describe(lambda name: name in {"a", "b", "c", "d", "e", "f"}))
+"""
+
+
+def test_the_code_of_a_function_is_the_same_in_each_process():
+    outputs = {run_with_python("-c", CODE_OF_A_SET, PYTHONHASHSEED=seed) for seed in "123"}
+    assert len(outputs) == 1
+    assert "'function': '<lambda>'" in outputs.pop()
+
+
+def test_the_module_and_the_code_of_a_function_are_compared_if_both_are_known():
+    described = describe(scale(2))
+    [code] = [key for key in described if key.startswith("code in ")]
+    in_main = {key: value for key, value in described.items() if key != "of module"}
+    by_another_python = {**described, "code in cpython-399": "0"}
+    del by_another_python[code]
+    require_same(described, in_main, "environment")
+    require_same(described, by_another_python, "environment")
+    with pytest.raises(ValueError, match=r"expected code in .* 'other', got '"):
+        require_same({**described, code: "other"}, described, "environment")
+    with pytest.raises(ValueError, match=r"expected of module 'other', got 'tests\.state"):
+        require_same({**described, "of module": "other"}, described, "environment")
+
+
+@pytest.mark.parametrize(
+    ("maker", "name"),
+    [
+        (partial(own, spec=False), "CountingEnv"),
+        (partial(multi, made=[Config(1)]), "Config"),
+        (partial(mt.as_vector, partial(Maze, config=3), 2, workers=2, journal=True), "Maze"),
+    ],
+)
+def test_a_checkpoint_of_arguments_that_are_not_kept_warns_when_it_is_saved(maker, name, tmp_path):
+    with closing(maker()) as env:
+        env.reset(seed=0)
+        with pytest.warns(
+            UserWarning,
+            match=f"cannot compare the arguments of {name}, because these are not kept: pass the",
+        ):
+            mt.save_checkpoint(tmp_path / "run.ckpt", env=env)
+
+
+@pytest.mark.parametrize("maker", [maze, PickledEnv, partial(multi, made=[Goal(1)]), PointGoalEnv])
+def test_a_checkpoint_of_arguments_that_are_kept_does_not_warn(maker, tmp_path):
+    with closing(maker()) as env, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mt.save_checkpoint(tmp_path / "run.ckpt", env=env)

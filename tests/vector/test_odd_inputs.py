@@ -5,6 +5,7 @@ import contextlib
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils import EzPickle
 
 import mtwrappers
 from mtwrappers.vector.make import make_executor
@@ -13,6 +14,20 @@ from tests.mixed_envs import ARMS, ArmEnv
 from tests.odd_inputs import NAMES, check, lines
 from tests.vector.fakes import EXECUTORS
 
+
+class Base(CountingEnv, EzPickle):
+    def __init__(self, length, first):
+        CountingEnv.__init__(self, length, first=first)
+        EzPickle.__init__(self, length, first)
+
+
+class Derived(Base):
+    """Its copies are made with the arguments of the base class."""
+
+    def __init__(self):
+        super().__init__(3, 5)
+
+
 # Of both executors.
 CONSTRUCTED = """
 executor("CartPole-v1", 2) -> TypeError: expected a constructor, ... or a ...got 'CartPole-v1'
@@ -20,16 +35,19 @@ executor(counting(3), 2) -> ValueError: expected 2 constructors (one per task) o
 executor(gymnasium.Env, 2) -> TypeError: environment 0 must have an observation_space, <
 executor([CountingEnv, lambda: 3], 2) -> TypeError: the constructor of environment 1 must ...got 3
 executor(Odd(info={"lock": threading.Lock()}), 2) -> TypeError: an environment must be picklable to
+executor(Derived(), 2) -> TypeError: ...but unpickling <Derived instance> failed ...its constru
 executor([CountingEnv, partial(CountingEnv, obs_size=3)], 2) -> DifferentSpacesError: environ
 executor([CountingEnv, partial(CountingEnv, num_actions=5)], 2) -> DifferentSpacesError: environ
 executor(CountingEnv, 2, autoreset_mode="same_step") -> ValueError: ...got 'same_step'
 executor(CountingSetTaskEnv, 2).set_tasks([{"first": 7}, "b"]) -> ValueError: environment 1: a task 
 executor(CountingEnv, 2, wrokers=3) -> TypeError: ...'wrokers': did you mean 'workers'
 executor([CountingEnv, partial(CountingEnv, high=5)], 2) -> DifferentSpacesError: ...; unify='pad' m
-executor([CountingEnv, Spacious], 2) -> DifferentSpacesError: environment 1 has observation space D
-executor(ARMS, 3) -> DifferentSpacesError: environment 1 has observation ...unify='pad' makes
+executor([CountingEnv, Spacious], 2) -> DifferentSpacesError: environment 1 has another observation 
+executor([ArmEnv, partial(ArmEnv, bound=2.0)], 2) -> DifferentSpacesError: ...RescaleAction(env, -1,
+executor(ARMS, 3) -> DifferentSpacesError: environment 1 has another observation ...unify='pad' make
 executor(ARMS, 3, unify={"observation_size": 4}) -> ValueError: environment 1 has ..., expected at m
 executor(ARMS, 3, unify={"action_size": 3}) -> ValueError: environment 2 has ...at most 3 entries
+executor(TaskOnehotWrapper.wrap_env_cons_list(ARMS), 3, unify="pad") -> ValueError: ...PadSpaces(env
 executor([ArmEnv, CountingEnv], 2, unify="pad") -> TypeError: ...space of environment 1 ...Transform
 executor([ArmEnv, partial(ArmEnv, bound=2.0)], 2, unify="pad") -> ValueError: ...RescaleAction(env,
 """
@@ -38,14 +56,14 @@ WORKERS = """
 MetaParallelEnvExecutor(CountingEnv, 2, workers=0) -> ValueError: workers must be a ...got 0
 MetaParallelEnvExecutor(CountingEnv, 2, context="thread") -> ValueError: ...'thread'
 MetaParallelEnvExecutor([CountingEnv, threading.Lock().locked], 2) -> TypeError: ...must be pickla
-make_vec("PointGoal", wrokers=2) -> TypeError: make_vec takes no 'wrokers': did you mean 'workers'?
+make_vec("PointGoal", wrokers=2) -> TypeError: ...argument 'wrokers': did you mean 'workers'?
 make_vec("PointGoal", workers=2, ray_options={}) -> ValueError: parallel ...got {}
 MetaIterativeEnvExecutor(CountingEnv, 2, workers=2) -> ValueError: iterative execution has no worker
 as_vector([]) -> ValueError: env_fns must name at least one environment, got an empty list
 as_vector(3) -> TypeError: entry 0 of env_fns must be an id, a spec or a function that makes an 
 as_vector([CountingEnv, CountingEnv()]) -> TypeError: ...; pass a function that makes it
 as_vector(counting(2), 3) -> ValueError: env_fns has 2 tasks: num_envs must be a multiple of 2 (2, 4
-as_vector("CartPole-v1", worker=2) -> TypeError: as_vector takes no 'worker': did you mean
+as_vector("CartPole-v1", worker=2) -> TypeError: ...argument 'worker': did you mean
 """
 
 # Of one executor of each kind, which can be used as before after each.
@@ -114,7 +132,7 @@ def venv():
 
 @lines(CONSTRUCTED)
 def test_odd_executors_do_too(line, executor):
-    check(line, executor=executor, ARMS=ARMS, ArmEnv=ArmEnv, Spacious=Spacious)
+    check(line, executor=executor, ARMS=ARMS, ArmEnv=ArmEnv, Spacious=Spacious, Derived=Derived)
 
 
 @lines(WORKERS)

@@ -1,13 +1,20 @@
 """The behaviour of `EnvToMTEnv` alone; the rest of a list of tasks is in ``test_task_list.py``."""
 
+import contextlib
+import copy
 import json
+import pickle
+from functools import partial
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
+from gymnasium.utils import EzPickle
+from gymnasium.wrappers import TimeLimit
 
-from mtwrappers import EnvToMTEnv
+from mtwrappers import EnvToMTEnv, FlattenMTEnv, MetaIterativeEnvExecutor, RL2Observation
 from mtwrappers.common import seeding
 from mtwrappers.state import env_state
 from mtwrappers.testing import check_mtenv
@@ -118,3 +125,73 @@ def test_the_state_of_a_space_goes_through_json_and_not_to_another_space():
     assert equal([env.reset() for _ in range(6)], [other.reset() for _ in range(6)])
     with pytest.raises(ValueError, match=r"expected tasks 'Discrete\(6\)', got 'Discrete\(5\)'"):
         env_state.set_state(space_env(Discrete(6)), env_state.get_state(env))
+
+
+# Copies of environments that are built anew.
+
+
+class RebuiltEnv(CountingEnv, EzPickle):
+    """Its copies and pickles are what its constructor makes, as on MuJoCo."""
+
+    def __init__(self):
+        CountingEnv.__init__(self)
+        EzPickle.__init__(self)
+
+
+def same(env):
+    return env
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"]
+)
+@pytest.mark.parametrize(
+    "wrap",
+    [same, FlattenMTEnv, partial(TimeLimit, max_episode_steps=9), RL2Observation],
+    ids=["bare", "flat", "limited", "rl2"],
+)
+def test_a_copy_that_is_built_anew_is_on_the_task_that_it_reports(wrap, copied):
+    env = EnvToMTEnv(TimeLimit(RebuiltEnv(), 9), [0, 10, 20], start_at)
+    env = wrap(FlattenMTEnv(env) if wrap is RL2Observation else env)
+    first, _ = env.reset(seed=0, options={"task_state": 2})
+    other = copied(env)
+    assert other.unwrapped.get_task_state() == 2
+    with pytest.raises(ResetNeeded, match=r"task 2 has no episode since .* copied or closed"):
+        other.step(0)
+    assert equal(other.reset()[0], first)
+    assert other.unwrapped.env.unwrapped.first == 20
+    assert other.unwrapped.env.unwrapped.seeds == [seeding.child_seed(0, 0)]
+
+
+def test_the_copies_of_an_executor_are_on_the_task_that_they_report():
+    env = EnvToMTEnv(RebuiltEnv(), [0, 10, 20], start_at, initial_task_state=2)
+    with contextlib.closing(MetaIterativeEnvExecutor(env, 2)) as envs:
+        assert envs.reset()[0]["env_obs"].tolist() == [[20, 20]] * 2
+        assert envs.call("get_task_state") == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("space", "given", "shown"),
+    [
+        (Box(8.0, 10.0, (), np.float64), 9, np.array(9.0)),
+        (Box(8.0, 10.0, (1,), np.float32), [9.1], np.float32([9.1])),
+        (MultiDiscrete([2, 3]), (1, 2), np.array([1, 2])),
+        (Dict(goal=Box(0, 1, (2,))), {"goal": [0, 1]}, {"goal": np.float32([0, 1])}),
+        (Tuple([Box(0, 9, (1,), np.int64), Discrete(2)]), [[3], 1], (np.array([3]), 1)),
+    ],
+    ids=["number", "list", "integers", "dict", "tuple"],
+)
+def test_a_task_of_numbers_and_lists_is_observed_as_an_element_of_the_space(space, given, shown):
+    env = EnvToMTEnv(CountingEnv(), space, lambda env, task: None)
+    obs, _ = env.reset(options={"task_state": given})
+    assert equal(obs["task_obs"], shown)
+    assert equal(env.get_task_state(), shown)
+
+
+@pytest.mark.parametrize("given", [[1.5, 2], [300, 1], [1], "ab", None, [[1], [2, 3]]])
+def test_what_is_no_element_of_the_space_is_refused(given):
+    env = EnvToMTEnv(CountingEnv(), Box(0, 9, (2,), np.uint8), lambda env, task: None)
+    with pytest.raises(
+        ValueError, match=r"task state must be an element of Box\(0, 9, \(2,\), uint8"
+    ):
+        env.set_task_state(given)

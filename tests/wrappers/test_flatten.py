@@ -46,3 +46,11 @@ def test_the_numbers_are_those_of_gymnasium_in_the_dtype_of_the_environment(spac
         assert obs.dtype == np.dtype(dtype)
         assert np.array_equal(obs, expected)
         assert equal((*alone, *rest), (obs[:2], *expected_rest, *expected_rest))
+
+
+def test_observations_of_any_kind_stay_as_they_are_without_the_task():
+    counting = CountingEnv(first=5)
+    counting.observation_space = space = Box(0, 255, (4, 4, 3), np.uint8)
+    env = FlattenMTEnv(EnvToMTEnv(counting, [0, 1], lambda env, task: None), "none")
+    assert env.observation_space == space
+    assert equal(env.reset()[0], np.full((4, 4, 3), 5, np.uint8))

@@ -16,7 +16,7 @@ from tests.fakes import CountingEnv, check_env_warnings, equal, play
 
 # Numbers are of NumPy's types: specs go through JSON even so.
 ONE, TWO = np.int64(1), np.int64(2)
-MULTI = {"env_ids": ["tests/Short-v0"] * 2, "task_encoding": "dict"}
+MULTI = {"env_ids": ["tests/Short-v0"] * 2, "task_names": ["a", "b"], "task_encoding": "dict"}
 WRAPPERS = {
     "one-hot": lambda env: mt.TaskOnehotWrapper(env, ONE, 3),
     "name": lambda env: mt.TaskNameWrapper(env, task_name="reach", task_id=3),
