@@ -18,6 +18,7 @@ from mtwrappers.evaluation.protocol import (
     weights,
 )
 from mtwrappers.metaworld.frames import Camera, choose_gl
+from mtwrappers.metaworld.tasks import class_names
 
 NAMES = ["metaworld-3.1", "metaworld-3.1-ml", "lerobot-0.6", "rlinf", "tdmpc2"]
 ML = protocols["metaworld-3.1-ml"]
@@ -102,6 +103,17 @@ def test_every_field_counts_in_the_digest():
         ({**SEEN_FIELDS, "descriptions": None}, "needs descriptions, got None"),
         ({"name": "a\nb"}, r"must be printable ASCII .*, got 'a\\nb'"),
         ({"name": "rlinf"}, "rlinf has source=.*RLinf.*, got .*: give a variant another name"),
+        ({"name": "lerobot-0.6-states"}, "lerobot-0.6-states has source=.*: give a variant ano"),
+        ({"means": ("tasks", "tasks")}, r"means must differ, got \('tasks', 'tasks'\)"),
+        ({"groups": [("a", ["reach-v2"])]}, "got 'reach-v2'; did you mean 'reach-v3'"),
+        ({"groups": [("a", [])]}, r"group 'a' must have tasks that differ, got \[\]"),
+        ({"groups": [("a", ["push-v3"] * 2)]}, "group 'a' must have tasks that differ, got"),
+        (
+            {"groups": [("a", ["push-v3"]), ("a", ["reach-v3"])]},
+            r"groups need names that differ, other than 'tasks' and 'groups', got \['a', 'a'\]",
+        ),
+        ({"groups": [("tasks", ["push-v3"])]}, "groups need names that differ, other than"),
+        ({"episode_per_task": 3}, "'episode_per_task'.*did you mean 'episodes_per_task'"),
     ],
 )
 def test_what_is_no_protocol_is_refused(fields, message):
@@ -121,6 +133,26 @@ def test_a_published_protocol_moves_to_another_of_its_benchmarks_and_no_further(
     assert protocols["metaworld-3.1"].on("MT1").env_name == "reach-v3"
     with pytest.raises(ValueError, match=r"has idle_steps=15, got 3: give a variant another name"):
         dataclasses.replace(protocols["rlinf"], idle_steps=3)
+
+
+def test_only_names_that_on_and_with_states_give_are_derived():
+    moved = protocols["lerobot-0.6"].on("MT10")
+    assert moved.with_states().name == "lerobot-0.6-states on MT10"
+    assert moved.on("MT10") == moved
+    assert protocols["lerobot-0.6"].with_states().on("MT10") == moved.with_states()
+    with pytest.raises(ValueError, match="lerobot-0.6 on MT10 is for MT10, got 'MT25'"):
+        moved.on("MT25")
+    # No other protocol has such a name.
+    for derived in (moved, moved.with_states(), ML.on("ML1")):
+        with pytest.raises(ValueError, match="has episodes_per_task=.*give a variant another name"):
+            dataclasses.replace(derived, episodes_per_task=1)
+    with pytest.raises(ValueError, match="lerobot-0.6 on MT10 has groups="):
+        dataclasses.replace(moved, groups=moved.groups[:2])
+    # Other names are nobody's, whatever they contain.
+    for name in ("lerobot-0.6 on MT10, quick", "rlinf on my desk", "tdmpc2-states"):
+        mine = dataclasses.replace(moved, name=name, episodes_per_task=2)
+        assert mine.on("MT1", "push-v3").name == name
+        assert mine.with_states().name == f"{name}-states"
 
 
 # Environments and episodes.
@@ -196,6 +228,42 @@ def test_a_protocol_of_frames_shows_them_and_is_replayed_without(tmp_path, monke
         verify(tmp_path / "r.json")
 
 
+@pytest.mark.parametrize(
+    ("groups", "means", "message"),
+    [
+        ((("arm", ("sweep-v3",)),), ("tasks",), "must have tasks of mtwrappers/MT10-v0, got 'swee"),
+        ((("arm", ("push-v3",)),), ("tasks", "groups"), r"no group has the tasks \['reach-v3', 'p"),
+    ],
+)
+def test_groups_of_other_tasks_are_refused_before_the_first_episode(groups, means, message):
+    protocol = dataclasses.replace(
+        protocols["metaworld-3.1"], name="mine", groups=groups, means=means
+    )
+    for function in (protocol.make_vec, lambda: protocol.evaluate(still)):
+        with pytest.raises(ValueError, match=message):
+            function()
+
+
+@pytest.mark.parametrize("num_goals", [None, 4])
+@pytest.mark.parametrize("method", ["adapt", "begin_trial"])
+def test_the_plan_is_that_of_the_evaluation_in_few_shot_too(num_goals, method):
+    sizes = {"benchmark": "ML1", "env_name": "reach-v3", "meta_batch_size": 2, "trials": 2}
+    sizes |= {"adaptation_episodes": 1, "episodes_per_task": 1, "max_episode_steps": 2}
+    few = dataclasses.replace(ML, name="few", num_goals=num_goals, **sizes)
+
+    class Policy:
+        def __call__(self, observations):
+            return still(observations)
+
+    setattr(Policy, method, lambda self, *_: None)
+    planned = few.plan(3, adapts=method == "adapt")
+    found = few.evaluate(Policy(), seed=3).episodes
+    assert [(one.place, one.task_state) for one in planned] == [
+        (one.place, one.task_state) for one in found
+    ]
+    assert {one.task_state is None for one in planned} == {num_goals is None}
+
+
 def test_a_few_shot_protocol_adapts_and_names_itself():
     class Learner:
         adapted = 0
@@ -256,16 +324,18 @@ def test_success_is_at_any_step_at_the_last_or_held(success, expected):
 
 
 def test_the_headline_of_a_result_is_the_first_of_its_means():
-    groups = (("easy", tuple("abcdefghi")), ("hard", ("j",)))
+    *others, last = class_names("MT10")
+    groups = (("easy", tuple(others)), ("hard", (last,)))
     fields = {"means": ("groups", "tasks"), "groups": groups, "episodes_per_task": 2}
     protocol = dataclasses.replace(protocols["metaworld-3.1"], name="grouped", **fields)
-    episodes = [Episode(t, n, 0.0, 1, t == "j", False) for t in "abcdefghij" for n in range(2)]
+    tasks = [*others, last]
+    episodes = [Episode(t, n, 0.0, 1, t == last, False) for t in tasks for n in range(2)]
     result = EvaluationResult(episodes, protocol=protocol)
     expected = {"groups": 0.5, "tasks": 0.1, "easy": 0.0, "hard": 1.0}
     found = {name: estimate.value for name, estimate in result.headline.items()}
     assert found == pytest.approx(expected)
     assert list(found) == list(expected)
-    plain, one = result.overall["mean"]["success_once"], result.per_task["j"]["success_once"]
+    plain, one = result.overall["mean"]["success_once"], result.per_task[last]["success_once"]
     assert dataclasses.astuple(result.headline["tasks"]) == pytest.approx(
         dataclasses.astuple(plain)
     )
