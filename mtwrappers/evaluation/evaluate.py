@@ -28,7 +28,8 @@ from mtwrappers.evaluation.episodes import (
 )
 from mtwrappers.evaluation.evidence import EvidenceWriter, read_journal
 from mtwrappers.evaluation.protocol import Protocol, check_envs
-from mtwrappers.evaluation.result import Description, EvaluationResult, environments_of, versions
+from mtwrappers.evaluation.remake import name_environments
+from mtwrappers.evaluation.result import Description, EvaluationResult, versions
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.metaworld.make import determining
 from mtwrappers.samplers.bar import ProgressBar
@@ -278,7 +279,7 @@ def run_evaluation(
         settings: dict[str, Any] = {
             "design": design,
             "protocol": protocol,
-            "environments": environments_of(envs),
+            "environments": name_environments(envs),
             "versions": versions(),
             "description": Description(action_chunk=act.action_chunk),
         }

@@ -621,14 +621,14 @@ def check_envs(protocol: Protocol, envs: Any) -> None:
     """Checks that environments follow a protocol, and were not changed since they were made.
 
     Whoever runs episodes under a protocol's name calls this first. Wrappers around a vector
-    environment are not looked at: see `explain_no_score`.
+    environment are not looked at: if they may change what is scored, there is no score.
 
     Raises:
         TypeError, ValueError: If they contradict it.
     """
     inner = getattr(envs, "unwrapped", envs)
     spec = getattr(inner, "spec", None)
-    where = f" in {envs}: evaluate on environments of its make_vec"
+    where = f" in {envs}: measure on environments of its make_vec"
     check_made(protocol, spec and spec.id, {} if spec is None else spec.kwargs, where)
     ends = inner.get_attr("terminate_on_success")
     if any(end is not protocol.terminate_on_success for end in ends):

@@ -4,11 +4,13 @@ import dataclasses
 import io
 import os
 import zipfile
+from functools import partial
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import VectorObservationWrapper, VectorRewardWrapper
+from gymnasium.wrappers import vector as vector_wrappers
 
 from mtwrappers import VectorNormalizeObservationPerTask, evaluate, few_shot_evaluate, protocols
 from mtwrappers.evaluation import EvidenceError, Observer, evidence
@@ -350,16 +352,32 @@ class Pushes(Same):
         return super().step(actions * 2)
 
 
+class Resets(Same):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=0, options=options)
+
+
 @pytest.mark.parametrize(
-    ("wrap", "named"),
-    [(Half, False), (Same, True), (Pushes, False), (VectorNormalizeObservationPerTask, True)],
+    ("wrap", "names"),
+    [
+        (Half, ["Half"]),
+        (Same, None),
+        (Pushes, ["Pushes"]),
+        (Resets, ["Resets"]),
+        (lambda envs: Half(Same(Pushes(envs))), ["Half", "Pushes"]),
+        (VectorNormalizeObservationPerTask, None),
+        (vector_wrappers.NormalizeObservation, None),
+        (vector_wrappers.RecordEpisodeStatistics, None),
+        (partial(vector_wrappers.RescaleObservation, min_obs=0.0, max_obs=1.0), None),
+        (partial(vector_wrappers.ClipReward, max_reward=0.0), ["ClipReward"]),
+    ],
 )
-def test_a_wrapper_that_changes_actions_or_rewards_leaves_no_environments(wrap, named):
+def test_environments_name_the_wrappers_that_may_change_what_is_scored(wrap, names):
     made = gymnasium.make_vec(
         "mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=2, autoreset_mode="NextStep"
     )
     result = evaluate(lambda obs: np.zeros((2, 2)), wrap(made), 1)
-    assert (result.environments is not None) is named
+    assert result.environments.kwargs.get("wrappers") == names
 
 
 def test_an_episode_says_how_many_steps_its_first_success_took():

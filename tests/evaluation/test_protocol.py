@@ -7,10 +7,21 @@ from contextlib import closing
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import VectorWrapper
+from gymnasium.wrappers import vector as vector_wrappers
 
 import mtwrappers
 from mtwrappers import protocols
-from mtwrappers.evaluation import Design, Episode, EvaluationResult, VerificationError, verify
+from mtwrappers.evaluation import (
+    Design,
+    Episode,
+    EvaluationResult,
+    IncomparableError,
+    VerificationError,
+    compare,
+    scores,
+    verify,
+)
 from mtwrappers.evaluation.protocol import (
     Protocol,
     episodes_needed,
@@ -140,13 +151,13 @@ def test_only_names_that_on_and_with_states_give_are_derived():
     assert moved.with_states().name == "lerobot-0.6-states on MT10"
     assert moved.on("MT10") == moved
     assert protocols["lerobot-0.6"].with_states().on("MT10") == moved.with_states()
-    with pytest.raises(ValueError, match="lerobot-0.6 on MT10 is for MT10, got 'MT25'"):
+    with pytest.raises(ValueError, match=r"lerobot-0\.6 on MT10 is for MT10, got 'MT25'"):
         moved.on("MT25")
     # No other protocol has such a name.
     for derived in (moved, moved.with_states(), ML.on("ML1")):
-        with pytest.raises(ValueError, match="has episodes_per_task=.*give a variant another name"):
+        with pytest.raises(ValueError, match=r"has episodes_per_task=.*give a variant another"):
             dataclasses.replace(derived, episodes_per_task=1)
-    with pytest.raises(ValueError, match="lerobot-0.6 on MT10 has groups="):
+    with pytest.raises(ValueError, match=r"lerobot-0\.6 on MT10 has groups="):
         dataclasses.replace(moved, groups=moved.groups[:2])
     # Other names are nobody's, whatever they contain.
     for name in ("lerobot-0.6 on MT10, quick", "rlinf on my desk", "tdmpc2-states"):
@@ -198,6 +209,79 @@ def test_evaluate_makes_environments_or_takes_those_that_fit():
         pytest.raises(ValueError, match=r"small fixes id=.* on environments of its make_vec"),
     ):
         SMALL.evaluate(still, envs)
+
+
+class Cheats(VectorWrapper):
+    """Reports success in every step."""
+
+    def step(self, actions):
+        *rest, infos = self.env.step(actions)
+        return *rest, {**infos, "success": np.ones(self.num_envs)}
+
+
+def test_a_wrapper_that_may_change_what_is_scored_has_no_score_and_is_named(tmp_path):
+    with closing(SMALL.make_vec(autoreset_mode="NextStep")) as envs:
+        result = SMALL.evaluate(still, Cheats(envs), evidence=tmp_path / "r.npz")
+    assert result.headline is None
+    reason = "no score: the environments were in Cheats, which may change what is scored"
+    assert str(result).endswith(f"success at any step\n{reason}")
+    plain = SMALL.evaluate(still)
+    with pytest.raises(IncomparableError, match="of 'b' has no score of small: the environments"):
+        scores({"b": [result]})
+    with pytest.raises(IncomparableError, match=r"wrappers None and \['Cheats'\]"):
+        compare({"a": [plain], "b": [result]})
+    result.save(tmp_path / "r.json")
+    found = verify(tmp_path / "r.json")
+    assert found.difference.startswith("drawer-close-v3, episode 0: success_once is False in the")
+    assert "(it was measured in Cheats, which no replay is)" in str(found)
+    assert 'wrappers=["Cheats"]' in str(found).partition("said by the file")[2]
+
+
+def test_a_wrapper_that_only_counts_changes_nothing(tmp_path):
+    with closing(SMALL.make_vec()) as envs:
+        counting = vector_wrappers.RecordEpisodeStatistics(envs)
+        result = SMALL.evaluate(still, counting, evidence=tmp_path / "r.npz")
+    plain = SMALL.evaluate(still)
+    assert result == plain
+    assert result.headline == plain.headline
+    compare({"a": [plain], "b": [result]})
+    result.save(tmp_path / "r.json")
+    assert verify(tmp_path / "r.json").ok
+
+
+def test_environments_that_are_given_to_verify_are_those_of_the_protocol(tmp_path):
+    result = SMALL.evaluate(still, evidence=tmp_path / "r.npz")
+    # As if it were made by hand: nothing says where it was measured.
+    dataclasses.replace(result, environments=None, versions={}).save(tmp_path / "r.json")
+    with closing(SMALL.make_vec()) as envs:
+        assert verify(tmp_path / "r.json", envs=envs).result.headline == result.headline
+        envs.call("toggle_terminate_on_success", False)
+        with pytest.raises(VerificationError, match=r"which was changed since .* got \(False,\)"):
+            verify(tmp_path / "r.json", envs=envs)
+    made = {"env_name": "drawer-close-v3", "terminate_on_success": True, "max_episode_steps": 5}
+    for other, message in (
+        ({"max_episode_steps": 9}, "small fixes max_episode_steps=5, got 9"),
+        ({"reward_function_version": "v1"}, "small fixes reward_function_version='v2', got 'v1'"),
+        ({"terminate_on_success": False}, "small fixes terminate_on_success=True, got False"),
+    ):
+        with (
+            closing(gymnasium.make_vec("mtwrappers/MT1-v0", **{**made, **other})) as envs,
+            pytest.raises(VerificationError, match=message),
+        ):
+            verify(tmp_path / "r.json", envs=envs)
+    # Without a protocol they are those that the file names.
+    dataclasses.replace(result, protocol=None).save(tmp_path / "r.json")
+    with (
+        closing(gymnasium.make_vec("mtwrappers/MT1-v0", **made, idle_steps=1)) as envs,
+        pytest.raises(VerificationError, match="not those of the result: expected idle_steps=0"),
+    ):
+        verify(tmp_path / "r.json", envs=envs)
+    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **made, envs_per_task=2)) as envs:
+        assert verify(tmp_path / "r.json", envs=envs).ok
+        envs.spec = None
+        found = verify(tmp_path / "r.json", envs=envs)
+    assert found.ok
+    assert 'id="mtwrappers/MT1-v0"' in str(found).partition("said by the file")[2]
 
 
 @pytest.mark.slow
