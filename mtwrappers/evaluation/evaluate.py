@@ -8,6 +8,7 @@ import functools
 import itertools
 import math
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast, get_args
 
@@ -15,7 +16,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_choice, check_flag, positive
+from mtwrappers.common.checks import check_choice, check_flag, check_name, positive
 from mtwrappers.evaluation.episodes import (
     Design,
     Episode,
@@ -68,8 +69,9 @@ def evaluate(
 
     The number of episodes per environment is fixed before the first one, so that quickly solved
     tasks are not over-represented. A task's name is ``task_name`` in infos (else ``task_id``, else
-    the group of ``envs_per_task`` environments); environments with the same task name share its
-    episodes.
+    the group of ``envs_per_task`` environments). The environments of a group, and environments with
+    the same constructor and name, share the episodes of their task; other tasks need names that
+    differ.
 
     **Goals.** If resets take a task state (as in our Meta-World environments from
     `gymnasium.make_vec`), each episode gets one. The goals of a task are drawn without replacement
@@ -95,7 +97,10 @@ def evaluate(
     rewards are part of the environment.
 
     **Interruptions.** The evidence is written as episodes end. After Ctrl-C or a kill, the same
-    call with ``resume=True`` runs the episodes that are left, and returns the same result.
+    call with ``resume=True`` runs the episodes that are left, and returns the same result. A
+    warning has the number of episodes that were taken from the file. So that they are not those of
+    another policy, give policies an attribute ``policy_id``, a name that is kept in the evidence,
+    such as ``"ppo, seed 1, 2e6 steps"``: the evidence of another name is refused.
 
     Args:
         policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
@@ -114,7 +119,7 @@ def evaluate(
         evidence: An ``.npz`` file to write with the actions of every episode, with which `verify`
             checks the result.
         resume: Whether to continue from the episodes in ``evidence``, if it exists. It must be of
-            an evaluation with the same arguments, environments and versions.
+            an evaluation with the same arguments, environments, ``policy_id`` and versions.
         progress: Whether to display a progress bar of the episodes. With ``policy_in="workers"`` it
             moves only at the end, because all episodes come at once.
 
@@ -197,7 +202,7 @@ def few_shot_evaluate(
         evidence: An ``.npz`` file to write with the actions of every episode, including adaptation,
             with which `verify` checks the result.
         resume: Whether to continue from the whole trials in ``evidence``, if it exists. It must be
-            of an evaluation with the same arguments, environments and versions.
+            of an evaluation with the same arguments, environments, ``policy_id`` and versions.
 
     Returns:
         Success, return and length after adaptation; earlier episodes are in
@@ -286,8 +291,11 @@ def run_evaluation(
         kept, writer = [], None
         if evidence is not None:
             header = _header(to_plain(settings), design.trials > 0, command)
+            header["policy_id"] = getattr(policy, "policy_id", None)
+            check_name(header["policy_id"], "policy_id")
             if resume:
                 kept = _whole_stages(read_journal(evidence, header, planned), stages, design)
+                _warn_of_kept(len(kept), len(planned), evidence)
             writer = stack.enter_context(EvidenceWriter(evidence, header, planned, kept))
         episodes = {one.place: one for one, _ in kept}
         for observer in observers:
@@ -323,6 +331,16 @@ def _header(
     settings["versions"].pop("python")
     settings["action_chunk"] = settings.pop("description")["action_chunk"]
     return settings if command is None else {**settings, "command": to_plain(command)}
+
+
+def _warn_of_kept(kept: int, planned: int, evidence: _Path) -> None:
+    """Warns that the policy is not called for the episodes that are taken from a file."""
+    if kept:
+        warnings.warn(
+            f"{kept} of {planned} episodes are taken from {os.fspath(evidence)}, and the policy is "
+            "not called for them",
+            stacklevel=4,  # the caller of `evaluate`
+        )
 
 
 def _whole_stages(

@@ -288,7 +288,7 @@ class ActionChunks:
         self.policy, self.action_chunk = policy, positive(k, "k")
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("adapt", "begin_trial"):
+        if name in ("adapt", "begin_trial", "policy_id"):
             return getattr(self.policy, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

@@ -98,7 +98,7 @@ def test_an_episode_that_tells_nothing_among_others_that_do_did_not_succeed():
 )
 def test_success_that_goes_after_it_came_is_an_error_that_names_the_step(told, missing, mode):
     makers = [partial(TellsInSteps, lengths=[9]), partial(TellsInSteps, *told)]
-    envs = MetaIterativeEnvExecutor(makers, 2, autoreset_mode=mode)
+    envs = MetaIterativeEnvExecutor(makers, 1, 2, autoreset_mode=mode)
     if missing is None:
         assert [one.success_final for one in evaluate(ones, envs, 2).episodes] == [None, True]
         return

@@ -93,6 +93,43 @@ def test_an_environment_that_moves_on_its_own_is_refused():
         evaluate(ones, envs, 2)
 
 
+# Names of tasks.
+
+
+def test_environments_of_one_name_are_one_task_only_if_they_are_alike():
+    make = partial(ScriptedEnv, [3], name="a")
+    for makers, m, k in ((make, 2, 1), ([make] * 2, 2, 1), ([make, partial(make)], 1, 2)):
+        result = evaluate(ones, MetaIterativeEnvExecutor(makers, m, k), 3)
+        assert [len(result.of_task(task)) for task in result.tasks] == [3]
+    other = partial(ScriptedEnv, [5], name="a")
+    message = r"must have names that differ, got 'a' for environments 0 and 2: .*task_name=\.\.\."
+    with pytest.raises(ValueError, match=message):
+        evaluate(ones, MetaIterativeEnvExecutor([make, other], 2, 2), 3)
+
+
+def test_environments_of_one_id_need_names():
+    settings = {"env_ids": ["Pendulum-v1"] * 2, "env_kwargs": [{"g": 5.0}, {"g": 10.0}]}
+    with pytest.raises(ValueError, match="names that differ"):
+        evaluate(ones, gymnasium.make_vec("mtwrappers/MultiEnv-v0", **settings), 1)
+
+
+def test_an_environment_without_a_name_is_named_by_its_group():
+    makers = [partial(ScriptedEnv, [3]), partial(ScriptedEnv, [5], name="car")]
+    result = evaluate(ones, MetaIterativeEnvExecutor(makers, 2), 2)
+    assert {task: result.per_task[task]["length"].value for task in result.tasks} == {
+        "task 0": 3.0,
+        "car": 5.0,
+    }
+    makers[1] = partial(ScriptedEnv, [5], name="task 0")
+    with pytest.raises(ValueError, match="names that differ, got 'task 0' for environments 0 and"):
+        evaluate(ones, MetaIterativeEnvExecutor(makers, 2), 2)
+
+
+def test_chosen_tasks_differ():
+    with pytest.raises(ValueError, match="tasks must differ, got 'a' 2 times"):
+        evaluate(ones, scripted([{"name": "a"}]), 1, tasks=["a", "b", "a"])
+
+
 # Wrappers: what they change, and what stays.
 
 

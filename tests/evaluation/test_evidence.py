@@ -1,5 +1,6 @@
 """Evidence: the actions of episodes in a file, and the evaluation that goes on from it."""
 
+import contextlib
 import dataclasses
 import io
 import os
@@ -12,7 +13,13 @@ import pytest
 from gymnasium.vector import VectorObservationWrapper, VectorRewardWrapper
 from gymnasium.wrappers import vector as vector_wrappers
 
-from mtwrappers import VectorNormalizeObservationPerTask, evaluate, few_shot_evaluate, protocols
+from mtwrappers import (
+    ActionChunks,
+    VectorNormalizeObservationPerTask,
+    evaluate,
+    few_shot_evaluate,
+    protocols,
+)
 from mtwrappers.evaluation import EvidenceError, Observer, evidence
 from mtwrappers.evaluation.evidence import read_evidence
 from tests.evaluation.fakes import drawn, ones, scripted
@@ -123,6 +130,42 @@ def test_actions_that_change_their_dtype_are_refused(tmp_path):
 # Interruptions.
 
 
+def resumed(kept, planned):
+    """Expects the warning that episodes are taken from a file, unless there are none."""
+    message = f"{kept} of {planned} episodes are taken from .*npz, and the policy is not called"
+    return pytest.warns(UserWarning, match=message) if kept else contextlib.nullcontext()
+
+
+class Named:
+    """Pays ``reward`` a step, under a name."""
+
+    def __init__(self, policy_id, reward):
+        self.policy_id, self.reward = policy_id, reward
+
+    def __call__(self, observations):
+        return np.full((len(observations), 2), self.reward)
+
+
+def test_episodes_of_another_policy_are_not_taken_in_silence(tmp_path):
+    given = {"episodes_per_task": 2, "evidence": tmp_path / "r.npz", "resume": True}
+    first = evaluate(Named(None, 0.5), scripted(SHORT), **given)
+    with resumed(4, 4):
+        assert evaluate(Named(None, 0.0), scripted(SHORT), **given) == first
+    with pytest.raises(EvidenceError, match="it was begun with policy_id None, got 'b'"):
+        evaluate(Named("b", 0.0), scripted(SHORT), **given)
+    assert ActionChunks(Named("b", 0.0), 1).policy_id == "b"
+    (tmp_path / "r.npz").unlink()
+    evaluate(Named("a", 0.5), scripted(SHORT), **given)
+    for name in ("b", None):
+        message = f"it was begun with policy_id 'a', got {name!r}"
+        with pytest.raises(EvidenceError, match=message):
+            evaluate(Named(name, 0.0), scripted(SHORT), **given)
+    with resumed(4, 4):
+        evaluate(Named("a", 0.5), scripted(SHORT), **given)
+    with pytest.raises(TypeError, match="policy_id must be a string, got 3"):
+        evaluate(Named(3, 0.5), scripted(SHORT), **given)
+
+
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("stop", [0, 1, 5, 8])
 def test_an_interrupted_evaluation_goes_on_to_the_same_bytes(stop, k, tmp_path):
@@ -138,7 +181,8 @@ def test_an_interrupted_evaluation_goes_on_to_the_same_bytes(stop, k, tmp_path):
     done = len(read_evidence(path)) if path.exists() else 0
     assert stop <= done <= stop + k - 1
     rest = Follows()
-    result = evaluate(drawn, envs, 4, observers=[rest], evidence=path, resume=True)
+    with resumed(done, 8):
+        result = evaluate(drawn, envs, 4, observers=[rest], evidence=path, resume=True)
     assert len(rest.episodes) == len(rest.log[0]) == 8 - done
     assert result == whole
     assert result.evidence == whole.evidence
@@ -180,7 +224,8 @@ def test_few_shot_evaluation_goes_on_with_the_first_trial_that_is_not_whole(stop
         kept = {name: data for name, data in members.items() if not name.startswith(cut + ".")}
         path.write_bytes(_zip(*kept.items()))
     policy = Adapts()
-    assert few_shot_evaluate(policy, envs, **given, evidence=path, resume=True) == whole
+    with resumed(20 * max(0, stop - 1), 60):
+        assert few_shot_evaluate(policy, envs, **given, evidence=path, resume=True) == whole
     assert path.read_bytes() == (tmp_path / "whole.npz").read_bytes()
     assert policy.trials == 3 - max(0, stop - 1)
     envs.close()
@@ -194,10 +239,9 @@ def test_a_file_that_a_kill_has_cut_off_has_the_whole_episodes(tmp_path):
     assert [*read_evidence(tmp_path / "cut.npz")][-2:] == ["b/1", "b/2"]
     for cut in (data[:end], data[: end - 20]):
         (tmp_path / "cut.npz").write_bytes(cut)
-        rest = Follows()
-        evaluate(
-            drawn, scripted(SHORT), 4, observers=[rest], evidence=tmp_path / "cut.npz", resume=True
-        )
+        rest, given = Follows(), {"evidence": tmp_path / "cut.npz", "resume": True}
+        with resumed(6, 8):
+            evaluate(drawn, scripted(SHORT), 4, observers=[rest], **given)
         assert rest.log[0] == [("b", 2), ("b", 3)]
         assert (tmp_path / "cut.npz").read_bytes() == data
 
@@ -249,6 +293,42 @@ def test_a_resumed_protocol_is_the_same_to_its_last_field(tmp_path):
         other.evaluate(still, evidence=tmp_path / "r.npz", resume=True)
     with pytest.raises(ValueError, match="resume=True continues from the episodes in evidence"):
         rules.evaluate(still, resume=True)
+
+
+# The size of a file.
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "steps", "what"),
+    [("MAX_FILE", 6_000, 3, "bytes, more"), ("MAX_BYTES", 750_000, 2000, "bytes of memory, more")],
+)
+def test_evidence_that_could_not_be_read_again_is_not_written(
+    limit, most, steps, what, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(evidence, limit, most)
+    path, tasks = tmp_path / "r.npz", [{"name": "a", "lengths": (steps,)}]
+    message = rf"r.npz has the (\d+) of 50 episodes before 'a/\1', with which .* {what} than the "
+    with pytest.raises(EvidenceError, match=message + f"{most:,} that a file"):
+        evaluate(drawn, scripted(tasks), 50, evidence=path)
+    kept = len(read_evidence(path))
+    assert 5 < kept < 40
+    assert path.stat().st_size <= evidence.MAX_FILE
+    # It can be resumed, as far as it goes.
+    with resumed(kept, 50), pytest.raises(EvidenceError, match=message):
+        evaluate(drawn, scripted(tasks), 50, evidence=path, resume=True)
+    assert len(read_evidence(path)) == kept
+    # So many are fine.
+    evaluate(drawn, scripted(tasks), kept, evidence=path)
+    assert len(read_evidence(path)) == kept
+
+
+def test_more_episodes_than_a_file_may_have_are_refused_before_the_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence, "MAX_BYTES", 1_000_000)
+    policy = lambda _: pytest.fail("it is called")  # noqa: E731
+    message = r"r\.npz may have at most \d\d of these 200 episodes: evaluate some tasks at a time"
+    with pytest.raises(EvidenceError, match=message):
+        evaluate(policy, scripted(SHORT), 100, evidence=tmp_path / "r.npz")
+    assert os.listdir(tmp_path) == []
 
 
 # Files from anywhere.
