@@ -93,8 +93,8 @@ def evaluate(
     **Rewards** are the environments' own. Normalization of rewards (by any wrapper with
     ``update_running_mean``, ours and Gymnasium's, around the vector environment or around each of
     its environments) is undone: exactly for ours, up to rounding for Gymnasium's
-    ``NormalizeReward`` if no other wrapper around it changes rewards. Other wrappers that change
-    rewards are part of the environment.
+    ``NormalizeReward`` if no other wrapper around it changes rewards. Environments that are in two
+    of ours are refused. Other wrappers that change rewards are part of the environment.
 
     **Interruptions.** The evidence is written as episodes end. After Ctrl-C or a kill, the same
     call with ``resume=True`` runs the episodes that are left, and returns the same result. A
@@ -579,7 +579,7 @@ class _Found(NamedTuple):
 
     updates: list[bool]  # whether each updates its statistics
     scale: float  # the factor that undoes the normalization
-    raw: bool  # whether infos have the unscaled reward
+    raw: int  # the number of wrappers that report the unscaled reward in infos
 
 
 @contextlib.contextmanager
@@ -589,6 +589,9 @@ def undisturbed(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
     Meanwhile, normalizing wrappers (any with ``update_running_mean``) do not update their
     statistics. A `reset` is due afterwards.
 
+    Raises:
+        ValueError: If the rewards of an environment are normalized twice.
+
     Yields:
         The factors ``(N,)`` float64 of each environment's rewards that undo Gymnasium's
         ``NormalizeReward``; and a mask ``(N,)`` bool of the environments whose unscaled rewards are
@@ -597,6 +600,13 @@ def undisturbed(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
     inner = envs.unwrapped
     outside: _Found = _look(envs)
     within: tuple[_Found, ...] = inner.call(_look)
+    for i, own in enumerate(within):
+        if own.raw + outside.raw > 1:
+            raise ValueError(
+                "an evaluation reports rewards as they were before normalization, and those of "
+                f"environment {i} are normalized {own.raw + outside.raw} times, by wrappers such "
+                "as NormalizeRewardPerTask: pass environments that are in one of them, or in none"
+            )
     # A raw reward that an inner wrapper reports has passed no outer wrapper.
     scales = [own.scale * (1.0 if own.raw and not outside.raw else outside.scale) for own in within]
     before = None
@@ -616,7 +626,7 @@ def undisturbed(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
 
     try:
         set_updates(False)
-        yield np.array(scales), np.array([outside.raw or own.raw for own in within])
+        yield np.array(scales), np.array([outside.raw + own.raw > 0 for own in within])
     except BaseException:
         # Interrupted or failed environments may not answer.
         with contextlib.suppress(Exception):
@@ -630,12 +640,11 @@ def undisturbed(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
 @read_only
 def _look(env: Any) -> _Found:
     """Reads one environment; runs in the environment's process."""
-    updates, scale, raw = [], 1.0, False
+    updates, scale, raw = [], 1.0, 0
     for wrapper in normalizers(env):
         updates.append(bool(wrapper.update_running_mean))
         if isinstance(wrapper, (NormalizeRewardPerTask, VectorNormalizeRewardPerTask)):
-            # The raw reward in the infos is the outermost wrapper's.
-            scale, raw = (scale, True) if raw else (1.0, True)
+            scale, raw = 1.0, raw + 1  # the raw reward has passed no outer wrapper
         elif hasattr(wrapper, "return_rms"):
             scale *= math.sqrt(float(wrapper.return_rms.var) + wrapper.epsilon)
     return _Found(updates, scale, raw)

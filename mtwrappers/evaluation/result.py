@@ -570,7 +570,8 @@ class EvaluationResult:
 
         Raises:
             OSError: If the file cannot be written, or exists and is not a regular file.
-            ValueError: If its name ends in ``.npz``, which is for evidence.
+            ValueError: If its name ends in ``.npz``, which is for evidence, or it would have more
+                than 64 MB, which `load` refuses.
         """
         _write(path, _json(self))
 
@@ -600,7 +601,8 @@ def save_results(path: str | PathLike[str], results: Sequence[EvaluationResult])
 
     Raises:
         OSError: If the file cannot be written, or exists and is not a regular file.
-        ValueError: If its name ends in ``.npz``, which is for evidence.
+        ValueError: If its name ends in ``.npz``, which is for evidence, or it would have more than
+            64 MB, which `load_results` refuses.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, load_results, save_results
     >>> result = EvaluationResult([Episode("reach", 0, 1.0, 5, True, True)])
@@ -617,7 +619,13 @@ def _write(path: str | PathLike[str], text: str) -> None:
         raise ValueError(
             f"a result is saved as JSON, such as result.json, got {path}: evidence= writes that"
         )
-    write_atomically(path, f"{text}\n".encode())
+    data = f"{text}\n".encode()
+    if len(data) > MAX_SIZE:
+        raise ValueError(
+            f"the results take {len(data):,} bytes, more than the {MAX_SIZE:,} that a file may "
+            "have and can be read with: save them in several files"
+        )
+    write_atomically(path, data)
 
 
 def load_results(path: str | PathLike[str]) -> list[EvaluationResult]:

@@ -183,12 +183,12 @@ def all_statistics(envs):
     [
         (theirs, "theirs", "NextStep", 2),
         (theirs, "ours", "Disabled", 0),
-        (ours, "ours", "NextStep", 2),
+        (ours, "theirs", "NextStep", 2),
         (lambda env: env, "ours", "SameStep", 2),
     ],
 )
 @pytest.mark.filterwarnings("ignore:task groups .* share its statistics")
-@pytest.mark.slow_but("0", "ours-ours-NextStep-2")
+@pytest.mark.slow_but("0", "ours-theirs-NextStep-2")
 def test_normalized_rewards_are_reported_raw_and_statistics_stay(mode, workers, within, outside):
     executor = partial(MetaParallelEnvExecutor, workers=2) if workers else MetaIterativeEnvExecutor
     envs = inner = executor([lambda: within(Tasked([3]))] * 2, 2, autoreset_mode=mode)
@@ -205,12 +205,31 @@ def test_normalized_rewards_are_reported_raw_and_statistics_stay(mode, workers, 
         before = all_statistics(envs)
         result = evaluate(ones, envs, 2)
         assert all_statistics(envs) == before
-        if not (within is ours and outside == "ours"):  # normalized twice
-            returns = [episode.episode_return for episode in result.episodes]
-            assert returns == pytest.approx([30.0] * 2, rel=1e-6)
+        returns = [episode.episode_return for episode in result.episodes]
+        assert returns == pytest.approx([30.0] * 2, rel=1e-6)
         envs.reset(seed=0)
         envs.step(np.ones((2, 2)))
         assert all_statistics(envs) != before
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda make: VectorNormalizeRewardPerTask(
+            MetaIterativeEnvExecutor(lambda: ours(make()), 1), 1
+        ),
+        lambda make: MetaIterativeEnvExecutor(lambda: ours(ours(make())), 1),
+        lambda make: MetaIterativeEnvExecutor(lambda: ours(theirs(ours(make()))), 1),
+        lambda make: VectorNormalizeRewardPerTask(
+            VectorNormalizeRewardPerTask(MetaIterativeEnvExecutor(make, 1), 1), 1
+        ),
+    ],
+)
+def test_rewards_that_are_normalized_twice_are_refused(wrap):
+    message = "those of environment 0 are normalized 2 times, by .* in one of them, or in none"
+    envs = wrap(lambda: Tasked([3]))
+    with pytest.raises(ValueError, match=message):
+        evaluate(ones, envs, 2)
 
 
 def test_statistics_go_on_after_an_evaluation_that_failed():

@@ -20,7 +20,7 @@ from mtwrappers import (
     few_shot_evaluate,
     protocols,
 )
-from mtwrappers.evaluation import EvidenceError, Observer, evidence
+from mtwrappers.evaluation import EvidenceError, Observer, evidence, result, save_results
 from mtwrappers.evaluation.evidence import read_evidence
 from tests.evaluation.fakes import drawn, ones, scripted
 from tests.vector.fakes import all_modes
@@ -329,6 +329,19 @@ def test_more_episodes_than_a_file_may_have_are_refused_before_the_first(tmp_pat
     with pytest.raises(EvidenceError, match=message):
         evaluate(policy, scripted(SHORT), 100, evidence=tmp_path / "r.npz")
     assert os.listdir(tmp_path) == []
+
+
+def test_results_that_could_not_be_read_again_are_not_written(tmp_path, monkeypatch):
+    found, path = evaluate(drawn, scripted(SHORT), 1), tmp_path / "r.json"
+    found.save(path)
+    monkeypatch.setattr(result, "MAX_SIZE", path.stat().st_size)
+    before = path.read_bytes()
+    found.save(path)
+    message = r"take [\d,]+ bytes, more than the [\d,]+ that a file may have.* in several files"
+    with pytest.raises(ValueError, match=message):
+        save_results(path, [found] * 2)
+    assert path.read_bytes() == before
+    assert found.load(path) == found
 
 
 # Files from anywhere.
