@@ -91,7 +91,7 @@ class Environments:
     goals: str | None = None
 
     def __post_init__(self) -> None:
-        if "benchmark" in self.kwargs:  # Meta-World has two names for an argument
+        if self.kwargs.keys() & {"benchmark", "sequence"}:  # Meta-World has two names for some
             object.__setattr__(self, "kwargs", by_our_names(self.kwargs))
 
     @property

@@ -452,7 +452,7 @@ def _fields_of_replay(result: EvaluationResult, replayed: Sequence[Episode]) -> 
     assert design is not None  # or nothing could be replayed
     kwargs: Mapping[str, Any] = {} if made is None else made.kwargs
     is_metaworld, few_shot = "benchmark" in kwargs, result.few_shot
-    listed = kwargs.get("goals", "list") == "list"
+    listed = _has_list(result)
     whole = len({episode.task for episode in replayed}) == _count_tasks(result)
     of_design = {
         "seed": made is not None and _draws(result),
@@ -509,12 +509,20 @@ def _num_goals(result: EvaluationResult) -> int:
     return number if isinstance(number, int) else NUM_GOALS
 
 
+def _has_list(result: EvaluationResult) -> bool:
+    """Whether goals come from a list, unless each is new, as in streams by default."""
+    assert result.design is not None
+    kwargs = {} if result.environments is None else result.environments.kwargs
+    default = "list" if result.design.phases is None else "continuous"
+    return bool(kwargs.get("goals", default) == "list")
+
+
 def _draws(result: EvaluationResult) -> bool:
     """Whether the seed of an evaluation decides between goals."""
     design, made = result.design, result.environments
     assert design is not None
     assert made is not None
-    if made.kwargs.get("goals") == "continuous":
+    if not _has_list(result):
         return True
     if made.goals is None or design.trial_tasks is not None:
         return False

@@ -381,7 +381,7 @@ def given_tasks(where):
         (
             continual,
             ["id", "sequence", "steps_per_task", "design_phases"],
-            ["tasks", "episodes_per_task"],
+            ["tasks", "episodes_per_task", "seed"],
         ),
     ],
 )
@@ -448,6 +448,10 @@ def design(**change):
         (lambda data: data.update(evidence=None), "it was saved without evidence"),
         (lambda data: data["environments"].update(goals="0"), "its goals are not those of Meta"),
         (kwargs(num_goals=10**9), "num_goals must be at most 1,000, got 1,000,000,000"),
+        (
+            kwargs(total_tasks_per_cls=20_000, num_goals=10**6),
+            "num_goals must be at most 1,000, got 20,000",
+        ),
         (kwargs(benchmark="MT1"), "has benchmark 'CustomMT', got 'MT1'"),
         (kwargs(nonsense=1), "it cannot be replayed: .* takes no 'nonsense'"),
         (of_id("mtwrappers/MultiEnv-v0"), "and a results file never decides which code"),
