@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import reprlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,6 +94,9 @@ class Environments:
     def __post_init__(self) -> None:
         if self.kwargs.keys() & {"benchmark", "sequence"}:  # Meta-World has two names for some
             object.__setattr__(self, "kwargs", by_our_names(self.kwargs))
+        names = self.kwargs.get("wrappers")
+        if names is not None and not (isinstance(names, list) and {*map(type, names)} <= {str}):
+            raise ValueError(f"wrappers must be a list of names, got {reprlib.repr(names)}")
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -102,7 +106,7 @@ class Environments:
     @property
     def wrappers(self) -> tuple[str, ...]:
         """The names of wrappers that may change what is scored, the outermost first."""
-        return tuple(map(str, self.kwargs.get("wrappers") or ()))
+        return tuple(self.kwargs.get("wrappers") or ())
 
 
 def name_environments(envs: Any) -> Environments | None:

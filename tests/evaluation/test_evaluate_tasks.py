@@ -25,7 +25,7 @@ from mtwrappers import (
     protocols,
 )
 from mtwrappers.vector.journal import read_only
-from tests.evaluation.fakes import ScriptedEnv, Telling, lengths, ones, scripted
+from tests.evaluation.fakes import Namesakes, ScriptedEnv, Telling, lengths, ones, scripted
 from tests.vector.fakes import HalfReward, all_modes
 
 
@@ -107,10 +107,10 @@ def test_environments_of_one_name_are_one_task_only_if_they_are_alike():
         evaluate(ones, MetaIterativeEnvExecutor([make, other], 2, 2), 3)
 
 
-def test_environments_of_one_id_need_names():
-    settings = {"env_ids": ["Pendulum-v1"] * 2, "env_kwargs": [{"g": 5.0}, {"g": 10.0}]}
-    with pytest.raises(ValueError, match="names that differ"):
-        evaluate(ones, gymnasium.make_vec("mtwrappers/MultiEnv-v0", **settings), 1)
+def test_tasks_of_one_environment_have_names_that_differ():
+    envs = MetaIterativeEnvExecutor(Namesakes, 1)
+    with pytest.raises(ValueError, match="names that differ, got 'a' for the tasks 0 and 1"):
+        evaluate(ones, envs, 1)
 
 
 def test_an_environment_without_a_name_is_named_by_its_group():

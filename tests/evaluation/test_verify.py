@@ -452,6 +452,8 @@ def design(**change):
             kwargs(total_tasks_per_cls=20_000, num_goals=10**6),
             "num_goals must be at most 1,000, got 20,000",
         ),
+        (kwargs(wrappers="Half"), "environments: wrappers must be a list of names, got 'Half'"),
+        (design(tasks=["reach-v3"] * 2), "tasks must differ, got 'reach-v3' 2 times"),
         (kwargs(benchmark="MT1"), "has benchmark 'CustomMT', got 'MT1'"),
         (kwargs(nonsense=1), "it cannot be replayed: .* takes no 'nonsense'"),
         (of_id("mtwrappers/MultiEnv-v0"), "and a results file never decides which code"),
