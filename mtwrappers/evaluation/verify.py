@@ -448,26 +448,26 @@ def _fields_of_replay(result: EvaluationResult, replayed: Sequence[Episode]) -> 
     It is a list: a field that is not in it is said by the file. Each has the condition under which
     these episodes, or the plan that they follow, would differ if it had another value.
     """
-    design, made = result.design, result.environments
+    design, environments = result.design, result.environments
     assert design is not None  # or nothing could be replayed
-    kwargs: Mapping[str, Any] = {} if made is None else made.kwargs
+    kwargs: Mapping[str, Any] = {} if environments is None else environments.kwargs
     is_metaworld, few_shot = "benchmark" in kwargs, result.few_shot
     listed = _has_list(result)
     whole = len({episode.task for episode in replayed}) == _count_tasks(result)
-    of_design = {
-        "seed": made is not None and _draws(result),
+    design_fields = {
+        "seed": environments is not None and _draws_goals(result),
         "episodes_per_task": not few_shot,  # nothing marks the end of adaptation
         "tasks": True,
         "trials": few_shot,
         "trial_tasks": few_shot,
         "adaptation_terminate_on_success": _ends_by_success(result, replayed, adaptation=True),
     }
-    of_environments = {
+    env_fields = {
         # Of tasks that were not evaluated, nothing was replayed.
         **dict.fromkeys(("id", "benchmark", "sequence", "goals_digest"), whole),
         "train_classes": whole and kwargs.get("kind") != "test",
         "test_classes": whole and kwargs.get("kind") == "test",
-        **dict.fromkeys(("kind", "env_name", "goals"), is_metaworld),
+        **dict.fromkeys(("kind", "env_name", "goals"), True),
         **dict.fromkeys(("reward_function_version", "action_repeat", "idle_steps"), True),
         "num_goals": listed and _numbers_goals(result),
         "seed": listed and design.phases is None,
@@ -477,14 +477,14 @@ def _fields_of_replay(result: EvaluationResult, replayed: Sequence[Episode]) -> 
         # its episodes, their number does not.
         "meta_batch_size": few_shot if is_metaworld else design.tasks is None,
     }
-    of_environments |= dict.fromkeys(
+    env_fields |= dict.fromkeys(
         ("num_envs", "envs_per_task"),
-        of_environments["meta_batch_size"]
+        env_fields["meta_batch_size"]
         and not (is_metaworld and design.adapts and kwargs.get("meta_batch_size") is not None),
     )
     return {
-        "design": {name for name, depends in of_design.items() if depends},
-        "environments": {name for name, depends in of_environments.items() if depends},
+        "design": {name for name, depends in design_fields.items() if depends},
+        "environments": {name for name, depends in env_fields.items() if depends},
     }
 
 
@@ -517,32 +517,33 @@ def _has_list(result: EvaluationResult) -> bool:
     return bool(kwargs.get("goals", default) == "list")
 
 
-def _draws(result: EvaluationResult) -> bool:
+def _draws_goals(result: EvaluationResult) -> bool:
     """Whether the seed of an evaluation decides between goals."""
-    design, made = result.design, result.environments
+    design, environments = result.design, result.environments
     assert design is not None
-    assert made is not None
+    assert environments is not None
     if not _has_list(result):
         return True
-    if made.goals is None or design.trial_tasks is not None:
+    if environments.goals is None or design.trial_tasks is not None:
         return False
     tasks = _count_tasks(result)
-    groups = made.kwargs.get("meta_batch_size")
+    groups = environments.kwargs.get("meta_batch_size")
     return _num_goals(result) * tasks > (groups if isinstance(groups, int) else tasks)
 
 
 def _numbers_goals(result: EvaluationResult) -> bool:
     """Whether goals were drawn from a list, or given by numbers beyond those of its first class."""
     assert result.design is not None
-    given = [state for row in result.design.trial_tasks or () for state in row]
-    return not given or result.environments is None or max(given) >= _num_goals(result)
+    states = [state for row in result.design.trial_tasks or () for state in row]
+    return not states or result.environments is None or max(states) >= _num_goals(result)
 
 
 def _limit(result: EvaluationResult) -> float:
     """The number of steps after which episodes are truncated."""
-    made = result.environments
-    default = None if made is None or made.id not in TABLE else TABLE[made.id][2]
-    limit = default if made is None else made.kwargs.get("max_episode_steps", default)
+    if (environments := result.environments) is None:
+        return math.inf
+    default = TABLE[environments.id][2] if environments.id in TABLE else None
+    limit = environments.kwargs.get("max_episode_steps", default)
     return limit if isinstance(limit, int) else math.inf
 
 
@@ -556,19 +557,20 @@ def _ends_by_success(
     design, limit = result.design, _limit(result)
     assert design is not None
     # Where adaptation has no setting of its own, the environments' setting is for all episodes.
-    own = design.adaptation_terminate_on_success is not None
+    differs = design.adaptation_terminate_on_success is not None
     return any(
         episode.steps_to_success is not None and episode.steps_to_success < limit
         for episode in replayed
-        if (own and episode.number < design.adaptation_length) is adaptation
+        if (differs and episode.number < design.adaptation_length) is adaptation
     )
 
 
 def _reaches_limit(result: EvaluationResult, replayed: Sequence[Episode]) -> bool:
     """Whether an episode ended because it was as long as it may be, and for nothing else."""
-    design, made = result.design, result.environments
+    design, environments = result.design, result.environments
     assert design is not None
-    always = made is not None and made.kwargs.get("terminate_on_success") is True
+    kwargs: Mapping[str, Any] = {} if environments is None else environments.kwargs
+    always = kwargs.get("terminate_on_success") is True
     of_adaptation = design.adaptation_terminate_on_success
     for episode in replayed:
         ends = always
