@@ -118,10 +118,8 @@ def name_environments(envs: Any) -> Environments | None:
         layer = layer.env
     if layer.spec is None:
         return None
-    for wrapper in reversed(layer.spec.additional_wrappers):
-        if not wrapper.entry_point.startswith("mtwrappers."):  # which arguments of the id choose
-            cls: Any = load_env_creator(wrapper.entry_point)
-            names += [] if _is_harmless(cls, _HARMLESS_SINGLE) else [wrapper.name]
+    specs = reversed(layer.spec.additional_wrappers)
+    names += [spec.name for spec in specs if not _is_harmless_single(spec.entry_point)]
     kwargs = {**layer.spec.kwargs, **({"wrappers": names} if names else {})}
     try:
         described = json.loads(json.dumps(kwargs, default=_to_json))
@@ -136,6 +134,16 @@ def _is_harmless(cls: Any, kinds: tuple[type[Any], ...]) -> bool:
     return kind is not None and all(
         getattr(cls, name, None) is getattr(kind, name, None) for name in _METHODS
     )
+
+
+def _is_harmless_single(entry_point: str) -> bool:
+    """Whether a wrapper of single environments is this package's, or of a known kind."""
+    if entry_point.startswith("mtwrappers."):  # which arguments of the id choose
+        return True
+    try:
+        return _is_harmless(load_env_creator(entry_point), _HARMLESS_SINGLE)
+    except (ImportError, AttributeError):  # a class inside a function
+        return False
 
 
 def _to_json(value: Any) -> Any:

@@ -10,6 +10,7 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import wrappers
 from gymnasium.vector import VectorObservationWrapper, VectorRewardWrapper
 from gymnasium.wrappers import vector as vector_wrappers
 
@@ -471,6 +472,19 @@ def test_environments_name_the_wrappers_that_may_change_what_is_scored(wrap, nam
     )
     result = evaluate(lambda obs: np.zeros((2, 2)), wrap(made), 1)
     assert result.environments.kwargs.get("wrappers") == names
+
+
+def test_wrappers_of_single_environments_are_named_where_a_spec_has_them():
+    class Local(gymnasium.RewardWrapper):
+        def reward(self, reward):
+            return reward / 2
+
+    env = wrappers.RecordEpisodeStatistics(gymnasium.make("mtwrappers/PointGoal-v0"))
+    env = Local(wrappers.TransformReward(env, lambda reward: 2 * reward))
+    envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", max_episode_steps=2)
+    envs.spec = env.spec  # as of a stream, whose phases are evaluated in copies of it
+    result = evaluate(lambda obs: np.zeros((1, 2)), envs, 1)
+    assert result.environments.wrappers == ("Local", "TransformReward")
 
 
 def test_an_episode_says_how_many_steps_its_first_success_took():
