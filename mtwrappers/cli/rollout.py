@@ -8,6 +8,7 @@ import functools
 import os
 import shlex
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -453,7 +454,13 @@ def _evaluate(
 ) -> tuple[EvaluationResult, Sequence[PlannedEpisode]]:
     """Runs the episodes that are left; returns the result of all, and their plan."""
     options, observers = rollout.options, list[Observer]([follower])
-    with contextlib.closing(_make_envs(rollout)) as envs, own_errors(rollout.own):
+    with (
+        warnings.catch_warnings(),
+        contextlib.closing(_make_envs(rollout)) as envs,
+        own_errors(rollout.own),
+    ):
+        warnings.filterwarnings("always", message=".* episodes are taken from")
+        warnings.showwarning = lambda message, *_: warn(str(message))
         policy: Any
         if rollout.own is None:
             policy = ScriptedPolicy(options.policy == "expert", envs, options.seed)

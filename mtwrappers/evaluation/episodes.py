@@ -117,6 +117,9 @@ class Design:
             tasks = tuple(check_list(self.tasks, "tasks", "task name"))
             for task in tasks:
                 check_string(task, "each of tasks")
+            if len({*tasks}) < len(tasks):
+                [(task, count)] = Counter(tasks).most_common(1)
+                raise ValueError(f"tasks must differ, got {task!r} {count} times")
             object.__setattr__(self, "tasks", tasks)
         kind, others = ("few-shot", ("tasks", "phases")) if self.trials else ("this", OF_TRIALS)
         for field in fields(self):
@@ -211,18 +214,46 @@ def task_choices(inner: MetaVectorEnv, infos: Mapping[str, Any]) -> list[dict[st
     """The task names of each environment, with the task states of each.
 
     The states are ``[None]`` if resets do not take a task state.
+
+    Raises:
+        ValueError: If different tasks have one name.
     """
     if not has_everywhere(inner, "task_states"):
-        return [{name: [None]} for name in task_names(inner, infos)]
+        names = task_names(inner, infos)
+        _check_names(inner, names)
+        return [{name: [None]} for name in names]
     choices: list[dict[str, list[Any]]] = []
+    id_of: dict[str, Any] = {}
     described = (inner.get_attr(name) for name in ("task_states", "task_ids", "task_names"))
     for states, ids, names in zip(*described, strict=True):
         by_name: dict[str, list[Any]] = {}
         for state in states:
             name = f"task {ids[state]}" if names is None else names[ids[state]]
+            if id_of.setdefault(name, ids[state]) != ids[state]:
+                raise ValueError(
+                    f"tasks must have names that differ, got {name!r} for the tasks {id_of[name]} "
+                    f"and {ids[state]}: name them by task_names=[...]"
+                )
             by_name.setdefault(name, []).append(state)
         choices.append(by_name)
     return choices
+
+
+def _check_names(inner: MetaVectorEnv, names: Sequence[str]) -> None:
+    """Raises `ValueError` if environments of different tasks have one name.
+
+    Environments of one group, and those with the same constructor, have one task.
+    """
+    alike: Sequence[int] = getattr(inner, "first_alike", range(len(names)))
+    first: dict[str, int] = {}
+    for i, name in enumerate(names):
+        other = first.setdefault(name, i)
+        if other // inner.envs_per_task != i // inner.envs_per_task and alike[other] != alike[i]:
+            raise ValueError(
+                f"tasks must have names that differ, got {name!r} for environments {other} and "
+                f"{i}: name them by TaskNameWrapper(env, task_name=...) or task_names=[...], or "
+                "make environments of one task as one group, with envs_per_task"
+            )
 
 
 def make_plan(
@@ -320,6 +351,8 @@ def _stages_of_trials(envs: Any, design: Design) -> Iterator[Stage]:
                 [row[group]] = inner.call_some([group * k], "exact_task_state", *exact)
         getattr(envs, "set_tasks", inner.set_tasks)(row)
         _, infos = envs.reset(seed=stream_seed(design.seed, trial, 0, 0))
+        if trial == 0:
+            task_choices(inner, infos)  # which checks the names
         yield from design.of_trial(trial, task_names(inner, infos), row)
 
 

@@ -8,6 +8,7 @@ import functools
 import itertools
 import math
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast, get_args
 
@@ -15,7 +16,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_choice, check_flag, positive
+from mtwrappers.common.checks import check_choice, check_flag, check_name, positive
 from mtwrappers.evaluation.episodes import (
     Design,
     Episode,
@@ -28,7 +29,8 @@ from mtwrappers.evaluation.episodes import (
 )
 from mtwrappers.evaluation.evidence import EvidenceWriter, read_journal
 from mtwrappers.evaluation.protocol import Protocol, check_envs
-from mtwrappers.evaluation.result import Description, EvaluationResult, environments_of, versions
+from mtwrappers.evaluation.remake import name_environments
+from mtwrappers.evaluation.result import Description, EvaluationResult, versions
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.metaworld.make import determining
 from mtwrappers.samplers.bar import ProgressBar
@@ -67,8 +69,9 @@ def evaluate(
 
     The number of episodes per environment is fixed before the first one, so that quickly solved
     tasks are not over-represented. A task's name is ``task_name`` in infos (else ``task_id``, else
-    the group of ``envs_per_task`` environments); environments with the same task name share its
-    episodes.
+    the group of ``envs_per_task`` environments). The environments of a group, and environments with
+    the same constructor and name, share the episodes of their task; other tasks need names that
+    differ.
 
     **Goals.** If resets take a task state (as in our Meta-World environments from
     `gymnasium.make_vec`), each episode gets one. The goals of a task are drawn without replacement
@@ -90,11 +93,14 @@ def evaluate(
     **Rewards** are the environments' own. Normalization of rewards (by any wrapper with
     ``update_running_mean``, ours and Gymnasium's, around the vector environment or around each of
     its environments) is undone: exactly for ours, up to rounding for Gymnasium's
-    ``NormalizeReward`` if no other wrapper around it changes rewards. Other wrappers that change
-    rewards are part of the environment.
+    ``NormalizeReward`` if no other wrapper around it changes rewards. Environments that are in two
+    of ours are refused. Other wrappers that change rewards are part of the environment.
 
     **Interruptions.** The evidence is written as episodes end. After Ctrl-C or a kill, the same
-    call with ``resume=True`` runs the episodes that are left, and returns the same result.
+    call with ``resume=True`` runs the episodes that are left, and returns the same result. A
+    warning has the number of episodes that were taken from the file. So that they are not those of
+    another policy, give policies an attribute ``policy_id``, a name that is kept in the evidence,
+    such as ``"ppo, seed 1, 2e6 steps"``: the evidence of another name is refused.
 
     Args:
         policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
@@ -113,7 +119,7 @@ def evaluate(
         evidence: An ``.npz`` file to write with the actions of every episode, with which `verify`
             checks the result.
         resume: Whether to continue from the episodes in ``evidence``, if it exists. It must be of
-            an evaluation with the same arguments, environments and versions.
+            an evaluation with the same arguments, environments, ``policy_id`` and versions.
         progress: Whether to display a progress bar of the episodes. With ``policy_in="workers"`` it
             moves only at the end, because all episodes come at once.
 
@@ -196,7 +202,7 @@ def few_shot_evaluate(
         evidence: An ``.npz`` file to write with the actions of every episode, including adaptation,
             with which `verify` checks the result.
         resume: Whether to continue from the whole trials in ``evidence``, if it exists. It must be
-            of an evaluation with the same arguments, environments and versions.
+            of an evaluation with the same arguments, environments, ``policy_id`` and versions.
 
     Returns:
         Success, return and length after adaptation; earlier episodes are in
@@ -278,15 +284,18 @@ def run_evaluation(
         settings: dict[str, Any] = {
             "design": design,
             "protocol": protocol,
-            "environments": environments_of(envs),
+            "environments": name_environments(envs),
             "versions": versions(),
             "description": Description(action_chunk=act.action_chunk),
         }
         kept, writer = [], None
         if evidence is not None:
             header = _header(to_plain(settings), design.trials > 0, command)
+            header["policy_id"] = getattr(policy, "policy_id", None)
+            check_name(header["policy_id"], "policy_id")
             if resume:
                 kept = _whole_stages(read_journal(evidence, header, planned), stages, design)
+                _warn_of_kept(len(kept), len(planned), evidence)
             writer = stack.enter_context(EvidenceWriter(evidence, header, planned, kept))
         episodes = {one.place: one for one, _ in kept}
         for observer in observers:
@@ -322,6 +331,16 @@ def _header(
     settings["versions"].pop("python")
     settings["action_chunk"] = settings.pop("description")["action_chunk"]
     return settings if command is None else {**settings, "command": to_plain(command)}
+
+
+def _warn_of_kept(kept: int, planned: int, evidence: _Path) -> None:
+    """Warns that the policy is not called for the episodes that are taken from a file."""
+    if kept:
+        warnings.warn(
+            f"{kept} of {planned} episodes are taken from {os.fspath(evidence)}, and the policy is "
+            "not called for them",
+            stacklevel=4,  # the caller of `evaluate`
+        )
 
 
 def _whole_stages(
@@ -559,7 +578,7 @@ class _Found(NamedTuple):
 
     updates: list[bool]  # whether each updates its statistics
     scale: float  # the factor that undoes the normalization
-    raw: bool  # whether infos have the unscaled reward
+    raw: int  # the number of wrappers that report the unscaled reward in infos
 
 
 @contextlib.contextmanager
@@ -569,6 +588,9 @@ def undisturbed(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
     Meanwhile, normalizing wrappers (any with ``update_running_mean``) do not update their
     statistics. A `reset` is due afterwards.
 
+    Raises:
+        ValueError: If the rewards of an environment are normalized twice.
+
     Yields:
         The factors ``(N,)`` float64 of each environment's rewards that undo Gymnasium's
         ``NormalizeReward``; and a mask ``(N,)`` bool of the environments whose unscaled rewards are
@@ -577,6 +599,13 @@ def undisturbed(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
     inner = envs.unwrapped
     outside: _Found = _look(envs)
     within: tuple[_Found, ...] = inner.call(_look)
+    for i, own in enumerate(within):
+        if own.raw + outside.raw > 1:
+            raise ValueError(
+                "an evaluation reports rewards as they were before normalization, and those of "
+                f"environment {i} are normalized {own.raw + outside.raw} times, by wrappers such "
+                "as NormalizeRewardPerTask: pass environments that are in one of them, or in none"
+            )
     # A raw reward that an inner wrapper reports has passed no outer wrapper.
     scales = [own.scale * (1.0 if own.raw and not outside.raw else outside.scale) for own in within]
     before = None
@@ -596,7 +625,7 @@ def undisturbed(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
 
     try:
         set_updates(False)
-        yield np.array(scales), np.array([outside.raw or own.raw for own in within])
+        yield np.array(scales), np.array([outside.raw + own.raw > 0 for own in within])
     except BaseException:
         # Interrupted or failed environments may not answer.
         with contextlib.suppress(Exception):
@@ -610,12 +639,11 @@ def undisturbed(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
 @read_only
 def _look(env: Any) -> _Found:
     """Reads one environment; runs in the environment's process."""
-    updates, scale, raw = [], 1.0, False
+    updates, scale, raw = [], 1.0, 0
     for wrapper in normalizers(env):
         updates.append(bool(wrapper.update_running_mean))
         if isinstance(wrapper, (NormalizeRewardPerTask, VectorNormalizeRewardPerTask)):
-            # The raw reward in the infos is the outermost wrapper's.
-            scale, raw = (scale, True) if raw else (1.0, True)
+            scale, raw = 1.0, raw + 1  # the raw reward has passed no outer wrapper
         elif hasattr(wrapper, "return_rms"):
             scale *= math.sqrt(float(wrapper.return_rms.var) + wrapper.epsilon)
     return _Found(updates, scale, raw)

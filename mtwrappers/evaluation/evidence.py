@@ -17,6 +17,7 @@ import json
 import os
 import sys
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -31,8 +32,12 @@ from mtwrappers.state.files import Unfinished, opened, parse_json
 
 # The actions of each episode by its name.
 Actions = Mapping[str, NDArray[Any]]
-# Limits for untrusted files, in bytes: the size of the file, and of its arrays in memory.
+# Limits in bytes: the size of a file, and of its arrays and records in memory. They hold for
+# untrusted files that are read, and so for those that are written.
 MAX_FILE, MAX_BYTES = 2**28, 2**30
+# The most bytes of a zip file besides its members: in a header and a directory entry, with sizes of
+# 64 bits, and at its end.
+_PER_MEMBER, _END = 150, 200
 _HEADER, _NPY, _JSON = "header.json", ".npy", ".json"
 _FORMAT = "mtwrappers.Evidence/1"
 
@@ -70,6 +75,8 @@ class EvidenceWriter:
         kept: Episodes from `read_journal` to begin with, and the bytes of their actions.
 
     Raises:
+        EvidenceError: If the planned episodes are more than a file may have. `add` raises it for an
+            episode with which the file could not be read again; those before it are kept.
         OSError: If the file cannot be written.
     """
 
@@ -82,9 +89,11 @@ class EvidenceWriter:
     ) -> None:
         self._path, self._planned, self._codes = path, planned, dict[str, bytes]()
         self._header = json.dumps({"format": _FORMAT, **header}).encode()
+        self._size, self._memory = _END, 0  # of what was written, at most
+        _check_count(path, planned, arrays.memory_of(_HEADER, len(self._header)))
         self._unfinished, self._moved = Unfinished(path), False
         self._zip = zipfile.ZipFile(self._unfinished.file, "w")
-        _add(self._zip, _HEADER, self._header)
+        self._add(_HEADER, self._header)
         for episode, data in kept:
             self._write(episode, data)
 
@@ -100,10 +109,35 @@ class EvidenceWriter:
         return _seal(self._codes)
 
     def _write(self, episode: Episode, data: bytes) -> None:
-        name = name_of(episode)
-        _add(self._zip, name + _NPY, data)
-        _add(self._zip, name + _JSON, json.dumps(to_plain(episode)).encode())
+        name, record = name_of(episode), json.dumps(to_plain(episode)).encode()
+        self._check_limits(name, {name + _NPY: data, name + _JSON: record})
+        self._add(name + _NPY, data)
+        self._add(name + _JSON, record)
         self._codes[name] = _code(data)
+
+    def _add(self, name: str, data: bytes) -> None:
+        _add(self._zip, name, data)
+        self._size += self._zip.getinfo(name).compress_size + _PER_MEMBER + 2 * len(name.encode())
+        self._memory += arrays.memory_of(name, len(data))
+
+    def _check_limits(self, name: str, members: Mapping[str, bytes]) -> None:
+        """Raises `EvidenceError` if the file could not be read again with these members."""
+        memory, size = self._memory, self._size
+        for member, data in members.items():
+            memory += arrays.memory_of(member, len(data))
+            size += len(data) + _PER_MEMBER + 2 * len(member.encode())
+        if size > MAX_FILE:  # before compression
+            size -= sum(len(data) - len(zlib.compress(data, 1)) for data in members.values())
+        for number, most, what in (
+            (size, MAX_FILE, "bytes"),
+            (memory, MAX_BYTES, "bytes of memory"),
+        ):
+            if number > most:
+                raise EvidenceError(
+                    f"{os.fspath(self._path)} has the {len(self._codes)} of {len(self._planned)} "
+                    f"episodes before {name!r}, with which it would take {number:,} {what}, more "
+                    f"than the {most:,} that a file of evidence may: {_LESS}"
+                )
 
     def _move(self) -> None:
         self._unfinished.complete()
@@ -137,6 +171,26 @@ class EvidenceWriter:
                         _add(archive, member, found.read(member))
             sorted_.complete()
             sorted_.move()
+
+
+_LESS = (
+    "evaluate some tasks at a time (tasks=[...]), each with an evidence file of its own, or fewer "
+    "episodes; actions of float32 take half as much as those of float64"
+)
+
+
+def _check_count(
+    path: str | os.PathLike[str], planned: Sequence[PlannedEpisode], memory: int
+) -> None:
+    """Raises `EvidenceError` if so many episodes need too much memory, however short they are."""
+    for count, one in enumerate(planned):
+        least = Episode(one.task, one.number, 0.0, 1, task_state=one.task_state, trial=one.trial)
+        memory += arrays.memory_of(_JSON, len(json.dumps(to_plain(least))))
+        if memory > MAX_BYTES:
+            raise EvidenceError(
+                f"a file of evidence such as {os.fspath(path)} may have at most {count} of these "
+                f"{len(planned)} episodes: {_LESS}"
+            )
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:

@@ -22,7 +22,8 @@ from typing import Any, Literal, TypeAlias, cast, get_type_hints
 import gymnasium
 import numpy as np
 
-from mtwrappers.common.checks import check_choice, check_string
+from mtwrappers.common.checks import check_choice, check_keywords, check_string
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.evaluation.episodes import (
     Design,
     Episode,
@@ -48,7 +49,7 @@ from mtwrappers.metaworld.tasks import (
     class_names,
     share_out,
 )
-from mtwrappers.metaworld.text import check_descriptions
+from mtwrappers.metaworld.text import DESCRIPTIONS, check_descriptions
 from mtwrappers.samplers.policies import PolicyIn
 from mtwrappers.vector.contract import MetaVectorEnv
 
@@ -60,8 +61,12 @@ FrozenTable: TypeAlias = tuple[tuple[str, str], ...]
 _AT_LEAST_1 = {"num_goals", "max_episode_steps", "action_repeat", "episodes_per_task", "success"}
 _AT_LEAST_1 |= {"image_size"}
 _NAME = re.compile(r"[!-~](?:[ -~]{0,78}[!-~])?")
+# Meta-World's classes, which need no import of Meta-World.
+_CLASSES = tuple(DESCRIPTIONS["metaworld"])
+# The fields of a protocol with states instead of frames.
+_STATES = {"observation": "state", "camera_name": None, "image_size": None, "descriptions": None}
 # The published protocols by name, each with the benchmarks that its source has. No other protocol
-# can have one of these names.
+# can have one of these names, or one that is derived from it; see `_Origin`.
 _published: dict[str, tuple[Protocol, tuple[str, ...]]] = {}
 # The arguments of `gymnasium.make_vec` that `gymnasium.make` does not take.
 _OF_VECTORS = ("meta_batch_size", "envs_per_task")
@@ -152,6 +157,11 @@ class Protocol:
     camera_name: str | tuple[str, ...] | None = None
     image_size: tuple[int, int] | None = None
 
+    def __new__(cls, *_: Any, **fields: Any) -> Protocol:
+        """Raises `TypeError` for an unknown field, with a hint at similar names."""
+        check_keywords(fields, cls.__dataclass_fields__, "Protocol")
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ValueError(
@@ -170,13 +180,13 @@ class Protocol:
         check_choice(self.benchmark, tuple(NUM_CLASSES), f"the benchmark of {self.name}")
         for found in self._contradictions():
             raise ValueError(f"protocol {self.name}: {found}")
-        published, benchmarks = _published.get(self.name, (self, ()))
-        free = ("benchmark", "env_name") if self.benchmark in benchmarks else ()
-        for name, expected in vars(published).items():
-            if name not in free and (got := getattr(self, name)) != expected:
-                raise ValueError(
-                    f"{self.name} has {name}={expected!r}, got {got!r}: give a variant another name"
-                )
+        if (origin := _find_origin(self.name)) is not None:
+            for name, expected in origin.fields(self.benchmark, self.env_name).items():
+                if (got := getattr(self, name)) != expected:
+                    raise ValueError(
+                        f"{self.name} has {name}={expected!r}, got {got!r}: give a variant another "
+                        "name"
+                    )
 
     def _keep(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -190,8 +200,11 @@ class Protocol:
             yield f"few-shot evaluation needs all of {', '.join(names)}, got {given}"
         if not self.means:
             yield "means must be 'tasks', 'groups' or both, got none"
+        if len({*self.means}) < len(self.means):
+            yield f"means must differ, got {self.means}"
         if "groups" in self.means and not self.groups:
             yield "a mean over groups needs groups"
+        yield from self._contradictions_of_groups()
         if (self.env_name is not None) != (self.benchmark in ONE_CLASS):
             needs = "takes no" if self.env_name else "needs an"
             yield f"{self.benchmark} {needs} env_name, got {self.env_name!r}"
@@ -208,6 +221,18 @@ class Protocol:
             yield f"descriptions are for frames, got {got} with states"
         for name in camera_names(self.camera_name) or ():
             check_choice(name, CAMERAS, "camera_name")
+
+    def _contradictions_of_groups(self) -> Iterator[str]:
+        names = [name for name, _ in self.groups]
+        if len({*names, "tasks", "groups"}) < len(names) + 2:
+            yield f"groups need names that differ, other than 'tasks' and 'groups', got {names}"
+        for group, tasks in self.groups:
+            if not tasks or len({*tasks}) < len(tasks):
+                yield f"group {group!r} must have tasks that differ, got {list(tasks)}"
+            for task in tasks:
+                if task not in _CLASSES and task != self.env_name:
+                    hint = did_you_mean(task, _CLASSES) or "such as 'reach-v3'"
+                    yield f"group {group!r} must have classes of Meta-World, got {task!r}; {hint}"
 
     @property
     def hides_goals(self) -> bool:
@@ -262,29 +287,22 @@ class Protocol:
         name, _, kind = check_string(benchmark, "benchmark").partition("-")
         if env_name is None and name in ONE_CLASS:
             env_name = DEFAULT_CLASS
-        moved: dict[str, Any] = {"benchmark": name, "env_name": env_name}
-        base, on, derived_for = self.name.partition(" on ")
-        published = _published.get(base.removesuffix("-states"))
-        own: tuple[str, ...] = (self.benchmark,)
-        known = [*NUM_CLASSES]
-        if published:
-            own = (derived_for,) if on else published[1]
-            known = [*own] if on else known
-            moved["name"] = self.name if name in own else f"{self.name} on {name}"
+        origin = _find_origin(self.name)
+        known: Sequence[str] = [*NUM_CLASSES]
+        if origin is not None and origin.benchmark is not None:
+            known = [origin.benchmark]
         known = [one for one in known if (one in META_LEARNING) is self.hides_goals]
         if kind not in ("", self.kind) or name not in known:
             split = "-test" if self.kind == "test" else ""
             raise ValueError(
                 f"{self.name} is for {', '.join(one + split for one in known)}, got {benchmark!r}"
             )
+        moved: dict[str, Any] = {"benchmark": name, "env_name": env_name}
+        own = (self.benchmark,) if origin is None else origin.benchmarks
         if name not in own:
-            present = class_names(name, self.kind, env_name)
-            groups = [(of, tuple(x for x in tasks if x in present)) for of, tasks in self.groups]
-            moved["groups"] = tuple(group for group in groups if group[1])
-            if len(moved["groups"]) < 2:
-                moved |= {"groups": (), "means": ("tasks",)}
-            after, before = (NUM_CLASSES[of][self.kind] for of in (name, self.benchmark))
-            moved["trials"] = self.trials and max(1, self.trials * after // before)
+            moved |= _moved_fields(self, name, env_name)
+            if origin is not None:
+                moved["name"] = f"{self.name} on {name}"
         return dataclasses.replace(self, **moved)
 
     def with_states(self) -> Protocol:
@@ -295,10 +313,11 @@ class Protocol:
         """
         if self.observation == "state":
             return self
-        base, on, benchmark = self.name.partition(" on ")
-        unseen: Any = dict.fromkeys(("camera_name", "image_size", "descriptions"))
-        name = f"{base}-states{on}{benchmark}"
-        return dataclasses.replace(self, name=name, observation="state", **unseen)
+        name, origin = f"{self.name}-states", _find_origin(self.name)
+        if origin is not None and origin.benchmark is not None:
+            name = f"{origin.published.name}-states on {origin.benchmark}"
+        fields: Any = _STATES
+        return dataclasses.replace(self, name=name, **fields)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -381,7 +400,10 @@ class Protocol:
         shares = share_out(len(names), groups, self.num_goals or 1, self.num_goals is None)
         tasks, states = [names[c] for c, _ in shares], [list(own) for _, own in shares]
         if self.few_shot:
-            drawn = enumerate(draw_states(states, self.trials, design.seed))
+            rows: list[list[Any]] = [[None] * groups] * self.trials  # goals that no number names
+            if self.num_goals is not None:
+                rows = [*draw_states(states, self.trials, design.seed)]
+            drawn = enumerate(rows)
             return in_order(one for i, row in drawn for one in design.of_trial(i, tasks, row))
         choices = [{task: own} for task, own in zip(tasks, states, strict=True)]
         return in_order([Stage(make_plan(choices, self.episodes_per_task, design.seed))])
@@ -474,6 +496,71 @@ class Protocol:
         return self.settings, {name: value for name, value in given.items() if name not in fixed}
 
 
+@dataclass(frozen=True)
+class _Origin:
+    """What the name of a protocol says that it is: a published one, or derived from it.
+
+    Args:
+        published: The published protocol.
+        benchmarks: The benchmarks that the name is for.
+        benchmark: The one benchmark of a name such as ``"rlinf on MT10"``, else ``None``.
+        states: Whether states replace frames, as in ``"rlinf-states"``.
+    """
+
+    published: Protocol
+    benchmarks: tuple[str, ...]
+    benchmark: str | None = None
+    states: bool = False
+
+    def fields(self, benchmark: str, env_name: str | None) -> dict[str, Any]:
+        """The fields that the name stands for on a benchmark."""
+        fields = {name: value for name, value in vars(self.published).items() if name != "name"}
+        if self.states:
+            fields |= _STATES
+        if benchmark in self.benchmarks:
+            fields |= {"benchmark": benchmark, "env_name": env_name}
+        if self.benchmark is not None:
+            fields |= _moved_fields(self.published, self.benchmark, env_name)
+        return fields
+
+
+def _find_origin(name: str) -> _Origin | None:
+    """What a name says that its protocol is; ``None`` for a name of one's own.
+
+    Only names that `Protocol.on` and `Protocol.with_states` give are derived from a published one.
+    """
+    base, _, benchmark = name.partition(" on ")
+    root = base.removesuffix("-states")
+    if root not in _published:
+        return None
+    published, benchmarks = _published[root]
+    if (states := root != base) and published.observation == "state":
+        return None
+    if base == name:
+        return _Origin(published, benchmarks, None, states)
+    if benchmark not in NUM_CLASSES or benchmark in benchmarks:
+        return None
+    return _Origin(published, (benchmark,), benchmark, states)
+
+
+def _moved_fields(protocol: Protocol, benchmark: str, env_name: str | None) -> dict[str, Any]:
+    """The groups, means and trials of a protocol on a benchmark that it is not for."""
+    fields: dict[str, Any] = {}
+    if protocol.groups:
+        present = class_names(benchmark, protocol.kind, env_name)
+        groups = [
+            (name, tuple(task for task in tasks if task in present))
+            for name, tasks in protocol.groups
+        ]
+        fields["groups"] = tuple(group for group in groups if group[1])
+        if len(fields["groups"]) < 2:
+            fields |= {"groups": (), "means": ("tasks",)}
+    after = NUM_CLASSES[benchmark].get(protocol.kind, 0)
+    before = NUM_CLASSES[protocol.benchmark][protocol.kind]
+    fields["trials"] = protocol.trials and max(1, protocol.trials * after // before)
+    return fields
+
+
 def _described(given: Any) -> Any:
     """Converts descriptions for the field of a protocol: a name or a table of tuples.
 
@@ -534,12 +621,15 @@ def fixed_by(protocol: Protocol) -> dict[str, Any]:
 def check_envs(protocol: Protocol, envs: Any) -> None:
     """Checks that environments follow a protocol, and were not changed since they were made.
 
+    Whoever runs episodes under a protocol's name calls this first. Wrappers around a vector
+    environment are not looked at: if they may change what is scored, there is no score.
+
     Raises:
         TypeError, ValueError: If they contradict it.
     """
     inner = getattr(envs, "unwrapped", envs)
     spec = getattr(inner, "spec", None)
-    where = f" in {envs}: evaluate on environments of its make_vec"
+    where = f" in {envs}: measure on environments of its make_vec"
     check_made(protocol, spec and spec.id, {} if spec is None else spec.kwargs, where)
     ends = inner.get_attr("terminate_on_success")
     if any(end is not protocol.terminate_on_success for end in ends):
@@ -553,8 +643,10 @@ def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where
     """Checks that environments with this id and these arguments follow a protocol.
 
     Raises:
-        TypeError, ValueError: If they do not; the message ends with ``where``.
+        TypeError, ValueError: If they do not; the message ends with ``where``. Or if the groups of
+            the protocol are not of tasks that these environments have.
     """
+    _check_groups(protocol)
     given = by_our_names(kwargs)
     made = {**with_defaults(given), "id": env_id}
     for name, expected in {"id": protocol.env_id, **fixed_by(protocol)}.items():
@@ -566,6 +658,21 @@ def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where
             raise ValueError(
                 f"{protocol.name} takes no {name} in make_vec, got {reprlib.repr(value)}{where}"
             )
+
+
+def _check_groups(protocol: Protocol) -> None:
+    """Raises `ValueError` if a group has no task of the benchmark, or a mean leaves a task out."""
+    if not protocol.groups:
+        return
+    known = class_names(protocol.benchmark, protocol.kind, protocol.env_name)
+    for group, tasks in protocol.groups:
+        if others := [task for task in tasks if task not in known]:
+            raise ValueError(
+                f"protocol {protocol.name}: group {group!r} must have tasks of {protocol.env_id}, "
+                f"got {others[0]!r}; expected some of {list(known)}"
+            )
+    for mean in protocol.means:
+        weights(known, mean, protocol.groups)
 
 
 def succeeded(episode: Episode, protocol: Protocol | None) -> bool:

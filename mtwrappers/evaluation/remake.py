@@ -7,20 +7,29 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
+import reprlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
+import numpy as np
+from gymnasium.envs.registration import load_env_creator
+from gymnasium.vector import VectorObservationWrapper, VectorWrapper
+from gymnasium.wrappers import vector as vector_wrappers
 
 from mtwrappers.common.errors import printable
 from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation.episodes import Design, Episode
-from mtwrappers.metaworld.agent_view import without_frames
+from mtwrappers.metaworld.agent_view import by_our_names, without_frames
 from mtwrappers.metaworld.make import determining, shares_goals
 from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.make import make_executor
+from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
+from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
+from mtwrappers.wrappers.rl2 import VectorRL2Observation
 from mtwrappers.wrappers.task_name import TaskNameWrapper
 
 # Limits of arguments that cost time and memory: before an episode begins, and in each.
@@ -29,6 +38,28 @@ _MAX |= {"action_repeat": 100, "idle_steps": 1000}
 _MAX_LENGTH = 1000
 # With more environments than this, each must have an episode.
 _FEW = 100
+# The wrappers of vector environments that change neither actions nor ends nor success, nor the
+# rewards that a result reports. What a policy makes of observations is its own affair.
+_HARMLESS: tuple[type[Any], ...] = (
+    VectorNormalizeObservationPerTask,
+    VectorNormalizeRewardPerTask,  # which `evaluate` undoes to the last bit
+    VectorRL2Observation,
+    VectorObservationWrapper,
+    vector_wrappers.NormalizeObservation,
+    vector_wrappers.VectorizeTransformObservation,
+    vector_wrappers.RecordEpisodeStatistics,
+    vector_wrappers.HumanRendering,
+)
+if hasattr(vector_wrappers, "RecordVideo"):  # later than Gymnasium 1.2
+    _HARMLESS += (vector_wrappers.RecordVideo,)
+# Likewise for wrappers of single environments, in which a stream may be, besides this package's.
+_HARMLESS_SINGLE: tuple[type[Any], ...] = (
+    gymnasium.ObservationWrapper,
+    gymnasium.wrappers.RecordEpisodeStatistics,
+    gymnasium.wrappers.RecordVideo,
+)
+# A subclass that overrides one of these is another wrapper.
+_METHODS = ("step", "step_async", "step_wait", "reset", "set_tasks")
 
 
 class VerificationError(ValueError):
@@ -44,7 +75,9 @@ class Environments:
 
     Args:
         id: The id in Gymnasium's registry.
-        kwargs: What was passed to ``gymnasium.make_vec``, as JSON values.
+        kwargs: What was passed to ``gymnasium.make_vec``, as JSON values, by the names of this
+            package; and as ``"wrappers"`` the names of the classes around the vector environment
+            that may change what is scored, the outermost first.
         goals: A digest of the goals, if there is a list.
 
     >>> import gymnasium, numpy as np, mtwrappers
@@ -58,10 +91,66 @@ class Environments:
     kwargs: Mapping[str, Any]
     goals: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.kwargs.keys() & {"benchmark", "sequence"}:  # Meta-World has two names for some
+            object.__setattr__(self, "kwargs", by_our_names(self.kwargs))
+        names = self.kwargs.get("wrappers")
+        if names is not None and not (isinstance(names, list) and {*map(type, names)} <= {str}):
+            raise ValueError(f"wrappers must be a list of names, got {reprlib.repr(names)}")
+
     @property
     def spec(self) -> dict[str, Any]:
         """The id and the arguments, for `mtwrappers.metaworld.make`."""
         return {"id": self.id, "kwargs": self.kwargs}
+
+    @property
+    def wrappers(self) -> tuple[str, ...]:
+        """The names of wrappers that may change what is scored, the outermost first."""
+        return tuple(self.kwargs.get("wrappers") or ())
+
+
+def name_environments(envs: Any) -> Environments | None:
+    """The environments as a file names them; ``None`` if they have no spec that JSON holds."""
+    names, layer = [], envs
+    while isinstance(layer, VectorWrapper):
+        if not _is_harmless(type(layer), _HARMLESS):
+            names.append(type(layer).__name__)
+        layer = layer.env
+    if layer.spec is None:
+        return None
+    specs = reversed(layer.spec.additional_wrappers)
+    names += [spec.name for spec in specs if not _is_harmless_single(spec.entry_point)]
+    kwargs = {**layer.spec.kwargs, **({"wrappers": names} if names else {})}
+    try:
+        described = json.loads(json.dumps(kwargs, default=_to_json))
+    except (TypeError, ValueError):  # arguments that no JSON holds
+        return None
+    return Environments(layer.spec.id, described, goals_of(envs))
+
+
+def _is_harmless(cls: Any, kinds: tuple[type[Any], ...]) -> bool:
+    """Whether a wrapper is of a known kind, with the methods of that kind."""
+    kind = next((base for base in cls.__mro__ if base in kinds), None)
+    return kind is not None and all(
+        getattr(cls, name, None) is getattr(kind, name, None) for name in _METHODS
+    )
+
+
+def _is_harmless_single(entry_point: str) -> bool:
+    """Whether a wrapper of single environments is this package's, or of a known kind."""
+    if entry_point.startswith("mtwrappers."):  # which arguments of the id choose
+        return True
+    try:
+        return _is_harmless(load_env_creator(entry_point), _HARMLESS_SINGLE)
+    except (ImportError, AttributeError):  # a class inside a function
+        return False
+
+
+def _to_json(value: Any) -> Any:
+    """NumPy's numbers and arrays as JSON values."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"{value!r} is not JSON")
 
 
 def goals_of(envs: Any) -> str | None:
@@ -105,11 +194,12 @@ def remake(
     """
     if environments is None:
         raise VerificationError(
-            "it does not say how to make its environments (they have no spec, or are in a wrapper "
-            "that changes actions or rewards): call mtwrappers.verify(..., envs=...) with them"
+            "it does not say how to make its environments, which have no spec: call "
+            "mtwrappers.verify(..., envs=...) with them"
         )
-    given, in_trials = environments.kwargs, design.trials > 0
-    env_id, chosen = determining(environments.spec, in_trials)
+    in_trials = design.trials > 0
+    given = {k: v for k, v in environments.kwargs.items() if k != "wrappers"}  # around all of them
+    env_id, chosen = determining({"id": environments.id, "kwargs": given}, in_trials)
     if env_id not in TABLE or env_id == "mtwrappers/MultiEnv-v0":
         raise VerificationError(
             f"its environments are {env_id!r}, and a results file never decides which code "
@@ -163,7 +253,7 @@ def held(make: Callable[[], Any], phase: int, label: str) -> gymnasium.Env[Any, 
 def _check_sizes(kwargs: Mapping[str, Any], episodes: int) -> None:
     """Checks the sizes that arguments ask for, before anything is made."""
     for name, value in kwargs.items():
-        if name in ("id", "vector_kwargs", "wrappers"):  # of `gymnasium.make_vec` itself
+        if name in ("id", "vector_kwargs"):  # of `gymnasium.make_vec` itself
             raise VerificationError(f"environments of this package take no argument {name!r}")
         if isinstance(value, int) and value > (most := _MAX.get(name, sys.maxsize)):
             raise VerificationError(f"{name} must be at most {most:,}, got {value:,}")

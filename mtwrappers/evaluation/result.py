@@ -18,7 +18,6 @@ from typing import Any, Literal
 
 import numpy as np
 from gymnasium.envs.registration import registry
-from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 
 from mtwrappers.common.checks import check_name, check_string, not_negative, positive
 from mtwrappers.common.errors import is_printable, printable
@@ -37,15 +36,12 @@ from mtwrappers.evaluation.episodes import (
     with_failures,
 )
 from mtwrappers.evaluation.protocol import Protocol, episodes_needed, weights
-from mtwrappers.evaluation.remake import Environments, goals_of
+from mtwrappers.evaluation.remake import Environments
 from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, mean_rate, student
 from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.metaworld.agent_view import by_our_names
 from mtwrappers.metaworld.make import SIMULATION, determining, draws_goals, with_defaults
 from mtwrappers.state.files import load_json, write_atomically
-from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
-from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
-from mtwrappers.wrappers.rl2 import VectorRL2Observation
 
 FORMAT = "mtwrappers.EvaluationResult/7"
 CONFIDENCE = 0.95  # the level of all intervals
@@ -53,13 +49,6 @@ CONFIDENCE = 0.95  # the level of all intervals
 MAX_SIZE = 2**26
 # The packages that can affect an episode's numbers.
 PACKAGES = ("gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy")
-# These wrappers change neither actions nor the rewards that a result reports.
-_HARMLESS = (
-    VectorNormalizeObservationPerTask,
-    VectorNormalizeRewardPerTask,
-    VectorRL2Observation,
-    VectorObservationWrapper,
-)
 # The columns of a table.
 _HEADS = {
     "success_held": "held",
@@ -84,7 +73,7 @@ _WITHOUT_SIMULATION = ("gymnasium.envs.", "mtwrappers.envs.point_goal")
 SCORED = (
     *("benchmark", "kind", "env_name", "train_classes", "test_classes"),
     *("goals", "seed", "num_goals", "meta_batch_size", "max_episode_steps", "action_repeat"),
-    *("idle_steps", "terminate_on_success", "reward_function_version"),
+    *("idle_steps", "terminate_on_success", "reward_function_version", "wrappers"),
 )
 # Arguments of other ids for what is observed, for drawing tasks in training, and for sizes.
 _NOT_SCORED = {"task_encoding", "task_embedding", "select"}
@@ -398,20 +387,49 @@ class EvaluationResult:
         """The success rates that the protocol defines, by what they are averaged over.
 
         The first is the headline; keys are ``"tasks"``, ``"groups"`` or the name of a group. It is
-        ``None`` without a protocol, or if episodes are missing or none of them reports success.
+        ``None`` without a protocol, or for the reason in `no_score`.
         """
         protocol = self.protocol
-        if protocol is None or len(self.scored) != episodes_needed(protocol):
+        if protocol is None or self.no_score:
             return None
-        if not self.has_success:
-            return None
-        if min(episode.number for episode in self.scored) < protocol.adaptation_episodes:
-            return None  # some are of adaptation
         samples = [self.rates(task) for task in self.tasks]
         return {
             name: mean_rate(samples, weights(self.tasks, name, protocol.groups))
             for name in (*protocol.means, *(group for group, _ in protocol.groups))
         }
+
+    @property
+    def no_score(self) -> str:
+        """Why a result with a protocol has no score under its name; ``""`` if it has one.
+
+        Episodes are missing, none of them reports success, or the environments were in a wrapper
+        that may change what is scored.
+        """
+        protocol = self.protocol
+        if protocol is None:
+            return ""
+        numbers = [episode.number for episode in self.scored]
+        needed = episodes_needed(protocol)
+        # Some may be of adaptation.
+        if len(numbers) != needed or min(numbers) < protocol.adaptation_episodes:
+            return f"not all {needed} episodes of the protocol are here"
+        if not self.has_success:
+            return "no episode reports success"
+        return self.other_environments
+
+    @property
+    def other_environments(self) -> str:
+        """Why the environments may not be those of a protocol; ``""`` if it is known that they are.
+
+        A result that was made by hand, without versions, has no environments.
+        """
+        if self.environments is not None and (wrappers := self.environments.wrappers):
+            return (
+                f"the environments were in {', '.join(wrappers)}, which may change what is scored"
+            )
+        if self.environments is None and self.versions:
+            return "no file can name the environments, which may not be the protocol's"
+        return ""
 
     @property
     def unit(self) -> Literal["episodes", "trials"]:
@@ -518,7 +536,7 @@ class EvaluationResult:
         if self.description.note:
             lines.append(textwrap.shorten(f"note: {self.description.note}", 80, placeholder="..."))
         if self.protocol is not None:
-            lines += ["", *_protocol_lines(self.protocol, self.headline)]
+            lines += ["", *_protocol_lines(self.protocol, self.headline, self.no_score)]
         if not self.few_shot:
             return "\n".join(lines)
         length = len({one.number for one in self.episodes} - {one.number for one in self.scored})
@@ -619,7 +637,8 @@ class EvaluationResult:
 
         Raises:
             OSError: If the file cannot be written, or exists and is not a regular file.
-            ValueError: If its name ends in ``.npz``, which is for evidence.
+            ValueError: If its name ends in ``.npz``, which is for evidence, or it would have more
+                than 64 MB, which `load` refuses.
         """
         _write(path, _json(self))
 
@@ -649,7 +668,8 @@ def save_results(path: str | PathLike[str], results: Sequence[EvaluationResult])
 
     Raises:
         OSError: If the file cannot be written, or exists and is not a regular file.
-        ValueError: If its name ends in ``.npz``, which is for evidence.
+        ValueError: If its name ends in ``.npz``, which is for evidence, or it would have more than
+            64 MB, which `load_results` refuses.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, load_results, save_results
     >>> result = EvaluationResult([Episode("reach", 0, 1.0, 5, True, True)])
@@ -666,7 +686,13 @@ def _write(path: str | PathLike[str], text: str) -> None:
         raise ValueError(
             f"a result is saved as JSON, such as result.json, got {path}: evidence= writes that"
         )
-    write_atomically(path, f"{text}\n".encode())
+    data = f"{text}\n".encode()
+    if len(data) > MAX_SIZE:
+        raise ValueError(
+            f"the results take {len(data):,} bytes, more than the {MAX_SIZE:,} that a file may "
+            "have and can be read with: save them in several files"
+        )
+    write_atomically(path, data)
 
 
 def load_results(path: str | PathLike[str]) -> list[EvaluationResult]:
@@ -712,33 +738,6 @@ def versions() -> dict[str, str]:
         with contextlib.suppress(PackageNotFoundError):  # of Meta-World, for others' environments
             found[package] = version(package)
     return found
-
-
-def environments_of(envs: Any) -> Environments | None:
-    """The environments as a file names them.
-
-    ``None`` if they have no spec that JSON holds, or a wrapper around them changes actions or
-    rewards.
-    """
-    layer = envs
-    while isinstance(layer, VectorWrapper):
-        if not _is_harmless(layer):
-            return None
-        layer = layer.env
-    try:
-        described = json.loads(layer.spec.to_json())
-    except Exception:  # there is none, or arguments that no JSON holds
-        return None
-    return Environments(described["id"], described["kwargs"], goals_of(envs))
-
-
-def _is_harmless(layer: VectorWrapper) -> bool:
-    """Whether a wrapper is of a known kind, and its class steps as that kind does."""
-    kind: Any = next((cls for cls in _HARMLESS if isinstance(layer, cls)), None)
-    steps = ("step", "step_async", "step_wait")
-    return kind is not None and all(
-        getattr(type(layer), name, None) is getattr(kind, name, None) for name in steps
-    )
 
 
 def _check_reference(result: EvaluationResult, one: EvaluationResult, name: str) -> None:
@@ -876,13 +875,14 @@ def _cell(metric: str, found: Estimate | None, with_interval: bool) -> str:
     return f"{number(found.value)} {number(found.low)}{to}{number(found.high)}"
 
 
-def _protocol_lines(protocol: Protocol, found: Mapping[str, Estimate] | None) -> list[str]:
-    """The lines below a table: the protocol with its score, or that episodes are missing."""
+def _protocol_lines(
+    protocol: Protocol, found: Mapping[str, Estimate] | None, no_score: str
+) -> list[str]:
+    """The lines below a table: the protocol with its score, or why there is none."""
     where, success = conditions(protocol)
     head = [f"protocol {protocol.label}", f"on {where}: success {success}"]
     if found is None:
-        needed = episodes_needed(protocol)
-        return [*head, f"no score: not all {needed} episodes of the protocol are here"]
+        return [*head, *textwrap.wrap(f"no score: {no_score}", 80)]
     return [*head, *headline_lines(found)]
 
 

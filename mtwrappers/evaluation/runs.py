@@ -437,4 +437,7 @@ def _incomplete(runs: Sequence[Run], unadapted: bool) -> str:
             complete = len(numbers) == needed // protocol.episodes_per_task * len({*numbers})
         if not complete:
             return f"{one.label} has {n} of {needed} episodes of {protocol.name}"
+        for label, result in one.parts:
+            if reason := result.other_environments:
+                return f"{label} has no score of {protocol.name}: {reason}"
     return ""

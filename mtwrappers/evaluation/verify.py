@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_flag, check_fraction
 from mtwrappers.common.errors import full_message, printable
+from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation.episodes import (
     OF_TRIALS,
     Design,
@@ -36,8 +37,14 @@ from mtwrappers.evaluation.episodes import (
 )
 from mtwrappers.evaluation.evaluate import undisturbed
 from mtwrappers.evaluation.evidence import Actions, digest, name_of, read_evidence
-from mtwrappers.evaluation.protocol import check_made
-from mtwrappers.evaluation.remake import VerificationError, check_number, goals_of, remake
+from mtwrappers.evaluation.protocol import check_envs, check_made
+from mtwrappers.evaluation.remake import (
+    VerificationError,
+    check_number,
+    goals_of,
+    name_environments,
+    remake,
+)
 from mtwrappers.evaluation.result import (
     EvaluationResult,
     headline_lines,
@@ -45,6 +52,7 @@ from mtwrappers.evaluation.result import (
     versions,
 )
 from mtwrappers.evaluation.typed import to_plain
+from mtwrappers.metaworld.tasks import NUM_CLASSES, NUM_GOALS
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.vector.contract import MetaVectorEnv
 
@@ -52,16 +60,14 @@ from mtwrappers.vector.contract import MetaVectorEnv
 ROUNDING = 1e-9
 # Rows of tables, a limit of what costs time before the replay.
 _MAX_ROWS = 5000
-# The fields that a replay always computes or depends on; see `_seen`.
-_OF_DESIGN = {"episodes_per_task", "tasks", "trials", "trial_tasks", "phases"}
 _SAID = "said by the file"
-_OF_ENVIRONMENTS = {"id", "benchmark", "kind", "env_name", "goals", "goals_digest", "sequence"}
-_OF_ENVIRONMENTS |= {"reward_function_version", "action_repeat", "idle_steps", "steps_per_task"}
 
 
 @dataclass(frozen=True)
 class Verification:
     """The outcome of a replay; ``str`` lists everything that was verified, with the score.
+
+    What would be the same in this replay if it had another value is listed as said by the file.
 
     Args:
         results: The results of the file with the numbers of the replay, up to the first that
@@ -74,6 +80,9 @@ class Verification:
             episodes that count as the same: 0.0 if all are equal to the last bit.
         versions: The packages (and Python) whose version differs from the result's: both versions,
             by name.
+        episodes: The replayed episodes of each result, with the numbers of the replay.
+        named: Whether it is known that the environments were those that the file names. It is not
+            for given environments without a spec.
 
     >>> import gymnasium, numpy as np, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)
@@ -91,6 +100,8 @@ class Verification:
     difference: str | None
     rounding: float
     versions: Mapping[str, tuple[str | None, str | None]]
+    episodes: tuple[tuple[Episode, ...], ...] = ()
+    named: bool = True
 
     @property
     def result(self) -> EvaluationResult:
@@ -133,8 +144,9 @@ def verify(
             few-shot results, the share of the trials of each task group.) They are drawn from
             entropy, so nobody can know them in advance.
         envs: The vector environment to replay on; by default made from the result. It is required
-            for environments that are not this package's. Wrappers around it are not replayed: those
-            that change actions or rewards belong around each of its environments.
+            for environments that are not this package's, and must be those of the result and of its
+            protocol. Wrappers around it are not replayed: those that change actions or rewards
+            belong around each of its environments.
         workers: The number of worker processes for the replay; ``None`` replays in this process.
         progress: Whether to display a progress bar.
 
@@ -162,7 +174,7 @@ def verify(
     bar = ProgressBar(check_flag(progress, "progress"))
     claims = read_claims(result)
     path = Path(result).with_suffix(".npz") if evidence is None else Path(evidence)
-    results, found, difference = [], [], None
+    results, replays, found, difference = [], [], [], None
     for i, claim in enumerate(claims):
         of = path if len(claims) == 1 else path.with_name(f"{path.stem}-{i}{path.suffix}")
         actions = _actions_of(claim, of)
@@ -174,6 +186,7 @@ def verify(
             raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
         episodes = tuple(again.get(one.place, one) for one in claim.episodes)
         results.append(replace(claim, episodes=episodes))
+        replays.append(tuple(one for one in episodes if one.place in again))
         pairs = [(one, again[one.place]) for one in claim.episodes if one.place in again]
         found += [(one.task, differs(one, other)) for one, other in pairs]
         difference = next((how for _, how in found if isinstance(how, str)), None)
@@ -192,6 +205,8 @@ def verify(
         difference,
         max((how for _, how in found if isinstance(how, float)), default=0.0),
         other_versions(results[-1].versions),
+        tuple(replays),
+        envs is None or name_environments(envs.unwrapped) is not None,
     )
 
 
@@ -241,6 +256,8 @@ def _replayed(
             made = remake(claim.environments, design, claim.episodes, workers)
             envs = stack.enter_context(contextlib.closing(made))
             check_number(envs.num_envs, len(claim.episodes))
+        else:
+            _check_given(claim, envs)
         inner: MetaVectorEnv = envs.unwrapped
         if claim.environments is not None and goals_of(inner) != claim.environments.goals:
             raise VerificationError(f"its goals are not those of {inner}")
@@ -254,6 +271,28 @@ def _replayed(
             again.update({one.place: one for one in episodes})
             advance(len(episodes))
     return again
+
+
+def _check_given(claim: EvaluationResult, envs: Any) -> None:
+    """Checks that environments are those of a result and of its protocol, as far as it is known.
+
+    Raises:
+        TypeError, ValueError: If they are not.
+    """
+    if claim.protocol is not None:
+        check_envs(claim.protocol, envs)
+    named, claimed = name_environments(envs.unwrapped), claim.environments
+    if named is None or claimed is None:
+        return
+    kwargs = {name: value for name, value in claimed.kwargs.items() if name != "wrappers"}
+    here = replace(claim, environments=named).terms or {}
+    there = replace(claim, environments=replace(claimed, kwargs=kwargs)).terms or {}
+    for name in dict.fromkeys((*there, *here)):
+        if there.get(name) != here.get(name):
+            raise VerificationError(
+                f"the environments in envs are not those of the result: expected {name}="
+                f"{there.get(name)!r}, got {here.get(name)!r}"
+            )
 
 
 def _replay(
@@ -342,7 +381,10 @@ def _chosen(claim: EvaluationResult, sample: float) -> set[tuple[Any, ...]]:
 
 def _about(found: Verification) -> list[str]:
     """Lines on the values that the replay computed, and those that only the file has."""
-    rows = [*map(_rows, found.results)]
+    rows = [
+        _rows(result, episodes, found.named)
+        for result, episodes in zip(found.results, found.episodes, strict=True)
+    ]
     first, protocol = dict(rows[0]), found.result.protocol
     if found.versions:
         changed = {name: f"{there}, here {here}" for name, (there, here) in found.versions.items()}
@@ -371,22 +413,26 @@ def _row(head: str, values: Mapping[str, Any]) -> list[str]:
     return textwrap.wrap(f"{head}{text}", 80, subsequent_indent=" " * 14)
 
 
-def _rows(result: EvaluationResult) -> dict[str, dict[str, Any]]:
-    """Every field of a result: those that the replay computed, and those that only the file has.
+def _rows(
+    result: EvaluationResult, replayed: Sequence[Episode], named: bool
+) -> dict[str, dict[str, Any]]:
+    """Every field of a result: those that the replay depends on, and those that only the file has.
 
     Left out are fields without a value; episodes and evidence, which the replay compares; and the
     protocol, which has a line of its own, and which environments and design agree with.
     """
-    data, seen = to_plain(result), _seen(result)
+    data, shown = to_plain(result), _fields_of_replay(result, replayed)
     made = data["environments"] or {"id": None, "kwargs": {}, "goals": None}
     if not result.few_shot:
         data["design"] = {k: v for k, v in data["design"].items() if k not in OF_TRIALS}
+    if not named:
+        shown["environments"] = set()
     given = {name: data[name] for name in ("design", "environments", "versions", "normalization")}
     given["environments"] = {"id": made["id"], **made["kwargs"], "goals_digest": made["goals"]}
     rows: dict[str, dict[str, Any]] = {"environments": {}, "design": {}, _SAID: data["description"]}
     for head, values in given.items():
         for name, value in (values or {}).items():
-            if name in seen.get(head, ()):
+            if name in shown.get(head, ()):
                 rows[head][name] = value
             else:
                 rows[_SAID][name if head == "environments" else f"{head}_{name}"] = value
@@ -396,31 +442,144 @@ def _rows(result: EvaluationResult) -> dict[str, dict[str, Any]]:
     }
 
 
-def _seen(result: EvaluationResult) -> dict[str, set[str]]:
-    """The fields with which these episodes would differ, if they had other values."""
-    design, made, episodes = result.design, result.environments, result.episodes
+def _fields_of_replay(result: EvaluationResult, replayed: Sequence[Episode]) -> dict[str, set[str]]:
+    """The fields of the design and of the environments that the replay of a result depends on.
+
+    It is a list: a field that is not in it is said by the file. Each has the condition under which
+    these episodes, or the plan that they follow, would differ if it had another value.
+    """
+    design, environments = result.design, result.environments
     assert design is not None  # or nothing could be replayed
-    kwargs = {} if made is None else made.kwargs
-    listed, kind = kwargs.get("goals") != "continuous", kwargs.get("kind")
-    succeeds = any(one.success_once for one in episodes)
-    of_design = {
-        "seed": made is not None and made.goals is not None,  # of which resets draw something
-        "adaptation_terminate_on_success": succeeds,
+    kwargs: Mapping[str, Any] = {} if environments is None else environments.kwargs
+    is_metaworld, few_shot = "benchmark" in kwargs, result.few_shot
+    listed = _has_list(result)
+    whole = len({episode.task for episode in replayed}) == _count_tasks(result)
+    design_fields = {
+        "seed": environments is not None and _draws_goals(result),
+        "episodes_per_task": not few_shot,  # nothing marks the end of adaptation
+        "tasks": True,
+        "trials": few_shot,
+        "trial_tasks": few_shot,
+        "adaptation_terminate_on_success": _ends_by_success(result, replayed, adaptation=True),
     }
-    of_environments = {
-        "num_goals": listed,
+    env_fields = {
+        # Of tasks that were not evaluated, nothing was replayed.
+        **dict.fromkeys(("id", "benchmark", "sequence", "goals_digest"), whole),
+        "train_classes": whole and kwargs.get("kind") != "test",
+        "test_classes": whole and kwargs.get("kind") == "test",
+        **dict.fromkeys(("kind", "env_name", "goals"), True),
+        **dict.fromkeys(("reward_function_version", "action_repeat", "idle_steps"), True),
+        "num_goals": listed and _numbers_goals(result),
         "seed": listed and design.phases is None,
-        "train_classes": kind != "test",
-        "test_classes": kind != "train",
-        "terminate_on_success": succeeds,
-        "max_episode_steps": kwargs.get("max_episode_steps") == max(x.length for x in episodes),
+        "terminate_on_success": _ends_by_success(result, replayed, adaptation=False),
+        "max_episode_steps": _reaches_limit(result, replayed),
+        # In Meta-World they change the plan of trials alone. Where the environments of a task share
+        # its episodes, their number does not.
+        "meta_batch_size": few_shot if is_metaworld else design.tasks is None,
     }
-    sizes = ("num_envs", "meta_batch_size", "envs_per_task")
-    of_environments |= dict.fromkeys(sizes, result.few_shot or "benchmark" not in kwargs)
+    env_fields |= dict.fromkeys(
+        ("num_envs", "envs_per_task"),
+        env_fields["meta_batch_size"]
+        and not (is_metaworld and design.adapts and kwargs.get("meta_batch_size") is not None),
+    )
     return {
-        "design": _OF_DESIGN | {name for name, yes in of_design.items() if yes},
-        "environments": _OF_ENVIRONMENTS | {name for name, yes in of_environments.items() if yes},
+        "design": {name for name, depends in design_fields.items() if depends},
+        "environments": {name for name, depends in env_fields.items() if depends},
     }
+
+
+def _count_tasks(result: EvaluationResult) -> int:
+    """The number of tasks that the environments of a result have."""
+    assert result.design is not None
+    if result.design.phases is not None:
+        return len(result.design.phases)
+    kwargs = {} if result.environments is None else result.environments.kwargs
+    kind: Any = kwargs.get("kind", "train")
+    classes = kwargs.get(f"{kind}_classes")
+    if isinstance(classes, (list, tuple)):
+        return len(classes)
+    number = NUM_CLASSES.get(str(kwargs.get("benchmark")), {}).get(kind)
+    return len(result.tasks) if number is None else number
+
+
+def _num_goals(result: EvaluationResult) -> int:
+    """The number of goals per class in a list."""
+    assert result.environments is not None
+    number = result.environments.kwargs.get("num_goals", NUM_GOALS)
+    return number if isinstance(number, int) else NUM_GOALS
+
+
+def _has_list(result: EvaluationResult) -> bool:
+    """Whether goals come from a list, unless each is new, as in streams by default."""
+    assert result.design is not None
+    kwargs = {} if result.environments is None else result.environments.kwargs
+    default = "list" if result.design.phases is None else "continuous"
+    return bool(kwargs.get("goals", default) == "list")
+
+
+def _draws_goals(result: EvaluationResult) -> bool:
+    """Whether the seed of an evaluation decides between goals."""
+    design, environments = result.design, result.environments
+    assert design is not None
+    assert environments is not None
+    if not _has_list(result):
+        return True
+    if environments.goals is None or design.trial_tasks is not None:
+        return False
+    tasks = _count_tasks(result)
+    groups = environments.kwargs.get("meta_batch_size")
+    return _num_goals(result) * tasks > (groups if isinstance(groups, int) else tasks)
+
+
+def _numbers_goals(result: EvaluationResult) -> bool:
+    """Whether goals were drawn from a list, or given by numbers beyond those of its first class."""
+    assert result.design is not None
+    states = [state for row in result.design.trial_tasks or () for state in row]
+    return not states or result.environments is None or max(states) >= _num_goals(result)
+
+
+def _limit(result: EvaluationResult) -> float:
+    """The number of steps after which episodes are truncated."""
+    if (environments := result.environments) is None:
+        return math.inf
+    default = TABLE[environments.id][2] if environments.id in TABLE else None
+    limit = environments.kwargs.get("max_episode_steps", default)
+    return limit if isinstance(limit, int) else math.inf
+
+
+def _ends_by_success(
+    result: EvaluationResult, replayed: Sequence[Episode], adaptation: bool
+) -> bool:
+    """Whether an episode (of adaptation or not) had a success that could end it.
+
+    A success in the last step that an episode may have ends nothing.
+    """
+    design, limit = result.design, _limit(result)
+    assert design is not None
+    # Where adaptation has no setting of its own, the environments' setting is for all episodes.
+    differs = design.adaptation_terminate_on_success is not None
+    return any(
+        episode.steps_to_success is not None and episode.steps_to_success < limit
+        for episode in replayed
+        if (differs and episode.number < design.adaptation_length) is adaptation
+    )
+
+
+def _reaches_limit(result: EvaluationResult, replayed: Sequence[Episode]) -> bool:
+    """Whether an episode ended because it was as long as it may be, and for nothing else."""
+    design, environments = result.design, result.environments
+    assert design is not None
+    kwargs: Mapping[str, Any] = {} if environments is None else environments.kwargs
+    always = kwargs.get("terminate_on_success") is True
+    of_adaptation = design.adaptation_terminate_on_success
+    for episode in replayed:
+        ends = always
+        if of_adaptation is not None and episode.number < design.adaptation_length:
+            ends = of_adaptation
+        succeeds = episode.steps_to_success == episode.length
+        if episode.length == _limit(result) and not (ends and succeeds):
+            return True
+    return False
 
 
 def _outcome(found: Verification) -> list[str]:
@@ -432,6 +591,9 @@ def _outcome(found: Verification) -> list[str]:
         cause = ""
         if found.versions:
             cause = f" (perhaps because of other versions of {', '.join(found.versions)})"
+        made = found.result.environments
+        if made is not None and made.wrappers:
+            cause += f" (it was measured in {', '.join(made.wrappers)}, which no replay is)"
         lines.append(f"false: {found.difference}{cause}")
         return [*lines, f"not verified: {same:,} of {replayed:,} episodes gave the same numbers"]
     lines = ["success, length, steps to success and goals are equal;"]
@@ -447,7 +609,7 @@ def _outcome(found: Verification) -> list[str]:
     if result.headline is not None:
         score = headline_lines(result.headline)
     elif result.protocol is not None:
-        score = [f"no score: {len(result.episodes):,} episodes are not all of the protocol's"]
+        score = textwrap.wrap(f"no score: {result.no_score}", 80)
     return [*lines, f"verified{part}:", *score]
 
 
@@ -493,8 +655,10 @@ def _claim(data: Any) -> EvaluationResult:
     expected = protocol.design(said.seed, tasks=said.tasks, adapts=said.adapts)
     if design != expected:
         raise ValueError(f"{protocol.name} has {expected}, got {design}")
-    if claim.environments is not None:
-        check_made(protocol, claim.environments.id, claim.environments.kwargs)
+    if (made := claim.environments) is not None:
+        # A result that was measured in wrappers has no score.
+        kwargs = {name: value for name, value in made.kwargs.items() if name != "wrappers"}
+        check_made(protocol, made.id, kwargs)
     return claim
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -42,9 +43,10 @@ class PolicyCaller:
             task with a dict per environment, or ``None``; dicts may be nested. The policy may have
             ``reset(mask)``, which is called with a mask of the environments whose episodes begin,
             ``(M * K,)`` bool, before their first action. A ``reset()`` without a parameter cannot
-            distinguish environments, and is called only if all begin together. If ``get_actions``
-            or the callable has a parameter with one of the following names, it receives an array
-            ``(M, K)`` or ``(M * K,)``, with an entry for each row of the observations:
+            distinguish environments, and is called only if all begin together; a warning says that
+            it was not. If ``get_actions`` or the callable has a parameter with one of the following
+            names, it receives an array ``(M, K)`` or ``(M * K,)``, with an entry for each row of
+            the observations:
 
             - ``rng``: a `numpy.random.Generator` of each environment, an array of objects. Actions
               that draw from it do not depend on where the policy is called.
@@ -122,6 +124,7 @@ class PolicyCaller:
         reset = getattr(policy, "reset", None)
         self._reset: Callable[..., Any] | None = reset if callable(reset) else None
         self._takes_mask = self._reset is not None and _takes_argument(self._reset)
+        self._warned = False  # that it was not called
 
     def reset(self, mask: Flags) -> None:
         """Calls the policy's ``reset`` for the environments that begin an episode, ``(n,)``."""
@@ -134,6 +137,14 @@ class PolicyCaller:
             self._reset(mask.copy())
         elif mask.all():
             self._reset()
+        elif mask.any() and not self._warned:
+            self._warned = True
+            warnings.warn(
+                "reset() of the policy takes no mask and is called only if all environments begin "
+                f"an episode together, but {int(mask.sum())} of {len(mask)} do: give the policy "
+                "reset(mask), if it remembers anything, or pass one environment",
+                stacklevel=2,
+            )
 
     def seed(self, rows: Sequence[int], seeds: Sequence[int]) -> None:
         """Replaces the generators of some rows, if the policy takes ``rng``."""
@@ -311,7 +322,7 @@ class ActionChunks:
         self.policy, self.action_chunk = policy, positive(k, "k")
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("adapt", "begin_trial"):
+        if name in ("adapt", "begin_trial", "policy_id"):
             return getattr(self.policy, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

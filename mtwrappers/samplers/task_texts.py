@@ -25,6 +25,9 @@ def task_names(
 ) -> list[str]:
     """The name of each environment's current task, from the infos of its reset or its group.
 
+    Each is its ``task_name`` in infos, or else its ``task_id`` there, or else its attribute
+    ``task_name``; an environment that has none of these is named by the index of its group.
+
     Args:
         inner: The environments.
         infos: The infos of their reset.
@@ -32,13 +35,18 @@ def task_names(
         group: Returns the index of an environment's group; by default from ``envs_per_task``.
     """
     rows = range(inner.num_envs) if rows is None else rows
+    names: dict[int, str] = {}
     for key, form in (("task_name", "{}"), ("task_id", "task {}")):
-        if key in infos and infos[f"_{key}"][list(rows)].all():
-            return [form.format(infos[key][i]) for i in rows]
-    if has_everywhere(inner, "task_name"):
-        return [str(name) for name in inner.call_some(rows, "task_name")]
+        for i in rows if key in infos else ():
+            if i not in names and infos[f"_{key}"][i]:
+                names[i] = form.format(infos[key][i])
+    unnamed = [i for i in rows if i not in names]
+    has_name = inner.call_some(unnamed, "has_wrapper_attr", "task_name") if unnamed else []
+    named = [i for i, has in zip(unnamed, has_name, strict=True) if has]
+    if named:
+        names.update(zip(named, map(str, inner.call_some(named, "task_name")), strict=True))
     group = group or (lambda i: i // inner.envs_per_task)
-    return [f"task {group(i)}" for i in rows]
+    return [names.get(i, f"task {group(i)}") for i in rows]
 
 
 def read_texts(

@@ -100,11 +100,16 @@ def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int | None) -> None:
         if one.compress_type not in methods:
             said = "by another method than deflate" if zipfile.ZIP_DEFLATED in methods else ""
             raise ValueError(f"{one.filename!r} is compressed {said}".rstrip())
-        needed += one.file_size * (_PER_CHARACTER if is_text else 1)
+        needed += memory_of(one.filename, one.file_size)
     if max_bytes is not None and needed > max_bytes:
         raise ValueError(
             f"it takes up to {needed:,} bytes of memory, but max_bytes is {max_bytes:,}"
         )
+
+
+def memory_of(name: str, size: int) -> int:
+    """The memory in bytes that a member of ``size`` bytes counts as when it is read."""
+    return size * (_PER_CHARACTER if name.endswith(_JSON) else 1)
 
 
 def is_plain(array: NDArray[Any] | np.generic) -> bool:

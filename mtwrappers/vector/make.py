@@ -67,6 +67,9 @@ class Executor(MetaVectorEnv):
             **settings,
         )
         makers, seeds = resolve_makers(env, checked.meta_batch_size, checked.envs_per_task)
+        first: dict[int, int] = {}
+        # For each environment, the first one with the same constructor, which has the same tasks.
+        self.first_alike = [first.setdefault(id(maker), i) for i, maker in enumerate(makers)]
         super().__init__(self._make_pool(makers, checked), checked, seeds)
 
     @abc.abstractmethod

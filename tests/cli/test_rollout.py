@@ -146,6 +146,14 @@ def test_an_error_of_an_environment_is_not_said_to_be_one_of_the_policy():
         raise with_place(ValueError("it broke"), "environment 3")
 
 
+@pytest.mark.usefixtures("short_episodes")
+def test_a_resumed_rollout_says_how_many_episodes_there_were(tmp_path, capsys):
+    command = ["MT1", "--task", "reach-v3", "--episodes", "2"]
+    results_of(tmp_path, *command)
+    assert main(["rollout", *command, "--resume", "--out", str(tmp_path)]) == 0
+    assert "warning: 2 of 2 episodes are taken from" in capsys.readouterr().err
+
+
 # Video.
 
 

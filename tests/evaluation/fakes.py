@@ -58,6 +58,15 @@ class ScriptedEnv(gymnasium.Env):
         return info
 
 
+class Namesakes(ScriptedEnv):
+    """Has two tasks of one name."""
+
+    task_states, task_ids, task_names = (0, 1), (0, 1), ("a", "a")
+
+    def set_task(self, task):
+        pass
+
+
 class Telling(ScriptedEnv):
     """Reports as success whatever it is made with."""
 

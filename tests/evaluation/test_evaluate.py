@@ -131,7 +131,7 @@ def test_a_step_that_reports_no_success_is_none_if_another_one_reports_it(
     told, final, longest, mode
 ):
     makers = [partial(TellsInSteps, lengths=[9]), partial(TellsInSteps, *told)]
-    envs = MetaIterativeEnvExecutor(makers, 2, autoreset_mode=mode)
+    envs = MetaIterativeEnvExecutor(makers, 1, 2, autoreset_mode=mode)
     result = evaluate(ones, envs, 2)
     episode = result.episodes[1]
     assert (episode.success_final, episode.longest_success) == (final, longest)

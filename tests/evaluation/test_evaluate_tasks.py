@@ -25,7 +25,7 @@ from mtwrappers import (
     protocols,
 )
 from mtwrappers.vector.calls import read_only
-from tests.evaluation.fakes import ScriptedEnv, Telling, lengths, ones, scripted
+from tests.evaluation.fakes import Namesakes, ScriptedEnv, Telling, lengths, ones, scripted
 from tests.vector.fakes import HalfReward, all_modes
 
 
@@ -93,6 +93,43 @@ def test_an_environment_that_moves_on_its_own_is_refused():
         evaluate(ones, envs, 2)
 
 
+# Names of tasks.
+
+
+def test_environments_of_one_name_are_one_task_only_if_they_are_alike():
+    make = partial(ScriptedEnv, [3], name="a")
+    for makers, m, k in ((make, 2, 1), ([make] * 2, 2, 1), ([make, partial(make)], 1, 2)):
+        result = evaluate(ones, MetaIterativeEnvExecutor(makers, m, k), 3)
+        assert [len(result.of_task(task)) for task in result.tasks] == [3]
+    other = partial(ScriptedEnv, [5], name="a")
+    message = r"must have names that differ, got 'a' for environments 0 and 2: .*task_name=\.\.\."
+    with pytest.raises(ValueError, match=message):
+        evaluate(ones, MetaIterativeEnvExecutor([make, other], 2, 2), 3)
+
+
+def test_tasks_of_one_environment_have_names_that_differ():
+    envs = MetaIterativeEnvExecutor(Namesakes, 1)
+    with pytest.raises(ValueError, match="names that differ, got 'a' for the tasks 0 and 1"):
+        evaluate(ones, envs, 1)
+
+
+def test_an_environment_without_a_name_is_named_by_its_group():
+    makers = [partial(ScriptedEnv, [3]), partial(ScriptedEnv, [5], name="car")]
+    result = evaluate(ones, MetaIterativeEnvExecutor(makers, 2), 2)
+    assert {task: result.per_task[task]["length"].value for task in result.tasks} == {
+        "task 0": 3.0,
+        "car": 5.0,
+    }
+    makers[1] = partial(ScriptedEnv, [5], name="task 0")
+    with pytest.raises(ValueError, match="names that differ, got 'task 0' for environments 0 and"):
+        evaluate(ones, MetaIterativeEnvExecutor(makers, 2), 2)
+
+
+def test_chosen_tasks_differ():
+    with pytest.raises(ValueError, match="tasks must differ, got 'a' 2 times"):
+        evaluate(ones, scripted([{"name": "a"}]), 1, tasks=["a", "b", "a"])
+
+
 # Wrappers: what they change, and what stays.
 
 
@@ -146,12 +183,12 @@ def all_statistics(envs):
     [
         (theirs, "theirs", "NextStep", 2),
         (theirs, "ours", "Disabled", 0),
-        (ours, "ours", "NextStep", 2),
+        (ours, "theirs", "NextStep", 2),
         (lambda env: env, "ours", "SameStep", 2),
     ],
 )
 @pytest.mark.filterwarnings("ignore:task groups .* share its statistics")
-@pytest.mark.slow_but("0", "ours-ours-NextStep-2")
+@pytest.mark.slow_but("0", "ours-theirs-NextStep-2")
 def test_normalized_rewards_are_reported_raw_and_statistics_stay(mode, workers, within, outside):
     executor = partial(MetaParallelEnvExecutor, workers=2) if workers else MetaIterativeEnvExecutor
     envs = inner = executor([lambda: within(Tasked([3]))] * 2, 2, autoreset_mode=mode)
@@ -168,12 +205,31 @@ def test_normalized_rewards_are_reported_raw_and_statistics_stay(mode, workers, 
         before = all_statistics(envs)
         result = evaluate(ones, envs, 2)
         assert all_statistics(envs) == before
-        if not (within is ours and outside == "ours"):  # normalized twice
-            returns = [episode.episode_return for episode in result.episodes]
-            assert returns == pytest.approx([30.0] * 2, rel=1e-6)
+        returns = [episode.episode_return for episode in result.episodes]
+        assert returns == pytest.approx([30.0] * 2, rel=1e-6)
         envs.reset(seed=0)
         envs.step(np.ones((2, 2)))
         assert all_statistics(envs) != before
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda make: VectorNormalizeRewardPerTask(
+            MetaIterativeEnvExecutor(lambda: ours(make()), 1), 1
+        ),
+        lambda make: MetaIterativeEnvExecutor(lambda: ours(ours(make())), 1),
+        lambda make: MetaIterativeEnvExecutor(lambda: ours(theirs(ours(make()))), 1),
+        lambda make: VectorNormalizeRewardPerTask(
+            VectorNormalizeRewardPerTask(MetaIterativeEnvExecutor(make, 1), 1), 1
+        ),
+    ],
+)
+def test_rewards_that_are_normalized_twice_are_refused(wrap):
+    message = "those of environment 0 are normalized 2 times, by .* in one of them, or in none"
+    envs = wrap(lambda: Tasked([3]))
+    with pytest.raises(ValueError, match=message):
+        evaluate(ones, envs, 2)
 
 
 def test_statistics_go_on_after_an_evaluation_that_failed():

@@ -1,17 +1,27 @@
 """Evidence: the actions of episodes in a file, and the evaluation that goes on from it."""
 
+import contextlib
 import dataclasses
 import io
 import os
 import zipfile
+from functools import partial
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import wrappers
 from gymnasium.vector import VectorObservationWrapper, VectorRewardWrapper
+from gymnasium.wrappers import vector as vector_wrappers
 
-from mtwrappers import VectorNormalizeObservationPerTask, evaluate, few_shot_evaluate, protocols
-from mtwrappers.evaluation import EvidenceError, Observer, evidence
+from mtwrappers import (
+    ActionChunks,
+    VectorNormalizeObservationPerTask,
+    evaluate,
+    few_shot_evaluate,
+    protocols,
+)
+from mtwrappers.evaluation import EvidenceError, Observer, evidence, result, save_results
 from mtwrappers.evaluation.evidence import read_evidence
 from tests.evaluation.fakes import drawn, ones, scripted
 from tests.vector.fakes import all_modes
@@ -121,6 +131,42 @@ def test_actions_that_change_their_dtype_are_refused(tmp_path):
 # Interruptions.
 
 
+def resumed(kept, planned):
+    """Expects the warning that episodes are taken from a file, unless there are none."""
+    message = f"{kept} of {planned} episodes are taken from .*npz, and the policy is not called"
+    return pytest.warns(UserWarning, match=message) if kept else contextlib.nullcontext()
+
+
+class Named:
+    """Pays ``reward`` a step, under a name."""
+
+    def __init__(self, policy_id, reward):
+        self.policy_id, self.reward = policy_id, reward
+
+    def __call__(self, observations):
+        return np.full((len(observations), 2), self.reward)
+
+
+def test_episodes_of_another_policy_are_not_taken_in_silence(tmp_path):
+    given = {"episodes_per_task": 2, "evidence": tmp_path / "r.npz", "resume": True}
+    first = evaluate(Named(None, 0.5), scripted(SHORT), **given)
+    with resumed(4, 4):
+        assert evaluate(Named(None, 0.0), scripted(SHORT), **given) == first
+    with pytest.raises(EvidenceError, match="it was begun with policy_id None, got 'b'"):
+        evaluate(Named("b", 0.0), scripted(SHORT), **given)
+    assert ActionChunks(Named("b", 0.0), 1).policy_id == "b"
+    (tmp_path / "r.npz").unlink()
+    evaluate(Named("a", 0.5), scripted(SHORT), **given)
+    for name in ("b", None):
+        message = f"it was begun with policy_id 'a', got {name!r}"
+        with pytest.raises(EvidenceError, match=message):
+            evaluate(Named(name, 0.0), scripted(SHORT), **given)
+    with resumed(4, 4):
+        evaluate(Named("a", 0.5), scripted(SHORT), **given)
+    with pytest.raises(TypeError, match="policy_id must be a string, got 3"):
+        evaluate(Named(3, 0.5), scripted(SHORT), **given)
+
+
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("stop", [0, 1, 5, 8])
 def test_an_interrupted_evaluation_goes_on_to_the_same_bytes(stop, k, tmp_path):
@@ -136,7 +182,8 @@ def test_an_interrupted_evaluation_goes_on_to_the_same_bytes(stop, k, tmp_path):
     done = len(read_evidence(path)) if path.exists() else 0
     assert stop <= done <= stop + k - 1
     rest = Follows()
-    result = evaluate(drawn, envs, 4, observers=[rest], evidence=path, resume=True)
+    with resumed(done, 8):
+        result = evaluate(drawn, envs, 4, observers=[rest], evidence=path, resume=True)
     assert len(rest.episodes) == len(rest.log[0]) == 8 - done
     assert result == whole
     assert result.evidence == whole.evidence
@@ -178,7 +225,8 @@ def test_few_shot_evaluation_goes_on_with_the_first_trial_that_is_not_whole(stop
         kept = {name: data for name, data in members.items() if not name.startswith(cut + ".")}
         path.write_bytes(_zip(*kept.items()))
     policy = Adapts()
-    assert few_shot_evaluate(policy, envs, **given, evidence=path, resume=True) == whole
+    with resumed(20 * max(0, stop - 1), 60):
+        assert few_shot_evaluate(policy, envs, **given, evidence=path, resume=True) == whole
     assert path.read_bytes() == (tmp_path / "whole.npz").read_bytes()
     assert policy.trials == 3 - max(0, stop - 1)
     envs.close()
@@ -192,10 +240,9 @@ def test_a_file_that_a_kill_has_cut_off_has_the_whole_episodes(tmp_path):
     assert [*read_evidence(tmp_path / "cut.npz")][-2:] == ["b/1", "b/2"]
     for cut in (data[:end], data[: end - 20]):
         (tmp_path / "cut.npz").write_bytes(cut)
-        rest = Follows()
-        evaluate(
-            drawn, scripted(SHORT), 4, observers=[rest], evidence=tmp_path / "cut.npz", resume=True
-        )
+        rest, given = Follows(), {"evidence": tmp_path / "cut.npz", "resume": True}
+        with resumed(6, 8):
+            evaluate(drawn, scripted(SHORT), 4, observers=[rest], **given)
         assert rest.log[0] == [("b", 2), ("b", 3)]
         assert (tmp_path / "cut.npz").read_bytes() == data
 
@@ -247,6 +294,55 @@ def test_a_resumed_protocol_is_the_same_to_its_last_field(tmp_path):
         other.evaluate(still, evidence=tmp_path / "r.npz", resume=True)
     with pytest.raises(ValueError, match="resume=True continues from the episodes in evidence"):
         rules.evaluate(still, resume=True)
+
+
+# The size of a file.
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "steps", "what"),
+    [("MAX_FILE", 6_000, 3, "bytes, more"), ("MAX_BYTES", 750_000, 2000, "bytes of memory, more")],
+)
+def test_evidence_that_could_not_be_read_again_is_not_written(
+    limit, most, steps, what, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(evidence, limit, most)
+    path, tasks = tmp_path / "r.npz", [{"name": "a", "lengths": (steps,)}]
+    message = rf"r.npz has the (\d+) of 50 episodes before 'a/\1', with which .* {what} than the "
+    with pytest.raises(EvidenceError, match=message + f"{most:,} that a file"):
+        evaluate(drawn, scripted(tasks), 50, evidence=path)
+    kept = len(read_evidence(path))
+    assert 5 < kept < 40
+    assert path.stat().st_size <= evidence.MAX_FILE
+    # It can be resumed, as far as it goes.
+    with resumed(kept, 50), pytest.raises(EvidenceError, match=message):
+        evaluate(drawn, scripted(tasks), 50, evidence=path, resume=True)
+    assert len(read_evidence(path)) == kept
+    # So many are fine.
+    evaluate(drawn, scripted(tasks), kept, evidence=path)
+    assert len(read_evidence(path)) == kept
+
+
+def test_more_episodes_than_a_file_may_have_are_refused_before_the_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence, "MAX_BYTES", 1_000_000)
+    policy = lambda _: pytest.fail("it is called")  # noqa: E731
+    message = r"r\.npz may have at most \d\d of these 200 episodes: evaluate some tasks at a time"
+    with pytest.raises(EvidenceError, match=message):
+        evaluate(policy, scripted(SHORT), 100, evidence=tmp_path / "r.npz")
+    assert os.listdir(tmp_path) == []
+
+
+def test_results_that_could_not_be_read_again_are_not_written(tmp_path, monkeypatch):
+    found, path = evaluate(drawn, scripted(SHORT), 1), tmp_path / "r.json"
+    found.save(path)
+    monkeypatch.setattr(result, "MAX_SIZE", path.stat().st_size)
+    before = path.read_bytes()
+    found.save(path)
+    message = r"take [\d,]+ bytes, more than the [\d,]+ that a file may have.* in several files"
+    with pytest.raises(ValueError, match=message):
+        save_results(path, [found] * 2)
+    assert path.read_bytes() == before
+    assert found.load(path) == found
 
 
 # Files from anywhere.
@@ -350,16 +446,45 @@ class Pushes(Same):
         return super().step(actions * 2)
 
 
+class Resets(Same):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=0, options=options)
+
+
 @pytest.mark.parametrize(
-    ("wrap", "named"),
-    [(Half, False), (Same, True), (Pushes, False), (VectorNormalizeObservationPerTask, True)],
+    ("wrap", "names"),
+    [
+        (Half, ["Half"]),
+        (Same, None),
+        (Pushes, ["Pushes"]),
+        (Resets, ["Resets"]),
+        (lambda envs: Half(Same(Pushes(envs))), ["Half", "Pushes"]),
+        (VectorNormalizeObservationPerTask, None),
+        (vector_wrappers.NormalizeObservation, None),
+        (vector_wrappers.RecordEpisodeStatistics, None),
+        (partial(vector_wrappers.RescaleObservation, min_obs=0.0, max_obs=1.0), None),
+        (partial(vector_wrappers.ClipReward, max_reward=0.0), ["ClipReward"]),
+    ],
 )
-def test_a_wrapper_that_changes_actions_or_rewards_leaves_no_environments(wrap, named):
+def test_environments_name_the_wrappers_that_may_change_what_is_scored(wrap, names):
     made = gymnasium.make_vec(
         "mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=2, autoreset_mode="NextStep"
     )
     result = evaluate(lambda obs: np.zeros((2, 2)), wrap(made), 1)
-    assert (result.environments is not None) is named
+    assert result.environments.kwargs.get("wrappers") == names
+
+
+def test_wrappers_of_single_environments_are_named_where_a_spec_has_them():
+    class Local(gymnasium.RewardWrapper):
+        def reward(self, reward):
+            return reward / 2
+
+    env = wrappers.RecordEpisodeStatistics(gymnasium.make("mtwrappers/PointGoal-v0"))
+    env = Local(wrappers.TransformReward(env, lambda reward: 2 * reward))
+    envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", max_episode_steps=2)
+    envs.spec = env.spec  # as of a stream, whose phases are evaluated in copies of it
+    result = evaluate(lambda obs: np.zeros((1, 2)), envs, 1)
+    assert result.environments.wrappers == ("Local", "TransformReward")
 
 
 def test_an_episode_says_how_many_steps_its_first_success_took():

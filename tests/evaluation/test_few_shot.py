@@ -11,7 +11,7 @@ import pytest
 from mtwrappers import MetaIterativeEnvExecutor, few_shot_evaluate
 from mtwrappers.evaluation import EvaluationResult
 from mtwrappers.wrappers.vector import MetaVectorWrapper
-from tests.evaluation.fakes import ScriptedEnv
+from tests.evaluation.fakes import Namesakes, ScriptedEnv
 from tests.vector.fakes import both_executors
 
 
@@ -201,6 +201,19 @@ def test_tasks_that_do_not_follow_from_the_seed_are_reported():
         few_shot_evaluate(learner, envs, 1, seed=3, **ONE)
     assert learner.known.tolist() == expected
     few_shot_evaluate(learner, envs, [[0.1, 0.2]], seed=3, **ONE)  # they are given
+
+
+def test_tasks_of_one_name_are_refused():
+    makers = [partial(Namesakes, [2]), partial(Namesakes, [3])]
+    with pytest.raises(ValueError, match="names that differ, got 'a' for the tasks 0 and 1"):
+        few_shot_evaluate(Unused(), MetaIterativeEnvExecutor(makers, 2), [[0, 1]], 1, 1)
+
+
+class Unused:
+    def adapt(self, paths):
+        pytest.fail("it is called")
+
+    __call__ = adapt
 
 
 def test_the_result_prints_saves_and_plots(tmp_path):

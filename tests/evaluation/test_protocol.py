@@ -7,10 +7,21 @@ from contextlib import closing
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import VectorWrapper
+from gymnasium.wrappers import vector as vector_wrappers
 
 import mtwrappers
 from mtwrappers import protocols
-from mtwrappers.evaluation import Design, Episode, EvaluationResult, VerificationError, verify
+from mtwrappers.evaluation import (
+    Design,
+    Episode,
+    EvaluationResult,
+    IncomparableError,
+    VerificationError,
+    compare,
+    scores,
+    verify,
+)
 from mtwrappers.evaluation.protocol import (
     Protocol,
     episodes_needed,
@@ -19,6 +30,7 @@ from mtwrappers.evaluation.protocol import (
 )
 from mtwrappers.metaworld.frames import Camera
 from mtwrappers.metaworld.opengl import choose_gl
+from mtwrappers.metaworld.tasks import class_names
 
 NAMES = ["metaworld-3.1", "metaworld-3.1-ml", "lerobot-0.6", "rlinf", "tdmpc2"]
 ML = protocols["metaworld-3.1-ml"]
@@ -103,6 +115,17 @@ def test_every_field_counts_in_the_digest():
         ({**SEEN_FIELDS, "descriptions": None}, "needs descriptions, got None"),
         ({"name": "a\nb"}, r"must be printable ASCII .*, got 'a\\nb'"),
         ({"name": "rlinf"}, "rlinf has source=.*RLinf.*, got .*: give a variant another name"),
+        ({"name": "lerobot-0.6-states"}, "lerobot-0.6-states has source=.*: give a variant ano"),
+        ({"means": ("tasks", "tasks")}, r"means must differ, got \('tasks', 'tasks'\)"),
+        ({"groups": [("a", ["reach-v2"])]}, "got 'reach-v2'; did you mean 'reach-v3'"),
+        ({"groups": [("a", [])]}, r"group 'a' must have tasks that differ, got \[\]"),
+        ({"groups": [("a", ["push-v3"] * 2)]}, "group 'a' must have tasks that differ, got"),
+        (
+            {"groups": [("a", ["push-v3"]), ("a", ["reach-v3"])]},
+            r"groups need names that differ, other than 'tasks' and 'groups', got \['a', 'a'\]",
+        ),
+        ({"groups": [("tasks", ["push-v3"])]}, "groups need names that differ, other than"),
+        ({"episode_per_task": 3}, "'episode_per_task'.*did you mean 'episodes_per_task'"),
     ],
 )
 def test_what_is_no_protocol_is_refused(fields, message):
@@ -122,6 +145,26 @@ def test_a_published_protocol_moves_to_another_of_its_benchmarks_and_no_further(
     assert protocols["metaworld-3.1"].on("MT1").env_name == "reach-v3"
     with pytest.raises(ValueError, match=r"has idle_steps=15, got 3: give a variant another name"):
         dataclasses.replace(protocols["rlinf"], idle_steps=3)
+
+
+def test_only_names_that_on_and_with_states_give_are_derived():
+    moved = protocols["lerobot-0.6"].on("MT10")
+    assert moved.with_states().name == "lerobot-0.6-states on MT10"
+    assert moved.on("MT10") == moved
+    assert protocols["lerobot-0.6"].with_states().on("MT10") == moved.with_states()
+    with pytest.raises(ValueError, match=r"lerobot-0\.6 on MT10 is for MT10, got 'MT25'"):
+        moved.on("MT25")
+    # No other protocol has such a name.
+    for derived in (moved, moved.with_states(), ML.on("ML1")):
+        with pytest.raises(ValueError, match=r"has episodes_per_task=.*give a variant another"):
+            dataclasses.replace(derived, episodes_per_task=1)
+    with pytest.raises(ValueError, match=r"lerobot-0\.6 on MT10 has groups="):
+        dataclasses.replace(moved, groups=moved.groups[:2])
+    # Other names are nobody's, whatever they contain.
+    for name in ("lerobot-0.6 on MT10, quick", "rlinf on my desk", "tdmpc2-states"):
+        mine = dataclasses.replace(moved, name=name, episodes_per_task=2)
+        assert mine.on("MT1", "push-v3").name == name
+        assert mine.with_states().name == f"{name}-states"
 
 
 # Environments and episodes.
@@ -169,6 +212,79 @@ def test_evaluate_makes_environments_or_takes_those_that_fit():
         SMALL.evaluate(still, envs)
 
 
+class Cheats(VectorWrapper):
+    """Reports success in every step."""
+
+    def step(self, actions):
+        *rest, infos = self.env.step(actions)
+        return *rest, {**infos, "success": np.ones(self.num_envs)}
+
+
+def test_a_wrapper_that_may_change_what_is_scored_has_no_score_and_is_named(tmp_path):
+    with closing(SMALL.make_vec(autoreset_mode="NextStep")) as envs:
+        result = SMALL.evaluate(still, Cheats(envs), evidence=tmp_path / "r.npz")
+    assert result.headline is None
+    reason = "no score: the environments were in Cheats, which may change what is scored"
+    assert str(result).endswith(f"success at any step\n{reason}")
+    plain = SMALL.evaluate(still)
+    with pytest.raises(IncomparableError, match="of 'b' has no score of small: the environments"):
+        scores({"b": [result]})
+    with pytest.raises(IncomparableError, match=r"wrappers None and \['Cheats'\]"):
+        compare({"a": [plain], "b": [result]})
+    result.save(tmp_path / "r.json")
+    found = verify(tmp_path / "r.json")
+    assert found.difference.startswith("drawer-close-v3, episode 0: success_once is False in the")
+    assert "(it was measured in Cheats, which no replay is)" in str(found)
+    assert 'wrappers=["Cheats"]' in str(found).partition("said by the file")[2]
+
+
+def test_a_wrapper_that_only_counts_changes_nothing(tmp_path):
+    with closing(SMALL.make_vec()) as envs:
+        counting = vector_wrappers.RecordEpisodeStatistics(envs)
+        result = SMALL.evaluate(still, counting, evidence=tmp_path / "r.npz")
+    plain = SMALL.evaluate(still)
+    assert result == plain
+    assert result.headline == plain.headline
+    compare({"a": [plain], "b": [result]})
+    result.save(tmp_path / "r.json")
+    assert verify(tmp_path / "r.json").ok
+
+
+def test_environments_that_are_given_to_verify_are_those_of_the_protocol(tmp_path):
+    result = SMALL.evaluate(still, evidence=tmp_path / "r.npz")
+    # As if it were made by hand: nothing says where it was measured.
+    dataclasses.replace(result, environments=None, versions={}).save(tmp_path / "r.json")
+    with closing(SMALL.make_vec()) as envs:
+        assert verify(tmp_path / "r.json", envs=envs).result.headline == result.headline
+        envs.call("toggle_terminate_on_success", False)
+        with pytest.raises(VerificationError, match=r"which was changed since .* got \(False,\)"):
+            verify(tmp_path / "r.json", envs=envs)
+    made = {"env_name": "drawer-close-v3", "terminate_on_success": True, "max_episode_steps": 5}
+    for other, message in (
+        ({"max_episode_steps": 9}, "small fixes max_episode_steps=5, got 9"),
+        ({"reward_function_version": "v1"}, "small fixes reward_function_version='v2', got 'v1'"),
+        ({"terminate_on_success": False}, "small fixes terminate_on_success=True, got False"),
+    ):
+        with (
+            closing(gymnasium.make_vec("mtwrappers/MT1-v0", **{**made, **other})) as envs,
+            pytest.raises(VerificationError, match=message),
+        ):
+            verify(tmp_path / "r.json", envs=envs)
+    # Without a protocol they are those that the file names.
+    dataclasses.replace(result, protocol=None).save(tmp_path / "r.json")
+    with (
+        closing(gymnasium.make_vec("mtwrappers/MT1-v0", **made, idle_steps=1)) as envs,
+        pytest.raises(VerificationError, match="not those of the result: expected idle_steps=0"),
+    ):
+        verify(tmp_path / "r.json", envs=envs)
+    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **made, envs_per_task=2)) as envs:
+        assert verify(tmp_path / "r.json", envs=envs).ok
+        envs.spec = None
+        found = verify(tmp_path / "r.json", envs=envs)
+    assert found.ok
+    assert 'id="mtwrappers/MT1-v0"' in str(found).partition("said by the file")[2]
+
+
 @pytest.mark.slow
 def test_a_protocol_of_frames_shows_them_and_is_replayed_without(tmp_path, monkeypatch):
     name = choose_gl()
@@ -195,6 +311,42 @@ def test_a_protocol_of_frames_shows_them_and_is_replayed_without(tmp_path, monke
     (tmp_path / "r.json").write_text(json.dumps(file))
     with pytest.raises(VerificationError, match="fixes camera_name='corner4', got 'corner'"):
         verify(tmp_path / "r.json")
+
+
+@pytest.mark.parametrize(
+    ("groups", "means", "message"),
+    [
+        ((("arm", ("sweep-v3",)),), ("tasks",), "must have tasks of mtwrappers/MT10-v0, got 'swee"),
+        ((("arm", ("push-v3",)),), ("tasks", "groups"), r"no group has the tasks \['reach-v3', 'p"),
+    ],
+)
+def test_groups_of_other_tasks_are_refused_before_the_first_episode(groups, means, message):
+    protocol = dataclasses.replace(
+        protocols["metaworld-3.1"], name="mine", groups=groups, means=means
+    )
+    for function in (protocol.make_vec, lambda: protocol.evaluate(still)):
+        with pytest.raises(ValueError, match=message):
+            function()
+
+
+@pytest.mark.parametrize("num_goals", [None, 4])
+@pytest.mark.parametrize("method", ["adapt", "begin_trial"])
+def test_the_plan_is_that_of_the_evaluation_in_few_shot_too(num_goals, method):
+    sizes = {"benchmark": "ML1", "env_name": "reach-v3", "meta_batch_size": 2, "trials": 2}
+    sizes |= {"adaptation_episodes": 1, "episodes_per_task": 1, "max_episode_steps": 2}
+    few = dataclasses.replace(ML, name="few", num_goals=num_goals, **sizes)
+
+    class Policy:
+        def __call__(self, observations):
+            return still(observations)
+
+    setattr(Policy, method, lambda self, *_: None)
+    planned = few.plan(3, adapts=method == "adapt")
+    found = few.evaluate(Policy(), seed=3).episodes
+    assert [(one.place, one.task_state) for one in planned] == [
+        (one.place, one.task_state) for one in found
+    ]
+    assert {one.task_state is None for one in planned} == {num_goals is None}
 
 
 def test_a_few_shot_protocol_adapts_and_names_itself():
@@ -257,16 +409,18 @@ def test_success_is_at_any_step_at_the_last_or_held(success, expected):
 
 
 def test_the_headline_of_a_result_is_the_first_of_its_means():
-    groups = (("easy", tuple("abcdefghi")), ("hard", ("j",)))
+    *others, last = class_names("MT10")
+    groups = (("easy", tuple(others)), ("hard", (last,)))
     fields = {"means": ("groups", "tasks"), "groups": groups, "episodes_per_task": 2}
     protocol = dataclasses.replace(protocols["metaworld-3.1"], name="grouped", **fields)
-    episodes = [Episode(t, n, 0.0, 1, t == "j", False) for t in "abcdefghij" for n in range(2)]
+    tasks = [*others, last]
+    episodes = [Episode(t, n, 0.0, 1, t == last, False) for t in tasks for n in range(2)]
     result = EvaluationResult(episodes, protocol=protocol)
     expected = {"groups": 0.5, "tasks": 0.1, "easy": 0.0, "hard": 1.0}
     found = {name: estimate.value for name, estimate in result.headline.items()}
     assert found == pytest.approx(expected)
     assert list(found) == list(expected)
-    plain, one = result.overall["mean"]["success_once"], result.per_task["j"]["success_once"]
+    plain, one = result.overall["mean"]["success_once"], result.per_task[last]["success_once"]
     assert dataclasses.astuple(result.headline["tasks"]) == pytest.approx(
         dataclasses.astuple(plain)
     )

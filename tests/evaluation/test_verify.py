@@ -37,6 +37,10 @@ STREAM = functools.partial(
 )
 
 
+# Of an expert of drawer-close on the first goal.
+STEPS_TO_SUCCESS = 79
+
+
 def act(observations, rng):
     return np.array([own.uniform(-1, 1, 4) for own in rng], np.float32)
 
@@ -307,6 +311,99 @@ def test_each_forged_field_is_false_refused_or_said_by_the_file(kind, played, tm
         }
 
 
+def one_goal(where, steps, ends):
+    """One goal, which an expert reaches in 79 steps."""
+    from mtwrappers.metaworld.experts import expert_actions
+
+    settings = {"env_name": "drawer-close-v3", "num_goals": 1, "idle_steps": 0}
+    settings |= {"max_episode_steps": steps, "terminate_on_success": ends}
+    act = functools.partial(expert_actions, ["drawer-close-v3"])
+    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **settings)) as e:
+        result = evaluate(act, e, 2, evidence=where / "r.npz")
+    assert [episode.steps_to_success for episode in result.episodes] == [STEPS_TO_SUCCESS] * 2
+    result.save(where / "r.json")
+
+
+def one_class(where):
+    """One of the two classes."""
+    with closing(gymnasium.make_vec(ID, seed=0, **SETTINGS)) as envs:
+        evaluate(act, envs, 3, tasks=["reach-v3"], evidence=where / "r.npz").save(where / "r.json")
+
+
+def given_tasks(where):
+    """Trials on tasks that are given."""
+    settings = {"env_name": "reach-v3", "num_goals": 4, "seed": 0, "max_episode_steps": 3}
+    with closing(gymnasium.make_vec("mtwrappers/ML1-train-v0", **settings)) as envs:
+        trials = [[2], [1]]
+        few_shot_evaluate(Adapts(), envs, trials, 1, 1, evidence=where / "r.npz").save(
+            where / "r.json"
+        )
+
+
+@pytest.mark.parametrize(
+    ("make", "said", "replayed"),
+    [
+        (
+            functools.partial(one_goal, steps=STEPS_TO_SUCCESS, ends=True),
+            ["design_seed", "terminate_on_success", "max_episode_steps"],
+            ["num_goals", "idle_steps", "id", "goals_digest"],
+        ),
+        (
+            functools.partial(one_goal, steps=STEPS_TO_SUCCESS, ends=False),
+            ["design_seed", "terminate_on_success"],
+            ["max_episode_steps"],
+        ),
+        (
+            functools.partial(one_goal, steps=STEPS_TO_SUCCESS + 5, ends=True),
+            ["max_episode_steps"],
+            ["terminate_on_success"],
+        ),
+        (
+            functools.partial(one_goal, steps=STEPS_TO_SUCCESS + 5, ends=False),
+            [],
+            ["max_episode_steps", "terminate_on_success"],
+        ),
+        (
+            one_class,
+            ["train_classes", "id", "benchmark", "goals_digest"],
+            ["num_goals", "seed", "tasks"],
+        ),
+        (
+            given_tasks,
+            ["design_seed", "num_goals", "design_episodes_per_task", "design_adapts"],
+            ["seed", "trials", "trial_tasks", "env_name"],
+        ),
+        (
+            few_shot,
+            ["train_classes", "design_adaptation_steps", "design_adaptation_episodes"],
+            ["test_classes", "seed", "trials"],
+        ),
+        (
+            continual,
+            ["id", "sequence", "steps_per_task", "design_phases"],
+            ["tasks", "episodes_per_task", "seed"],
+        ),
+    ],
+)
+def test_what_no_replay_of_a_result_depends_on_is_said_by_the_file(make, said, replayed, tmp_path):
+    make(where=tmp_path)
+    found = verify(tmp_path / "r.json")
+    assert found.ok
+    before, _, after = str(found).partition("said by the file")
+    for name in said:
+        assert re.search(rf"\b{name}=", after), name
+        assert not re.search(rf"[ ,]{name}=", before), name
+    for name in replayed:
+        assert re.search(rf"\b{name}=", before), name
+
+
+def test_what_only_episodes_that_were_not_replayed_depend_on_is_said_by_the_file(played):
+    found = verify(played["ruled"] / "r.json")
+    assert "terminate_on_success=" in str(found).partition("said by the file")[0]
+    none = dataclasses.replace(found, episodes=((),))
+    assert "terminate_on_success=" in str(none).partition("said by the file")[2]
+
+
 def episode(i, **change):
     return lambda data: data["episodes"][i].update(change)
 
@@ -351,6 +448,12 @@ def design(**change):
         (lambda data: data.update(evidence=None), "it was saved without evidence"),
         (lambda data: data["environments"].update(goals="0"), "its goals are not those of Meta"),
         (kwargs(num_goals=10**9), "num_goals must be at most 1,000, got 1,000,000,000"),
+        (
+            kwargs(total_tasks_per_cls=20_000, num_goals=10**6),
+            "num_goals must be at most 1,000, got 20,000",
+        ),
+        (kwargs(wrappers="Half"), "environments: wrappers must be a list of names, got 'Half'"),
+        (design(tasks=["reach-v3"] * 2), "tasks must differ, got 'reach-v3' 2 times"),
         (kwargs(benchmark="MT1"), "has benchmark 'CustomMT', got 'MT1'"),
         (kwargs(nonsense=1), "it cannot be replayed: .* unexpected keyword argument 'nonsense'"),
         (of_id("mtwrappers/MultiEnv-v0"), "and a results file never decides which code"),

@@ -1,6 +1,7 @@
 """How policies are asked, and the forms in which they may answer."""
 
 import functools
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -125,8 +126,8 @@ def test_get_actions_sees_its_environments_task_by_task(rows, seen):
 @pytest.mark.parametrize(
     ("reset", "received"),
     [
-        (lambda mask: mask.tolist(), [[True] * 6, [True] + [False] * 5]),
-        (lambda dones=None: dones.tolist(), [[True] * 6, [True] + [False] * 5]),
+        (lambda mask: mask.tolist(), [[True] * 6, [True] + [False] * 5, [False] * 6]),
+        (lambda dones=None: dones.tolist(), [[True] * 6, [True] + [False] * 5, [False] * 6]),
         (lambda **given: "all", ["all"]),  # called where all environments begin
     ],
     ids=["mask", "dones", "nothing"],
@@ -136,7 +137,14 @@ def test_reset_takes_a_mask_or_nothing(reset, received):
     policy.reset = functools.wraps(reset)(lambda *args: log.append(reset(*args)))
     caller = PolicyCaller(policy, 2, 3)
     caller.reset(np.ones(6, dtype=np.bool_))
-    caller.reset(np.arange(6) < 1)
+    # It is said once that a policy was not reset.
+    message = (
+        r"reset\(\) of the policy takes no mask .* but 1 of 6 do: give the policy reset\(mask\)"
+    )
+    told = pytest.warns(UserWarning, match=message) if received == ["all"] else nullcontext()
+    with told:
+        caller.reset(np.arange(6) < 1)
+    caller.reset(np.zeros(6, dtype=np.bool_))
     assert log == received
 
 

@@ -114,6 +114,14 @@ def test_paths_are_the_same_wherever_the_policy_is_asked(name):
             assert equal(sampled(env, policy(), rounds, **way), expected), way
 
 
+@pytest.mark.parametrize("way", [{}, {"workers": 2, "policy_in": "workers"}])
+def test_noise_is_drawn_anew_in_each_round(way):
+    first, second = sampled(POINT, noise, 2, **way)
+    for task in first:
+        for one, other in zip(first[task], second[task], strict=True):
+            assert (one["actions"] != other["actions"]).any(axis=1).all()
+
+
 # Faults.
 
 

@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Dict
 from mtwrappers import MetaIterativeEnvExecutor, PointGoalEnv, WorkerDiedError
 from mtwrappers.common.errors import NotDeterministicError
 from mtwrappers.vector import journal
+from mtwrappers.vector.journal import fingerprint
 from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import BoxCountingEnv, both_executors
 from tests.vector.faults import (
@@ -336,3 +337,13 @@ def test_a_state_from_elsewhere_is_refused_and_changes_nothing(executor, change,
         with pytest.raises((ValueError, TypeError), match=message):
             envs.set_state(state)
         assert envs.step([0, 0])[1].tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(("one", "other"), [("a", "b"), (b"a", b"b"), (["a"], ["b"]), (1.0, 2.0)])
+@pytest.mark.parametrize("besides", [{}, {"object": object()}])
+def test_what_an_environment_returned_is_compared_down_to_texts_and_bytes(one, other, besides):
+    def returned(value):
+        return fingerprint(0, np.zeros(2), 0.0, False, False, {"said": value, **besides})
+
+    assert returned(one) == returned(one)
+    assert returned(one) != returned(other)
