@@ -133,6 +133,10 @@ def remake(
 
 def _make_phases(env_id: str, kwargs: Mapping[str, Any], design: Design, workers: int) -> Any:
     """Makes an environment for each evaluated phase of a stream, which stays in this phase."""
+    assert design.phases is not None
+    claimed = [phase_label(i, name) for i, (name, _) in enumerate(design.phases)]
+    if unknown := [label for label in design.tasks or () if label not in claimed]:
+        raise VerificationError(f"its stream has no phase {unknown[0]!r}")
     make = functools.partial(gymnasium.make, f"mtwrappers:{env_id}", **kwargs)
     with contextlib.closing(make()) as env:
         stream: Any = env.unwrapped
@@ -140,11 +144,8 @@ def _make_phases(env_id: str, kwargs: Mapping[str, Any], design: Design, workers
         phases = tuple(zip(stream.phase_names, steps, strict=True))
     if phases != design.phases:
         raise VerificationError(f"its stream has the phases {phases}, got {design.phases}")
-    labels = [phase_label(i, name) for i, (name, _) in enumerate(phases)]
-    chosen = labels if design.tasks is None else design.tasks
-    if unknown := [label for label in chosen if label not in labels]:
-        raise VerificationError(f"its stream has no phase {unknown[0]!r}")
-    makers = [functools.partial(held, make, labels.index(label), label) for label in chosen]
+    chosen = claimed if design.tasks is None else design.tasks
+    makers = [functools.partial(held, make, claimed.index(label), label) for label in chosen]
     return make_executor(makers, len(makers), 1, workers=workers)
 
 

@@ -176,6 +176,14 @@ def test_environments_of_ones_own_are_given(tmp_path):
 # What is said.
 
 
+@pytest.mark.parametrize("name", ["lr-0.5", "ppo.v2", "ppo.v2.json"])
+def test_evidence_is_found_by_the_name_of_its_result_dots_included(name, played, tmp_path):
+    (tmp_path / name).write_bytes((played["plain"] / "r.json").read_bytes())
+    evidence = f"{name.removesuffix('.json')}.npz"
+    (tmp_path / evidence).write_bytes((played["plain"] / "r.npz").read_bytes())
+    assert verify(tmp_path / name).ok
+
+
 def test_what_the_replay_shows_and_what_only_the_file_says_are_printed(played):
     found = verify(played["ruled"] / "r.json")
     lines = str(found).splitlines()
