@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium
 
 from mtwrappers.common.errors import printable
-from mtwrappers.common.registration import TABLE
+from mtwrappers.common.registration import EPISODE_STEPS, TABLE
 from mtwrappers.evaluation.episodes import Design, Episode
 from mtwrappers.metaworld.agent_view import without_frames
 from mtwrappers.metaworld.make import determining, shares_goals
@@ -126,6 +126,15 @@ def remake(
     if design.phases is not None:
         return _make_phases(env_id, kwargs, design, workers)
     if "benchmark" in of_id and not (in_trials or shares_goals(given)):
+        limit = kwargs.setdefault("max_episode_steps", EPISODE_STEPS)
+        if design.tasks is not None and limit is not None:
+            # Single environments run the same episodes, and build only the chosen classes. (Without
+            # a limit, `gymnasium.make` would give them one.)
+            make = functools.partial(
+                gymnasium.make, f"mtwrappers:{env_id}", disable_env_checker=True, **kwargs
+            )
+            num_envs = max(workers, 1)
+            return make_executor([make] * num_envs, num_envs, workers=workers)
         # More environments of a class give the same episodes.
         kwargs["envs_per_task"] = -(-workers // len({one.task for one in episodes}))
     return gymnasium.make_vec(f"mtwrappers:{env_id}", workers=workers, **kwargs)
