@@ -172,8 +172,11 @@ def run(
             raise _cannot_write(options.out, exc) from None
         except KeyboardInterrupt:
             total = rollout.num_classes * rollout.design.episodes_per_task
-            finished = total - follower.planned + len(follower.lengths)
-            raise KeyboardInterrupt(f"{finished} of {total} episodes were finished") from None
+            finished = follower.count_finished(total)
+            done = "no episode was begun"
+            if finished is not None:
+                done = f"{finished} of {total} episodes were finished"
+            raise KeyboardInterrupt(done) from None
     say(str(result))
     steps = sum(follower.lengths)
     say(f"{steps:,} steps in {seconds:.1f} s: {steps / seconds:,.0f} steps/s")
@@ -455,12 +458,19 @@ class _Follower(Observer):
     """Counts episodes; at the first, removes the files of an earlier rollout."""
 
     def __init__(self, out: Path) -> None:
-        self._out, self.planned = out, 0
-        self.lengths: list[int] = []  # of the finished episodes
+        self._out = out
+        self._planned: int | None = None  # the episodes that are left to this rollout
+        self.lengths: list[int] = []  # of those that it has finished
 
     def plan(self, episodes: Sequence[PlannedEpisode]) -> None:
         """Counts the episodes that are left."""
-        self.planned = len(episodes)
+        self._planned = len(episodes)
+
+    def count_finished(self, total: int) -> int | None:
+        """How many of all episodes are finished, here or before; ``None`` if none was begun."""
+        if self._planned is None:
+            return None
+        return total - self._planned + len(self.lengths)
 
     def end(self, i: int, episode: Episode) -> None:
         """Counts an episode, which is in the evidence by now."""
