@@ -104,9 +104,11 @@ def remake(
             package's, or too many.
     """
     if environments is None:
+        of_stream = ": PhaseEvaluator(...).envs of the same stream" * (design.phases is not None)
         raise VerificationError(
             "it does not say how to make its environments (they have no spec, or are in a wrapper "
             "that changes actions or rewards): call mtwrappers.verify(..., envs=...) with them"
+            f"{of_stream}"
         )
     given, in_trials = environments.kwargs, design.trials > 0
     env_id, chosen = determining(environments.spec, in_trials)

@@ -288,6 +288,11 @@ def _replayed(
         if claim.environments is not None and goals_of(inner) != claim.environments.goals:
             raise VerificationError(f"its goals are not those of {inner}")
         scale, raw = stack.enter_context(undisturbed(inner))
+        if design.phases is not None and inner.num_envs != len(claim.tasks):
+            raise VerificationError(
+                f"expected an environment for each of its phases {list(claim.tasks)}, as "
+                f"PhaseEvaluator(..., phases=...).envs has, got {inner.num_envs} environments"
+            )
         _check_size(claim, design, inner)
         stages, planned = plan_of(inner, design)
         _check_plan(claim.episodes, planned)

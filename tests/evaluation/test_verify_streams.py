@@ -123,10 +123,29 @@ def test_the_points_of_a_stream_of_ones_own_are_verified_with_its_environments(t
         for step in (0, 10, 20):
             evaluator(lambda obs: np.full((len(obs), 2), 0.05), step)
         save_results(tmp_path / "s.json", evaluator.results)
+    with pytest.raises(VerificationError, match=r"PhaseEvaluator\(\.\.\.\)\.envs of the same str"):
+        verify(tmp_path / "s.json")
     with closing(PhaseEvaluator(make_own_stream)) as evaluator:
         found = verify(tmp_path / "s.json", envs=evaluator.envs)
     assert found.ok
     assert found.replayed == {"0 task 0": 6, "1 task 1": 6}
+
+
+def test_environments_of_other_phases_than_those_of_a_result_are_refused(tmp_path):
+    """Episodes depend on the phases that are evaluated together, so they would all differ."""
+    path = tmp_path / "s.json"
+    with closing(
+        PhaseEvaluator(make_own_stream, 1, phases=[1], evidence=tmp_path / "s.npz")
+    ) as evaluator:
+        evaluator(lambda obs: np.full((len(obs), 2), 0.05), 0)
+        save_results(path, evaluator.results)
+        assert verify(path, envs=evaluator.envs).ok
+    message = re.escape("expected an environment for each of its phases ['1 task 1'], as PhaseEv")
+    with (
+        closing(PhaseEvaluator(make_own_stream)) as evaluator,
+        pytest.raises(VerificationError, match=message),
+    ):
+        verify(path, envs=evaluator.envs)
 
 
 def test_a_single_point_is_verified_with_the_evidence_that_has_its_number(tmp_path):
