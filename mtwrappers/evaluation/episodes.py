@@ -113,9 +113,9 @@ class Design:
             tasks = tuple(check_list(self.tasks, "tasks", "task name"))
             for task in tasks:
                 check_string(task, "each of tasks")
-            for task, count in Counter(tasks).items():
-                if count > 1:
-                    raise ValueError(f"tasks must hold each task once, got {task!r} {count} times")
+            if len({*tasks}) < len(tasks):
+                [(task, count)] = Counter(tasks).most_common(1)
+                raise ValueError(f"tasks must differ, got {task!r} {count} times")
             object.__setattr__(self, "tasks", tasks)
         kind, others = ("few-shot", ("tasks", "phases")) if self.trials else ("this", OF_TRIALS)
         for field in fields(self):
