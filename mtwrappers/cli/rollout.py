@@ -289,6 +289,8 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
         kwargs.update(protocol.settings)
         design = protocol.design(options.seed, tasks=options.task or None)
     if options.execution == "ray":
+        if options.workers == 0:
+            raise UsageError("--execution ray needs one worker or more, got --workers 0")
         import_extra("ray", "ray")
     own = None if scripted else load_policy(options.policy)
     chunks = own is not None and isinstance(own.policy, ActionChunks)
