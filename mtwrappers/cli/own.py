@@ -94,13 +94,13 @@ def _is_factory(candidate: Any) -> bool:
     So is a function of ``*args``, which may pass them on to a policy.
     """
     is_class = isinstance(candidate, type)
-    function = candidate if is_class else inspect.unwrap(candidate)
-    if not (is_class or inspect.isroutine(function) or isinstance(function, functools.partial)):
-        return False
     try:
+        function = candidate if is_class else inspect.unwrap(candidate)
         signature = inspect.signature(candidate)
         signature.bind()
     except (TypeError, ValueError):  # ValueError: no signature
+        return False
+    if not (is_class or inspect.isroutine(function) or isinstance(function, functools.partial)):
         return False
     return is_class or not any(
         parameter.kind is parameter.VAR_POSITIONAL for parameter in signature.parameters.values()

@@ -347,7 +347,8 @@ def _count_classes(full: str, options: Options) -> int:
                 f"--task {task}"
             )
         if task not in known:
-            raise unknown(f"class {task!r} of {full}", task, known)
+            in_others = did_you_mean(task, others) and not did_you_mean(task, known)
+            raise unknown(f"class {task!r} of {full}", task, others if in_others else known)
     return 1 if name in ONE_CLASS else len(options.task or known)
 
 

@@ -94,6 +94,10 @@ def _files(tmp_path, monkeypatch):
         ("rollout MT1O", "unknown benchmark 'MT1O'; did you mean 'MT1' or 'MT10'?"),
         ("rollout push-v3", "push-v3 is a class: choose it with mtwrappers rollout MT1 --task pus"),
         ("rollout MT10 --task reach", "unknown class 'reach' of MT10; did you mean 'reach-v3'?"),
+        (
+            "rollout ML45 --task bin-picking",
+            "unknown class 'bin-picking' of ML45-train; did you mean 'bin-picking-v3'?",
+        ),
         ("rollout MT1 --execution ray --workers 0", "ray needs one worker or more, got --work"),
         (
             "rollout ML10 --task drawer-open-v3",
