@@ -8,7 +8,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from mtwrappers.common.registration import register_all
+from mtwrappers.common.command import imported_by_command
+
+with imported_by_command():  # it imports Gymnasium, which takes a while
+    from mtwrappers.common.registration import register_all
 
 __version__ = "0.1.0"
 
@@ -92,4 +95,5 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_HOME, "testing"})
 
 
-register_all()
+with imported_by_command():
+    register_all()

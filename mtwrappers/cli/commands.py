@@ -165,6 +165,7 @@ def _number(metavar: str, least: int, most: int) -> Any:
 
 
 Count = Annotated[int, _number("NUMBER", 1, 1_000_000)]
+Workers = Annotated[int, _number("NUMBER", 0, 1_000_000)]
 Seed = Annotated[int, _number("SEED", 0, 2**32 - 2)]
 Share = Annotated[
     float, Parameter(converter=_part, validator=Number(gte=0, lte=1), metavar="SHARE")

@@ -13,7 +13,7 @@ from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.errors import full_message
 from mtwrappers.evaluation import EvidenceError, VerificationError
 from mtwrappers.export.datasets import SIZE, Dataset, Frames, LeRobotDataset, MinariDataset
-from mtwrappers.export.export import export
+from mtwrappers.export.export import Exported, export
 from mtwrappers.metaworld.agent_view import CAMERA, ObservationName
 from mtwrappers.metaworld.upstream import all_classes
 
@@ -69,10 +69,22 @@ def run(
         to = make(name, frames)
         all_classes()  # imports what an interruption would leave half imported
         raise_on_ctrl_c()
-        episodes, steps = export(path, to, successes=successes)
+        written = export(path, to, successes=successes)
     except (VerificationError, EvidenceError) as exc:
         raise UsageError(f"cannot export {result}: {full_message(exc)}") from None
     except OSError as exc:
-        raise UsageError(f"cannot read or write {exc.filename}: {exc.strerror or exc}") from None
-    say(f"{dataset}: {episodes:,} episodes, {steps:,} steps, all replayed bit for bit")
+        place = exc.filename or to.path
+        raise UsageError(f"cannot read or write {place}: {exc.strerror or exc}") from None
+    say(f"{dataset}: {written.episodes:,} episodes, {written.steps:,} steps, {_replayed(written)}")
     return 0
+
+
+def _replayed(written: Exported) -> str:
+    """How the episodes of a dataset compare with those of the result."""
+    if written.rounded_from is None:
+        return "all replayed bit for bit"
+    returns = "the result's returns"
+    if written.difference:
+        returns = f"returns within a relative difference of {written.difference:.0e}"
+    rounded = f"with actions rounded from {written.rounded_from} to float32"
+    return f"replayed {rounded}: equal successes and lengths, and {returns}"

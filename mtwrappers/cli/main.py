@@ -11,11 +11,10 @@ from collections.abc import Sequence
 
 from gymnasium.error import DependencyNotInstalled
 
+from mtwrappers.common.command import EXIT_CODE, INTERRUPTED, end_interrupted
 from mtwrappers.common.errors import full_message
 from mtwrappers.common.extras import import_extra
 
-INTERRUPTED = "Interrupted; nothing was written. Run the command again."
-EXIT_CODE = 128 + signal.SIGINT  # after Ctrl-C
 # The options of a command that are not those of its continuation.
 _BEGINS_ANEW = ("--overwrite", "--resume")
 
@@ -93,7 +92,7 @@ class _EndAtOnce:
 
     def __call__(self, *signal_and_frame: object) -> None:
         if os.getpid() == self._pid:  # forks print nothing
-            os.write(2, f"{INTERRUPTED}\n".encode())
+            end_interrupted()
         os._exit(EXIT_CODE)
 
 

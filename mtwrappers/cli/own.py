@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 from mtwrappers.cli.console import UsageError
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import full_message
+from mtwrappers.samplers.policies import ActionChunks
 
 # The module name of an imported FILE.py.
 OWN_FILE = "own_file"
@@ -40,14 +42,15 @@ def load_policy(given: str) -> Own:
     source, _, name = given.rpartition(":")
     policy, file = own_object(given, f"--policy {given}")
     made = ""
-    if callable(policy) and _needs_nothing(policy):
+    if _is_factory(policy):
         try:
             policy, made = policy(), f"the result of {name}()"
         except (Exception, SystemExit) as exc:
             raise UsageError(
                 f"--policy {given}: {name}() failed: {_described(exc, file)}"
             ) from None
-    if isinstance(policy, type) or not (callable(policy) or hasattr(policy, "get_actions")):
+    acts = isinstance(policy, ActionChunks) or callable(policy) or hasattr(policy, "get_actions")
+    if isinstance(policy, type) or not acts:
         raise UsageError(
             f"--policy {given}: {made or f'{name!r} of {source}'} must be a function from "
             "observations (N, O) to actions (N, 4), such as lambda obs: model.predict(obs)[0], or "
@@ -85,13 +88,23 @@ def own_object(given: str, what: str) -> tuple[Any, str]:
     return getattr(module, name), file
 
 
-def _needs_nothing(function: Callable[..., Any]) -> bool:
-    """Whether ``function`` needs no arguments: then it is a factory, not a policy."""
+def _is_factory(candidate: Any) -> bool:
+    """Whether it is a function or a class that needs no arguments; any other object is a policy.
+
+    So is a function of ``*args``, which may pass them on to a policy.
+    """
+    is_class = isinstance(candidate, type)
     try:
-        inspect.signature(function).bind()
+        function = candidate if is_class else inspect.unwrap(candidate)
+        signature = inspect.signature(candidate)
+        signature.bind()
     except (TypeError, ValueError):  # ValueError: no signature
         return False
-    return True
+    if not (is_class or inspect.isroutine(function) or isinstance(function, functools.partial)):
+        return False
+    return is_class or not any(
+        parameter.kind is parameter.VAR_POSITIONAL for parameter in signature.parameters.values()
+    )
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from cyclopts import Parameter
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
-from mtwrappers.cli.commands import Count, Seed, Steps, described
+from mtwrappers.cli.commands import Count, Seed, Steps, Workers, described
 from mtwrappers.cli.console import RESULTS, UsageError, say, unknown, warn
 from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.cli.own import Own, load_policy, own_errors
@@ -107,7 +107,7 @@ class Options:
         observation: For a policy of your own: observe states (default), frames of 480 x 480 pixels,
             or frames with a part of the state.
         instruction: For a policy of your own: also observe a sentence that describes the task.
-        workers: Worker processes (default: all cores).
+        workers: Worker processes (default: all cores). 0 means this process.
         execution: Where the workers run: local processes (default), or actors of a Ray cluster.
         out: The output folder (default: results). One that has files of an earlier rollout is
             refused without --overwrite or --resume.
@@ -129,7 +129,7 @@ class Options:
     action_chunk: Count | None = None
     observation: ObservationName = "state"
     instruction: bool = False
-    workers: Count | None = None
+    workers: Workers | None = None
     execution: Literal["parallel", "ray"] = "parallel"
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("results")
     video: bool = False
@@ -173,8 +173,12 @@ def run(
         except OSError as exc:
             raise _cannot_write(options.out, exc) from None
         except KeyboardInterrupt:
-            done, due = len(follower.lengths), follower.planned
-            raise KeyboardInterrupt(f"{done} of {due} episodes were finished") from None
+            total = rollout.num_classes * rollout.design.episodes_per_task
+            finished = follower.count_finished(total)
+            done = "no episode was begun"
+            if finished is not None:
+                done = f"{finished} of {total} episodes were finished"
+            raise KeyboardInterrupt(done) from None
     say(str(result))
     steps = sum(follower.lengths)
     say(f"{steps:,} steps in {seconds:.1f} s: {steps / seconds:,.0f} steps/s")
@@ -197,7 +201,8 @@ class Rollout:
         protocol: The protocol, if there is one.
         own: The policy, unless it is in `POLICIES`.
         description: What is said about the result.
-        workers: The number of workers.
+        num_classes: The number of classes that are evaluated.
+        workers: The number of workers, 0 for none but this process.
         envs_per_task: The number of environments of each class, enough for all workers.
     """
 
@@ -208,6 +213,7 @@ class Rollout:
     protocol: Protocol | None
     own: Own | None
     description: Description
+    num_classes: int
     workers: int
     envs_per_task: int
 
@@ -264,8 +270,7 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
             options.name or options.policy,
             options.training_seed,
             options.training_steps,
-            options.action_chunk,
-            "the policy reads hidden goals" * privileged,
+            note="the policy reads hidden goals" * privileged,
         )
     except ValueError as exc:
         raise UsageError(str(exc)) from None
@@ -286,12 +291,22 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
         kwargs.update(protocol.settings)
         design = protocol.design(options.seed, tasks=options.task or None)
     if options.execution == "ray":
+        if options.workers == 0:
+            raise UsageError("--execution ray needs one worker or more, got --workers 0")
         import_extra("ray", "ray")
     own = None if scripted else load_policy(options.policy)
-    workers = options.workers or cores()
-    each = min(design.episodes_per_task, -(-workers // num_classes))
+    chunks = own is not None and isinstance(own.policy, ActionChunks)
+    if chunks and options.action_chunk is not None:
+        raise UsageError(
+            f"--action-chunk {options.action_chunk}: {options.policy} is an ActionChunks, which "
+            "has a number of its own; leave out --action-chunk"
+        )
+    workers = cores() if options.workers is None else options.workers
+    each = min(design.episodes_per_task, -(-max(workers, 1) // num_classes))
     workers = min(workers, each * num_classes)
-    return Rollout(options, full, kwargs, design, protocol, own, description, workers, each)
+    return Rollout(
+        options, full, kwargs, design, protocol, own, description, num_classes, workers, each
+    )
 
 
 def _protocol(name: str) -> Protocol:
@@ -316,15 +331,27 @@ def _count_classes(full: str, options: Options) -> int:
             raise UsageError(
                 f"{name} has one class, got {len(options.task)}; several are in MT10, MT50, ..."
             )
+        others: list[str] = []
     else:
         made = make_benchmark(name, seed=options.seed)
-        known = list(made.test_classes if kind == "test" else made.train_classes)
+        known, others = list(made.train_classes), list(made.test_classes)
+        if kind == "test":
+            known, others = others, known
     for task in options.task:
         if "," in task:
             raise UsageError(f"--task takes one class, got {task!r}: repeat --task for each class")
+        if options.task.count(task) > 1:
+            raise UsageError(f"--task {task} is given {options.task.count(task)} times")
+        if task in others:
+            other = f"{name}-{'train' if kind == 'test' else 'test'}"
+            raise UsageError(
+                f"{task} is not a class of {full} but of {other}: mtwrappers rollout {other} "
+                f"--task {task}"
+            )
         if task not in known:
-            raise unknown(f"class {task!r} of {full}", task, known)
-    return 1 if name in ONE_CLASS else len(set(options.task) or known)
+            in_others = did_you_mean(task, others) and not did_you_mean(task, known)
+            raise unknown(f"class {task!r} of {full}", task, others if in_others else known)
+    return 1 if name in ONE_CLASS else len(options.task or known)
 
 
 def _announce(rollout: Rollout) -> None:
@@ -334,8 +361,10 @@ def _announce(rollout: Rollout) -> None:
             f"{rollout.benchmark.partition('-')[0]} has hidden goals. The experts read them from "
             "the environment: privileged\ninformation that a learner does not have."
         )
-    workers = f"{rollout.workers} worker{'s' * (rollout.workers > 1)}"
-    say(f"Running {rollout.benchmark} on {workers}: {rollout.extent} into {rollout.options.out}")
+    place = f"on {rollout.workers} worker{'s' * (rollout.workers > 1)}"
+    if rollout.workers == 0:
+        place = "in this process"
+    say(f"Running {rollout.benchmark} {place}: {rollout.extent} into {rollout.options.out}")
 
 
 def _make_envs(rollout: Rollout) -> MetaVectorEnv:
@@ -346,15 +375,16 @@ def _make_envs(rollout: Rollout) -> MetaVectorEnv:
     kwargs, workers, each = dict(rollout.env_kwargs), rollout.workers, rollout.envs_per_task
     env_id = f"mtwrappers/{rollout.benchmark}-v0"
     execution: Any = "ray" if rollout.options.execution == "ray" else None
-    if not rollout.options.task or rollout.protocol is not None:
+    if not rollout.options.task:
         options = {"workers": workers, "envs_per_task": each, "execution": execution}
         return cast(MetaVectorEnv, gymnasium.make_vec(env_id, **kwargs, **options))
     make = functools.partial(
         gymnasium.make, f"mtwrappers:{env_id}", disable_env_checker=True, **kwargs
     )
+    num_envs = max(workers, 1)
     envs = make_executor(
-        [make] * workers,
-        workers,
+        [make] * num_envs,
+        num_envs,
         workers=workers,
         execution=execution,
         renders="observation" in kwargs,
@@ -433,12 +463,19 @@ class _Follower(Observer):
     """Counts episodes; at the first, removes the files of an earlier rollout."""
 
     def __init__(self, out: Path) -> None:
-        self._out, self.planned = out, 0
-        self.lengths: list[int] = []  # of the finished episodes
+        self._out = out
+        self._planned: int | None = None  # the episodes that are left to this rollout
+        self.lengths: list[int] = []  # of those that it has finished
 
     def plan(self, episodes: Sequence[PlannedEpisode]) -> None:
         """Counts the episodes that are left."""
-        self.planned = len(episodes)
+        self._planned = len(episodes)
+
+    def count_finished(self, total: int) -> int | None:
+        """How many of all episodes are finished, here or before; ``None`` if none was begun."""
+        if self._planned is None:
+            return None
+        return total - self._planned + len(self.lengths)
 
     def end(self, i: int, episode: Episode) -> None:
         """Counts an episode, which is in the evidence by now."""
@@ -481,7 +518,8 @@ def _evaluate(
             command={k: v for k, v in asdict(options).items() if k not in _OF_MACHINE},
         )
         planned = plan_of(envs, rollout.design)[1]
-    return replace(result, description=rollout.description), planned
+    chunk = result.description.action_chunk  # of the policy or of the command
+    return replace(result, description=replace(rollout.description, action_chunk=chunk)), planned
 
 
 def _write(rollout: Rollout, result: EvaluationResult) -> list[Path]:

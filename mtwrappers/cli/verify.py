@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mtwrappers.cli.commands import Count, Share, described
+from mtwrappers.cli.commands import Share, Workers, described
 from mtwrappers.cli.console import UsageError, result_file, say, unreadable
 from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.cores import cores
@@ -24,20 +24,21 @@ def run(
     /,
     *,
     sample: Share = 1.0,
-    workers: Count | None = None,
+    workers: Workers | None = None,
 ) -> int:
     """Replay the actions of a result, and compare every number.
 
     Args:
         result: A file of rollout or EvaluationResult.save, or the folder of a rollout.
         sample: Replay only this share of each class's episodes, chosen at random (default: 1).
-        workers: Worker processes (default: all cores).
+        workers: Worker processes (default: all cores). 0 means this process.
     """
     all_classes()  # imports what an interruption would leave half imported
     raise_on_ctrl_c()
     path, start = result_file(result), time.perf_counter()
     try:
-        found = verify(path, sample=sample, workers=workers or cores(), progress=True)
+        num_workers = cores() if workers is None else workers
+        found = verify(path, sample=sample, workers=num_workers, progress=True)
     except (VerificationError, EvidenceError) as exc:
         raise UsageError(f"cannot verify {path}: {exc}") from None
     except OSError as exc:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from importlib.metadata import version
 
-from mtwrappers.cli.commands import Count, described
+from mtwrappers.cli.commands import Workers, described
 from mtwrappers.cli.console import say
 from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.cores import cores
@@ -15,18 +15,19 @@ from mtwrappers.samplers.bar import ProgressBar
 
 
 @described
-def run(*, full: bool = False, workers: Count | None = None) -> int:
+def run(*, full: bool = False, workers: Workers | None = None) -> int:
     """Compare the fast classes with Meta-World's own, bit for bit.
 
     Args:
         full: Run complete episodes of several tasks per class.
-        workers: Worker processes (default: all cores).
+        workers: Worker processes (default: all cores). 0 means this process.
     """
     names, bar = list(all_classes()), ProgressBar(True)
     raise_on_ctrl_c()
     start, differ = time.perf_counter(), {}
     with bar.of("classes", len(names)) as advance:
-        for name, found in compare_classes(FULL if full else QUICK, names, workers or cores()):
+        num_workers = cores() if workers is None else workers
+        for name, found in compare_classes(FULL if full else QUICK, names, num_workers):
             if found is not None:
                 differ[name] = found
             advance(1)

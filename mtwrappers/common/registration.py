@@ -11,6 +11,12 @@ from typing import Any
 from gymnasium.envs.registration import register, registry
 
 EPISODE_STEPS = 500
+# The default arguments of Continual World's streams that other ids have not, or otherwise.
+STREAM_DEFAULTS: dict[str, Any] = {
+    "steps_per_task": 1_000_000,
+    "max_episode_steps": 200,
+    "goals": "continuous",
+}
 _TRAIN = {"train_classes": ["reach-v3", "push-v3"]}
 _CUSTOM_ML = {"benchmark": "CustomML", **_TRAIN, "test_classes": ["door-open-v3"]}
 
@@ -32,7 +38,11 @@ TABLE: dict[str, tuple[str, dict[str, Any], int | None]] = {
         for name, kwargs in _META_WORLD.items()
     },
     **{
-        f"mtwrappers/{name}-v0": ("mtwrappers.continual.continual_world", {"sequence": name}, 200)
+        f"mtwrappers/{name}-v0": (
+            "mtwrappers.continual.continual_world",
+            {"sequence": name},
+            STREAM_DEFAULTS["max_episode_steps"],
+        )
         for name in ("CW10", "CW20")
     },
     "mtwrappers/MultiEnv-v0": ("mtwrappers.envs.multi_env", {}, None),

@@ -15,12 +15,20 @@ from typing import Any, TypeAlias
 import gymnasium
 from gymnasium.vector import VectorWrapper
 
-from mtwrappers.common.checks import check_callable, not_negative, positive
+from mtwrappers.common.checks import (
+    check_callable,
+    check_index,
+    check_list,
+    not_negative,
+    positive,
+)
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.continual.stream import PhasedStream, TaskStream, VectorTaskStream
 from mtwrappers.evaluation.evaluate import evaluate
+from mtwrappers.evaluation.evidence import numbered_evidence
 from mtwrappers.evaluation.remake import held, phase_label
 from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import make_executor
 
 # Trains for this many more steps, and returns the policy.
@@ -44,7 +52,8 @@ class PhaseEvaluator:
         seed: Determines the episodes.
         evidence: An ``.npz`` file of actions for each call, with the number of the call in its
             name: ``"cw10.npz"`` stands for ``cw10-0.npz`` and so on. `verify` reads them beside
-            ``cw10.json`` from `save_results`.
+            ``cw10.json`` from `save_results`; if ``make`` does not make an environment of this
+            package by its id, pass it ``envs=evaluator.envs``.
         **executor: Arguments of `mtwrappers.vector.make.make_executor`, such as ``workers``.
 
     Attributes:
@@ -90,7 +99,7 @@ class PhaseEvaluator:
         self._seed = check_seed(seed)
         self._evidence = None if evidence is None else Path(evidence)
         self._first = 0  # the number of the first call
-        chosen = range(len(self.phases)) if phases is None else phases
+        chosen = _check_phases(phases, len(self.phases))
         makers = [
             functools.partial(held, make, i, phase_label(i, self.phases[i][0])) for i in chosen
         ]
@@ -126,12 +135,17 @@ class PhaseEvaluator:
         path = self._evidence
         if path is not None:
             number = self._first + len(self.results)
-            path = path.with_name(f"{path.stem}-{number}{path.suffix}")
+            path = numbered_evidence(path, number)
         found = evaluate(policy, self._envs, self._episodes, seed=self._seed, evidence=path)
         assert found.design is not None
         design = replace(found.design, phases=self.phases, tasks=found.tasks)
         self.results.append(replace(found, design=design).described(training_steps=step))
         return self.results[-1]
+
+    @property
+    def envs(self) -> MetaVectorEnv:
+        """The environments, one for each evaluated phase, for ``verify(..., envs=...)``."""
+        return self._envs
 
     def close(self) -> None:
         """Closes the environments."""
@@ -326,6 +340,18 @@ def _along(
                 "ask for so many evaluations_per_phase that one of them is inside; a training loop "
                 "of your own can call a PhaseEvaluator in each phase"
             )
+
+
+def _check_phases(phases: Sequence[int] | None, num_phases: int) -> list[int]:
+    """Returns the numbers of the phases to evaluate, each once; raises as `PhaseEvaluator` does."""
+    if phases is None:
+        return [*range(num_phases)]
+    numbers = check_list(phases, "phases", "phase")
+    numbers = [check_index(number, num_phases, "each of phases") for number in numbers]
+    for number in numbers:
+        if numbers.count(number) > 1:
+            raise ValueError(f"phases must hold each phase once, got {number} twice in {numbers}")
+    return numbers
 
 
 def _phases_of(stream: Any) -> list[Any]:

@@ -99,6 +99,13 @@ class ContinualResult:
             raise ValueError("expected at least one result, got none")
         if len(streams := {*map(_phases_of, (*self.results, *self.baselines))}) > 1:
             raise ValueError(f"results must be of one stream, got {streams}")
+        for result in self.results:
+            if missing := [label for label in self._labels if label not in result.tasks]:
+                steps = result.description.training_steps
+                raise ValueError(
+                    f"every result must have all phases, but {missing[0]!r} was not evaluated "
+                    f"after {steps} steps: a PhaseEvaluator without phases=... evaluates all"
+                )
         points = {seed: _points(run) for seed, run in self._runs.items()}
         if len({*points.values()}) > 1 or len({*self.points}) < len(self.points):
             raise ValueError(

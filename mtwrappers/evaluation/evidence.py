@@ -19,6 +19,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,26 @@ def name_of(episode: Episode | PlannedEpisode) -> str:
     """The name of an episode's actions in a file."""
     trial = () if episode.trial is None else (str(episode.trial),)
     return "/".join((episode.task, *trial, str(episode.number)))
+
+
+def evidence_beside(result: str | os.PathLike[str]) -> Path:
+    """The default evidence of a result: the file of the same name, with ``.npz``."""
+    path = Path(result)
+    # Only the suffix of results: ``lr-0.5`` has none.
+    return path.with_suffix(".npz") if path.suffix == ".json" else Path(f"{path}.npz")
+
+
+def evidence_files(evidence: str | os.PathLike[str], num_results: int) -> list[Path]:
+    """The evidence of each result in a file: numbered, but for a result that is not of a series."""
+    path = Path(evidence)
+    numbered = [numbered_evidence(path, i) for i in range(num_results)]
+    alone = num_results == 1 and (path.exists() or not numbered[0].exists())
+    return [path] if alone else numbered
+
+
+def numbered_evidence(path: Path, number: int) -> Path:
+    """The evidence of one of several evaluations, such as ``cw10-3.npz``."""
+    return path.with_name(f"{path.stem}-{number}{path.suffix}")
 
 
 def digest(actions: Actions) -> str:

@@ -110,6 +110,7 @@ def draw_rows(
         if len(names) > tasks:
             axes.axhline(tasks - 0.25, color=INK, linewidth=0.8)
         axes.set_xlabel(head, fontsize=_LABEL)
+        axes.xaxis.set_major_formatter("{x:g}")  # short, so that those of two panels do not touch
         if head == DIFFERENCE:
             axes.axvline(0, color=INK, linewidth=0.8)
             axes.set_xlim(-1, 1)
@@ -150,16 +151,17 @@ def draw_lines(
     places = [grid[1 + i // _ACROSS, i % _ACROSS] for i in range(len(others))]
     wide, *small = (picture.figure.add_subplot(place) for place in (grid[0, :], *places))
     colors = {label: i for i, label in enumerate(dict.fromkeys(line.label for line in lines))}
-    end = max(max(line.points) for line in lines)
+    last = max(max(line.points) for line in lines)
+    end = last or 1.0  # a level needs some width
     for i, (axes, (task, drawn)) in enumerate(zip((wide, *small), panels.items(), strict=True)):
         for line in drawn:
             _draw_line(axes, line, colors[line.label], end, 1.0 if i else 1.6)
         if of == RATE:
             axes.set_ylim(-0.02, 1.02)
-        if end > 0:
-            axes.set_xlim(-0.02 * end, 1.02 * end)
+        axes.set_xlim(-0.02 * end, 1.02 * end)
         axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
-        axes.xaxis.set_major_locator(ticker.MaxNLocator(3 if i else 5, steps=[1, 2, 5, 10]))
+        ticks = ticker.MaxNLocator(3 if i else 5, steps=[1, 2, 5, 10], integer=True)
+        axes.xaxis.set_major_locator(ticks if last else ticker.FixedLocator([0]))
         if i:
             axes.set_title(task, fontsize=_LABEL, pad=3)
             axes.locator_params(axis="y", nbins=2)

@@ -21,7 +21,7 @@ from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 from gymnasium.wrappers import vector as vector_wrappers
 
 from mtwrappers.common.errors import printable
-from mtwrappers.common.registration import TABLE
+from mtwrappers.common.registration import EPISODE_STEPS, TABLE
 from mtwrappers.evaluation.episodes import Design, Episode
 from mtwrappers.metaworld.agent_view import by_our_names, without_frames
 from mtwrappers.metaworld.make import determining, shares_goals
@@ -193,9 +193,10 @@ def remake(
             package's, or too many.
     """
     if environments is None:
+        of_stream = ": PhaseEvaluator(...).envs of the same stream" * (design.phases is not None)
         raise VerificationError(
             "it does not say how to make its environments, which have no spec: call "
-            "mtwrappers.verify(..., envs=...) with them"
+            f"mtwrappers.verify(..., envs=...) with them{of_stream}"
         )
     in_trials = design.trials > 0
     given = {k: v for k, v in environments.kwargs.items() if k != "wrappers"}  # around all of them
@@ -216,6 +217,15 @@ def remake(
     if design.phases is not None:
         return _make_phases(env_id, kwargs, design, workers)
     if "benchmark" in of_id and not (in_trials or shares_goals(given)):
+        limit = kwargs.setdefault("max_episode_steps", EPISODE_STEPS)
+        if design.tasks is not None and limit is not None:
+            # Single environments run the same episodes, and build only the chosen classes. (Without
+            # a limit, `gymnasium.make` would give them one.)
+            make = functools.partial(
+                gymnasium.make, f"mtwrappers:{env_id}", disable_env_checker=True, **kwargs
+            )
+            num_envs = max(workers, 1)
+            return make_executor([make] * num_envs, num_envs, workers=workers)
         # More environments of a class give the same episodes.
         kwargs["envs_per_task"] = -(-workers // len({one.task for one in episodes}))
     return gymnasium.make_vec(f"mtwrappers:{env_id}", workers=workers, **kwargs)
@@ -223,6 +233,10 @@ def remake(
 
 def _make_phases(env_id: str, kwargs: Mapping[str, Any], design: Design, workers: int) -> Any:
     """Makes an environment for each evaluated phase of a stream, which stays in this phase."""
+    assert design.phases is not None
+    claimed = [phase_label(i, name) for i, (name, _) in enumerate(design.phases)]
+    if unknown := [label for label in design.tasks or () if label not in claimed]:
+        raise VerificationError(f"its stream has no phase {unknown[0]!r}")
     make = functools.partial(gymnasium.make, f"mtwrappers:{env_id}", **kwargs)
     with contextlib.closing(make()) as env:
         stream: Any = env.unwrapped
@@ -230,11 +244,8 @@ def _make_phases(env_id: str, kwargs: Mapping[str, Any], design: Design, workers
         phases = tuple(zip(stream.phase_names, steps, strict=True))
     if phases != design.phases:
         raise VerificationError(f"its stream has the phases {phases}, got {design.phases}")
-    labels = [phase_label(i, name) for i, (name, _) in enumerate(phases)]
-    chosen = labels if design.tasks is None else design.tasks
-    if unknown := [label for label in chosen if label not in labels]:
-        raise VerificationError(f"its stream has no phase {unknown[0]!r}")
-    makers = [functools.partial(held, make, labels.index(label), label) for label in chosen]
+    chosen = claimed if design.tasks is None else design.tasks
+    makers = [functools.partial(held, make, claimed.index(label), label) for label in chosen]
     return make_executor(makers, len(makers), 1, workers=workers)
 
 

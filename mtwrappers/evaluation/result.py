@@ -764,14 +764,16 @@ def _scored(spec: Mapping[str, Any], in_trials: bool) -> dict[str, Any]:
     """The id of environments, and their arguments that determine what is scored."""
     env_id, kwargs = determining(spec, in_trials)
     of_trials = ("envs_per_task",) if in_trials else ()
-    if "benchmark" not in kwargs:
+    if "benchmark" not in kwargs and "sequence" not in kwargs:
         left_out = _NOT_SCORED - {*of_trials}
         return {"id": env_id, **{k: v for k, v in kwargs.items() if k not in left_out}}
     try:
         made = with_defaults(by_our_names(spec["kwargs"]))
     except (TypeError, ValueError):  # in a file, they may be anything
         made = dict(kwargs)
-    return {"id": env_id, **{name: made.get(name) for name in (*SCORED, *of_trials)}}
+    of_streams = ("sequence", "steps_per_task") if "sequence" in kwargs else ()
+    names = (*SCORED, *of_trials, *of_streams)
+    return {"id": env_id, **{name: made.get(name) for name in names}}
 
 
 def _simulators(env_id: str, kwargs: Mapping[str, Any]) -> tuple[str, ...]:

@@ -36,7 +36,14 @@ from mtwrappers.evaluation.episodes import (
     plan_of,
 )
 from mtwrappers.evaluation.evaluate import undisturbed
-from mtwrappers.evaluation.evidence import Actions, digest, name_of, read_evidence
+from mtwrappers.evaluation.evidence import (
+    Actions,
+    digest,
+    evidence_beside,
+    evidence_files,
+    name_of,
+    read_evidence,
+)
 from mtwrappers.evaluation.protocol import check_envs, check_made
 from mtwrappers.evaluation.remake import (
     VerificationError,
@@ -78,8 +85,8 @@ class Verification:
         difference: The first episode that differs, and how; ``None`` if all are the same.
         rounding: The largest relative difference between the two returns of an episode, among
             episodes that count as the same: 0.0 if all are equal to the last bit.
-        versions: The packages (and Python) whose version differs from the result's: both versions,
-            by name.
+        versions: The packages (and Python) whose version differs from that of a result: the version
+            of the first such result, and the one here, by name.
         episodes: The replayed episodes of each result, with the numbers of the replay.
         named: Whether it is known that the environments were those that the file names. It is not
             for given environments without a spec.
@@ -139,7 +146,9 @@ def verify(
     Args:
         result: A file from `EvaluationResult.save`.
         evidence: A file from ``evaluate(..., evidence=...)`` or `few_shot_evaluate`; by default the
-            ``.npz`` file of the same name next to the result.
+            ``.npz`` file of the same name next to the result: ``a.npz`` for ``a.json``, and
+            ``lr-0.5.npz`` for ``lr-0.5``. Those of the points of a stream have numbers, as
+            `PhaseEvaluator` writes them: ``a-0.npz`` and so on.
         sample: The share of each task's episodes to replay, in [0, 1]; at least one each. (For
             few-shot results, the share of the trials of each task group.) They are drawn from
             entropy, so nobody can know them in advance.
@@ -173,29 +182,30 @@ def verify(
     sample = check_fraction(sample, "sample")
     bar = ProgressBar(check_flag(progress, "progress"))
     claims = read_claims(result)
-    path = Path(result).with_suffix(".npz") if evidence is None else Path(evidence)
+    evidence = evidence_beside(result) if evidence is None else evidence
+    paths = evidence_files(evidence, len(claims))
     results, replays, found, difference = [], [], [], None
-    for i, claim in enumerate(claims):
-        of = path if len(claims) == 1 else path.with_name(f"{path.stem}-{i}{path.suffix}")
-        actions = _actions_of(claim, of)
-        try:
-            again = _replayed(claim, actions, sample, envs, workers or 1, bar)
-        except VerificationError:
-            raise
-        except Exception as exc:  # untrusted data may raise anything
-            raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
-        episodes = tuple(again.get(one.place, one) for one in claim.episodes)
-        results.append(replace(claim, episodes=episodes))
-        replays.append(tuple(one for one in episodes if one.place in again))
-        pairs = [(one, again[one.place]) for one in claim.episodes if one.place in again]
-        found += [(one.task, differs(one, other)) for one, other in pairs]
-        difference = next((how for _, how in found if isinstance(how, str)), None)
-        if difference is None and digest(actions) != claim.evidence:
-            difference = printable(
-                f"the actions in {of} are not those that the result was saved with"
-            )
-        if difference is not None:
-            break
+    with _ReplayEnvs(envs, workers or 1) as replay_envs:
+        for claim, path in zip(claims, paths, strict=True):
+            actions = _actions_of(claim, path)
+            try:
+                again = _replayed(claim, actions, sample, replay_envs.make(claim), bar)
+            except VerificationError:
+                raise
+            except Exception as exc:  # untrusted data may raise anything
+                raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
+            episodes = tuple(again.get(one.place, one) for one in claim.episodes)
+            results.append(replace(claim, episodes=episodes))
+            replays.append(tuple(one for one in episodes if one.place in again))
+            pairs = [(one, again[one.place]) for one in claim.episodes if one.place in again]
+            found += [(one.task, differs(one, other)) for one, other in pairs]
+            difference = next((how for _, how in found if isinstance(how, str)), None)
+            if difference is None and digest(actions) != claim.evidence:
+                difference = printable(
+                    f"the actions in {path} are not those that the result was saved with"
+                )
+            if difference is not None:
+                break
     replayed = Counter(task for task, _ in found)
     same = Counter(task for task, how in found if isinstance(how, float))
     return Verification(
@@ -204,7 +214,7 @@ def verify(
         replayed,
         difference,
         max((how for _, how in found if isinstance(how, float)), default=0.0),
-        other_versions(results[-1].versions),
+        _other_versions(results),
         tuple(replays),
         envs is None or name_environments(envs.unwrapped) is not None,
     )
@@ -240,28 +250,64 @@ def _actions_of(claim: EvaluationResult, path: Path) -> Actions:
 # The replay.
 
 
+class _ReplayEnvs:
+    """A context manager for the environments that results are replayed on.
+
+    Results in one file are often points of one stream: these have the same environments, which are
+    made once.
+
+    Args:
+        envs: The environments that the user gave for all results, or ``None``.
+        workers: The number of worker processes of environments that are made.
+    """
+
+    def __init__(self, envs: Any, workers: int) -> None:
+        self._given, self._workers = envs, workers
+        self._made: Any = None
+        self._made_for: Any = None
+
+    def make(self, claim: EvaluationResult) -> Any:
+        """Returns the environments of a result, which may be those of the previous one."""
+        if self._given is not None:
+            _check_given(claim, self._given)
+            return self._given
+        assert claim.design is not None  # it has actions
+        made_for = claim.environments, claim.design, claim.tasks, len(claim.episodes)
+        if self._made is None or made_for != self._made_for:
+            self._close()
+            self._made = remake(claim.environments, claim.design, claim.episodes, self._workers)
+            self._made_for = made_for
+            check_number(self._made.num_envs, len(claim.episodes))
+        return self._made
+
+    def _close(self) -> None:
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+
+    def __enter__(self) -> _ReplayEnvs:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._close()
+
+
 def _replayed(
-    claim: EvaluationResult,
-    actions: Actions,
-    sample: float,
-    envs: Any,
-    workers: int,
-    bar: ProgressBar,
+    claim: EvaluationResult, actions: Actions, sample: float, envs: Any, bar: ProgressBar
 ) -> dict[Any, Episode]:
     """Runs a sample of the episodes of a result; returns them by their places."""
     design, again = claim.design, dict[Any, Episode]()
     assert design is not None  # it has actions
     with contextlib.ExitStack() as stack:
-        if envs is None:
-            made = remake(claim.environments, design, claim.episodes, workers)
-            envs = stack.enter_context(contextlib.closing(made))
-            check_number(envs.num_envs, len(claim.episodes))
-        else:
-            _check_given(claim, envs)
         inner: MetaVectorEnv = envs.unwrapped
         if claim.environments is not None and goals_of(inner) != claim.environments.goals:
             raise VerificationError(f"its goals are not those of {inner}")
         scale, raw = stack.enter_context(undisturbed(inner))
+        if design.phases is not None and inner.num_envs != len(claim.tasks):
+            raise VerificationError(
+                f"expected an environment for each of its phases {list(claim.tasks)}, as "
+                f"PhaseEvaluator(..., phases=...).envs has, got {inner.num_envs} environments"
+            )
         _check_size(claim, design, inner)
         stages, planned = plan_of(inner, design)
         _check_plan(claim.episodes, planned)
@@ -396,6 +442,8 @@ def _about(found: Verification) -> list[str]:
         for head, values in new.items():
             if other := {k: v for k, v in values.items() if (k, v) not in old[head].items()}:
                 lines += _row(f"{head} of result {i}", other)
+        if lacking := [name for head in old for name in old[head] if name not in new[head]]:
+            lines += _wrapped(f"not in result {i}: {', '.join(lacking)}")
     replayed, n = sum(found.replayed.values()), _count(found)
     return [*lines, f"replayed      {replayed:,} of {n:,} episodes"]
 
@@ -410,7 +458,11 @@ def _row(head: str, values: Mapping[str, Any]) -> list[str]:
         f"{name}={json.dumps(one, ensure_ascii=False)}" for name, one in values.items()
     )
     head = f"{head:<14}" if len(head) < 14 else f"{head}: "
-    return textwrap.wrap(f"{head}{text}", 80, subsequent_indent=" " * 14)
+    return _wrapped(f"{head}{text}")
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 80, subsequent_indent=" " * 14, break_on_hyphens=False)
 
 
 def _rows(
@@ -662,11 +714,16 @@ def _claim(data: Any) -> EvaluationResult:
     return claim
 
 
-def other_versions(there: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
-    """The packages whose version differs from the result's: both versions, by name."""
-    here = versions()
-    every = {name: (there.get(name), here.get(name)) for name in sorted({*here, *there})}
-    return {name: (before, now) for name, (before, now) in every.items() if before != now}
+def _other_versions(
+    results: Sequence[EvaluationResult],
+) -> dict[str, tuple[str | None, str | None]]:
+    """The packages whose version differs from that of a result: both versions, by name."""
+    here, differing = versions(), dict[str, tuple[str | None, str | None]]()
+    for there in (result.versions for result in results):
+        for name in sorted({*here, *there}):
+            if there.get(name) != here.get(name):
+                differing.setdefault(name, (there.get(name), here.get(name)))
+    return differing
 
 
 def _check_size(claim: EvaluationResult, design: Design, inner: MetaVectorEnv) -> None:

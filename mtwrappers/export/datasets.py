@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import json
 import os
 import shutil
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation.remake import VerificationError
+from mtwrappers.export.writer import WriterProcess
 from mtwrappers.metaworld.agent_view import CAMERA, ObservationName
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
@@ -91,7 +92,8 @@ class MinariDataset:
 
     Raises:
         DependencyNotInstalled: If Minari is not installed.
-        ExportError: If Minari has no such names, or frames are to be stored as video.
+        ExportError: If Minari has no such names or would not find the dataset in its folder, or
+            frames are to be stored as video.
     """
 
     packages: Sequence[str] = ("minari",)
@@ -99,8 +101,8 @@ class MinariDataset:
     def __init__(self, name: str, frames: Frames) -> None:
         if frames.video:
             raise ExportError("video is for LeRobot: Minari stores frames without loss")
-        self._minari = import_extra("minari", "minari")
-        self._h5py = import_extra("h5py", "minari")
+        import_extra("minari", "minari")
+        import_extra("h5py", "minari")
         parse = import_extra("minari.dataset.minari_dataset", "minari").parse_dataset_id
         try:
             self._namespace = parse(name)[0]
@@ -109,75 +111,104 @@ class MinariDataset:
                 f"a name for Minari must look like metaworld/mt10-expert-v0, got {name}"
             ) from None
         self._name, self.frames, self.kwargs = name, frames, frames.kwargs
-        self.path = Path(import_extra("minari.storage", "minari").get_dataset_path(name))
+        root = Path(import_extra("minari.storage", "minari").get_dataset_path()).absolute()
+        self.path = root / name
+        _check_listed(name, root)
 
     def write(
         self, place: Path, env: Env, episodes: Iterator[Replayed], about: Mapping[str, Any]
     ) -> Path:
         """Writes the dataset, compressed, within a folder; returns its path."""
-        buffer = import_extra("minari.data_collector", "minari").EpisodeBuffer
-        of_episodes: list[dict[str, Any]] = []
-
-        def buffers() -> Iterator[Any]:
-            for one in episodes:
-                of_episodes.append(one.about)
-                yield buffer(seed=one.about["seed"], **one.data)
-
-        ends = ", each until its first success" * about["successes"]
-        with _datasets_in(place), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="minari")  # there is no author
-            dataset = self._minari.create_dataset_from_buffers(
-                self._name,
-                buffers(),
-                env=env,
-                algorithm_name=about["policy"],
-                description=f"The verified episodes of a result{ends}.",
-                requirements=about["requirements"],
-                jpeg_encoding=False,  # which would change frames
-            )
         path = place / self._name
-        self._compress(path / "data" / "main_data.hdf5")
-        dataset.storage.update_episode_metadata(of_episodes)
-        dataset.storage.update_metadata({"mtwrappers_result": dict(about)})
+        described = _DescribedEnv(env.spec, env.observation_space, env.action_space)
+        write = functools.partial(_write_minari, self._name, place, described, dict(about))
+        with WriterProcess(write, self.path) as writer:
+            for episode in episodes:
+                writer.send(episode)
         namespaces = import_extra("minari.namespace", "minari")
         if self._namespace and self._namespace not in namespaces.list_local_namespaces():
             namespaces.create_namespace(self._namespace)
         return path
 
-    def _compress(self, path: Path) -> None:
-        """Rewrites an HDF5 file with all arrays compressed losslessly."""
-        h5py, smaller = self._h5py, path.with_name("compressed.hdf5")
-        with h5py.File(path) as file, h5py.File(smaller, "w", track_order=True) as new:
 
-            def copy(name: str, one: Any) -> None:
-                if isinstance(one, h5py.Group):
-                    new.create_group(name).attrs.update(one.attrs)
-                    return
-                rows = max(1, _CHUNK_BYTES // (one.nbytes // len(one)))
-                new.create_dataset(
-                    name,
-                    data=one[:],
-                    chunks=(min(rows, len(one)), *one.shape[1:]),
-                    maxshape=one.maxshape,
-                    compression="gzip",
-                    shuffle=True,
-                )
-
-            file.visititems(copy)
-        os.replace(smaller, path)
+def _check_listed(name: str, root: Path) -> None:
+    """Raises `ExportError` for a dataset that Minari would not find again in its folder."""
+    segments = name.split("/")
+    if "" in segments or "data" in segments:
+        raise ExportError(
+            "no part of a name for Minari may be 'data', as the folders in its datasets, or empty: "
+            f"got {name}"
+        )
+    for length in range(len(segments)):
+        above = root.joinpath(*segments[:length])
+        if (above / "data").exists():
+            raise ExportError(
+                f"{above} has a folder 'data' and so is a dataset for Minari, which finds none "
+                f"below it: choose a name other than {name}"
+            )
 
 
-@contextlib.contextmanager
-def _datasets_in(folder: Path) -> Iterator[None]:
-    """Makes Minari store its datasets in a folder."""
-    before = os.environ.get(_ROOT)
-    os.environ[_ROOT] = str(folder)
-    try:
-        yield
-    finally:
-        del os.environ[_ROOT]
-        if before is not None:
-            os.environ[_ROOT] = before
+class _DescribedEnv(gymnasium.Env[Any, Any]):
+    """The spec and the spaces of an environment, which is all that a dataset keeps of it."""
+
+    def __init__(self, spec: Any, observation_space: Any, action_space: Any) -> None:
+        self.spec = spec
+        self.observation_space, self.action_space = observation_space, action_space
+
+
+def _write_minari(
+    name: str, place: Path, env: Env, about: dict[str, Any], episodes: Iterator[Replayed]
+) -> None:
+    """Writes a dataset of Minari within a folder; runs in a process of its own."""
+    minari = import_extra("minari", "minari")
+    buffer = import_extra("minari.data_collector", "minari").EpisodeBuffer
+    of_episodes: list[dict[str, Any]] = []
+
+    def buffers() -> Iterator[Any]:
+        for episode in episodes:
+            of_episodes.append(episode.about)
+            yield buffer(seed=episode.about["seed"], **episode.data)
+
+    rounded = ", with actions rounded to float32" * (about["rounded_from"] is not None)
+    ends = ", each until its first success" * about["successes"]
+    os.environ[_ROOT] = str(place)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="minari")  # there is no author
+        dataset = minari.create_dataset_from_buffers(
+            name,
+            buffers(),
+            env=env,
+            algorithm_name=about["policy"],
+            description=f"The verified episodes of a result{rounded}{ends}.",
+            requirements=about["requirements"],
+            jpeg_encoding=False,  # which would change frames
+        )
+    _compress(place / name / "data" / "main_data.hdf5")
+    dataset.storage.update_episode_metadata(of_episodes)
+    dataset.storage.update_metadata({"mtwrappers_result": about})
+
+
+def _compress(path: Path) -> None:
+    """Rewrites an HDF5 file with all arrays compressed losslessly."""
+    h5py, smaller = import_extra("h5py", "minari"), path.with_name("compressed.hdf5")
+    with h5py.File(path) as file, h5py.File(smaller, "w", track_order=True) as new:
+
+        def copy(name: str, stored: Any) -> None:
+            if isinstance(stored, h5py.Group):
+                new.create_group(name).attrs.update(stored.attrs)
+                return
+            rows = max(1, _CHUNK_BYTES // (stored.nbytes // len(stored)))
+            new.create_dataset(
+                name,
+                data=stored[:],
+                chunks=(min(rows, len(stored)), *stored.shape[1:]),
+                maxshape=stored.maxshape,
+                compression="gzip",
+                shuffle=True,
+            )
+
+        file.visititems(copy)
+    os.replace(smaller, path)
 
 
 class LeRobotDataset:

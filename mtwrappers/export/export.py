@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,14 +19,19 @@ from mtwrappers.common.cores import cores
 from mtwrappers.common.errors import full_message
 from mtwrappers.common.registration import EPISODE_STEPS
 from mtwrappers.evaluation.episodes import Episode, PlannedEpisode, plan_of
-from mtwrappers.evaluation.evidence import name_of, read_evidence
+from mtwrappers.evaluation.evidence import (
+    evidence_beside,
+    evidence_files,
+    name_of,
+    read_evidence,
+)
 from mtwrappers.evaluation.remake import remake
 from mtwrappers.evaluation.result import PACKAGES, SCORED, EvaluationResult
 from mtwrappers.evaluation.verify import differs, play, read_claim, said, verify
 from mtwrappers.export.datasets import Dataset, ExportError, Replayed
 from mtwrappers.metaworld.agent_view import UPSTREAM
 from mtwrappers.samplers.bar import ProgressBar
-from mtwrappers.state.files import locked, remove
+from mtwrappers.state.files import hidden_name, locked, remove
 
 # The largest size of an episode's frames, in bytes: a library takes a whole episode at once.
 _MAX_FRAMES = 2**30
@@ -33,14 +40,35 @@ _MAX_FRAMES = 2**30
 _KEPT = {*SCORED, *UPSTREAM, "task_encoding", "descriptions"} - {"meta_batch_size"}
 
 
+@dataclass(frozen=True)
+class Exported:
+    """What was written into a dataset.
+
+    Args:
+        episodes: The number of episodes.
+        steps: The number of their steps.
+        rounded_from: The dtype of the recorded actions if it was another than float32, else
+            ``None``.
+        difference: The largest relative difference between the return of an episode and that of its
+            result: 0.0 if all are equal to the last bit.
+    """
+
+    episodes: int
+    steps: int
+    rounded_from: str | None
+    difference: float
+
+
 def export(
     result: str | os.PathLike[str], dataset: Dataset, *, successes: bool = False
-) -> tuple[int, int]:
+) -> Exported:
     """Verifies a result, and replays its episodes into a dataset.
 
-    The dataset has the actions as executed: float32, within [-1, 1]. Its environment, seeds, task
-    states and actions give the same episodes again. It appears when it is complete: an
-    interruption or a kill leaves nothing of it.
+    The dataset has actions of float32, within [-1, 1]. Its environment, seeds, task states and
+    actions give the same episodes again. If the recorded actions are float32, they are the result's
+    to the last bit. Others are rounded: success, length and steps to success are then equal, and
+    returns differ by rounding. The dataset appears when it is complete: an interruption or a kill
+    leaves nothing of it.
 
     Args:
         result: A file from `EvaluationResult.save`, with its evidence beside it.
@@ -49,11 +77,12 @@ def export(
             terminates it.
 
     Returns:
-        The number of episodes, and of their steps.
+        The numbers of episodes and steps, and whether actions were rounded; see `Exported`.
 
     Raises:
         ExportError: If the result is not one of Meta-World's tasks, is of a few-shot evaluation, or
-            has no success to export; or if an episode differs when it is replayed.
+            has no success to export; or if an episode differs when it is replayed, or with rounded
+            actions succeeds at another step.
         EvidenceError, OSError, VerificationError: As in `verify`.
     """
     claim = read_claim(result)
@@ -75,7 +104,8 @@ def export(
             found = verify(result, workers=cores(), progress=True)
             if not found.ok:
                 raise ExportError(f"{os.fspath(result)} is false: {found.difference}")
-            claim, recorded = found.result, read_evidence(Path(result).with_suffix(".npz"))
+            [evidence] = evidence_files(evidence_beside(result), 1)
+            claim, recorded = found.result, read_evidence(evidence)
             made, design = claim.environments, claim.design
             assert made is not None  # it was verified
             assert design is not None
@@ -87,9 +117,11 @@ def export(
                 raise ExportError(full_message(exc)) from None
             stack.callback(env.close)
             advance = stack.enter_context(ProgressBar(True).of("exported episodes", len(lengths)))
+            recorder = _Recorder(env)
+            dtype = next(iter(recorded.values())).dtype  # of all of them
+            rounded_from = None if dtype == np.float32 else str(dtype)
 
             def episodes() -> Iterator[Replayed]:
-                recorder = _Recorder(env)
                 for one, again in zip(claim.episodes, planned, strict=True):
                     if one.place in lengths:
                         actions = recorded[name_of(one)][: lengths[one.place]]
@@ -102,11 +134,12 @@ def export(
                 "score": claim.score,
                 "evidence": claim.evidence,
                 "successes": successes,
+                "rounded_from": rounded_from,
                 "requirements": [f"{x}=={version(x)}" for x in (*PACKAGES, *dataset.packages)],
             }
             written = dataset.write(place, env, episodes(), about)
         written.rename(dataset.path)  # at the end, since Ctrl-C says that nothing was written
-    return len(lengths), sum(lengths.values())
+    return Exported(len(lengths), sum(lengths.values()), rounded_from, recorder.difference)
 
 
 def _kwargs(claim: EvaluationResult, dataset: Dataset, successes: bool) -> dict[str, Any]:
@@ -122,7 +155,15 @@ def _kwargs(claim: EvaluationResult, dataset: Dataset, successes: bool) -> dict[
 
 
 class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Keeps what the current episode returns."""
+    """Keeps what the current episode returns.
+
+    ``difference`` is the largest relative difference between the return of a replayed episode and
+    that of its result.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.difference = 0.0
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         obs, info = self.env.reset(**kwargs)
@@ -139,16 +180,28 @@ class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     def replay(
         self, planned: PlannedEpisode, one: Episode, actions: NDArray[Any], successes: bool
     ) -> Replayed:
-        """Runs an episode with the actions that a dataset stores."""
-        stored = actions.astype(np.float32).clip(-1.0, 1.0)
+        """Runs an episode with the actions that a dataset stores, and compares it."""
+        stored, rounds = actions.astype(np.float32).clip(-1.0, 1.0), actions.dtype != np.float32
+        as_stored = not rounds and np.array_equal(stored, actions)
+        expected = one
+        if successes and not as_stored:
+            expected = play(self, planned, actions)  # until the first success
         again = play(self, planned, stored)
+        why = ""
+        if not as_stored:
+            why = (
+                f"; a dataset has actions of float32 in [-1, 1], and its own are {actions.dtype} "
+                f"in [{actions.min():.3g}, {actions.max():.3g}]"
+            )
         if successes and (again.length, again.success_final) != (len(actions), True):
-            raise ExportError(f"{said(one)} does not succeed at step {len(actions)} in the replay")
-        if not successes and isinstance(found := differs(one, again, 0.0), str):
-            why = ""
-            if (stored != actions).any():
-                why = "; a dataset has actions of float32 in [-1, 1], which its own are not"
-            raise ExportError(f"{found}{why}")
+            raise ExportError(
+                f"{said(one)} does not succeed at step {len(actions)} in the replay{why}"
+            )
+        if not (successes and as_stored):  # which has the actions of the verified episode
+            difference = differs(expected, again, math.inf if rounds else 0.0)
+            if isinstance(difference, str):
+                raise ExportError(f"{difference}{why}")
+            self.difference = max(self.difference, difference)
         about = {
             "seed": planned.seed,
             "task_name": one.task,
@@ -175,10 +228,11 @@ def _stacked(observations: list[Any]) -> Any:
 @contextlib.contextmanager
 def _beside(path: Path) -> Iterator[Path]:
     """A folder for a dataset that is not complete, removed in any case; a kill's at the next."""
-    if path.exists():
+    if os.path.lexists(path):  # a link into nowhere too
         raise ExportError(f"{path} exists: choose another name, or delete it")
+    new = [parent for parent in path.parents if not parent.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    folder = path.with_name(f".{path.name}.unfinished")
+    folder = path.with_name(hidden_name(path.name, ".unfinished"))
     if folder.is_symlink():
         remove(folder)
     folder.mkdir(exist_ok=True)
@@ -191,3 +245,6 @@ def _beside(path: Path) -> Iterator[Path]:
             yield folder
         finally:
             remove(folder)
+            with contextlib.suppress(OSError):  # the first that is not empty
+                for parent in new:
+                    parent.rmdir()

@@ -22,7 +22,7 @@ from mtwrappers.common.checks import (
     check_keywords,
     positive,
 )
-from mtwrappers.common.registration import EPISODE_STEPS
+from mtwrappers.common.registration import EPISODE_STEPS, STREAM_DEFAULTS
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.metaworld.agent_view import (
     CAMERA,
@@ -370,7 +370,8 @@ def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
 
     ``given`` has our names, see `mtwrappers.metaworld.agent_view.by_our_names`.
     """
-    made = {**defaults(), **given}
+    of_streams = STREAM_DEFAULTS if "sequence" in given else {}
+    made = {**defaults(), **of_streams, **given}
     benchmark = str(made.get("benchmark"))
     hidden = benchmark in META_LEARNING
     frames = made["observation"] != "state"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import secrets
@@ -26,6 +27,7 @@ if sys.platform != "win32":
 
 _MARK = ".unfinished-"
 _MAX_TEXT = 10_000
+_MAX_NAME = 200
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
@@ -59,7 +61,7 @@ class Unfinished:
             mode = target.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
                 raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-        prefix = f".{target.name}{_MARK}"
+        prefix = hidden_name(target.name, _MARK)
         _remove_stale(target.parent, prefix)
         self._temporary, self.file = _open_beside(target.parent, prefix)
         if stat.S_ISREG(mode):  # the mode of a link is not one of a file
@@ -83,6 +85,17 @@ class Unfinished:
         # The file stays open, and so locked, until it is moved.
         with self.file:
             self._temporary.unlink(missing_ok=True)  # it is missing after `move`
+
+
+def hidden_name(name: str, mark: str) -> str:
+    """The hidden name of what is beside a file or a folder until that is complete.
+
+    File systems allow names of 255 bytes. A name that leaves no room is replaced by its digest.
+    """
+    encoded = os.fsencode(name)
+    if len(encoded) > _MAX_NAME:
+        name = hashlib.sha256(encoded).hexdigest()
+    return f".{name}{mark}"
 
 
 @contextlib.contextmanager

@@ -356,7 +356,7 @@ def serve(conn: Connection, memory: Connection, life: Connection) -> None:
         signal.SIG_UNBLOCK, [signal.SIGINT]
     )  # for processes that are started from here
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _follow_parent(life.fileno())
+    follow_parent(life.fileno())
     # Forked workers have the parent's global random state, and would all draw the same.
     random.seed()
     np.random.seed(np.random.SeedSequence().generate_state(8))
@@ -392,7 +392,7 @@ def _write(sink: Any, number: int, answer: bytes) -> None:
     sink.flush()
 
 
-def _follow_parent(life: int) -> None:
+def follow_parent(life: int) -> None:
     """Ends this process as soon as its parent's end of a pipe is closed.
 
     On Linux the kernel does it, also for a process that is stopped, or whose GIL is held in C.

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from mtwrappers.cli import main
-from mtwrappers.cli.main import INTERRUPTED
+from mtwrappers.common.command import INTERRUPTED
 
 COMMANDS = {
     "list": ["list"],
@@ -44,6 +44,8 @@ def interrupted_after(module, *command, cwd):
 @pytest.mark.parametrize(
     ("module", "command"),
     [
+        ("numpy", "list"),  # which Gymnasium imports, before there is a `main`
+        ("gymnasium.core", "list"),
         ("cyclopts.core", "list"),  # the first that `main` imports
         ("mtwrappers.metaworld.agent_view", "list"),
         *((module, "rollout") for module in ("mtwrappers.cli.own", "mujoco._functions")),

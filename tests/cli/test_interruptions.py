@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from mtwrappers.cli import main
+from mtwrappers.cli import main, rollout
 from mtwrappers.evaluation import EvaluationResult
 from tests import forks
 from tests.cli.fakes import FILES, finished, processes, results_of, rollout_in_a_fork
@@ -47,10 +47,10 @@ def test_an_interrupted_rollout_continues_to_the_same_bytes(sent, tmp_path):
         assert parts[-1] > parts[-2]
         if sent == signal.SIGINT:
             done = re.search(
-                r"Interrupted: (\d+) of \d+ episodes .* with:\n(.*)\n$", said.read_text()
+                r"Interrupted: (\d+) of 100 episodes .* with:\n(.*)\n$", said.read_text()
             )
             # An episode may be kept, and not yet be counted.
-            assert parts[-1] - parts[-2] - int(done[1]) in (0, 1)
+            assert parts[-1] - int(done[1]) in (0, 1)
             command = shlex.split(done[2])[1:]
             assert "Traceback" not in said.read_text()
         command = [*command, *["--resume"] * ("--resume" not in command)]
@@ -59,6 +59,33 @@ def test_an_interrupted_rollout_continues_to_the_same_bytes(sent, tmp_path):
     assert sorted(os.listdir(out)) == FILES
     for name in FILES:
         assert (out / name).read_bytes() == (tmp_path / "calm" / name).read_bytes()
+
+
+def test_the_line_of_an_interruption_counts_all_episodes_of_the_rollout(
+    tmp_path, capsys, monkeypatch
+):
+    end = rollout._Follower.end
+
+    def end_at(number):
+        def end_and_interrupt(follower, i, episode):
+            end(follower, i, episode)
+            if len(follower.lengths) == number:
+                raise KeyboardInterrupt
+
+        return end_and_interrupt
+
+    command = ["rollout", *RANDOM, "5", "--workers", "1", "--out", str(tmp_path), "--resume"]
+    with monkeypatch.context() as patch:
+        patch.setattr(rollout, "_make_envs", lambda of: signal.raise_signal(signal.SIGINT))
+        assert main(command) == 130
+        assert "Interrupted: no episode was begun. Continue" in capsys.readouterr().out
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, finished_episodes in ((2, 2), (1, 3)):
+        monkeypatch.setattr(rollout._Follower, "end", end_at(number))
+        assert main(command) == 130
+        said = capsys.readouterr().out
+        assert f"Interrupted: {finished_episodes} of 5 episodes were finished." in said
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_what_contradicts_the_rollout_that_is_resumed_is_refused(tmp_path, capsys):

@@ -94,6 +94,24 @@ def _files(tmp_path, monkeypatch):
         ("rollout MT1O", "unknown benchmark 'MT1O'; did you mean 'MT1' or 'MT10'?"),
         ("rollout push-v3", "push-v3 is a class: choose it with mtwrappers rollout MT1 --task pus"),
         ("rollout MT10 --task reach", "unknown class 'reach' of MT10; did you mean 'reach-v3'?"),
+        (
+            "rollout ML45 --task bin-picking",
+            "unknown class 'bin-picking' of ML45-train; did you mean 'bin-picking-v3'?",
+        ),
+        ("rollout MT1 --execution ray --workers 0", "ray needs one worker or more, got --work"),
+        (
+            "rollout ML10 --task drawer-open-v3",
+            "drawer-open-v3 is not a class of ML10-train but of ML10-test: mtwrappers rollout "
+            "ML10-test --task drawer-open-v3",
+        ),
+        (
+            "rollout ML10-test --task reach-v3",
+            "reach-v3 is not a class of ML10-test but of ML10-train: mtwrappers rollout ML10-train",
+        ),
+        (
+            "rollout MT10 --task reach-v3 --task reach-v3",
+            "--task reach-v3 is given 2 times",
+        ),
         ("rollout MT10 --task a,b", "--task takes one class, got 'a,b': repeat --task for each"),
         ("rollout MT1 --resume --overwrite", "--overwrite replaces a whole rollout, and --resume "),
         ("rollout MT1 --action-chunk 7", "--action-chunk 7 is for a policy that returns chunks of"),

@@ -62,10 +62,33 @@ def test_a_seed_determines_goals_and_actions_and_ml10_means_its_train_tasks(tmp_
         assert one.episode_return != another.episode_return
 
 
+@pytest.mark.usefixtures("short_episodes")
+def test_zero_workers_mean_this_process(tmp_path, capsys):
+    arguments = ["MT1", "--policy", "random", "--episodes", "2"]
+    here = results_of(tmp_path / "here", *arguments, workers=0)
+    assert "Running MT1 in this process: 2 episodes per class into" in capsys.readouterr().out
+    assert here == results_of(tmp_path / "there", *arguments, workers=1)
+    assert main(["verify", str(tmp_path / "here"), "--workers", "0"]) == 0
+
+
+def test_a_class_of_a_protocol_has_an_environment_for_each_worker_not_for_each_class(monkeypatch):
+    class Executor:
+        def __init__(self, makers, num_groups, **options):
+            self.size = len(makers), num_groups
+
+    monkeypatch.setattr(rollout, "make_executor", Executor)
+    options = rollout.Options(task=("reach-v3",), protocol="metaworld-3.1", workers=4)
+    envs = rollout._make_envs(rollout._checked("MT50", options))
+    assert envs.size == (4, 4)
+    assert envs.spec.kwargs["max_episode_steps"] == 500
+
+
 # A policy of one's own.
 
 OWN = """
+import functools
 import numpy as np, helper
+from mtwrappers import ActionChunks
 
 def act(observations):
     return observations[:, :4] * helper.SCALE
@@ -86,7 +109,24 @@ def plan(observations):
 def make(scale=1):
     return act
 
+@functools.cache
+def cached():
+    return act
+
+def passes_on(*args, **kwargs):
+    return act(*args, **kwargs)
+
+class Module:  # as those of PyTorch
+    def __call__(self, *args, **kwargs):
+        return self.forward(*args, **kwargs)
+
+    def forward(self, observations):
+        return act(observations)
+
 policy = Policy()
+module = Module()
+partly = functools.partial(make, scale=2)
+chunks = ActionChunks(plan, 7)
 """
 
 
@@ -107,7 +147,8 @@ def test_a_policy_of_ones_own_is_run_from_a_file_or_a_module(own, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     envs = gymnasium.make_vec("mtwrappers/MT1-v0", env_name="push-v3", seed=0, max_episode_steps=40)
     expected = evaluate(lambda obs: obs[:, :4] * -0.5, envs, 2)
-    policies = (f"{own}:act", f"{own}:policy", "own:act", "own:make", "own:Policy", "own:reads")
+    names = ("act", "make", "Policy", "reads", "module", "passes_on", "cached", "partly")
+    policies = (f"{own}:act", f"{own}:policy", *(f"own:{name}" for name in names))
     for policy in policies:
         arguments = ["MT1", "--task", "push-v3", "--episodes", "2", "--policy", policy]
         result = results_of(tmp_path / "out", *arguments)
@@ -118,6 +159,11 @@ def test_a_policy_of_ones_own_is_run_from_a_file_or_a_module(own, tmp_path, monk
     with pytest.raises(SystemExit):
         main(["rollout", *chunks[:-1], "8", "--out", str(tmp_path / "out"), "--resume"])
     assert capsys.readouterr().err.endswith("it was begun with action_chunk 7, got 8\n")
+    chunks = ["MT1", "--task", "push-v3", "--policy", "own:chunks"]
+    assert results_of(tmp_path / "out", *chunks).description.action_chunk == 7
+    with pytest.raises(SystemExit, match=r"^2$"):
+        results_of(tmp_path / "out", *chunks, "--action-chunk", "5")
+    assert "own:chunks is an ActionChunks, which has a number of its own" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -1,8 +1,18 @@
 """The streams of Continual World on Meta-World's classes."""
 
+import inspect
+from contextlib import closing
+from functools import partial
+
+import gymnasium
 import numpy as np
 import pytest
 
+from mtwrappers import compare
+from mtwrappers.common.registration import STREAM_DEFAULTS
+from mtwrappers.continual import continual_world
+from mtwrappers.continual.evaluate import PhaseEvaluator
+from mtwrappers.evaluation import IncomparableError
 from tests.metaworld.fakes import make, make_vec
 
 
@@ -80,3 +90,50 @@ def test_arguments_of_the_other_form_and_none_are_refused():
         match=r"make_vec of CW20 got an .* keyword argument 'steps_per_tsk'.*steps_per_task",
     ):
         make_vec("CW20", steps_per_tsk=2)
+
+
+def evaluated(**settings):
+    """A result of two phases, whose environments were made with these arguments."""
+    make_stream = partial(gymnasium.make, "mtwrappers/CW10-v0", **settings)
+    with closing(PhaseEvaluator(make_stream, 1, phases=[0, 1])) as evaluator:
+        return evaluator(lambda observations: np.zeros((2, 4), np.float32), 0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"goals": "continuous", "steps_per_task": 1_000_000, "max_episode_steps": 200},
+        {"num_goals": 50, "reward_function_version": "v2", "action_repeat": 1},
+        {"task_obs": "task", "observation": "state", "boundary": "finish"},
+    ],
+)
+def test_defaults_that_are_written_out_and_what_is_observed_do_not_make_results_incomparable(
+    settings,
+):
+    results = evaluated().described(training_seed=0), evaluated(**settings)
+    compare({"a": [results[0]], "b": [results[1].described(training_seed=1)]})
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"goals": "list"}, "goals continuous and list"),
+        ({"steps_per_task": 9}, "steps_per_task 1000000 and 9"),
+        ({"max_episode_steps": 9}, "max_episode_steps 200 and 9"),
+        ({"reward_function_version": "v1"}, "reward_function_version v2 and v1"),
+    ],
+)
+def test_results_of_streams_with_other_goals_budgets_horizons_or_rewards_are_not_compared(
+    settings, reason
+):
+    with pytest.raises(IncomparableError, match=reason):
+        compare({"a": [evaluated()], "b": [evaluated(**settings)]})
+
+
+def test_the_defaults_that_results_are_compared_by_are_those_of_the_functions():
+    for function in (continual_world.make_env, continual_world.make_vec_env):
+        parameters = inspect.signature(function).parameters
+        names = STREAM_DEFAULTS.keys() & parameters.keys()
+        assert {name: parameters[name].default for name in names} == {
+            name: STREAM_DEFAULTS[name] for name in names
+        }

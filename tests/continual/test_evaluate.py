@@ -448,6 +448,13 @@ def test_what_cannot_be_evaluated_is_refused():
         PhaseEvaluator(partial(make, 9), envs_per_phase=2)
 
 
+def test_a_phase_that_was_not_evaluated_is_named():
+    message = "'1 b' was not evaluated after 10 steps: a PhaseEvaluator without phases=... eval"
+    results = [at(0, {0: 0.5, 1: 0.5}, names="ab"), at(10, {0: 0.5}, names="ab")]
+    with pytest.raises(ValueError, match=exact(message)):
+        ContinualResult(results)
+
+
 def test_episodes_without_success_are_scored_by_their_returns():
     def silent():
         return FlattenMTEnv(TaskStream(MultiEnvWrapper(counting_makers(2)), [(0, 9)]))

@@ -141,6 +141,16 @@ def test_the_picture_has_a_line_per_method_and_a_band_per_interval(drawn):
     assert [axes.get_title() for axes in drawn(found, tasks=True).axes[1:]] == ["a", "b"]
 
 
+def test_a_level_beside_points_before_any_training_is_drawn_and_no_step_is_below_zero(drawn):
+    figure = drawn(curves({"mine": [result(0, 0, a=1)], "experts": [result(a=4)]}))
+    [axes] = figure.axes
+    assert [line.get_xydata().tolist() for line in axes.lines if line.get_linestyle() == "-."] == [
+        [[0, 1], [1, 1]]
+    ]
+    assert axes.get_xticks().tolist() == [0]
+    assert axes.get_xlim()[0] > -0.1
+
+
 @pytest.mark.parametrize(
     ("beside", "message"),
     [

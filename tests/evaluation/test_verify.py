@@ -180,12 +180,29 @@ def test_environments_of_ones_own_are_given(tmp_path):
 # What is said.
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_of_chosen_classes_no_other_is_made(workers, tmp_path, monkeypatch):
+    with closing(gymnasium.make_vec("mtwrappers/MT10-v0", max_episode_steps=4)) as envs:
+        found = evaluate(act, envs, 2, tasks=["push-v3"], evidence=tmp_path / "r.npz")
+    found.save(tmp_path / "r.json")
+    monkeypatch.setattr(gymnasium, "make_vec", lambda *args, **kwargs: pytest.fail("of all"))
+    assert verify(tmp_path / "r.json", workers=workers).replayed == {"push-v3": 2}
+
+
+@pytest.mark.parametrize("name", ["lr-0.5", "ppo.v2", "ppo.v2.json"])
+def test_evidence_is_found_by_the_name_of_its_result_dots_included(name, played, tmp_path):
+    (tmp_path / name).write_bytes((played["plain"] / "r.json").read_bytes())
+    evidence = f"{name.removesuffix('.json')}.npz"
+    (tmp_path / evidence).write_bytes((played["plain"] / "r.npz").read_bytes())
+    assert verify(tmp_path / name).ok
+
+
 def test_what_the_replay_shows_and_what_only_the_file_says_are_printed(played):
     found = verify(played["ruled"] / "r.json")
     lines = str(found).splitlines()
     rules = found.result.protocol
     assert lines[0] == f"protocol      short ({rules.digest[:10]}, not a published protocol)"
-    assert lines[1].startswith('environments  id="mtwrappers/MT1-v0", benchmark="MT1", env_name')
+    assert lines[1].startswith('environments  id="mtwrappers/MT1-v0", benchmark="MT1",')
     assert "design        seed=0, episodes_per_task=5" in lines
     assert "replayed      5 of 5 episodes" in lines
     assert lines[-2:] == ["verified:", "mean over tasks   1.000  0.566 to 1.000 (95%)"]

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import re
+import resource
 import shutil
 import signal
 import time
@@ -14,7 +16,9 @@ import pytest
 from mtwrappers import evaluate, few_shot_evaluate
 from mtwrappers.cli import main
 from mtwrappers.evaluation import EvaluationResult
+from mtwrappers.evaluation.evidence import read_evidence
 from mtwrappers.export import export as module
+from mtwrappers.export.writer import WriterProcess
 from mtwrappers.metaworld import opengl
 from mtwrappers.metaworld.experts import expert_actions
 from mtwrappers.state.files import locked
@@ -163,14 +167,135 @@ def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(
         assert "reach-v3, episode 0 does not succeed at step" in refused(
             capsys, result, "--successes"
         )
-    assert [*root.rglob("*")] == [root / "tests"]
+    assert [*root.rglob("*")] == []
     # Another export at the same time, and a dataset that is there.
     unfinished = root / "tests/.experts-v0.unfinished"
-    unfinished.mkdir()
+    unfinished.mkdir(parents=True)
     with locked(unfinished):
         assert "another export is writing" in refused(capsys, result)
     assert export(result) == 0
     assert f"{root / NAME} exists" in refused(capsys, result)
+
+
+@pytest.fixture(scope="module")
+def of_float64(tmp_path_factory):
+    """A result of two successes, with actions of NumPy's default dtype."""
+    path = tmp_path_factory.mktemp("float64") / "results.json"
+    envs = gymnasium.make_vec("mtwrappers/MT1-v0", env_name="push-v3", max_episode_steps=100)
+
+    def act(observations):
+        goals = np.array(envs.get_attr("goal"))
+        return expert_actions(["push-v3"], observations, goals).astype(np.float64).clip(-1, 1) * 0.9
+
+    evaluate(act, envs, 2, evidence=path.with_suffix(".npz")).save(path)
+    return path
+
+
+@pytest.mark.parametrize("successes", [False, True])
+def test_actions_of_another_dtype_are_rounded_which_is_said(successes, of_float64, capsys):
+    assert export(of_float64, *["--successes"] * successes) == 0
+    dataset, claim = minari.load_dataset(NAME), EvaluationResult.load(of_float64)
+    assert re.fullmatch(
+        rf"minari:{NAME}: 2 episodes, {dataset.total_steps} steps, replayed with actions rounded "
+        r"from float64 to float32: equal successes and lengths, and returns within a relative "
+        r"difference of \de-\d\d\n",
+        capsys.readouterr().out,
+    )
+    metadata = dataset.storage.metadata
+    ends = ", each until its first success" * successes
+    said = f"The verified episodes of a result, with actions rounded to float32{ends}."
+    assert metadata["description"] == said
+    assert metadata["mtwrappers_result"]["rounded_from"] == "float64"
+    recorded, env = read_evidence(of_float64.with_suffix(".npz")), dataset.recover_environment()
+    for episode, one in zip(dataset, claim.episodes, strict=True):
+        length = one.steps_to_success if successes else 100
+        actions = recorded[f"push-v3/{one.number}"][:length]
+        assert episode.actions.tolist() == actions.astype(np.float32).tolist()
+        (about,) = dataset.storage.get_episode_metadata([episode.id])
+        options = {"task_state": int(about["task_state"])}
+        obs, _ = env.reset(seed=int(about["seed"]), options=options)
+        seen = [obs, *(env.step(action)[0] for action in episode.actions)]
+        assert np.array_equal(seen, episode.observations)
+
+
+def test_actions_that_succeed_otherwise_once_they_are_rounded_are_refused(
+    of_float64, root, capsys, monkeypatch
+):
+    play = module.play
+
+    def play_otherwise(env, planned, actions):
+        return play(env, planned, actions / 2 if actions.dtype == np.float32 else actions)
+
+    monkeypatch.setattr(module, "play", play_otherwise)
+    why = "; a dataset has actions of float32 in [-1, 1], and its own are float64 in [-0.9, 0.9]"
+    for options, message in (
+        ([], "push-v3, episode 0: success_once is False in the replay, True in the result"),
+        (["--successes"], "push-v3, episode 0 does not succeed at step 63 in the replay"),
+    ):
+        assert refused(capsys, of_float64, *options).endswith(f"{message}{why}")
+    assert [*root.rglob("*")] == []
+
+
+def test_a_disk_that_is_full_is_one_line_and_leaves_nothing(result, root, tmp_path):
+    def export_on_a_full_disk():
+        # A limit on the size of files fails as a full disk does, in the middle of one.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        return export(result)
+
+    process = forks.start(export_on_a_full_disk, output=tmp_path / "output")
+    process.join()
+    assert process.exitcode == 2
+    assert re.fullmatch(
+        f"mtwrappers: error: cannot read or write {root / NAME}: its writer ended with "
+        r"\w+ \d+, as HDF5 does if the disk is full\n",
+        (tmp_path / "output").read_text(),
+    )
+    assert [*root.rglob("*")] == []
+
+
+def test_an_error_of_a_writer_is_raised_here(tmp_path):
+    message = "No such file or directory: '/nowhere/file'"
+    with (
+        pytest.raises(FileNotFoundError, match=message),
+        WriterProcess(_write_into_nowhere, tmp_path) as writer,
+    ):
+        writer.send("item")
+    message = "^TypeError: object of type 'generator' has no len"
+    with pytest.raises(RuntimeError, match=message), WriterProcess(len, tmp_path):
+        pass
+
+
+def _write_into_nowhere(items):
+    assert [*items] == ["item"]
+    os.listdir("/nowhere/file")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("data/x-v0", "no part of a name for Minari may be 'data', as the folders in its datas"),
+        ("a-v0/data/c-v0", "no part of a name for Minari may be 'data'"),
+        ("some//more/x-v0", "or empty: got some//more/x-v0"),
+        ("a-v0/b-v0", "a-v0 has a folder 'data' and so is a dataset for Minari, which finds none"),
+        ("link-v0", "link-v0 exists: choose another name, or delete it"),
+    ],
+)
+def test_a_dataset_that_minari_would_not_find_is_refused_at_once(
+    name, message, result, root, capsys, monkeypatch
+):
+    (root / "a-v0/data").mkdir(parents=True)
+    (root / "link-v0").symlink_to(root / "nowhere")
+    monkeypatch.setattr(module, "verify", lambda *args, **kwargs: pytest.fail("it is verified"))
+    assert message in refused(capsys, result, name=name)
+    assert sorted(os.listdir(root)) == ["a-v0", "link-v0"]
+
+
+def test_a_dataset_in_a_relative_folder_or_of_a_long_name_is_written(result, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", "relative")
+    name = f"tests/{'n' * 252}-v0"
+    assert export(result, name=name) == 0
+    assert os.listdir("relative/tests") == [f"{'n' * 252}-v0", "namespace_metadata.json"]
 
 
 def test_a_dataset_has_the_classes_and_the_observations_of_its_result(tmp_path):

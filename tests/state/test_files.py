@@ -43,6 +43,15 @@ def test_a_file_has_the_mode_that_open_would_give_it_or_of_the_one_it_replaces(
     assert (path.read_bytes(), mode(path)) == (b"new", expected)
 
 
+@pytest.mark.parametrize("letter", ["n", "é"])
+def test_a_file_may_have_the_longest_name_that_there_is(letter, tmp_path):
+    path = tmp_path / (letter * (255 // len(letter.encode())))
+    for data in (b"old", b"new"):
+        write_atomically(path, data)
+    assert os.listdir(tmp_path) == [path.name]
+    assert path.read_bytes() == b"new"
+
+
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_symbolic_link_is_replaced_and_its_target_is_left_alone(exists, tmp_path):
     (tmp_path / "there").mkdir()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import product
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,8 +29,15 @@ QUICK, FULL = (1, 40), (3, 500)
 def compare_classes(
     extent: tuple[int, int], names: Sequence[str], workers: int
 ) -> Iterator[tuple[str, str | None]]:
-    """Compares classes in workers; yields each name with its first difference, or ``None``."""
-    with ProcessPoolExecutor(workers, get_context("spawn"), _end_at_ctrl_c) as pool:
+    """Compares classes in workers; yields each name with its first difference, or ``None``.
+
+    With ``workers=0``, this process compares them.
+    """
+    if workers == 0:
+        for name in names:
+            yield name, first_difference(name, *extent)
+        return
+    with ProcessPoolExecutor(workers, get_context("spawn"), _begin_worker) as pool:
         others, came = active_children(), []
         # Ctrl-C waits until workers have started, so that none of them prints a traceback.
         handler = signal.signal(signal.SIGINT, lambda *_: came.append(signal.SIGINT))
@@ -49,9 +58,19 @@ def compare_classes(
             raise
 
 
-def _end_at_ctrl_c() -> None:
+def _begin_worker() -> None:
+    """Makes a worker end at Ctrl-C, and as soon as its parent has ended, in whatever way."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    # A pool's workers hold both ends of its pipes, so reading from them would wait for ever.
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def first_difference(name: str, num_tasks: int, steps: int) -> str | None:
