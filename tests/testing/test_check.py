@@ -127,8 +127,9 @@ def test_a_report_is_a_table_of_80_columns_in_which_faults_come_first():
         "skipped  task observation  infos have no task_id\n"
         "skipped  resets itself     no episode ended within 80 steps\n"
         "skipped  tasks             it has no tasks\n"
-        "passed   runs, spaces, new arrays, seed repeats, options, global random, other\n"
-        "         seeds, actions, pickling, infos, global settings"
+        "passed   runs, spaces, new arrays, seed repeats, new episodes, options, global\n"
+        "         random, other seeds, actions, sampling, pickling, infos, global\n"
+        "         settings"
     )
 
 
@@ -138,7 +139,10 @@ def test_an_info_that_does_not_repeat_is_named_and_can_be_ignored():
     assert report.failed == ("seed repeats",)
     assert "--ignore info.action, in Python ignore=['info.action']" in report["seed repeats"].says
     blocked = [r.name for r in report.results if r.says == "see 'seed repeats'"]
-    assert blocked == ["other seeds", "actions", "render", "pickling", "tasks"]
+    assert blocked == [
+        *("new arrays", "new episodes", "options", "global random", "other seeds"),
+        *("actions", "sampling", "render", "pickling", "tasks"),
+    ]
     table = " ".join(str(report).split())
     assert f"skipped {', '.join(blocked)}: they compare with what failed" in table
     assert check(faults.ClockInfoEnv, ignore=["info.action.clock", "info.goal", "info.gaol"]).ok

@@ -121,6 +121,7 @@ def wrong_id(self, *returned):
 GOOD_MT = {
     "a subclass": MT,
     "tasks of arrays": GoalEnv,
+    "infos of steps": mt_returns(step=lambda s, *r: (*r[:4], {"goal": s.goal, "success": 0})),
     "many": lambda: MultiEnvWrapper(counting_makers(3)),
     "one task": lambda: MultiEnvWrapper(counting_makers(1)),
     "a parameter": lambda: EnvToMTEnv(
@@ -161,9 +162,9 @@ BROKEN_MT = {
         "changes the caller's options",
     ),
     "numpy reward": (mt_returns(step=lambda s, o, r, *rest: (o, np.float64(r), *rest)), "'types'"),
-    "more info": (
-        mt_returns(step=lambda s, *returned: (*returned[:4], {"goal": 0, "success": 0})),
-        "'info keys': ...step 0, info: expected ['goal'], got ['goal',",
+    "info that goes": (
+        mt_returns(step=lambda s, *r: (*r[:4], {"success": 0} if s.steps == 1 else {})),
+        "'infos': a step's infos lack a key ...step 1, info['success']: expected a value, got no",
     ),
     "sampling sets": (
         mt_returns(sample_task_state=lambda s, task: MT.set_task_state(s, task) or task),
@@ -338,8 +339,9 @@ class RememberingEnv(ST):
     last = 0
 
     def set_task(self, task):
-        self.last = self.first / 100
+        last = self.first
         super().set_task(task)
+        self.last = last / 100
 
     def _obs(self):
         return super()._obs() + self.last
