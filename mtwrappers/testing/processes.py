@@ -152,13 +152,14 @@ def _has_ended(pid: int) -> bool:
     return False
 
 
-def open_files() -> set[str]:
-    """The files on disk that this process has open, as far as Linux knows."""
+def open_files() -> set[tuple[str, str]]:
+    """The number and path of each file that this process has open, as far as Linux knows."""
     files = set()
     for link in Path("/proc/self/fd").glob("*"):
         with contextlib.suppress(OSError):  # it is that of the listing itself
-            files.add(os.readlink(link))
-    return {file for file in files if file.startswith("/") and not file.startswith("/dev/")}
+            files.add((link.name, os.readlink(link)))
+    elsewhere = ("/dev/", "/proc/", "/memfd:")
+    return {(n, p) for n, p in files if p.startswith("/") and not p.startswith(elsewhere)}
 
 
 def still_there(found: Callable[[], Collection[T]], seconds: float = 2.0) -> Collection[T]:

@@ -94,6 +94,21 @@ class KeptEnv(GoalEnv):
         super().set_task_state(task_state)
 
 
+class CopiedEnv(MT):
+    """Says that it is on a task, and runs on the goal 0 until it is given another."""
+
+    def __init__(self, task_state=0):
+        super().__init__()
+        self.said, self.goal = task_state, 0
+
+    def get_task_state(self):
+        return self.said
+
+    def set_task_state(self, task_state):
+        super().set_task_state(task_state)
+        self.said = task_state
+
+
 def optioned(change):
     """One that resets with ``change(options)``."""
     return mt(
@@ -147,6 +162,29 @@ BROKEN_MT = {
     "seed_task ignores the last bit": (
         mt(seed_task=lambda s, seed=None: MT.seed_task(s, seed and seed // 2) and [seed]),
         "seed_task(4) and seed_task(5) lead to the same task stream:",
+    ),
+    "seed_task rounds": (
+        mt_returns(seed_task=lambda s, _: MT.seed_task(s, int(np.float32(s._task_seed))) and [3]),
+        "seed_task(2147483650) and seed_task(2147483651) lead to the same task stream:",
+    ),
+    "tasks of the other stream": (
+        mt(sample_task_state=lambda s: s.np_random_task and int(s.np_random.integers(3))),
+        "the tasks[0]",
+    ),
+    "draws from both streams": (
+        mt_returns(sample_task_state=lambda s, task: (s.np_random.random(), task)[1]),
+        "sample_task_state() draws from the stream of the environment, not of tasks, so that",
+    ),
+    "copies on the first task": (
+        mt(__deepcopy__=lambda s, memo: CopiedEnv(s.goal), __reduce__=lambda s: (CopiedEnv, (7,))),
+        "a copy made by pickle of an environment that was set to a task must be on it:",
+    ),
+    "copies that say another task": (
+        mt(
+            __deepcopy__=lambda s, memo: CopiedEnv(s.goal),
+            __reduce__=lambda s: (CopiedEnv, (s.goal,)),
+        ),
+        "on another task, a copy made by pickle runs differently: ",
     ),
     "tasks differ": (mt_returns(sample_task_state=lambda s, _: count(s) // 5 % 3), "the tasks[0]"),
     "global, of tasks": (
