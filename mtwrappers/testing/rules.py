@@ -931,42 +931,39 @@ def require_same_copy(subject: Subject, env: Any, copied: Any, what: str) -> Non
 
 def close(subject: Subject) -> None:
     """``close()`` leaves nothing behind, ends no other, can be called twice, and so can ``del``."""
-    with closing(subject.make()) as envs:  # what a library starts once is no part of it
-        envs.reset(seed=subject.seed)
-    processes, threads, files = children(), set(threading.enumerate()), open_files()
-    with ignored_errors() as ignored:
-        with closing(subject.make()) as envs:
-            envs.reset(seed=subject.seed)
-        try:
-            envs.close()
-        except RAISED as exc:
-            raise Failed(f"a second close() raises {said(exc)}") from exc
-        del envs
-    if ignored:
-        raise Failed(f"an environment that is deleted raises {ignored[0]}")
-    if pids := still_there(lambda: children() - processes):
-        raise Failed(f"{len(pids)} processes are left after close()")
-    if left := still_there(lambda: {*threading.enumerate()} - threads):
-        names = ", ".join(thread.name for thread in left)
-        raise Failed(f"{len(left)} threads are left after close(): {names}")
-    if opened := still_there(lambda: open_files() - files):
-        paths = ", ".join(sorted(path for _, path in opened))
-        raise Failed(f"files are still open after close(): {paths}")
-    _require_others_open(subject)
+    with closing(subject.make()) as other:  # what a library starts once is no part of it
+        other.reset(seed=subject.seed)
+        processes, threads, files = children(), set(threading.enumerate()), open_files()
+        with ignored_errors() as ignored:
+            with closing(subject.make()) as envs:
+                envs.reset(seed=subject.seed)
+            try:
+                envs.close()
+            except RAISED as exc:
+                raise Failed(f"a second close() raises {said(exc)}") from exc
+            del envs
+        if ignored:
+            raise Failed(f"an environment that is deleted raises {ignored[0]}")
+        if pids := still_there(lambda: children() - processes):
+            raise Failed(f"{len(pids)} processes are left after close()")
+        if left := still_there(lambda: {*threading.enumerate()} - threads):
+            names = ", ".join(thread.name for thread in left)
+            raise Failed(f"{len(left)} threads are left after close(): {names}")
+        if opened := still_there(lambda: open_files() - files):
+            paths = ", ".join(sorted(path for _, path in opened))
+            raise Failed(f"files are still open after close(): {paths}")
+        _require_still_open(subject, other)
 
 
-def _require_others_open(subject: Subject) -> None:
-    """Raises `Failed` if ``close()`` of an environment ends another one."""
+def _require_still_open(subject: Subject, env: Any) -> None:
+    """Raises `Failed` if ``close()`` of another environment has changed this one."""
     if not subject.repeats:
         raise Skipped("see 'seed repeats'")
-    with subject.open() as envs:
-        with closing(subject.make()) as other:
-            other.reset(seed=subject.seed)
-        try:
-            actions = subject.actions(envs, min(subject.length, AFTER))
-            difference = compare(subject.first, subject.record(envs, actions))
-        except RAISED as exc:
-            difference = said(exc)
+    actions = subject.actions(env, min(subject.length, AFTER))
+    try:
+        difference = compare(subject.first, subject.record(env, actions))
+    except RAISED as exc:
+        difference = said(exc)
     if difference:
         raise Failed(f"close() of an environment changes another one: {difference}")
 

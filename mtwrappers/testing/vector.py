@@ -15,7 +15,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -225,9 +225,7 @@ def as_sync(subject: Subject) -> None:
     compared = False
     for envs, recording in subject.modes:
         base, mode = envs.unwrapped, mode_of(envs)
-        constructors = getattr(base, "env_fns", None)
-        if constructors is None:
-            raise Skipped("the constructors of its sub-environments are not known")
+        constructors = _constructors(base)
         if envs.action_space != base.action_space:
             raise Skipped("its wrappers change actions")
         observations = getattr(base, "observation_mode", "same")
@@ -240,6 +238,18 @@ def as_sync(subject: Subject) -> None:
             compared |= _passes_on(*pair, i, mode, ignored)
     if not compared:
         raise Skipped("its wrappers change all that it returns")
+
+
+def _constructors(base: Any) -> list[Callable[[], Any]]:
+    """The constructors of a vector environment's sub-environments, or raises `Skipped`."""
+    makers = getattr(base, "env_fns", None)
+    if isinstance(makers, Sequence):
+        return list(makers)
+    # `gymnasium.make_vec` gives an iterator, which is used up; the specs are still there.
+    specs = [env.spec for env in getattr(base, "envs", ())] if makers is not None else []
+    if not specs or None in specs:
+        raise Skipped("the constructors of its sub-environments are not known")
+    return [functools.partial(gymnasium.make, spec) for spec in specs]
 
 
 def _passes_on(
@@ -356,17 +366,19 @@ def _require_new_starts(subject: Subject) -> None:
     """Raises `Failed` if all episodes that autoreset begins are one, and those of reset are not."""
     if mode_of(subject.used) is _DISABLED:
         return
+    every = [calls_of(subject.used, subject.first, i) for i in range(subject.num_envs)]
+    starts = [[c.values["observation"] for c in calls if not c.is_step][1:] for calls in every]
+    repeated = [i for i, begun in enumerate(starts) if begun[1:] and not drop_repeats(begun)[1:]]
+    if not repeated:
+        return
     with subject.open() as envs:
         resets = [subject.record(envs, [], seed=seed) for seed in (subject.seed, *[None] * 4)]
-    for i in range(subject.num_envs):
-        calls = calls_of(subject.used, subject.first, i)
-        starts = [call.values["observation"] for call in calls if not call.is_step]
+    for i in repeated:
         others = [calls_of(subject.used, reset, i)[0].values["observation"] for reset in resets]
-        repeats = len(starts) > 2 and len(drop_repeats(starts[1:])) == 1
-        if repeats and len(drop_repeats(others)) == len(others):
+        if len(drop_repeats(others)) == len(others):
             raise Failed(
-                f"environment {i} begins all {len(starts) - 1} episodes after an autoreset with "
-                f"{text_of(starts[1])}, although those after reset() differ"
+                f"environment {i} begins all {len(starts[i])} episodes after an autoreset with "
+                f"{text_of(starts[i][0])}, although those after reset() differ"
             )
 
 
@@ -521,17 +533,22 @@ def _require_masked_reset(
         whole: What `_begin` returned of a reset of all with this seed.
     """
     envs.reset(seed=subject.seed)
-    last = copy.deepcopy(envs.step(subject.actions(envs, 1)[0])[0])
-    before = list(iterate(envs.observation_space, last))
+    observation, _, *flags, _ = envs.step(subject.actions(envs, 1)[0])
+    before = list(iterate(envs.observation_space, copy.deepcopy(observation)))
     options, seeds = {"reset_mask": mask.copy()}, copy.copy(seed)
-    after = _begin(subject, envs, seed=seeds, options=options)
+    # An environment whose episode has ended takes no step.
+    if np.any(np.logical_or(*flags) & ~mask):
+        observation, _ = envs.reset(seed=seeds, options=options)
+        after = [list(iterate(envs.observation_space, observation))]
+    else:
+        after = _begin(subject, envs, seed=seeds, options=options)
     what = f"a reset of environments {np.flatnonzero(mask).tolist()} with seed {seed}"
     for i in np.flatnonzero(~mask):
         if difference := find(before[i], after[0][i], "observation"):
             message = "a reset with a mask changes environments that it should leave alone"
             raise Failed(f"{message}: {what}, environment {i}, {difference}")
     for i in np.flatnonzero(mask) if whole else ():
-        for step, (expected, actual) in enumerate(zip(whole, after, strict=True)):
+        for step, (expected, actual) in enumerate(zip(whole, after, strict=False)):
             if difference := find(expected[i], actual[i], "observation"):
                 message = "a reset with a mask gives environments other seeds than one of all"
                 place = "" if not step else ", a step later"

@@ -1201,7 +1201,7 @@ class BatchVectorEnv(VectorEnv):
         self.place[:, 0] += np.where(self.done, 0.0, np.where(actions, 0.5, -0.5))
         if self.done.any():
             self.place[self.done] = self.np_random.uniform(-1, 1, (int(self.done.sum()), 2))
-            self.place[self.done] *= not self.again
+            self.place[self.done & self.again] = 0
             self.place[:, 0] += np.where(self.done & self.acts, 0.1 * actions, 0.0)
         rewards = np.where(self.done, self.pays, -np.abs(self.place[:, 0]))
         self.done = ~self.done & (np.abs(self.place[:, 0]) > 2)
