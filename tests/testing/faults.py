@@ -1277,7 +1277,7 @@ VECTORS = {
     "one start again": (
         partial(BatchVectorEnv, again=True),
         "mode, batch size",
-        "episodes after an autoreset with [0.0, 0.0], although those after reset() differ",
+        "episodes after an autoreset with array([0., 0.]), although those after reset() differ",
     ),
     "last reward": (
         changed(lambda envs, r, done: r[1].__setitem__(done, 0.0)),
