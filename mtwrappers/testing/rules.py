@@ -549,7 +549,7 @@ def _start_after(
 
 def global_random(subject: Subject) -> None:
     """The global states of ``random`` and ``np.random`` are neither read nor written."""
-    recordings = []
+    recordings: list[list[Call]] = []
     for seed in (1, 2):
         with kept_globals(), subject.open() as env:
             random.seed(seed)

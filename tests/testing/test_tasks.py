@@ -173,7 +173,7 @@ BROKEN_MT = {
     ),
     "draws from both streams": (
         mt_returns(sample_task_state=lambda s, task: (s.np_random.random(), task)[1]),
-        "sample_task_state() draws from the stream of the environment, not of tasks, so that",
+        "sample_task_state() draws from np_random, the stream of the environment, and not from",
     ),
     "copies on the first task": (
         mt(__deepcopy__=lambda s, memo: CopiedEnv(s.goal), __reduce__=lambda s: (CopiedEnv, (7,))),
