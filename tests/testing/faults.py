@@ -903,12 +903,6 @@ ENVS = {
         "close",
         "files are still open after close(): /",
     ),
-    "hash order": (HashedEnv, "other process", "depend on the order of a set or on hash()"),
-    "hash()": (
-        broken(draw_goal=lambda s: hash("push") / 2**63),
-        "other process",
-        "a new process, with PYTHONHASHSEED=1, returns something else",
-    ),
     # Tasks.
     "global tasks": (GlobalTasksEnv, "tasks", "draws from the global np.random"),
     "tasks without a seed": (
@@ -965,6 +959,12 @@ ENVS = {
         "task observation",
         "two tasks have the same info['task_id'], 1: the reset after step 8, info['task_name']: ",
     ),
+}
+
+# What differs from process to process; workers that are not forked differ too.
+HASHED = {
+    "hash order": HashedEnv,
+    "hash()": broken(draw_goal=lambda s: hash("push") / 2**63),
 }
 
 
@@ -1288,7 +1288,11 @@ VECTORS = {
         changed(lambda envs, r, done: r[1].__setitem__(done, 0.0), mode=NEXT),
         "as sync",
     ),
-    "float32 rewards": (changed(every_second_in_float32), "seed repeats"),
+    "float32 rewards": (
+        changed(every_second_in_float32),
+        "types, seed repeats",
+        "step 1, reward: expected dtype float32, got dtype float64",
+    ),
     "packed seeds": (
         same(Resets, packed_seeds, mode=DISABLED),
         "partial reset",

@@ -27,10 +27,7 @@ check = partial(check_vector_env, steps=80)
 ALONE = [name for name, (_, rows, *_) in faults.ENVS.items() if not rows.startswith(MANY)]
 INSIDE = [name for name in faults.ENVS if name not in ALONE]
 # Of each kind one in the fast tier.
-FAST_INSIDE = (
-    *("counted", "late in workers", "hidden state", "thread", "process", "open file"),
-    "hash order",
-)
+FAST_INSIDE = ("counted", "late in workers", "hidden state", "thread", "process", "open file")
 FAST_VECTORS = (
     *("#1132", "finals at once", "swapped actions", "masked reset", "seed // 10", "last reward"),
     *("packed seeds", "keeps actions", "acts at resets"),
@@ -57,6 +54,15 @@ def test_the_fault_of_an_environment_by_itself_is_found_and_named(fault):
 @pytest.mark.slow_but(*FAST_INSIDE)
 def test_the_fault_of_an_environment_among_others_is_found_and_named(fault):
     found(*faults.ENVS[fault], others=MANY)
+
+
+@pytest.mark.parametrize("fault", faults.HASHED)
+@pytest.mark.slow_but("hash order")
+def test_results_that_differ_from_process_to_process_are_found(fault):
+    report = check(faults.HASHED[fault])
+    assert "other process" in report.failed, str(report)
+    assert set(report.failed) <= {*MANY}, str(report)
+    assert "depend on the order of a set or on hash()" in report["other process"].says
 
 
 @pytest.mark.parametrize("fault", faults.VECTORS)
