@@ -205,15 +205,17 @@ class _TaskRuns:
 
     def require_copies_on_task(self) -> None:
         """Raises `Failed` unless copies are on the task that the environment is set to."""
-        self._begin_on_last_task()
-        for what, other in copies_of(self.env, failures=[]):
-            message = f"{what} of an environment that was set to a task must be on it"
-            require_same(self._get(self.env), self._get(other), f"{message}: {self._getter}()")
-            require_same_copy(self.subject, self.env, other, f"on another task, {what}")
-            self._begin_on_last_task()  # a reset may have drawn another
+        # One of two is not the task that a new environment is on.
+        for task in drop_repeats([self.drawn[0], self.drawn[-1]]):
+            self._begin_on(task)
+            for what, other in copies_of(self.env, failures=[]):
+                message = f"{what} of an environment that was set to a task must be on it"
+                require_same(self._get(self.env), self._get(other), f"{message}: {self._getter}()")
+                require_same_copy(self.subject, self.env, other, f"on another task, {what}")
+                self._begin_on(task)  # a reset may have drawn another
 
-    def _begin_on_last_task(self) -> None:
-        self._set(self.env, copied(self.drawn[-1]))
+    def _begin_on(self, task: Any) -> None:
+        self._set(self.env, copied(task))
         self.env.reset()
 
     def _get(self, env: Any) -> Any:

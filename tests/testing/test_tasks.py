@@ -95,11 +95,11 @@ class KeptEnv(GoalEnv):
 
 
 class CopiedEnv(MT):
-    """Says that it is on a task, and runs on the goal 0 until it is given another."""
+    """Says that it is on a task, and runs on another goal until it is given one."""
 
-    def __init__(self, task_state=0):
+    def __init__(self, task_state=0, goal=0):
         super().__init__()
-        self.said, self.goal = task_state, 0
+        self.said, self.goal = task_state, goal
 
     def get_task_state(self):
         return self.said
@@ -179,13 +179,13 @@ BROKEN_MT = {
         mt(__deepcopy__=lambda s, memo: CopiedEnv(s.goal), __reduce__=lambda s: (CopiedEnv, (7,))),
         "a copy made by pickle of an environment that was set to a task must be on it:",
     ),
-    "copies that say another task": (
-        mt(
-            __deepcopy__=lambda s, memo: CopiedEnv(s.goal),
-            __reduce__=lambda s: (CopiedEnv, (s.goal,)),
-        ),
-        "on another task, a copy made by pickle runs differently: ",
-    ),
+    **{
+        f"copies that run on goal {goal}": (
+            mt(__reduce__=lambda s, goal=goal: (CopiedEnv, (s.goal, goal))),
+            "on another task, a copy made by pickle runs differently: ",
+        )
+        for goal in range(3)
+    },
     "tasks differ": (mt_returns(sample_task_state=lambda s, _: count(s) // 5 % 3), "the tasks[0]"),
     "global, of tasks": (
         mt_returns(sample_task_state=lambda s, task: (random.random(), task)[1]),
