@@ -79,6 +79,8 @@ _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 _STDERR = 2  # graphics libraries write to it
 # How many steps are compared of a copy, and where the caller samples from spaces.
 _COPIED = 50
+# How many values rewards have at most that are constants in code, such as 0.0 and 1.0.
+_CONSTANTS = 2
 # How many steps are compared in other processes.
 _ELSEWHERE = 100
 
@@ -162,9 +164,12 @@ def _require_one_dtype(steps: list[Call]) -> None:
     dtype = next((reward.dtype for reward in rewards if hasattr(reward, "dtype")), None)
     if dtype is None:
         return
+    floats = {reward for reward in rewards if type(reward) is float}
     for call, reward in zip(steps, rewards, strict=True):
         if hasattr(reward, "dtype"):
             fits, actual = reward.dtype == dtype, f"dtype {reward.dtype}"
+        elif type(reward) is float and len(floats) > _CONSTANTS:
+            fits, actual = dtype == np.float64, "a float of Python"
         else:  # a constant in code, such as -1 or 0.0, is of any type
             fits, actual = dtype.type(reward).item() == reward, f"{reward!r} of Python"
         if not fits:

@@ -880,9 +880,14 @@ ENVS = {
         "step 1, reward: expected dtype float32, got dtype float64",
     ),
     "a rounded reward": (
-        steps(lambda s, o, r, *rest: (o, np.float32(r) if s.t % 2 else r, *rest)),
+        steps(lambda s, o, r, *rest: (o, np.float32(r) if s.t % 2 else 0.1, *rest)),
         "types",
-        "rewards change their dtype, so that a buffer of one dtype rounds some",
+        "reward: expected dtype float32, got ",
+    ),
+    "float32 at odd steps": (
+        steps(lambda s, o, r, *rest: (o, np.float32(s.t) if s.t % 2 else float(s.t), *rest)),
+        "types",
+        "step 1, reward: expected dtype float32, got a float of Python",
     ),
     "info of two types": (
         steps(lambda s, *r: (*r[:4], {"far": 0 if s.t == 1 else 0.5})),
