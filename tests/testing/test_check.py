@@ -161,6 +161,16 @@ def test_an_info_that_does_not_repeat_is_named_and_can_be_ignored():
     assert check(faults.ClockInfoEnv, ignore=["info.action.clock", "info.goal", "info.gaol"]).ok
 
 
+@pytest.mark.parametrize(
+    ("make_env", "outcome"),
+    [(partial(gymnasium.make, "CartPole-v1"), "passed"), (WalkEnv, "skipped")],
+)
+def test_constructors_that_were_an_iterator_are_found_by_specs(make_env, outcome):
+    report = check(lambda: faults.SyncVectorEnv(iter([make_env] * 2), autoreset_mode=NEXT))
+    assert report.ok, str(report)
+    assert report["as sync"].outcome == outcome
+
+
 # Parts of checks that cannot run.
 
 
