@@ -40,19 +40,25 @@ _TRIED = frozenset({"render_mode", "num_envs", "autoreset_mode"})
 
 # Of all: what is returned, and what seeds and calls change.
 _RETURNED: _Checks = (rules.runs, rules.spaces, rules.types, rules.new_arrays)
-_CALLED: _Checks = (rules.seed_repeats, rules.options, rules.global_random)
+_CALLED: _Checks = (
+    rules.seed_repeats,
+    rules.new_episodes,
+    rules.options,
+    rules.global_random,
+)
 _LAST: _Checks = (rules.global_settings,)
 # Of `check_vector_env`, for an environment and for a vector environment.
 _SEEDS: _Checks = (*_RETURNED, *_CALLED, rules.other_seeds)
-_ANY: _Checks = (rules.actions, rules.render, rules.pickling, rules.close)
+_ANY: _Checks = (rules.actions, rules.sampling, rules.render, rules.pickling, rules.close)
 _INFOS: _Checks = (rules.statistics, rules.task_observation)
 _ALONE: _Checks = (*_SEEDS, *_ANY, *_INFOS, rules.infos, rules.resets_itself, tasks.tasks)
-ENV_CHECKS: _Checks = (*_ALONE, vector.autoreset, vector.workers, vector.killed_worker, *_LAST)
+_AMONG: _Checks = (vector.autoreset, vector.workers, vector.killed_worker, rules.other_process)
+ENV_CHECKS: _Checks = (*_ALONE, *_AMONG, *_LAST)
 _BATCH: _Checks = (vector.masks, vector.mode, vector.seeds_of_each, vector.batch_size)
-_MORE: _Checks = (vector.as_sync, vector.independence, vector.partial_reset)
-VECTOR_CHECKS: _Checks = (*_SEEDS, *_ANY, *_INFOS, *_BATCH, *_MORE, vector.killed, *_LAST)
+_MORE: _Checks = (vector.as_sync, vector.independence, vector.partial_reset, vector.killed)
+VECTOR_CHECKS: _Checks = (*_SEEDS, *_ANY, *_INFOS, *_BATCH, *_MORE, rules.other_process, *_LAST)
 # Of `check_mtenv`, `check_set_task_env` and `check_meta_vector_env`.
-_TASKS: _Checks = (rules.info_keys, rules.task_observation, tasks.tasks, *_LAST)
+_TASKS: _Checks = (rules.infos, rules.task_observation, tasks.tasks, *_LAST)
 _MT: _Checks = (tasks.protocol, tasks.unseeded, tasks.seed_methods)
 _SET_TASK: _Checks = (tasks.methods, tasks.sample_tasks, tasks.copies, tasks.no_task)
 MTENV_CHECKS: _Checks = (*_MT, *_RETURNED, *_CALLED, *_TASKS, tasks.task_options)
@@ -196,7 +202,14 @@ def check_vector_env(
             return CheckReport(_name(make), kind, (CheckResult("runs", "failed", str(exc)),))
         subject.seed, subject.steps = check_seed(seed), steps
         subject.ignore, subject.settings = frozenset(ignore), settings
-        results = tuple(_results(subject, VECTOR_CHECKS if subject.is_vector else ENV_CHECKS))
+        checks = VECTOR_CHECKS if subject.is_vector else ENV_CHECKS
+        if rules.other_process in checks:
+            subject.processes = rules.start_processes(subject)
+        try:
+            results = tuple(_results(subject, checks))
+        finally:
+            for process in subject.processes:
+                process.kill()
         kind = "vector environment" if subject.is_vector else "environment"
         report = CheckReport(subject.name, kind, results)
         del subject  # and closed environments, whose `__del__` may raise

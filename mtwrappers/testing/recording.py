@@ -21,6 +21,7 @@ from gymnasium.vector.utils import iterate
 
 from mtwrappers.common.errors import full_message
 from mtwrappers.state.plain_data import copied, copied_if_possible
+from mtwrappers.testing.processes import NewProcess
 
 STEP = ("observation", "reward", "terminated", "truncated", "info")
 RESET = ("observation", "info")
@@ -33,6 +34,9 @@ _ARRAYS = (np.ndarray, np.generic)
 _TIME = "info.episode.t"
 # The seconds after which the first recording stops, whatever its number of steps.
 _SECONDS = 2.0
+# How many steps are taken before a run that must not depend on them, how many different last
+# actions are tried, and how many steps are compared after each of them.
+BEFORE, LAST_ACTIONS, AFTER = 20, 4, 10
 
 
 # What a check finds.
@@ -171,6 +175,15 @@ def _equal(a: Any, b: Any) -> bool:
 def same(expected: Any, actual: Any) -> bool:
     """Whether two values are equal, including types and bits."""
     return find(expected, actual) is None
+
+
+def drop_repeats(values: Iterable[Any]) -> list[Any]:
+    """The values without those that are equal to an earlier one."""
+    distinct: list[Any] = []
+    for value in values:
+        if not any(same(value, other) for other in distinct):
+            distinct.append(value)
+    return distinct
 
 
 def require_same(expected: Any, actual: Any, what: str) -> None:
@@ -318,9 +331,28 @@ def compare(expected: list[Call], actual: list[Call]) -> str | None:
     for i, (one, other) in enumerate(zip(expected, actual, strict=False)):
         if i and one.what != other.what:
             return f"expected {one.what}, got {other.what}"
-        if found := find(one.values, other.values):
+        if found := find(one.values, other.values) or find_other_order(one, other):
             return one.at(found)
     return None
+
+
+def find_other_order(expected: Call, actual: Call) -> str | None:
+    """Describes where the keys of two observations first have another order."""
+    return _find_other_order(
+        expected.values["observation"], actual.values["observation"], "observation"
+    )
+
+
+def _find_other_order(expected: Any, actual: Any, place: str) -> str | None:
+    parts: Iterable[tuple[Any, Any, Any]] = ()
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        if [*expected] != [*actual]:
+            return differs(f"the keys of {place}", [*expected], [*actual])
+        parts = [(expected[key], actual[key], repr(key)) for key in expected]
+    elif isinstance(expected, tuple) and isinstance(actual, tuple):
+        parts = [(*pair, i) for i, pair in enumerate(zip(expected, actual, strict=False))]
+    inner = (_find_other_order(one, other, f"{place}[{at}]") for one, other, at in parts)
+    return next(filter(None, inner), None)
 
 
 def mode_of(env: Any) -> Any:
@@ -379,6 +411,14 @@ def calls_of(envs: Any, recording: list[Call], i: int) -> list[Call]:
 # What is checked.
 
 
+class _Recorded(NamedTuple):
+    """An environment, its spaces before the first reset, and its recording."""
+
+    env: Any
+    spaces: dict[str, Any]
+    calls: list[Call]
+
+
 @dataclass
 class Subject:
     """An environment or a vector environment under test.
@@ -397,6 +437,7 @@ class Subject:
         mode: The autoreset mode that ``given`` was asked for.
         settings: The settings of the process before anything was made.
         kept: A `SyncVectorEnv` in each mode, closed, and its recording.
+        processes: New processes that record the same.
     """
 
     make: Callable[..., Any]
@@ -412,6 +453,7 @@ class Subject:
     mode: AutoresetMode = AutoresetMode.NEXT_STEP
     settings: dict[str, Any] = field(default_factory=dict)
     kept: dict[AutoresetMode, tuple[Any, list[Call]]] = field(default_factory=dict)
+    processes: Sequence[NewProcess] = ()
 
     @contextmanager
     def open(self, **kwargs: Any) -> Iterator[Any]:
@@ -443,11 +485,24 @@ class Subject:
         return record(env, given, **{"seed": self.seed, "ignore": self.ignore, **kwargs})
 
     @functools.cached_property
+    def _recorded(self) -> _Recorded:
+        seconds = _SECONDS if self.given is None else math.inf
+        names = ["observation_space", "action_space"]
+        names += [f"single_{name}" for name in names] if self.is_vector else []
+        with self.open() as env:
+            given = self.actions(env, self.steps)
+            spaces = {name: copy.deepcopy(getattr(env, name)) for name in names}
+            return _Recorded(env, spaces, self.record(env, given, seconds=seconds))
+
+    @property
     def first(self) -> list[Call]:
         """The first recording, to which others are compared."""
-        seconds = _SECONDS if self.given is None else math.inf
-        with self.open() as env:
-            return self.record(env, self.actions(env, self.steps), seconds=seconds)
+        return self._recorded.calls
+
+    @property
+    def used(self) -> Any:
+        """The environment of the first recording, closed unless it is the given one."""
+        return self._recorded.env
 
     @property
     def length(self) -> int:
@@ -455,18 +510,24 @@ class Subject:
         return len(steps_of(self.first))
 
     @functools.cached_property
+    def short_length(self) -> int:
+        """The number of steps until some steps after an episode of each environment has ended."""
+        ended: Any = np.False_
+        for t, call in enumerate(steps_of(self.first)):
+            ended = ended | call.ends
+            if np.all(ended):
+                return min(t + 1 + BEFORE, self.length)
+        return self.length
+
+    @property
     def spaces(self) -> dict[str, Any]:
         """Copies of the spaces of a new environment, by the names of its attributes."""
-        names = ["observation_space", "action_space"]
-        names += [f"single_{name}" for name in names] if self.is_vector else []
-        with self.open() as env:
-            return {name: copy.deepcopy(getattr(env, name)) for name in names}
+        return self._recorded.spaces
 
     @functools.cached_property
     def modes(self) -> list[tuple[Any, list[Call]]]:
         """A vector environment in each autoreset mode that it has, closed, and its recording."""
-        with self.open() as envs:
-            found = [(envs, self.first)]
+        found = [(self.used, self.first)]
         for mode in AutoresetMode if "autoreset_mode" in self.takes else ():
             if mode is mode_of(found[0][0]):
                 continue
@@ -488,17 +549,31 @@ class Subject:
         with self.open() as env:
             if learns(env):
                 return None
-            given, other = self.actions(env, self.length), self.seed + 1000
-            self.record(env, given[:20], seed=other)
-            found, what = compare(self.first, self.record(env)), "other episodes"
+            for what, difference in self._differences_after_use(env):
+                if difference:
+                    message = f"after {what}, reset(seed={self.seed}) leads to other results"
+                    return f"{message}: some state is left: {difference}"
+        return None
+
+    def _differences_after_use(self, env: Any) -> Iterator[tuple[str, str | None]]:
+        """After which calls the first run is repeated, and how it differs, if it does."""
+        actions, other = self.actions(env, self.short_length), self.seed + 1000
+        self.record(env, actions[:BEFORE], seed=other)
+        yield "other episodes", compare(self.first, self.record(env, actions))
+        env.reset(seed=other)
+        for action in actions:
+            _, _, terminated, truncated, _ = env.step(copy.deepcopy(action))
+            if np.any(np.logical_or(terminated, truncated)):
+                yield "an episode has ended", compare(self.first, self.record(env, actions))
+                break
+        # A reset may be left out after another, and an action may wait for the next step.
+        env.reset(seed=other)
+        yield "another reset", compare(self.first, self.record(env, actions[:AFTER]))
+        for action in drop_repeats(actions[:BEFORE])[:LAST_ACTIONS]:
             env.reset(seed=other)
-            for action in given if not found else ():
-                _, _, terminated, truncated, _ = env.step(copy.deepcopy(action))
-                if np.any(np.logical_or(terminated, truncated)):
-                    found, what = compare(self.first, self.record(env)), "an episode has ended"
-                    break
-        says = f"after {what}, reset(seed={self.seed}) leads to other results: some state is left"
-        return f"{says}: {found}" if found else None
+            env.step(copy.deepcopy(action))
+            difference = compare(self.first, self.record(env, actions[:AFTER]))
+            yield f"a step with action {text_of(action)}", difference
 
     def require_types(self) -> None:
         """Raises `Skipped` if a step's reward is several numbers, or infos are no dict."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
-import multiprocessing
+import itertools
 import os
 import pickle
 import random
@@ -13,20 +13,27 @@ import re
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import cloudpickle
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, Tuple
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorRewardWrapper
 
-from mtwrappers.common.errors import picklable
+from mtwrappers.testing.processes import (
+    NewProcess,
+    children,
+    guarded,
+    open_files,
+    still_there,
+)
 from mtwrappers.testing.recording import (
+    AFTER,
+    BEFORE,
     FLAGS,
+    LAST_ACTIONS,
     NO_KEY,
     RAISED,
     Call,
@@ -35,7 +42,9 @@ from mtwrappers.testing.recording import (
     Subject,
     chain,
     compare,
+    drop_repeats,
     find,
+    find_other_order,
     learns,
     mode_of,
     recorded,
@@ -45,22 +54,35 @@ from mtwrappers.testing.recording import (
     text_of,
 )
 
-T = TypeVar("T")
-
 # Keys that a batch of infos uses for itself.
 _RESERVED = ("final_obs", "final_info")
 # How many episodes are compared after a seed, and how many steps of each.
 _EPISODES, _STEPS = 20, 10
-# What is added to the seed that others are compared with.
-OTHER_SEEDS = (1, 2, 10, 100, 256, 1000)
-# How many steps are rendered, in which modes if none was chosen, and after how long that hangs.
+# What is added to the seed that others are compared with: among others, multiples of what a
+# seed may be taken modulo, as by NumPy's int32 and uint32.
+OTHER_SEEDS = (1, 2, 10, 100, 256, 1000, 10**4, 2**16, 2**31 - 1, 2**31, 2**32)
+_INT32 = 2**31 - 1
+# Large seeds that are compared with the one after them, which rounding to 24 or 53 bits, as of
+# float32 and float64, makes the same.
+LARGE_SEEDS = (2**25, 2**31 + 2**8, 2**54)
+# The values of PYTHONHASHSEED of two other processes, since two strings of a set keep their order
+# under every second one.
+_HASH_SEEDS = (1, 2)
+# How many steps are rendered, in which modes if none was chosen.
 _FRAMES = 5
 _MODES = ("ansi", "rgb_array")
+# After how many seconds without an answer another process hangs.
 _HANGS = 30.0
+# The signals whose handlers are of the whole process.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 _STDERR = 2  # graphics libraries write to it
-# How many steps of a copy are compared.
+# How many steps are compared of a copy, and where the caller samples from spaces.
 _COPIED = 50
+# How many values rewards have at most that are constants in code, such as 0.0 and 1.0.
+_CONSTANTS = 2
+# How many steps are compared in other processes.
+_ELSEWHERE = 100
 
 
 # What is returned.
@@ -72,11 +94,14 @@ def runs(subject: Subject) -> None:
 
 
 def spaces(subject: Subject) -> None:
-    """Every observation is in the observation space, and spaces stay what they are."""
+    """Every observation is in the observation space, with its keys in one order; spaces stay."""
     space = subject.spaces["observation_space"]
     for call in subject.first:
         if found := _outside(call.values["observation"], space, "observation"):
             raise call.fault("an observation is not in its space", *found)
+        if difference := find_other_order(subject.first[0], call):
+            message = "the keys of observations change their order, so that code which joins their "
+            raise Failed(f"{message}values mixes them up: {call.at(difference)}")
     with subject.open() as env:
         last = subject.record(env, subject.actions(env, 1))[-1]
         for name, before in subject.spaces.items():
@@ -124,12 +149,32 @@ def types(subject: Subject) -> None:
             if expected := _wrong_type(subject, name, value):
                 actual = f"{type(value).__module__}.{type(value).__name__} {text_of(value)}"
                 raise call.fault("a value has the wrong type", name, expected, actual)
+    _require_one_dtype(steps_of(subject.first))
     with subject.open() as env:
         env.reset(seed=subject.seed)
         for found in generators(env):
             if not isinstance(found, (np.random.Generator, type(None))):
                 says = "of np_random, Gymnasium promises a numpy.random.Generator"
                 raise Failed(f"{says}, got {type(found).__name__}")
+
+
+def _require_one_dtype(steps: list[Call]) -> None:
+    """Raises `Failed` if rewards have several dtypes of NumPy, or are rounded by the first."""
+    rewards = [call.values["reward"] for call in steps]
+    dtype = next((reward.dtype for reward in rewards if hasattr(reward, "dtype")), None)
+    if dtype is None:
+        return
+    floats = {reward for reward in rewards if type(reward) is float}
+    for call, reward in zip(steps, rewards, strict=True):
+        if hasattr(reward, "dtype"):
+            fits, actual = reward.dtype == dtype, f"dtype {reward.dtype}"
+        elif type(reward) is float and len(floats) > _CONSTANTS:
+            fits, actual = dtype == np.float64, "a float of Python"
+        else:  # a constant in code, such as -1 or 0.0, is of any type
+            fits, actual = dtype.type(reward).item() == reward, f"{reward!r} of Python"
+        if not fits:
+            message = "rewards change their dtype, so that a buffer of one dtype rounds some"
+            raise call.fault(message, "reward", f"dtype {dtype}", actual)
 
 
 def _wrong_type(subject: Subject, name: str, value: Any) -> str | None:
@@ -167,20 +212,45 @@ def infos(subject: Subject) -> None:
             says += f" which reads it after each step fails or reads an old value{_hint(min(gone))}"
             raise call.fault(says, f"info[{min(gone)!r}]", "a value", NO_KEY)
         last = last | info.keys() if call.is_step else set()
+    _require_batchable(steps_of(subject.first))
+
+
+def _require_batchable(steps: list[Call]) -> None:
+    """Raises `Failed` if infos lose their values in arrays of another step's type.
+
+    The array for a batch of infos has the type that the first environment's info has.
+    """
+    types: dict[str, dict[np.dtype[Any], None]] = {}
+    for call in steps:
+        for name, value in _numbers(call.values["info"], "info"):
+            types.setdefault(name, {})[value.dtype] = None
+    mixed = {name: dtypes for name, dtypes in types.items() if len(dtypes) > 1}
+    for call in steps if mixed else ():
+        for name, value in _numbers(call.values["info"], "info"):
+            for dtype in mixed.get(name, ()):
+                with np.errstate(all="ignore"):
+                    kept = value.astype(dtype)
+                if not np.allclose(kept, value, equal_nan=True):
+                    message = f"in a batch beside an info of type {dtype}, as another step has it, "
+                    message += "its value is lost"
+                    raise call.fault(message, name, text_of(value), text_of(kept))
+
+
+def _numbers(info: dict[Any, Any], place: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """The numbers and arrays of numbers in an info, as arrays, with their places."""
+    for key, value in info.items():
+        name = f"{place}[{key!r}]"
+        if isinstance(value, dict):
+            yield from _numbers(value, name)
+        elif isinstance(value, (bool, int, float, np.number, np.bool_, np.ndarray)):
+            array = np.asarray(value)
+            if array.dtype.kind in "biuf":
+                yield name, array
 
 
 def _hint(info: str) -> str:
     """How to leave an info out."""
     return f" (if that is meant: --ignore info.{info}, in Python ignore=['info.{info}'])"
-
-
-def info_keys(subject: Subject) -> None:
-    """Infos have the same keys on reset and on step."""
-    first, *others = subject.first
-    keys = sorted(first.values["info"])
-    for call in others:
-        if (now := sorted(call.values["info"])) != keys:
-            raise call.fault("infos must have the keys that they have on reset", "info", keys, now)
 
 
 def task_observation(subject: Subject) -> None:
@@ -207,6 +277,7 @@ def compare_task_ids(space: Any, every: list[tuple[str, list[Call]]]) -> None:
         raise Skipped("it observes the phase of a stream")
     if not named:
         raise Skipped("infos have no task_id")
+    _require_one_name(named)
     parts = {"": space}
     if isinstance(space, Dict):
         parts = {key: space[key] for key in ("task_obs", "task_onehot") if key in space.spaces}
@@ -230,6 +301,20 @@ def compare_task_ids(space: Any, every: list[tuple[str, list[Call]]]) -> None:
             raise Call(f"{env}{call.what}", {}).fault(says, place, expected, text_of(one))
 
 
+def _require_one_name(named: list[tuple[str, Call]]) -> None:
+    """Raises `Failed` if tasks of different names have the same ``info["task_id"]``."""
+    names: dict[Any, Any] = {}
+    for env, call in named:
+        info = call.values["info"]
+        if "task_name" not in info:
+            continue
+        name = names.setdefault(info["task_id"], info["task_name"])
+        if name != info["task_name"]:
+            message = f"two tasks have the same info['task_id'], {info['task_id']}"
+            place, actual = "info['task_name']", repr(info["task_name"])
+            raise Call(env + call.what, {}).fault(message, place, repr(name), actual)
+
+
 def _onehot(part: Any, values: list[Any]) -> int:
     """The length of the one-hot at the end: bounds 0 and 1, and nothing but 0 and 1 there."""
     if not isinstance(part, Box) or len(part.shape) != 1:
@@ -244,8 +329,7 @@ def _onehot(part: Any, values: list[Any]) -> int:
 def statistics(subject: Subject) -> None:
     """Statistics in infos and in wrappers count each step once, whatever the autoreset mode."""
     subject.require_types()
-    with subject.open() as env:
-        scaled = any("Reward" in type(each).__name__ for each in chain(env))
+    scaled = changes_rewards(subject.used)
     counted = False
     for env, calls in subject.each():
         total, length = 0.0, 0
@@ -264,6 +348,14 @@ def statistics(subject: Subject) -> None:
                 raise Call(env + call.what, {}).fault(says, "info['episode']", expected, actual)
     if not (subject.is_vector and _running(subject)) and not counted:
         raise Skipped("it keeps no statistics")
+
+
+def changes_rewards(env: Any) -> bool:
+    """Whether a wrapper says by its name, or its class, that it changes rewards."""
+    kinds = [type(wrapper) for wrapper in chain(env)]
+    return any("Reward" in kind.__name__ for kind in kinds) or any(
+        issubclass(kind, VectorRewardWrapper) for kind in kinds
+    )
 
 
 def _running(subject: Subject) -> bool:
@@ -314,25 +406,42 @@ def other_seeds(subject: Subject) -> None:
     """Different seeds lead to different results, and resets without a seed do not repeat."""
     subject.require_repeatable()
     seed = subject.seed
+    pairs = [(seed, seed + k) for k in OTHER_SEEDS]
+    pairs += [(seed + k, seed + k + 1) for k in LARGE_SEEDS]
     with subject.open() as env:
-        first, states = _episodes(subject, env, seed), _states_after(env, seed)
-        for other in (seed + k for k in OTHER_SEEDS):
-            if states and not same(states, _states_after(env, other)):
+        draws, first_states = _draws(subject, env), _states_after(env, seed)
+        for one, other in pairs:
+            try:
+                states = first_states if one == seed else _states_after(env, one)
+                # What is drawn from other states may still happen to be the same.
+                differ = draws and not same(states, _states_after(env, other))
+                differ = differ or any(
+                    _differ(
+                        list(_episodes(subject, env, one, count)),
+                        _episodes(subject, env, other, count),
+                    )
+                    for count in (1, _EPISODES)
+                )
+            except RAISED:
+                if other < _INT32:
+                    raise
+                continue  # it refuses large seeds
+            if differ:
                 continue
-            if _differ(first, _episodes(subject, env, other)):
-                continue
-            if not _draws(subject, env):
-                return
+            if not draws and not _draws_unseen(subject):
+                return  # nothing is random
             raise Failed(
-                f"reset(seed={seed}) and reset(seed={other}) lead to the same {_EPISODES} "
+                f"reset(seed={one}) and reset(seed={other}) lead to the same {_EPISODES} "
                 "episodes, although the environment draws random numbers: it ignores the seed, or "
                 "makes the same of both"
             )
-        before = _states_after(env, None)
+        episodes = itertools.islice(_episodes(subject, env, seed), 1, None)
+        repeats = not any(compare(*pair) for pair in itertools.pairwise(episodes))
+        before = _states_after(env, None) if repeats else []
         # A reset that only goes on with what a seed has drawn leaves the generators alone.
         for generator, _ in generator_states(env):
             generator.random()
-        repeats = not _differ(first[1:-1], first[2:]) and same(before, _states_after(env, None))
+        repeats = repeats and same(before, _states_after(env, None))
     if repeats:
         raise Failed(
             f"{_EPISODES - 1} resets without a seed lead to the same results: without a seed, "
@@ -340,13 +449,16 @@ def other_seeds(subject: Subject) -> None:
         )
 
 
-def _episodes(subject: Subject, env: Any, seed: int | None) -> list[list[Call]]:
-    """Records the episodes after ``reset(seed=seed)``."""
-    given = subject.actions(env, min(subject.length, _STEPS))
-    return [subject.record(env, given, seed=None if i else seed) for i in range(_EPISODES)]
+def _episodes(
+    subject: Subject, env: Any, seed: int | None, count: int = _EPISODES
+) -> Iterator[list[Call]]:
+    """Records the episodes after ``reset(seed=seed)``, one after another."""
+    actions = subject.actions(env, min(subject.length, _STEPS))
+    for i in range(count):
+        yield subject.record(env, actions, seed=None if i else seed)
 
 
-def _differ(some: list[list[Call]], others: list[list[Call]]) -> bool:
+def _differ(some: Iterable[list[Call]], others: Iterable[list[Call]]) -> bool:
     return any(compare(one, other) for one, other in zip(some, others, strict=True))
 
 
@@ -375,18 +487,66 @@ def generator_states(env: Any) -> list[tuple[Any, bytes]]:
 
 
 def _draws(subject: Subject, env: Any) -> bool:
-    """Whether random numbers are drawn, as far as can be seen."""
+    """Whether random numbers are drawn from generators among the environment's attributes."""
     env.reset(seed=subject.seed)
     before = generator_states(env)
-    _episodes(subject, env, None)
-    after = generator_states(env)
-    if [(id(each), state) for each, state in before] != [(id(e), state) for e, state in after]:
-        return True
+    for _ in _episodes(subject, env, None):
+        after = generator_states(env)
+        pairs = zip(before, after, strict=False)
+        if len(before) != len(after) or any(
+            a is not b or old != new for (a, old), (b, new) in pairs
+        ):
+            return True
+    return False
+
+
+def _draws_unseen(subject: Subject) -> bool:
+    """Whether new environments without a seed differ, so that something random is drawn."""
     fresh = []
     for _ in range(2):
-        with subject.open() as new:
-            fresh.append(_episodes(subject, new, None))
+        with subject.open() as env:
+            fresh.append(list(_episodes(subject, env, None)))
     return _differ(*fresh)
+
+
+def new_episodes(subject: Subject) -> None:
+    """A reset without a seed leaves nothing of the episode before, but for random states."""
+    subject.require_repeatable()
+    compared = False
+    with subject.open() as env:
+        if learns(env):
+            raise Skipped("its running statistics are of all episodes")
+        actions = subject.actions(env, min(subject.length, BEFORE))
+        last = drop_repeats(actions)[:LAST_ACTIONS]
+        episodes = [[action] for action in last] + [actions, actions[::-1]]
+        after = [_start_after(subject, env, episode, actions[:AFTER]) for episode in episodes]
+        for (steps, states, calls), (*others, other_calls) in itertools.combinations(after, 2):
+            if not same([steps, states], others):
+                continue  # random numbers, or counters, go on elsewhere
+            if not states and compare(calls[:1], other_calls[:1]):
+                continue  # numbers may be drawn from a generator that is not seen
+            compared = True
+            if difference := compare(calls, other_calls):
+                message = "what follows a reset depends on the actions before it: something is left"
+                message += " of the last episode, such as its last action, that reset() must clear"
+                raise Failed(f"{message}: {difference}")
+    if not compared:
+        raise Skipped("how many random numbers it draws depends on its actions")
+
+
+def _start_after(
+    subject: Subject, env: Any, actions: list[Any], next_actions: list[Any]
+) -> tuple[int, list[bytes], list[Call]]:
+    """An episode's number of steps, the random states after it, and how the next one begins."""
+    env.reset(seed=subject.seed)
+    steps = 0
+    for action in actions:
+        _, _, terminated, truncated, _ = env.step(copy.deepcopy(action))
+        steps += 1
+        if np.any(np.logical_or(terminated, truncated)):
+            break
+    states = [state for _, state in generator_states(env)]
+    return steps, states, subject.record(env, next_actions, seed=None)
 
 
 # What belongs to the process.
@@ -394,14 +554,17 @@ def _draws(subject: Subject, env: Any) -> bool:
 
 def global_random(subject: Subject) -> None:
     """The global states of ``random`` and ``np.random`` are neither read nor written."""
-    recordings = []
+    recordings: list[list[Call]] = []
     for seed in (1, 2):
         with kept_globals(), subject.open() as env:
             random.seed(seed)
             np.random.seed(seed)
+            steps = subject.length if not recordings else subject.short_length
             with untouched_random():
-                recordings.append(subject.record(env))
-    if subject.repeats and (found := compare(*recordings)):
+                recordings.append(subject.record(env, subject.actions(env, steps)))
+    if not subject.repeats:
+        raise Skipped("see 'seed repeats'")
+    if found := compare(*recordings):
         raise Failed(f"what it returns depends on the global random state: {found}")
 
 
@@ -438,6 +601,14 @@ def kept_globals() -> Iterator[dict[str, Any]]:
         np.seterr(**settings["np.seterr()"])
         np.set_printoptions(**settings["np.set_printoptions()"])
         os.chdir(settings["os.chdir()"])
+        sys.setrecursionlimit(settings["sys.setrecursionlimit()"])
+        if settings["gc"] == "enabled":
+            gc.enable()
+        for name in _SIGNALS:
+            handler = settings[f"signal.signal({name.name})"]
+            if handler != signal.getsignal(name):
+                with contextlib.suppress(ValueError, TypeError):  # not in the main thread
+                    signal.signal(name, handler)
 
 
 def _settings() -> dict[str, Any]:
@@ -445,11 +616,14 @@ def _settings() -> dict[str, Any]:
         "np.seterr()": np.geterr(),
         "np.set_printoptions()": np.get_printoptions(),
         "os.chdir()": os.getcwd(),
+        "sys.setrecursionlimit()": sys.getrecursionlimit(),
+        "gc": "enabled" if gc.isenabled() else "disabled",
+        **{f"signal.signal({name.name})": signal.getsignal(name) for name in _SIGNALS},
     }
 
 
 def global_settings(subject: Subject) -> None:
-    """NumPy's settings and the working directory are what they were before it was made."""
+    """Settings of NumPy, Python and the process are what they were before it was made."""
     if found := find(subject.settings, _settings()):
         raise Failed(f"it changes a setting of the whole process: {found}")
 
@@ -474,11 +648,79 @@ def actions(subject: Subject) -> None:
                 raise Failed(f"{says}: {Call(f'step {t}', {}, subject.is_vector).at(found)}")
             return returned
 
-        found = compare(subject.first, subject.record(env, step=step))
-    if found:
+        found = compare(
+            subject.first,
+            subject.record(env, subject.actions(env, subject.short_length), step=step),
+        )
+        if found:
+            raise Failed(
+                "step() keeps the array of the action that it is given and reads it later: if the "
+                "caller fills the same array again, other values are returned; keep a copy: "
+                f"{found}"
+            )
+        if learns(env):
+            return
+        _require_same_if_python_int(subject, env)
+        _require_action_copied_by_step_async(subject, env)
+
+
+def _require_same_if_python_int(subject: Subject, env: Any) -> None:
+    """Raises `Failed` if an action of a `Discrete` space has another effect as Python's int."""
+    if not isinstance(subject.spaces["action_space"], Discrete):
+        return
+    actions = subject.actions(env, min(subject.length, _COPIED))
+    steps = subject.record(env, actions, step=lambda action: env.step(int(action)))
+    if difference := compare(subject.first, steps):
+        message = "actions of type int, as of Python, have another effect than NumPy's int64"
+        raise Failed(f"{message}: {difference}")
+
+
+def _require_action_copied_by_step_async(subject: Subject, env: Any) -> None:
+    """Raises `Failed` if ``step_wait`` reads the caller's array that ``step_async`` was given."""
+    # Wrappers of Gymnasium that have no step_async of their own pass on that of their environment.
+    if not all(hasattr(type(env), name) for name in ("step_async", "step_wait")):
+        return
+
+    def step(action: Any) -> Any:
+        env.step_async(action)
+        scramble(action)
+        return env.step_wait()
+
+    actions = subject.actions(env, min(subject.length, _COPIED))
+    if difference := compare(subject.first, subject.record(env, actions, step=step)):
+        message = "step_async() keeps the array of actions, and step_wait() reads what the caller "
+        raise Failed(f"{message}has written there since; keep a copy: {difference}")
+
+
+def sampling(subject: Subject) -> None:
+    """The caller may sample from its spaces: that changes nothing, and no reset seeds them."""
+    subject.require_repeatable()
+    with subject.open() as env:
+
+        def step(action: Any) -> Any:
+            env.action_space.sample()
+            env.observation_space.sample()
+            return env.step(action)
+
+        try:
+            env.observation_space.sample()
+        except Exception as exc:
+            raise Skipped(f"its observation_space cannot be sampled: {said(exc)}") from exc
+        actions = subject.actions(env, min(subject.length, _COPIED))
+        if difference := compare(subject.first, subject.record(env, actions, step=step)):
+            raise Failed(
+                "if the caller samples from its action_space or observation_space, it returns "
+                "other values: it takes its own random numbers from a space; use self.np_random: "
+                f"{difference}"
+            )
+        samples = []
+        for _ in range(2):
+            env.reset()
+            samples.append([env.action_space.sample() for _ in range(_COPIED)])
+    if same(*samples) and len(drop_repeats(samples[0])) > 1:
         raise Failed(
-            "step() keeps the array of the action that it is given and reads it later: if the "
-            f"caller fills the same array again, other values are returned; keep a copy: {found}"
+            "each reset seeds its action_space again: random actions that the caller samples from "
+            "it are the same in every episode"
         )
 
 
@@ -511,9 +753,25 @@ for _name in (*_CHANGES, "__ior__"):
 
 
 def options(subject: Subject) -> None:
-    """``reset`` does not change the caller's options."""
-    with subject.open() as env, contextlib.suppress(KeyError):  # it needs an option
-        env.reset(seed=subject.seed, options=_Options())
+    """``reset`` does not change the caller's options, and empty ones change nothing."""
+    repeats = subject.repeats
+    with subject.open() as env:
+        actions = subject.actions(env, min(subject.length, AFTER))
+        try:
+            env.reset(seed=subject.seed, options=_Options())
+        except KeyError as exc:
+            raise Skipped(f"reset() needs an option: {said(exc)}") from exc
+        if not repeats:
+            raise Skipped("see 'seed repeats'")
+        if learns(env):
+            return  # resets change the running statistics
+
+        def reset() -> Any:
+            return env.reset(seed=subject.seed, options={})
+
+        if difference := compare(subject.first, subject.record(env, actions, reset=reset)):
+            call = f"reset(seed={subject.seed}, options={{}})"
+            raise Failed(f"{call} leads to other results than without options: {difference}")
 
 
 # What a call must not do.
@@ -525,9 +783,8 @@ def render(subject: Subject) -> None:
     It runs in a fork: without a display, a graphics library may end the process that uses it.
     """
     subject.require_repeatable()
-    with subject.open() as env:
-        chosen = getattr(env, "render_mode", None)
-        modes = (getattr(env, "metadata", None) or {}).get("render_modes") or ()
+    chosen = getattr(subject.used, "render_mode", None)
+    modes = (getattr(subject.used, "metadata", None) or {}).get("render_modes") or ()
     kwargs: dict[str, Any] = {}
     if chosen is None and "render_mode" in subject.takes:
         kwargs = next(({"render_mode": mode} for mode in _MODES if mode in modes), {})
@@ -621,31 +878,35 @@ def pickling(subject: Subject) -> None:
     except Exception as exc:
         says = f"its constructor does not pickle ({type(exc).__name__}: {exc})"
         raise Failed(f"{says}, so it cannot be sent to a worker") from exc
+    failures: list[str] = []
     with closing(make()) as env:
-        for what, copied in () if subject.is_vector else copies_of(env):
+        for what, copied in () if subject.is_vector else copies_of(env, failures):
             require_same_copy(subject, env, copied, what)
+    if failures:
+        message = "its constructor can be sent to a worker, but these copies cannot be checked"
+        raise Skipped(f"{message}: {'; '.join(failures)}")
 
 
-def copies_of(env: Any, *, required: bool = False) -> Iterator[tuple[str, Any]]:
+def copies_of(env: Any, failures: list[str]) -> Iterator[tuple[str, Any]]:
     """Copies of an environment, each open until the next, and how they were made.
 
     Args:
         env: The environment.
-        required: Whether to raise what making a copy raises, not to leave it out.
+        failures: Where the copies that cannot be made are noted, with the reason.
     """
     ways: dict[str, Callable[[Any], Any]] = {
-        "pickle": lambda env: pickle.loads(pickle.dumps(env)),
+        "pickle": lambda env: pickle.loads(cloudpickle.dumps(env)),
         "copy.deepcopy": copy.deepcopy,
     }
-    for how, copied in ways.items():
+    for name, make_copy in ways.items():
+        what = f"a copy made by {name}"
         try:
-            made = copied(env)
-        except Exception:
-            if required:
-                raise
-            continue  # its constructor is enough for a worker
-        with closing(made):
-            yield f"a copy made by {how}", made
+            copied = make_copy(env)
+        except Exception as exc:
+            failures.append(f"{what} ({said(exc)})")
+            continue
+        with closing(copied):
+            yield what, copied
 
 
 def require_same_copy(subject: Subject, env: Any, copied: Any, what: str) -> None:
@@ -674,25 +935,42 @@ def require_same_copy(subject: Subject, env: Any, copied: Any, what: str) -> Non
 
 
 def close(subject: Subject) -> None:
-    """``close()`` leaves no process and no thread, can be called twice, and so can ``del``."""
-    with closing(subject.make()) as envs:  # what a library starts once is no part of it
-        envs.reset(seed=subject.seed)
-    processes, threads = _children(), set(threading.enumerate())
-    with ignored_errors() as ignored:
-        with closing(subject.make()) as envs:
-            envs.reset(seed=subject.seed)
-        try:
-            envs.close()
-        except RAISED as exc:
-            raise Failed(f"a second close() raises {said(exc)}") from exc
-        del envs
-    if ignored:
-        raise Failed(f"an environment that is deleted raises {ignored[0]}")
-    if pids := still_there(lambda: _children() - processes):
-        raise Failed(f"{len(pids)} processes are left after close()")
-    if left := still_there(lambda: {*threading.enumerate()} - threads):
-        names = ", ".join(thread.name for thread in left)
-        raise Failed(f"{len(left)} threads are left after close(): {names}")
+    """``close()`` leaves nothing behind, ends no other, can be called twice, and so can ``del``."""
+    with closing(subject.make()) as other:  # what a library starts once is no part of it
+        other.reset(seed=subject.seed)
+        processes, threads, files = children(), set(threading.enumerate()), open_files()
+        with ignored_errors() as ignored:
+            with closing(subject.make()) as envs:
+                envs.reset(seed=subject.seed)
+            try:
+                envs.close()
+            except RAISED as exc:
+                raise Failed(f"a second close() raises {said(exc)}") from exc
+            del envs
+        if ignored:
+            raise Failed(f"an environment that is deleted raises {ignored[0]}")
+        if pids := still_there(lambda: children() - processes):
+            raise Failed(f"{len(pids)} processes are left after close()")
+        if left := still_there(lambda: {*threading.enumerate()} - threads):
+            names = ", ".join(thread.name for thread in left)
+            raise Failed(f"{len(left)} threads are left after close(): {names}")
+        if opened := still_there(lambda: open_files() - files):
+            paths = ", ".join(sorted(path for _, path in opened))
+            raise Failed(f"files are still open after close(): {paths}")
+        _require_still_open(subject, other)
+
+
+def _require_still_open(subject: Subject, env: Any) -> None:
+    """Raises `Failed` if ``close()`` of another environment has changed this one."""
+    if not subject.repeats:
+        raise Skipped("see 'seed repeats'")
+    actions = subject.actions(env, min(subject.length, AFTER))
+    try:
+        difference = compare(subject.first, subject.record(env, actions))
+    except RAISED as exc:
+        difference = said(exc)
+    if difference:
+        raise Failed(f"close() of an environment changes another one: {difference}")
 
 
 @contextlib.contextmanager
@@ -708,66 +986,41 @@ def ignored_errors() -> Iterator[list[str]]:
         sys.unraisablehook = before
 
 
-# Processes.
+# Other processes.
 
 
-def _children() -> set[Any]:
-    """The live processes that were started here, as far as `multiprocessing` or Linux knows."""
-    found: set[Any] = {child.pid for child in multiprocessing.active_children()}
-    for path in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # the thread has ended
-            found.update(map(int, path.read_text().split()))
-    return {pid for pid in found if not _has_ended(pid)}
+def start_processes(subject: Subject) -> list[NewProcess]:
+    """Starts the processes of `other_process`, which run beside the other checks."""
+    steps = min(subject.steps, _ELSEWHERE)
+    elsewhere = Subject(
+        subject.make, subject.name, subject.is_vector, seed=subject.seed, ignore=subject.ignore
+    )
 
+    def run() -> list[Call]:
+        with elsewhere.open() as env:
+            return elsewhere.record(env, elsewhere.actions(env, steps))
 
-def _has_ended(pid: int) -> bool:
-    """Whether a process has ended, in Linux, whose exit code nobody has asked for yet."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].startswith(" Z")
-    return False
-
-
-def still_there(found: Callable[[], Collection[T]], seconds: float = 2.0) -> Collection[T]:
-    """Returns what is found again and again, for some seconds."""
-    deadline = time.monotonic() + seconds
-    while (left := found()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return left
-
-
-def guarded(function: Callable[[], Any], seconds: float) -> Any:
-    """Returns a function's result from a fork of this process, killed with all its children.
-
-    Raises:
-        TimeoutError: If it takes longer.
-        Exception: Whatever it raises.
-    """
-    context = multiprocessing.get_context("fork")
-    here, there = context.Pipe(duplex=False)
-    process: Any = context.Process(target=_answer, args=(function, there))
-    process.start()
-    there.close()
     try:
-        if not here.poll(seconds):
-            raise TimeoutError(f"no answer within {seconds:.0f} s")
-        raised, value = pickle.loads(here.recv_bytes())
-    except EOFError:
-        raise RuntimeError("the process ended without an answer") from None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.kill()
-        process.join()
-        here.close()
-    if raised:
-        raise value
-    return value
+        data = cloudpickle.dumps(run)
+    except Exception:  # "pickling" says why
+        return []
+    return [NewProcess(data, hash_seed) for hash_seed in _HASH_SEEDS]
 
 
-def _answer(function: Callable[[], Any], there: Any) -> None:
-    os.setsid()
-    try:
-        answer: tuple[bool, Any] = False, function()
-    except BaseException as exc:
-        answer = True, picklable(exc)
-    there.send_bytes(cloudpickle.dumps(answer))
+def other_process(subject: Subject) -> None:
+    """New processes, in which strings have other hashes, return the same."""
+    subject.require_repeatable()
+    if not subject.processes:
+        raise Skipped("its constructor does not pickle")
+    for process, hash_seed in zip(subject.processes, _HASH_SEEDS, strict=True):
+        try:
+            calls = process.result(_HANGS)
+        except Exception as exc:
+            message = "it cannot be made and run in a new process"
+            raise Skipped(f"{message}: {type(exc).__name__}: {exc}") from exc
+        if difference := compare(subject.first, calls):
+            raise Failed(
+                f"a new process, with PYTHONHASHSEED={hash_seed}, returns something else: results "
+                "depend on the order of a set or on hash(), which differ from process to process, "
+                f"or on what else this process has done: {difference}"
+            )

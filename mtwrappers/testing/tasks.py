@@ -17,22 +17,27 @@ from mtwrappers.common.errors import SeedNotSetError
 from mtwrappers.core.mtenv import MTEnv
 from mtwrappers.state.plain_data import copied
 from mtwrappers.testing.recording import (
+    RAISED,
     Call,
     Failed,
     Skipped,
     Subject,
     compare,
+    drop_repeats,
     must_raise,
     require,
     require_same,
+    said,
     same,
     steps_of,
     text_of,
 )
 from mtwrappers.testing.rules import (
+    LARGE_SEEDS,
     OTHER_SEEDS,
     compare_task_ids,
     copies_of,
+    generators,
     require_same_copy,
     scramble,
     untouched_random,
@@ -57,73 +62,175 @@ def tasks(subject: Subject) -> None:
     """Each task determines what is returned, whatever instance is given it, and in what way."""
     subject.require_repeatable()
     with subject.open() as env, untouched_random(_METHODS):
-        is_mt = all(env.has_wrapper_attr(name) for name in _MT_METHODS)
-        if not is_mt and not all(env.has_wrapper_attr(name) for name in _SET_TASK_METHODS):
-            raise Skipped("it has no tasks")
-        getter, setter, sampler = _MT_METHODS if is_mt else _SET_TASK_METHODS
-        ways = [f"{setter}()", *(["reset(options={'task_state': ...})"] if is_mt else [])]
+        runs = _TaskRuns(subject, env)
         _, info = env.reset(seed=subject.seed)
         if subject.given is None and "phase" in info:
             raise Skipped("the phases of a stream draw its tasks")
-        present = copied(env.get_wrapper_attr(getter)())
-        draw = env.get_wrapper_attr(sampler)
-        every = []
-        for _ in range(_DRAWS if is_mt else 1):
-            every += copied([draw()] if is_mt else draw(_DRAWS))
-            actual = env.get_wrapper_attr(getter)()
-            require_same(present, actual, f"a task that is drawn is not set: {getter}()")
-        drawn = _different(every)
-
-        def on(other: Any, way: str, task: Any) -> list[Call]:
-            set_task, get = other.get_wrapper_attr(setter), other.get_wrapper_attr(getter)
-            if is_mt:  # seeded on a task, before it is given another
-                set_task(copied(drawn[-1]))
-                other.reset()
-                other.reset(seed=subject.seed)
-
-            def begin() -> Any:
-                theirs = copied(task)
-                if way == ways[0]:
-                    set_task(theirs)
-                    if other is not env:  # each has a task of its own
-                        env.get_wrapper_attr(setter)(copied(drawn[-1]))
-                    returned = other.reset(**({} if is_mt else {"seed": subject.seed}))
-                else:
-                    returned = other.reset(options={"task_state": theirs})
-                require_same(task, theirs, f"{way} must not change the task that it is given")
-                for kept in (theirs, get()):  # the caller's, and what it was returned
-                    scramble(kept)
-                    says = f"tasks are kept and returned as copies: after {way}, {getter}()"
-                    require_same(task, get(), says)
-                return returned
-
-            return subject.record(other, subject.actions(other, _STEPS), reset=begin)
-
-        expected = [on(env, ways[0], task) for task in drawn]
+        with untouched_random(_METHODS):
+            runs.drawn = runs.sample(env)
+        expected = [runs.record(env, task) for task in runs.drawn]
+        few = list(zip(runs.drawn, expected, strict=True))[:_TASKS]
         for what, other in _instances(subject, env):
-            for way in ways:
-                for task, before in list(zip(drawn, expected, strict=True))[_TASKS - 1 :: -1]:
-                    if found := compare(before, on(other, way, task)):
-                        says = f"on the same task, {what} returns something else after {way}"
-                        raise Failed(f"{says}: {found}")
-        _require_effect(env.observation_space, expected, ways[0])
+            for way in runs.ways:
+                for task, calls in reversed(few):
+                    if difference := compare(calls, runs.record(other, task, way)):
+                        message = f"on the same task, {what} returns something else after {way}"
+                        raise Failed(f"{message}: {difference}")
+            runs.require_same_sample(other, what)
+        _require_effect(env.observation_space, expected, runs.ways[0])
+        for task, calls in few:
+            runs.require_copied_task(task, calls)
+        runs.require_own_streams()
+        runs.require_copies_on_task()
         with suppress(Skipped):
             compare_task_ids(env.observation_space, [("", calls) for calls in expected])
 
 
-def _different(tasks: list[Any]) -> list[Any]:
-    found: list[Any] = []
-    for task in tasks:
-        if not any(same(task, other) for other in found):
-            found.append(task)
-    return found
+class _TaskRuns:
+    """Runs of an environment, and of others like it, on tasks that it draws.
+
+    Attributes:
+        drawn: The different tasks that the first environment has drawn after the seed.
+        ways: The ways to set a task.
+    """
+
+    def __init__(self, subject: Subject, env: Any) -> None:
+        self.subject, self.env = subject, env
+        self.drawn: list[Any] = []
+        self._is_mt = all(env.has_wrapper_attr(name) for name in _MT_METHODS)
+        names = _MT_METHODS if self._is_mt else _SET_TASK_METHODS
+        self._getter, self._setter, self._sampler = names
+        needed = [name for name in names[1:] if env.has_wrapper_attr(name)]
+        if not needed:
+            raise Skipped("it has no tasks")
+        if len(needed) == 1:
+            (missing,) = {*names[1:]} - {*needed}
+            raise Skipped(f"it has {needed[0]}() but no {missing}()")
+        self._can_get = env.has_wrapper_attr(self._getter)
+        self.ways = [f"{self._setter}()"]
+        if self._is_mt:
+            self.ways.append("reset(options={'task_state': ...})")
+
+    def sample(self, env: Any) -> list[Any]:
+        """Copies of the different tasks that an environment draws; the caller changes its own."""
+        present, draw = copied(self._get(env)), env.get_wrapper_attr(self._sampler)
+        tasks = [draw() for _ in range(_DRAWS)] if self._is_mt else draw(_DRAWS)
+        drawn = drop_repeats(copied(tasks))
+        message = f"a task that is drawn is not set: {self._getter}()"
+        require_same(present, self._get(env), message)
+        scramble(tasks)
+        return drawn
+
+    def record(
+        self, env: Any, task: Any, way: str = "", *, changes_task: bool = False
+    ) -> list[Call]:
+        """Records an environment on a task.
+
+        Args:
+            env: The environment.
+            task: The task.
+            way: How it is set, by default the first of ``ways``.
+            changes_task: Whether the caller changes the task afterwards.
+        """
+        way, seed = way or self.ways[0], self.subject.seed
+        if self._is_mt:  # seeded on a task, before it is given another
+            self._set(env, copied(self.drawn[-1]))
+            env.reset()
+            env.reset(seed=seed)
+
+        def begin() -> Any:
+            theirs = copied(task)
+            message = f"{way} must not change the task that it is given"
+            if way == self.ways[0]:
+                self._set(env, theirs)
+                require_same(task, theirs, message)
+                if changes_task:
+                    scramble(theirs)
+                if env is not self.env:  # each has a task of its own
+                    self._set(self.env, copied(self.drawn[-1]))
+                returned = env.reset(**({} if self._is_mt else {"seed": seed}))
+            else:
+                returned = env.reset(options={"task_state": theirs})
+                require_same(task, theirs, message)
+                if changes_task:
+                    scramble(theirs)
+            if self._can_get:
+                require_same(task, self._get(env), f"after {way}, {self._getter}()")
+            return returned
+
+        return self.subject.record(env, self.subject.actions(env, _STEPS), reset=begin)
+
+    def require_same_sample(self, env: Any, what: str) -> None:
+        """Raises `Failed` unless the seed determines the tasks that are drawn, on any task."""
+        for task in (self.drawn[0], self.drawn[-1]):
+            self._set(env, copied(task))
+            env.reset()
+            env.reset(seed=self.subject.seed)
+            message = (
+                f"reset(seed={self.subject.seed}) must determine the tasks that {what} draws next, "
+                "whatever its task is and whatever the caller has done to tasks that were drawn: "
+                f"{self._sampler}()"
+            )
+            require_same(self.drawn, self.sample(env), message)
+
+    def require_copied_task(self, task: Any, expected: list[Call]) -> None:
+        """Raises `Failed` if the caller can change the environment's task in place."""
+        rule = "tasks are kept and returned as copies"
+        for way in self.ways:
+            try:
+                calls = self.record(self.env, task, way, changes_task=True)
+                difference = compare(expected, calls)
+            except RAISED as exc:
+                difference = said(exc)
+            if difference:
+                message = f"if the caller changes the task after {way}, the environment's changes"
+                raise Failed(f"{rule}: {message}: {difference}")
+        if self._can_get:
+            present = copied(self._get(self.env))
+            scramble(self._get(self.env))
+            message = f"{rule}: after the caller has changed what it returned, {self._getter}()"
+            require_same(present, self._get(self.env), message)
+
+    def require_own_streams(self) -> None:
+        """Raises `Failed` if an `MTEnv` draws tasks from the stream of its episodes."""
+        if not isinstance(self.env.unwrapped, MTEnv):
+            return
+        before = pickle.dumps(generators(self.env))
+        self.sample(self.env)
+        if before != pickle.dumps(generators(self.env)):
+            raise Failed(
+                f"{self._sampler}() draws from np_random, the stream of the environment, and not "
+                "from np_random_task, so that drawing a task changes the next episode"
+            )
+
+    def require_copies_on_task(self) -> None:
+        """Raises `Failed` unless copies are on the task that the environment is set to."""
+        # One of two is not the task that a new environment is on.
+        for task in drop_repeats([self.drawn[0], self.drawn[-1]]):
+            self._begin_on(task)
+            for what, other in copies_of(self.env, failures=[]):
+                message = f"{what} of an environment that was set to a task must be on it"
+                require_same(self._get(self.env), self._get(other), f"{message}: {self._getter}()")
+                require_same_copy(self.subject, self.env, other, f"on another task, {what}")
+                self._begin_on(task)  # a reset may have drawn another
+
+    def _begin_on(self, task: Any) -> None:
+        self._set(self.env, copied(task))
+        self.env.reset()
+
+    def _get(self, env: Any) -> Any:
+        """The current task of an environment; None if it does not tell."""
+        return env.get_wrapper_attr(self._getter)() if self._can_get else None
+
+    def _set(self, env: Any, task: Any) -> None:
+        env.get_wrapper_attr(self._setter)(task)
 
 
 def _instances(subject: Subject, env: Any) -> Iterator[tuple[str, Any]]:
     """The environment itself, and others: a new one, or copies of a given one."""
     yield "it", env
     if subject.given is not None:
-        yield from copies_of(env)
+        yield from copies_of(env, failures=[])
         return
     with subject.open() as other:
         yield "a new environment", other
@@ -191,7 +298,9 @@ def seed_methods(subject: Subject) -> None:
     drawn = draws()
     require_same(drawn, draws(), f"seed_task({seed}) must determine the tasks")
     streams: dict[bytes, int] = {}
-    for given in (seed, *(seed + k for k in OTHER_SEEDS)) if len(_different(drawn)) > 1 else ():
+    seeds = [seed, *(seed + k for k in OTHER_SEEDS)]
+    seeds += [seed + k + i for k in LARGE_SEEDS for i in (0, 1)]
+    for given in seeds if len(drop_repeats(drawn)) > 1 else ():
         env.seed_task(given)
         before = streams.setdefault(pickle.dumps(env.np_random_task), given)
         says = "lead to the same task stream: the seed is ignored, or a part of it"
@@ -221,8 +330,8 @@ def task_options(subject: Subject) -> None:
 
     says = f"reset(seed={seed}, options={{'resample_task': True}}) must determine the task"
     require_same(resampled(seed=seed), resampled(seed=seed), says)
-    several = len(_different([copied(env.sample_task_state()) for _ in range(_DRAWS)])) > 1
-    drawn = _different([resampled() for _ in range(_DRAWS)])
+    several = len(drop_repeats(copied(env.sample_task_state()) for _ in range(_DRAWS))) > 1
+    drawn = drop_repeats(resampled() for _ in range(_DRAWS))
     says = f"{_DRAWS} resets with options={{'resample_task': True}} must draw tasks, got only"
     require(len(drawn) > 1 or not several, f"{says} {drawn}")
     with must_raise(ValueError, "reset with both task_state and resample_task"):
@@ -266,9 +375,11 @@ def copies(subject: Subject) -> None:
     """Copies and pickles are on the same task and run the same, and share no state."""
     env = subject.given
     task = copied(env.get_task())
-    for what, other in copies_of(env, required=True):
+    failures: list[str] = []
+    for what, other in copies_of(env, failures):
         require_same(task, other.get_task(), f"{what} must keep the task")
         require_same_copy(subject, env, other, what)
+    require(not failures, f"it must be possible to copy it, got {'; '.join(failures)}")
 
 
 def no_task(subject: Subject) -> None:

@@ -15,7 +15,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -25,6 +25,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from mtwrappers.common.errors import full_message
+from mtwrappers.testing.processes import guarded, still_there
 from mtwrappers.testing.recording import (
     FLAGS,
     NO_KEY,
@@ -35,6 +36,7 @@ from mtwrappers.testing.recording import (
     Subject,
     calls_of,
     compare,
+    drop_repeats,
     find,
     learns,
     mode_of,
@@ -45,8 +47,8 @@ from mtwrappers.testing.recording import (
     steps_of,
     text_of,
 )
-from mtwrappers.testing.rules import guarded, still_there
-from mtwrappers.vector import processes as processes
+from mtwrappers.testing.rules import changes_rewards
+from mtwrappers.vector import processes
 from mtwrappers.vector.make import MetaParallelEnvExecutor
 
 _SAME, _NEXT, _DISABLED = (
@@ -223,48 +225,61 @@ def as_sync(subject: Subject) -> None:
     compared = False
     for envs, recording in subject.modes:
         base, mode = envs.unwrapped, mode_of(envs)
-        constructors = getattr(base, "env_fns", None)
-        if constructors is None:
-            raise Skipped("the constructors of its sub-environments are not known")
+        constructors = _constructors(base)
         if envs.action_space != base.action_space:
             raise Skipped("its wrappers change actions")
         observations = getattr(base, "observation_mode", "same")
         made = SyncVectorEnv(constructors, autoreset_mode=mode, observation_mode=observations)
         with closing(made) as sync:
             expected = subject.record(sync)
+        ignored = {"reward"} if changes_rewards(envs) else set()
         for i in range(subject.num_envs):
             pair = calls_of(sync, expected, i), calls_of(envs, recording, i)
-            compared |= _passes_on(*pair, i, mode)
+            compared |= _passes_on(*pair, i, mode, ignored)
     if not compared:
         raise Skipped("its wrappers change all that it returns")
 
 
-def _passes_on(expected: list[Call], got: list[Call], i: int, mode: AutoresetMode) -> bool:
-    """Compares flags, observations and infos; returns whether more than flags were compared.
+def _constructors(base: Any) -> list[Callable[[], Any]]:
+    """The constructors of a vector environment's sub-environments, or raises `Skipped`."""
+    makers = getattr(base, "env_fns", None)
+    if isinstance(makers, Sequence):
+        return list(makers)
+    # `gymnasium.make_vec` gives an iterator, which is used up; the specs are still there.
+    specs = [env.spec for env in getattr(base, "envs", ())] if makers is not None else []
+    if not specs or None in specs:
+        raise Skipped("the constructors of its sub-environments are not known")
+    return [functools.partial(gymnasium.make, spec) for spec in specs]
+
+
+def _passes_on(
+    expected: list[Call], got: list[Call], i: int, mode: AutoresetMode, ignored: set[str]
+) -> bool:
+    """Compares all values but those ignored; returns whether more than flags were compared.
 
     What differs before the first episode ends is what wrappers change; what they pass on there
-    they have to pass on everywhere. Rewards are a wrapper's own affair.
+    they have to pass on everywhere.
     """
     pairs = [(_flat(one), _flat(other)) for one, other in zip(expected, got, strict=False)]
     first_end = next((c for c, call in enumerate(expected) if call.ends), len(expected))
     inner = [(k, v, other.get(k)) for one, other in pairs[:first_end] for k, v in one.items()]
     changed = {name for name, value, other in inner if not same(value, other)}
-    passed = {name for name, *_ in inner} - changed
+    passed = {name for name, *_ in inner} - changed - ignored
     for call, actual, flat in zip(expected, got, pairs, strict=False):
         if actual.is_step != call.is_step or actual.ends != call.ends:
             break  # wrappers end episodes elsewhere
         names = [name for name in (*FLAGS, *sorted(passed)) if name in flat[0]]
         left, right = ({k: each[k] for k in names if k in each} for each in flat)
         if found := find(left, right):
-            end = " at an episode's end, in final_obs and final_info" if call.ends else ""
+            end = " at an episode's end, as in final_obs and final_info" if call.ends else ""
             says = f"it and SyncVectorEnv differ in mode {mode.value}{end}"
             raise Failed(f"{says}: environment {i}, {call.what}, {found}")
     return not passed <= {*FLAGS}
 
 
 def _flat(call: Call) -> dict[str, Any]:
-    """The values of a call and its infos, without the reward, by their names."""
-    values = {key: value for key, value in call.values.items() if key not in ("info", "reward")}
+    """The values of a call and its infos, by their names."""
+    values = {key: value for key, value in call.values.items() if key != "info"}
     return {**values, **{f"info[{k!r}]": value for k, value in call.values["info"].items()}}
 
 
@@ -322,6 +337,49 @@ def mode(subject: Subject) -> None:
             last = ends
     if not ended:
         raise Skipped(f"no episode ended within {subject.length} steps")
+    if subject.repeats:
+        _require_ignored_action(subject)
+        _require_new_starts(subject)
+
+
+def _require_ignored_action(subject: Subject) -> None:
+    """Raises `Failed` if a step that is a reset, in mode ``NEXT_STEP``, uses its action."""
+    if mode_of(subject.used) is not _NEXT:
+        return
+    actions = subject.actions(subject.used, subject.short_length)
+    steps = steps_of(subject.first)[: len(actions)]
+    space, single = subject.used.action_space, subject.spaces["single_action_space"]
+    single.seed(subject.seed + 1)
+    for t, call in enumerate(steps[:-1]):
+        rows = enumerate(iterate(space, actions[t + 1]))
+        changed = [single.sample() if call.ends[i] else action for i, action in rows]
+        actions[t + 1] = batched(single, changed)
+    with subject.open() as envs:
+        if difference := compare(subject.first, subject.record(envs, actions)):
+            raise Failed(
+                "in mode NextStep the step after an episode's end is its reset, whose action is "
+                f"not used; another action leads to other results: {difference}"
+            )
+
+
+def _require_new_starts(subject: Subject) -> None:
+    """Raises `Failed` if all episodes that autoreset begins are one, and those of reset are not."""
+    if mode_of(subject.used) is _DISABLED:
+        return
+    every = [calls_of(subject.used, subject.first, i) for i in range(subject.num_envs)]
+    starts = [[c.values["observation"] for c in calls if not c.is_step][1:] for calls in every]
+    repeated = [i for i, begun in enumerate(starts) if begun[1:] and not drop_repeats(begun)[1:]]
+    if not repeated:
+        return
+    with subject.open() as envs:
+        resets = [subject.record(envs, [], seed=seed) for seed in (subject.seed, *[None] * 4)]
+    for i in repeated:
+        others = [calls_of(subject.used, reset, i)[0].values["observation"] for reset in resets]
+        if len(drop_repeats(others)) == len(others):
+            raise Failed(
+                f"environment {i} begins all {len(starts[i])} episodes after an autoreset with "
+                f"{text_of(starts[i][0])}, although those after reset() differ"
+            )
 
 
 def seeds_of_each(subject: Subject) -> None:
@@ -339,9 +397,15 @@ def seeds_of_each(subject: Subject) -> None:
             return [*zip(*(iterate(envs.observation_space, obs) for obs in every), strict=True)]
 
         one, another = begins(seed), begins(seed + 1000)
-        listed = one
-        with contextlib.suppress(Exception):  # a seed for each is not for every vector environment
-            listed = begins([seed + i for i in range(n)])
+        seeds = [seed + i for i in range(n)]
+        try:
+            listed, refusal = begins(seeds), ""
+        except Exception as exc:  # a seed for each is not for every vector environment
+            listed, refusal = one, f"reset() takes no list of seeds: {said(exc)}"
+        if not refusal:
+            require_same([seed + i for i in range(n)], seeds, "reset changes the caller's seeds")
+            actions = subject.actions(envs, min(subject.length, _STEPS))
+            difference = compare(subject.first, subject.record(envs, actions, seed=seeds))
     if same(one, another):
         raise Skipped("seeds change nothing at a reset")
     for i, j in itertools.combinations(range(n), 2):
@@ -351,6 +415,11 @@ def seeds_of_each(subject: Subject) -> None:
     if found := find(listed, one, "observation"):
         says = f"reset(seed={seed}) must seed environment i with {seed} + i, as a list of seeds"
         raise Failed(f"{says} does: {found}")
+    if refusal:
+        raise Skipped(refusal)
+    if difference:
+        message = f"after reset(seed={seeds}), it returns something else than after the same seeds"
+        raise Failed(f"{message} as reset(seed={seed}): {difference}")
 
 
 def batch_size(subject: Subject) -> None:
@@ -426,20 +495,70 @@ def partial_reset(subject: Subject) -> None:
     if _DISABLED not in modes:
         raise Skipped(f"its mode is {getattr(modes[0], 'value', modes[0])}")
     with subject.open(**({} if modes[0] is _DISABLED else {"autoreset_mode": _DISABLED})) as envs:
-        options = {"reset_mask": np.arange(envs.num_envs) == 0}
-        envs.reset(seed=subject.seed)
-        obs = copy.deepcopy(envs.step(subject.actions(envs, 1)[0])[0])
-        before = list(iterate(envs.observation_space, obs))
-        after = list(iterate(envs.observation_space, envs.reset(options=options)[0]))
-    for i in range(1, len(before)):
-        if found := find(before[i], after[i], "observation"):
-            says = "a reset with a mask changes environments that it should leave alone"
-            raise Failed(f"{says}: a reset of environment 0, environment {i}, {found}")
+        n = envs.num_envs
+        first, second = np.arange(n) == 0, np.arange(n) % 2 == min(1, n - 1)
+        options = _require_masked_reset(subject, envs, first, None)
+        refusal = ""
+        for seed in ([subject.seed + 1000 + 7 * i for i in range(n)], subject.seed + 1000):
+            try:
+                whole = _begin(subject, envs, seed=copy.copy(seed))
+                _require_masked_reset(subject, envs, second, seed, whole)
+            except Failed:
+                raise
+            except Exception as exc:
+                refusal = f"reset(seed={seed}), or with a mask, raises {said(exc)}"
     if set(options) != {"reset_mask"}:
         raise Failed(
             "reset takes 'reset_mask' out of the caller's options: wrappers around it, such as "
             "RecordEpisodeStatistics, then take a reset of some for a reset of all"
         )
+    if refusal:
+        raise Skipped(refusal)
+
+
+def _begin(subject: Subject, envs: Any, **kwargs: Any) -> list[list[Any]]:
+    """The observations after a reset, and those after a step, of each environment."""
+    observations = [copy.deepcopy(envs.reset(**kwargs)[0])]
+    observations.append(copy.deepcopy(envs.step(subject.actions(envs, 1)[0])[0]))
+    return [list(iterate(envs.observation_space, observation)) for observation in observations]
+
+
+def _require_masked_reset(
+    subject: Subject, envs: Any, mask: np.ndarray[Any, Any], seed: Any, whole: Any = ()
+) -> dict[str, Any]:
+    """Checks a reset with a mask, and returns its options.
+
+    Args:
+        subject: What is checked.
+        envs: Its vector environment.
+        mask: Which environments are reset.
+        seed: The seed of the reset, a list of seeds, or None.
+        whole: What `_begin` returned of a reset of all with this seed.
+    """
+    envs.reset(seed=subject.seed)
+    observation, _, *flags, _ = envs.step(subject.actions(envs, 1)[0])
+    before = list(iterate(envs.observation_space, copy.deepcopy(observation)))
+    options, seeds = {"reset_mask": mask.copy()}, copy.copy(seed)
+    # An environment whose episode has ended takes no step.
+    if np.any(np.logical_or(*flags) & ~mask):
+        observation, _ = envs.reset(seed=seeds, options=options)
+        after = [list(iterate(envs.observation_space, observation))]
+    else:
+        after = _begin(subject, envs, seed=seeds, options=options)
+    what = f"a reset of environments {np.flatnonzero(mask).tolist()} with seed {seed}"
+    for i in np.flatnonzero(~mask):
+        if difference := find(before[i], after[0][i], "observation"):
+            message = "a reset with a mask changes environments that it should leave alone"
+            raise Failed(f"{message}: {what}, environment {i}, {difference}")
+    for i in np.flatnonzero(mask) if whole else ():
+        for step, (expected, actual) in enumerate(zip(whole, after, strict=False)):
+            if difference := find(expected[i], actual[i], "observation"):
+                message = "a reset with a mask gives environments other seeds than one of all"
+                place = "" if not step else ", a step later"
+                raise Failed(f"{message}: {what}, environment {i}{place}, {difference}")
+    require_same(mask, options.get("reset_mask", mask), "reset changes the caller's mask")
+    require_same(seed, seeds, "reset changes the caller's seeds")
+    return options
 
 
 def killed(subject: Subject) -> None:

@@ -3,7 +3,7 @@ import pytest
 from mtwrappers.testing import check
 
 # The checks that make vector environments.
-MANY = ("autoreset", "workers", "close", "killed worker")
+MANY = ("autoreset", "workers", "close", "killed worker", "other process")
 
 
 @pytest.fixture

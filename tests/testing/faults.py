@@ -6,9 +6,13 @@ what the first of them says, unless it says the same of another fault.
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
 import random
+import signal
 import subprocess
+import sys
 import threading
 import time
 from functools import partial
@@ -29,6 +33,7 @@ NEXT, SAME, DISABLED = (
 )
 
 RNG = np.random.default_rng(0)
+NUMBERS = itertools.count()
 
 
 class WalkEnv(gymnasium.Env):
@@ -400,6 +405,19 @@ class LastTaskEnv(TaskIdEnv):
         return self.last
 
 
+class TwoNamesEnv(TaskIdEnv):
+    """Says the same number of all of its tasks, and the name of each."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], {"task_id": 1, "task_name": str(self.task)}
+
+    def step(self, action):
+        return *super().step(action)[:-1], {"task_id": 1, "task_name": str(self.task)}
+
+    def observed(self):
+        return 1
+
+
 class DiscreteTaskEnv(TaskIdEnv):
     """Observes its task as a number; no fault."""
 
@@ -417,6 +435,229 @@ class WrongStatistics(gymnasium.Wrapper):
         if "episode" in info:
             info["episode"]["l"] += 1
         return *returned, info
+
+
+# Faults that show late, rarely, or only in the hands of another caller.
+
+
+class LaggingEnv(PushEnv):
+    """Takes each action a step late, the first of an episode from the episode before."""
+
+    last = 0.0
+
+    def step(self, action):
+        last, self.last = self.last, float(action[0])
+        return super().step(np.array([last]))
+
+
+class RewardLagEnv(WalkEnv):
+    """Adds to a reward whether the action before it was 1, which only a seed forgets."""
+
+    last = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.last = 0 if seed is not None else self.last
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        obs, reward, *rest = super().step(action)
+        last, self.last = self.last, int(action)
+        return obs, reward + last, *rest
+
+
+class SkippingResetEnv(WalkEnv):
+    """Leaves out a reset that comes right after another."""
+
+    fresh = False
+
+    def reset(self, *, seed=None, options=None):
+        if not self.fresh:
+            self.fresh, self.first = True, super().reset(seed=seed)
+        return self.first[0].copy(), {}
+
+    def step(self, action):
+        self.fresh = False
+        return super().step(action)
+
+
+class DictEnv(WalkEnv):
+    """Observes its place and goal by name; ``keys()`` is the order of the names."""
+
+    space = Dict({"goal": Box(-9, 9, (), np.float64), "place": Box(-9, 9, (), np.float64)})
+
+    def see(self):
+        values = {"goal": np.array(self.goal), "place": np.array(self.place)}
+        return {key: values[key] for key in self.keys()}
+
+    def keys(self):
+        return ["goal", "place"]
+
+
+class KeysOfANewEnv(DictEnv):
+    """Observes its names in the other order than the environment that was made before it."""
+
+    number = 0
+
+    def __init__(self):
+        super().__init__()
+        KeysOfANewEnv.number = self.order = 1 - KeysOfANewEnv.number
+
+    def keys(self):
+        return super().keys()[:: 2 * self.order - 1]
+
+
+class HashedEnv(WalkEnv):
+    """Has a goal that depends on the order of a set of strings."""
+
+    names = ("push", "reach", "pick", "door", "drawer", "button", "window", "peg")
+
+    def draw_goal(self):
+        order = [self.names.index(name) for name in {*self.names}]
+        return sum(number / 8**i for i, number in enumerate(order))
+
+
+class SpaceNoiseEnv(WalkEnv):
+    """Draws its goal from its action space, which it seeds."""
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self.action_space.seed(seed)
+        return super().reset(seed=seed)
+
+    def draw_goal(self):
+        return float(self.action_space.sample())
+
+
+class HiddenGeneratorEnv(WalkEnv):
+    """Seeds ``np_random``, and draws from a generator in a list that knows ten seeds."""
+
+    rngs = ()
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None or not self.rngs:
+            self.rngs = [np.random.default_rng(None if seed is None else seed % 10)]
+        gymnasium.Env.reset(self, seed=seed)
+        self.t, self.goal = 0, self.draw_goal()
+        self.place = float(self.rngs[0].uniform(-1, 1))
+        return self.see(), {}
+
+    def draw_goal(self):
+        return float(self.rngs[0].uniform(-1, 1))
+
+
+class SharedGeneratorEnv(WalkEnv):
+    """All environments of the class draw from one generator, which a seed replaces."""
+
+    rng = np.random.default_rng(0)
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            SharedGeneratorEnv.rng = np.random.default_rng(seed)
+        self.t, self.goal = 0, self.draw_goal()
+        self.place = float(self.rng.uniform(-1, 1))
+        return self.see(), {}
+
+    def draw_goal(self):
+        return float(self.rng.uniform(-1, 1))
+
+
+class ClosedTogetherEnv(WalkEnv):
+    """Has another goal if any other of its class was closed since it was made."""
+
+    closed = 0
+
+    def __init__(self):
+        super().__init__()
+        self.before = ClosedTogetherEnv.closed
+
+    def close(self):
+        ClosedTogetherEnv.closed += 1
+
+    def draw_goal(self):
+        return float(ClosedTogetherEnv.closed > self.before)
+
+    def __reduce__(self):
+        raise TypeError("it cannot be copied")
+
+
+class OptionsFirstEnv(WalkEnv):
+    """Reads the seed only where no options are given."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed if options is None else None)
+
+
+class GlobalTasksEnv(WalkEnv):
+    """Has tasks as of the older families: drawn from ``np.random``, and not to be read."""
+
+    scale = 1.0
+
+    def sample_tasks(self, n):
+        return [{"scale": float(scale)} for scale in np.random.uniform(1, 2, n)]
+
+    def set_task(self, task):
+        self.scale = task["scale"]
+
+    def draw_goal(self):
+        return self.scale * super().draw_goal()
+
+
+class ScaledEnv(GlobalTasksEnv):
+    """The same, drawn from ``np_random``; no fault."""
+
+    def sample_tasks(self, n):
+        return [{"scale": float(scale)} for scale in self.np_random.uniform(1, 2, n)]
+
+
+class GoalArrayEnv(WalkEnv):
+    """Has tasks that are arrays, which ``get_task`` returns as it was first given; no fault."""
+
+    goal_of_task = np.zeros(1)
+
+    def sample_tasks(self, n):
+        return [{"goal": self.np_random.uniform(-1, 1, 1)} for _ in range(n)]
+
+    def set_task(self, task):
+        self.goal_of_task, self.said = task["goal"].copy(), float(task["goal"][0])
+
+    def get_task(self):
+        return {"goal": np.array([getattr(self, "said", 0.0)])}
+
+    def draw_goal(self):
+        return float(self.goal_of_task[0])
+
+
+class CopiedOnFirstTaskEnv(GoalArrayEnv):
+    """Its copies say that they are on its task, and run on the first."""
+
+    def __deepcopy__(self, memo):
+        env = type(self)()
+        env.said = getattr(self, "said", 0.0)
+        return env
+
+    def __reduce__(self):
+        return rebuild_on_first_task, (type(self), getattr(self, "said", 0.0))
+
+
+def rebuild_on_first_task(cls, said):
+    env = cls()
+    env.said = said
+    return env
+
+
+class KeptTasksEnv(ScaledEnv):
+    """Hands out its own tasks."""
+
+    def sample_tasks(self, n):
+        self.tasks = getattr(self, "tasks", None) or [{"scale": 1.0 + i} for i in range(3)]
+        return [self.tasks[i] for i in self.np_random.integers(3, size=n)]
+
+
+class NoLoadingWrapper(gymnasium.Wrapper):
+    """Reads what it has not from an environment that it has not either, while it is loaded."""
+
+    def __getattr__(self, name):
+        return getattr(self.env, name)
 
 
 def with_lock(lock):
@@ -573,6 +814,162 @@ ENVS = {
         "task observation",
         "observation['task_obs']: expected",
     ),
+    # Late, rare, or only for another caller.
+    "lagging": (LaggingEnv, "seed repeats", "after other episodes"),
+    "lagging choice": (
+        broken(
+            step=lambda s, a: WalkEnv.step(s, (vars(s).get("last", 1), vars(s).update(last=a))[0])
+        ),
+        "seed repeats",
+        "reset(seed=0) leads to other results: some state is left",
+    ),
+    "lagging reward": (RewardLagEnv, "new episodes", "of the last episode, such as its last act"),
+    "skips a reset": (SkippingResetEnv, "seed repeats", "after another reset, reset(seed=0)"),
+    "seed 0 is none": (seeds(lambda s, seed: seed or None), "seed repeats"),
+    "seed % 2**31": (
+        seeds(lambda s, seed: seed and seed % 2**31),
+        "other seeds",
+        "seed=2147483648",
+    ),
+    "seed % (2**31 - 1)": (seeds(lambda s, seed: seed and seed % (2**31 - 1)), "other seeds"),
+    "seed % 2**32": (
+        seeds(lambda s, seed: seed and seed % 2**32),
+        "other seeds",
+        "seed=4294967296",
+    ),
+    "float32 seed": (
+        seeds(lambda s, seed: seed if seed is None else int(np.float32(seed))),
+        "other seeds",
+        "reset(seed=33554432) and reset(seed=33554433) lead to the same",
+    ),
+    "float64 seed": (
+        seeds(lambda s, seed: seed if seed is None else int(float(seed))),
+        "other seeds",
+        "makes the same of both",
+    ),
+    "hidden generator": (
+        HiddenGeneratorEnv,
+        "other seeds",
+        "reset(seed=0) and reset(seed=10) lead",
+    ),
+    "options, no seed": (OptionsFirstEnv, "options", "reset(seed=0, options={}) leads to other"),
+    "draws from its space": (
+        SpaceNoiseEnv,
+        "sampling",
+        "takes its own random numbers from a space",
+    ),
+    "seeds its space": (
+        before(lambda s, _: s.action_space.seed(0)),
+        "sampling",
+        "random actions that the caller samples from it are the same in every episode",
+    ),
+    "ints only": (
+        broken(step=lambda s, a: WalkEnv.step(s, a if isinstance(a, int) else 0)),
+        "actions",
+        "actions of type int, as of Python, have another effect than NumPy's int64",
+    ),
+    "keys in turn": (
+        broken(DictEnv, keys=lambda s: ["goal", "place"][:: 1 - 2 * (s.t % 2)]),
+        "spaces",
+        "the keys of observation: expected ['goal', 'place'], got ['place', 'goal']",
+    ),
+    "keys of a new one": (KeysOfANewEnv, "seed repeats", "the keys of observation: expected ["),
+    "float32 rewards": (
+        steps(lambda s, o, r, *rest: (o, np.float32(r) if s.t % 2 else np.float64(r), *rest)),
+        "types",
+        "step 1, reward: expected dtype float32, got dtype float64",
+    ),
+    "a rounded reward": (
+        steps(lambda s, o, r, *rest: (o, np.float32(r) if s.t % 2 else 0.1, *rest)),
+        "types",
+        "reward: expected dtype float32, got ",
+    ),
+    "float32 at odd steps": (
+        steps(lambda s, o, r, *rest: (o, np.float32(s.t) if s.t % 2 else float(s.t), *rest)),
+        "types",
+        "step 1, reward: expected dtype float32, got a float of Python",
+    ),
+    "info of two types": (
+        steps(lambda s, *r: (*r[:4], {"far": 0 if s.t == 1 else 0.5})),
+        "infos",
+        "in a batch beside an info of type int64, as another step has it, its value is lost: step",
+    ),
+    "sys.setrecursionlimit": (made(lambda s: sys.setrecursionlimit(4000)), "global settings"),
+    "gc": (made(lambda s: gc.disable()), "global settings", "gc: expected 'enabled', got"),
+    "signal": (
+        made(lambda s: signal.signal(signal.SIGTERM, signal.SIG_IGN)),
+        "global settings",
+        "signal.signal(SIGTERM)",
+    ),
+    "one generator": (SharedGeneratorEnv, "pickling, autoreset", "shares state with the environm"),
+    "closed together": (ClosedTogetherEnv, "close", "close() of an environment changes another"),
+    "open file": (
+        made(lambda s: os.open(__file__, os.O_RDONLY)),
+        "close",
+        "files are still open after close(): /",
+    ),
+    # Tasks.
+    "global tasks": (GlobalTasksEnv, "tasks", "draws from the global np.random"),
+    "tasks without a seed": (
+        broken(ScaledEnv, sample_tasks=lambda s, n: [{"scale": RNG.uniform()} for _ in range(n)]),
+        "tasks",
+        "reset(seed=0) must determine the tasks that it draws next",
+    ),
+    "tasks near its own": (
+        broken(
+            ScaledEnv,
+            sample_tasks=lambda s, n: [
+                {"scale": s.scale + float(x)} for x in s.np_random.uniform(0, 1, n)
+            ],
+        ),
+        "tasks",
+        "whatever its task is",
+    ),
+    "own tasks": (KeptTasksEnv, "tasks", "whatever the caller has done to tasks that were drawn"),
+    "tasks of an instance": (
+        broken(
+            made(lambda s: setattr(s, "number", next(NUMBERS)), ScaledEnv),
+            sample_tasks=lambda s, n: [{"scale": s.number + i / 10} for i in range(n)],
+        ),
+        "tasks",
+        "must determine the tasks that a new environment draws next",
+    ),
+    "task by reference": (
+        broken(
+            GoalArrayEnv,
+            set_task=lambda s, t: vars(s).update(goal_of_task=t["goal"], said=float(t["goal"][0])),
+        ),
+        "tasks",
+        "if the caller changes the task after set_task(), the environment's changes",
+    ),
+    "task an episode late": (
+        broken(
+            ScaledEnv,
+            set_task=lambda s, t: setattr(s, "next", t["scale"]),
+            draw_goal=lambda s: (
+                ScaledEnv.draw_goal(s),
+                vars(s).update(scale=vars(s).get("next", 1.0)),
+            )[0],
+        ),
+        "tasks",
+        "on the same task",
+    ),
+    "copies on the first task": (
+        CopiedOnFirstTaskEnv,
+        "tasks",
+        "on another task, a copy made by pickle runs differently",
+    ),
+    "two names": (
+        TwoNamesEnv,
+        "task observation",
+        "two tasks have the same info['task_id'], 1: the reset after step 8, info['task_name']: ",
+    ),
+}
+
+# What differs from process to process; workers that are not forked differ too.
+HASHED = {
+    "hash order": HashedEnv,
+    "hash()": broken(draw_goal=lambda s: hash("push") / 2**63),
 }
 
 
@@ -693,6 +1090,65 @@ def set_option(envs, seed, options):
     return envs.env.reset(seed=seed)
 
 
+def packed_seeds(envs, seed, options):
+    """Gives the first seeds of a list to the environments that a mask resets."""
+    if isinstance(seed, list) and options and "reset_mask" in options:
+        at, packed = np.flatnonzero(options["reset_mask"]), [None] * len(seed)
+        for i, single in zip(at, seed, strict=False):
+            packed[i] = single
+        seed = packed
+    return envs.env.reset(seed=seed, options=dict(options or {}))
+
+
+def unseeded_mask(envs, seed, options):
+    """Leaves out the seed of a reset with a mask."""
+    masked = options and "reset_mask" in options
+    return envs.env.reset(seed=None if masked else seed, options=dict(options or {}))
+
+
+def cleared_mask(envs, seed, options):
+    returned = envs.env.reset(seed=seed, options=dict(options or {}))
+    if options and "reset_mask" in options:
+        options["reset_mask"][:] = False
+    return returned
+
+
+def changed_seeds(envs, seed, options):
+    returned = envs.env.reset(seed=seed, options=options)
+    if isinstance(seed, list):
+        seed[0] = None
+    return returned
+
+
+class KeepingAsync(VectorWrapper):
+    """Steps with the array that ``step_async`` was given, when it is waited for."""
+
+    def step_async(self, actions):
+        self.actions = actions
+
+    def step_wait(self):
+        return self.env.step(self.actions)
+
+    def step(self, actions):
+        self.step_async(actions)
+        return self.step_wait()
+
+
+class LaggingActions(VectorWrapper):
+    """Takes the actions of each step in the next one, the first after a reset too."""
+
+    last = None
+
+    def step(self, actions):
+        last, self.last = self.last, actions.copy()
+        return self.env.step(np.zeros_like(actions) if last is None else last)
+
+
+def every_second_in_float32(envs, returned, done):
+    if count(envs) % 2:
+        returned[1] = returned[1].astype(np.float32)
+
+
 class SkippingStatistics(VectorWrapper):
     """Takes the step after an end for a reset, in every mode: Gymnasium #1624 and #1668."""
 
@@ -724,13 +1180,14 @@ class BatchVectorEnv(VectorEnv):
     """Draws all starts at once, so that they depend on how many there are.
 
     ``shared`` gives all of them one start; ``buffer`` returns the same array every time; ``pays``
-    rewards the step that is a reset.
+    rewards the step that is a reset; ``acts`` takes its action; ``again`` always begins there.
     """
 
     metadata = {"autoreset_mode": NEXT}  # noqa: RUF012
 
-    def __init__(self, num_envs=3, shared=False, buffer=False, pays=0.0):
+    def __init__(self, num_envs=3, shared=False, buffer=False, pays=0.0, acts=False, again=False):
         self.num_envs, self.shared, self.buffer, self.pays = num_envs, shared, buffer, pays
+        self.acts, self.again = acts, again
         self.single_observation_space = Box(-100, 100, (2,), np.float64)
         self.single_action_space = Discrete(2)
         self.observation_space = Box(-100, 100, (num_envs, 2), np.float64)
@@ -749,6 +1206,8 @@ class BatchVectorEnv(VectorEnv):
         self.place[:, 0] += np.where(self.done, 0.0, np.where(actions, 0.5, -0.5))
         if self.done.any():
             self.place[self.done] = self.np_random.uniform(-1, 1, (int(self.done.sum()), 2))
+            self.place[self.done & self.again] = 0
+            self.place[:, 0] += np.where(self.done & self.acts, 0.1 * actions, 0.0)
         rewards = np.where(self.done, self.pays, -np.abs(self.place[:, 0]))
         self.done = ~self.done & (np.abs(self.place[:, 0]) > 2)
         return self.see(), rewards, self.done.copy(), np.zeros(n, bool), {}
@@ -815,10 +1274,55 @@ VECTORS = {
     "one start": (partial(BatchVectorEnv, shared=True), "seeds of each, batch size"),
     "buffer": (partial(BatchVectorEnv, buffer=True), "new arrays, batch size", "is reused"),
     "pays resets": (partial(BatchVectorEnv, pays=1.0), "mode, batch size", "in mode NextStep the"),
+    "acts at resets": (
+        partial(BatchVectorEnv, acts=True),
+        "mode, batch size",
+        "whose action is not used; another action leads to other results",
+    ),
+    "one start again": (
+        partial(BatchVectorEnv, again=True),
+        "mode, batch size",
+        "episodes after an autoreset with array([0., 0.]), although those after reset() differ",
+    ),
+    "last reward": (
+        changed(lambda envs, r, done: r[1].__setitem__(done, 0.0)),
+        "as sync",
+        "reward: expected",
+    ),
+    "last reward, NextStep": (
+        changed(lambda envs, r, done: r[1].__setitem__(done, 0.0), mode=NEXT),
+        "as sync",
+    ),
+    "float32 rewards": (
+        changed(every_second_in_float32),
+        "types, seed repeats",
+        "step 1, reward: expected dtype float32, got dtype float64",
+    ),
+    "packed seeds": (
+        same(Resets, packed_seeds, mode=DISABLED),
+        "partial reset",
+        "gives environments other seeds than one of all: a reset of environments [1] with seed [",
+    ),
+    "masked without a seed": (same(Resets, unseeded_mask, mode=DISABLED), "partial reset"),
+    "clears the mask": (
+        same(Resets, cleared_mask, mode=DISABLED),
+        "partial reset",
+        "reset changes the caller's mask[0]: expected True, got False",
+    ),
+    "changes the seeds": (
+        same(Resets, changed_seeds),
+        "seeds of each",
+        "changes the caller's seed",
+    ),
+    "keeps actions": (same(KeepingAsync), "actions", "step_async() keeps the array of actions"),
+    "lagging": (same(LaggingActions), "seed repeats", "some state is left"),
+    "seed % 2**31": (same(env=ENVS["seed % 2**31"][0]), "other seeds", "seed=2147483648"),
+    "two names": (same(env=TwoNamesEnv), "task observation", "two tasks have the same"),
 }
 
 # What looks like a fault and is none.
 RIGHT = [
     *(WalkEnv, LongEnv, FixedEnv, UnseededFixedEnv, HomeEnv, SlipperyEnv, CoinEnv, PushEnv),
-    *(LateEnv, DrawnEnv, ElapsedEnv, TaskIdEnv, DiscreteTaskEnv),
+    *(LateEnv, DrawnEnv, ElapsedEnv, TaskIdEnv, DiscreteTaskEnv, DictEnv, ScaledEnv),
+    GoalArrayEnv,
 ]

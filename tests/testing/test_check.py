@@ -1,5 +1,6 @@
 """`check_vector_env` names what is wrong with environments, and nothing of those that are right."""
 
+import multiprocessing
 import os
 import re
 import sys
@@ -26,8 +27,11 @@ check = partial(check_vector_env, steps=80)
 ALONE = [name for name, (_, rows, *_) in faults.ENVS.items() if not rows.startswith(MANY)]
 INSIDE = [name for name in faults.ENVS if name not in ALONE]
 # Of each kind one in the fast tier.
-FAST_INSIDE = ("counted", "late in workers", "hidden state", "thread", "process")
-FAST_VECTORS = ("#1132", "finals at once", "swapped actions", "masked reset", "seed // 10")
+FAST_INSIDE = ("counted", "late in workers", "hidden state", "thread", "process", "open file")
+FAST_VECTORS = (
+    *("#1132", "finals at once", "swapped actions", "masked reset", "seed // 10", "last reward"),
+    *("packed seeds", "keeps actions", "acts at resets"),
+)
 
 
 def found(make, rows, says="", others=(), left_out=()):
@@ -50,6 +54,15 @@ def test_the_fault_of_an_environment_by_itself_is_found_and_named(fault):
 @pytest.mark.slow_but(*FAST_INSIDE)
 def test_the_fault_of_an_environment_among_others_is_found_and_named(fault):
     found(*faults.ENVS[fault], others=MANY)
+
+
+@pytest.mark.parametrize("fault", faults.HASHED)
+@pytest.mark.slow_but("hash order")
+def test_results_that_differ_from_process_to_process_are_found(fault):
+    report = check(faults.HASHED[fault])
+    assert "other process" in report.failed, str(report)
+    assert set(report.failed) <= {*MANY}, str(report)
+    assert "depend on the order of a set or on hash()" in report["other process"].says
 
 
 @pytest.mark.parametrize("fault", faults.VECTORS)
@@ -127,8 +140,9 @@ def test_a_report_is_a_table_of_80_columns_in_which_faults_come_first():
         "skipped  task observation  infos have no task_id\n"
         "skipped  resets itself     no episode ended within 80 steps\n"
         "skipped  tasks             it has no tasks\n"
-        "passed   runs, spaces, new arrays, seed repeats, options, global random, other\n"
-        "         seeds, actions, pickling, infos, global settings"
+        "passed   runs, spaces, new arrays, seed repeats, new episodes, options, global\n"
+        "         random, other seeds, actions, sampling, pickling, infos, global\n"
+        "         settings"
     )
 
 
@@ -138,10 +152,94 @@ def test_an_info_that_does_not_repeat_is_named_and_can_be_ignored():
     assert report.failed == ("seed repeats",)
     assert "--ignore info.action, in Python ignore=['info.action']" in report["seed repeats"].says
     blocked = [r.name for r in report.results if r.says == "see 'seed repeats'"]
-    assert blocked == ["other seeds", "actions", "render", "pickling", "tasks"]
+    assert blocked == [
+        *("new episodes", "options", "global random", "other seeds"),
+        *("actions", "sampling", "render", "pickling", "tasks"),
+    ]
     table = " ".join(str(report).split())
     assert f"skipped {', '.join(blocked)}: they compare with what failed" in table
     assert check(faults.ClockInfoEnv, ignore=["info.action.clock", "info.goal", "info.gaol"]).ok
+
+
+@pytest.mark.parametrize(
+    ("make_env", "outcome"),
+    [(partial(gymnasium.make, "CartPole-v1"), "passed"), (WalkEnv, "skipped")],
+)
+def test_constructors_that_were_an_iterator_are_found_by_specs(make_env, outcome):
+    report = check(lambda: faults.SyncVectorEnv(iter([make_env] * 2), autoreset_mode=NEXT))
+    assert report.ok, str(report)
+    assert report["as sync"].outcome == outcome
+
+
+# Parts of checks that cannot run.
+
+
+def no_loading():
+    """An environment whose wrapper asks for attributes in an endless recursion while it loads."""
+    return faults.NoLoadingWrapper(WalkEnv())
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize(
+    ("make", "row", "says"),
+    [
+        (
+            no_loading,
+            "pickling",
+            "its constructor can be sent to a worker, but these copies cannot be checked: a copy "
+            "made by pickle (RecursionError: ",
+        ),
+        (
+            faults.broken(faults.GoalArrayEnv, sample_tasks=property()),
+            "tasks",
+            "it has set_task() but no sample_tasks()",
+        ),
+        (
+            faults.broken(faults.GoalArrayEnv, set_task=property()),
+            "tasks",
+            "it has sample_tasks() but no set_task()",
+        ),
+        (
+            faults.before(lambda s, options: options is not None and options["level"]),
+            "options",
+            "reset() needs an option: KeyError: 'level'",
+        ),
+    ],
+)
+def test_a_check_that_cannot_run_is_skipped_with_the_reason(make, row, says):
+    report = check(make)
+    assert report.ok, str(report)
+    assert report[row].outcome == "skipped"
+    assert says in report[row].says
+
+
+def test_a_list_of_seeds_that_is_refused_is_named():
+    def refuse(envs, seed, options):
+        if isinstance(seed, list):
+            raise TypeError("one seed only")
+        return envs.env.reset(seed=seed, options=dict(options or {}))
+
+    report = check(faults.same(faults.Resets, refuse, mode=faults.DISABLED))
+    assert report.ok, str(report)
+    for row in ("seeds of each", "partial reset"):
+        assert report[row].outcome == "skipped"
+        assert "TypeError: one seed only" in report[row].says
+
+
+def test_an_environment_that_cannot_run_in_a_new_process_is_named():
+    here = os.getpid()
+
+    def make():
+        if os.getpid() != here and multiprocessing.parent_process() is None:
+            raise OSError("no licence")
+        return WalkEnv()
+
+    report = check(make)
+    assert report.ok, str(report)
+    assert report["other process"].outcome == "skipped"
+    assert report["other process"].says == (
+        "it cannot be made and run in a new process: OSError: no licence"
+    )
 
 
 # Environments that raise.

@@ -94,6 +94,21 @@ class KeptEnv(GoalEnv):
         super().set_task_state(task_state)
 
 
+class CopiedEnv(MT):
+    """Says that it is on a task, and runs on another goal until it is given one."""
+
+    def __init__(self, task_state=0, goal=0):
+        super().__init__()
+        self.said, self.goal = task_state, goal
+
+    def get_task_state(self):
+        return self.said
+
+    def set_task_state(self, task_state):
+        super().set_task_state(task_state)
+        self.said = task_state
+
+
 def optioned(change):
     """One that resets with ``change(options)``."""
     return mt(
@@ -121,6 +136,7 @@ def wrong_id(self, *returned):
 GOOD_MT = {
     "a subclass": MT,
     "tasks of arrays": GoalEnv,
+    "infos of steps": mt_returns(step=lambda s, *r: (*r[:4], {"goal": s.goal, "success": 0})),
     "many": lambda: MultiEnvWrapper(counting_makers(3)),
     "one task": lambda: MultiEnvWrapper(counting_makers(1)),
     "a parameter": lambda: EnvToMTEnv(
@@ -147,6 +163,29 @@ BROKEN_MT = {
         mt(seed_task=lambda s, seed=None: MT.seed_task(s, seed and seed // 2) and [seed]),
         "seed_task(4) and seed_task(5) lead to the same task stream:",
     ),
+    "seed_task rounds": (
+        mt_returns(seed_task=lambda s, _: MT.seed_task(s, int(np.float32(s._task_seed))) and [3]),
+        "seed_task(2147483650) and seed_task(2147483651) lead to the same task stream:",
+    ),
+    "tasks of the other stream": (
+        mt(sample_task_state=lambda s: s.np_random_task and int(s.np_random.integers(3))),
+        "the tasks[0]",
+    ),
+    "draws from both streams": (
+        mt_returns(sample_task_state=lambda s, task: (s.np_random.random(), task)[1]),
+        "sample_task_state() draws from np_random, the stream of the environment, and not from",
+    ),
+    "copies on the first task": (
+        mt(__deepcopy__=lambda s, memo: CopiedEnv(s.goal), __reduce__=lambda s: (CopiedEnv, (7,))),
+        "a copy made by pickle of an environment that was set to a task must be on it:",
+    ),
+    **{
+        f"copies that run on goal {goal}": (
+            mt(__reduce__=lambda s, goal=goal: (CopiedEnv, (s.goal, goal))),
+            "on another task, a copy made by pickle runs differently: ",
+        )
+        for goal in range(3)
+    },
     "tasks differ": (mt_returns(sample_task_state=lambda s, _: count(s) // 5 % 3), "the tasks[0]"),
     "global, of tasks": (
         mt_returns(sample_task_state=lambda s, task: (random.random(), task)[1]),
@@ -161,9 +200,9 @@ BROKEN_MT = {
         "changes the caller's options",
     ),
     "numpy reward": (mt_returns(step=lambda s, o, r, *rest: (o, np.float64(r), *rest)), "'types'"),
-    "more info": (
-        mt_returns(step=lambda s, *returned: (*returned[:4], {"goal": 0, "success": 0})),
-        "'info keys': ...step 0, info: expected ['goal'], got ['goal',",
+    "info that goes": (
+        mt_returns(step=lambda s, *r: (*r[:4], {"success": 0} if s.steps == 1 else {})),
+        "'infos': a step's infos lack a key ...step 1, info['success']: expected a value, got no",
     ),
     "sampling sets": (
         mt_returns(sample_task_state=lambda s, task: MT.set_task_state(s, task) or task),
@@ -338,8 +377,9 @@ class RememberingEnv(ST):
     last = 0
 
     def set_task(self, task):
-        self.last = self.first / 100
+        last = self.first
         super().set_task(task)
+        self.last = last / 100
 
     def _obs(self):
         return super()._obs() + self.last
