@@ -19,12 +19,11 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import construct_env
-from mtwrappers.common.errors import full_message, with_place
+from mtwrappers.common.errors import with_place
 from mtwrappers.state.env_state import get_state, guard, require_identity, set_state
 from mtwrappers.state.plain_data import copied, copied_if_possible
 from mtwrappers.vector.buffers import Buffers, Info, InfoColumns, InfoSchema, ObsLayout
 from mtwrappers.vector.calls import Call, EachCall, class_without_state, find_call
-from mtwrappers.vector.commands import Answer, Command
 from mtwrappers.vector.journal import ReplayLog, ResetEntry, StepEntry, fingerprint
 from mtwrappers.vector.settings import Maker, Settings
 
@@ -48,7 +47,7 @@ class EnvBlock:
 
     It owns their state: whose episode has ended, which are paused, and what each has returned.
     Rewards, flags, fixed observations and usual infos are written into buffers. The methods below
-    `failed` are what the commands of `mtwrappers.vector.commands` call.
+    `beat` are what the commands of `mtwrappers.vector.commands` call.
 
     Args:
         makers: Returns a constructor for each environment.
@@ -72,7 +71,7 @@ class EnvBlock:
         self._next_step = settings.autoreset_mode is AutoresetMode.NEXT_STEP
         # Replaces a TimeLimit, without the cost of a wrapper.
         self._limit = settings.max_path_length or sys.maxsize
-        self.notes: Any = None  # of the current command, see `Answer`
+        self.notes: Any = None  # of the current command, for the journal
         self._spare: tuple[EnvBlock, bytes] | None = None  # from before `restore`
         self.columns: InfoColumns | None = None
         self.buffers: Buffers
@@ -122,25 +121,6 @@ class EnvBlock:
     def beat(self) -> None:
         """Gives a sign of life, as often as it is called."""
         self.buffers.beats.fill(time.monotonic())
-
-    def answer(self, command: Command) -> Answer:
-        """Runs a command, and returns its answer, with the failure if it raised."""
-        self.notes = None
-        try:
-            result = command.run(self)
-        except Exception as exc:
-            return self.failed(command, exc)
-        return Answer(result, (self.notes or None) if self._logged else None)
-
-    def failed(self, command: Command, exc: Exception) -> Answer:
-        """The answer to a command that raised."""
-        notes = None
-        if self._logged:
-            try:
-                notes = command.notes_of_failure(self)
-            except Exception as state_exc:
-                exc.add_note(f"then its state could not be read: {full_message(state_exc)}")
-        return Answer(notes=notes, failure=exc)
 
     # What commands call.
 

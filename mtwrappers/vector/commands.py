@@ -9,17 +9,16 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.errors import full_message
+from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.buffers import Buffers, InfoSchema
 from mtwrappers.vector.calls import Call, EachCall
 from mtwrappers.vector.journal import ReplayLog, ResetEntry
-
-if TYPE_CHECKING:
-    from mtwrappers.vector.block import EnvBlock
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,25 @@ class Command(abc.ABC):
     @abc.abstractmethod
     def run(self, block: EnvBlock) -> Any:
         """Runs the command in a block, and returns its result."""
+
+    def answer(self, block: EnvBlock) -> Answer:
+        """Runs the command in a block; the answer has the failure if it raised."""
+        block.notes = None
+        try:
+            result = self.run(block)
+        except Exception as exc:
+            return self.fail(block, exc)
+        return Answer(result, (block.notes or None) if block.settings.journal else None)
+
+    def fail(self, block: EnvBlock, exc: Exception) -> Answer:
+        """The answer of a block in which the command raised."""
+        notes = None
+        if block.settings.journal:
+            try:
+                notes = self.notes_of_failure(block)
+            except Exception as state_exc:
+                exc.add_note(f"then its state could not be read: {full_message(state_exc)}")
+        return Answer(notes=notes, failure=exc)
 
     def notes_of_failure(self, block: EnvBlock) -> Any:
         """The notes of a failure: by default the states of environments that have to be reset."""

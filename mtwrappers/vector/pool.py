@@ -168,7 +168,7 @@ class LocalPool(Pool):
         self.settle()
         self.block.notes = None  # of the command before
         self._record = Record(command, self.rows[0])
-        self._record.answer = self.block.answer(command)
+        self._record.answer = command.answer(self.block)
 
     def end(self) -> list[Any]:
         """Returns the result of the command that was run."""

@@ -554,14 +554,14 @@ class BlockServer:
                 return encode_answer(Answer(failure=exc))
         if self.block is None:  # its environments could not be built
             return EMPTY
-        answer = self.block.answer(command)
+        answer = command.answer(self.block)
         try:
             return encode_answer(answer)
         except Exception as exc:  # an info of any class may refuse to be pickled in any way
             first = self.block.offset
             last = first + len(self.block.envs) - 1
             with_place(exc, f"the answer of environments {first} to {last} to {command.name}()")
-            return encode_answer(self.block.failed(command, exc))
+            return encode_answer(command.fail(self.block, exc))
 
     def _decode(self, message: bytes) -> Command:
         """The command in a message."""

@@ -38,7 +38,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES, ids=str)
+@pytest.mark.parametrize("value", VALUES)
 def test_copies_are_the_same(value):
     assert same_values(value, copy.deepcopy(value)) is True
     assert same_values(value, pickle.loads(pickle.dumps(value))) is True
@@ -57,7 +57,6 @@ def test_copies_are_the_same(value):
         (partial(Task, goal=np.zeros(2)), partial(Task, goal=np.ones(2))),
         (Slots(), Slots()),
     ],
-    ids=str,
 )
 def test_other_values_types_and_shapes_are_not(value, other):
     assert same_values(value, other) is False

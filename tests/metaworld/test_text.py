@@ -141,7 +141,10 @@ class Reads:
 def test_policies_and_trajectories_have_arrays_of_sentences(policy_in):
     make_env = functools.partial(make, "CustomMT", **VEC)
     with closing(MetaSampler(make_env, Reads(), 2, 2, 3, seed=1, policy_in=policy_in)) as sampler:
-        paths = [path for own in sampler.obtain_samples().values() for path in own]
+        sampler.update_tasks([0, 1])
+        paths = [
+            path for trajectories in sampler.obtain_samples().values() for path in trajectories
+        ]
     for path in paths:
         sentences = path["observations"]["instruction"]
         assert (sentences.shape, sentences.dtype) == ((3,), object)
