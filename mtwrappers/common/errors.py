@@ -13,6 +13,7 @@ import re
 from typing import Any, TypeVar
 
 import cloudpickle
+import gymnasium
 
 E = TypeVar("E", bound=BaseException)
 # Modules whose exceptions are our own. Gymnasium's vector environments batch infos for ours.
@@ -98,6 +99,11 @@ def with_place(exc: E, where: str) -> E:
 def full_message(exc: BaseException) -> str:
     """The message of an exception in one line, with its notes: ``"environment 3: it broke"``."""
     return ": ".join([*reversed(_notes(exc)), str(exc) or type(exc).__name__])
+
+
+def warn_about_close(exc: BaseException) -> None:
+    """Warns of an environment that could not be closed."""
+    gymnasium.logger.warn(f"could not be closed, {full_message(exc)} ({type(exc).__name__})")
 
 
 def picklable(exc: BaseException) -> Any:

@@ -19,7 +19,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import construct_env
-from mtwrappers.common.errors import with_place
+from mtwrappers.common.errors import warn_about_close, with_place
 from mtwrappers.state.env_state import get_state, guard, require_identity, set_state
 from mtwrappers.state.plain_data import copied, copied_if_possible
 from mtwrappers.vector.buffers import Buffers, Info, InfoColumns, InfoSchema, ObsLayout
@@ -54,6 +54,7 @@ class EnvBlock:
         offset: The index of the first environment, for errors.
         settings: The settings of the executor.
         memory: The descriptor of the memory that workers share; -1 if there is none.
+        wrap: Wraps each environment.
     """
 
     def __init__(
@@ -62,17 +63,19 @@ class EnvBlock:
         offset: int,
         settings: Settings,
         memory: int = -1,
+        wrap: Callable[[Any], Any] = lambda env: env,
     ) -> None:
         self._makers, self.offset, self.settings = makers, offset, settings
-        self._memory = memory
-        self._wrap: Callable[[Any], Any] = lambda env: env
+        self._memory, self._wrap = memory, wrap
         self._logged = settings.journal
         self._same_step = settings.autoreset_mode is AutoresetMode.SAME_STEP
         self._next_step = settings.autoreset_mode is AutoresetMode.NEXT_STEP
         # Replaces a TimeLimit, without the cost of a wrapper.
         self._limit = settings.max_path_length or sys.maxsize
         self.notes: Any = None  # of the current command, for the journal
-        self._spare: tuple[EnvBlock, bytes] | None = None  # from before `restore`
+        self._prepared: EnvBlock | None = None  # by `prepare`
+        # Environments that are to be closed, with their places, once that has begun.
+        self._unclosed: list[tuple[int, gymnasium.Env[Any, Any]]] | None = None
         self.columns: InfoColumns | None = None
         self.buffers: Buffers
         self._layout: ObsLayout
@@ -88,7 +91,6 @@ class EnvBlock:
         self._infos: list[Info] = [{}] * n
         self._elapsed = [0] * n
         self._names: list[Any] = [None] * n
-        self._closed = False
         index_by_id: dict[int, int] = {}
         try:
             for i, maker in enumerate(makers, self.offset):
@@ -175,12 +177,13 @@ class EnvBlock:
         """Pauses the environments in a mask, and resumes all others."""
         self.buffers.paused[...] = mask
 
-    def step(self, actions: Any, autoreset: bool) -> BlockResult | None:
+    def step(self, actions: Any, autoreset: bool, schema: InfoSchema | None) -> BlockResult | None:
         """Steps every environment that is not paused.
 
         Args:
             actions: An action for each.
             autoreset: Whether environments reset themselves, if the mode is SAME_STEP.
+            schema: That of the infos that are read from the buffers; None for none.
 
         Returns:
             None if all is in the buffers.
@@ -224,7 +227,9 @@ class EnvBlock:
         objects = self._write_obs()
         if self._logged:
             self._hash_step(paused)
-        if self.columns is None or not self.columns.write(infos):
+        columns = self.columns
+        in_columns = columns is not None and schema is not None and columns.schema == schema
+        if columns is None or not in_columns or not columns.write(infos):
             self._each(lambda i, env: _require_info(infos[i]))
             return infos, finals, objects
         return (None, finals, objects) if finals or objects else None
@@ -254,7 +259,7 @@ class EnvBlock:
         try:
             return function(self, rows, due, logs)
         finally:
-            self.columns, self.notes = columns, logs
+            self.columns = columns
 
     def get_states(self) -> list[Any]:
         """The state of each environment between two episodes."""
@@ -271,38 +276,61 @@ class EnvBlock:
         self.buffers.paused[...] = paused
         self.notes = None
 
-    def restore(self, logs: Sequence[ReplayLog], paused: NDArray[np.bool_]) -> None:
-        """Builds new environments and replays logs in them.
+    def prepare(self, logs: Sequence[ReplayLog], paused: NDArray[np.bool_]) -> None:
+        """Builds new environments and replays logs in them, until `commit` goes on with them.
 
-        The ones from before are kept until `accept_restored` or `undo_restored`.
+        Nothing that is in use changes: they are in a block of their own, with buffers of its own.
         """
-        self.accept_restored()  # of an interrupted call
-        self._spare = copy.copy(self), self.buffers.pack()
-        self._build()
-        self.replay(logs, paused)
+        self._drop_prepared()  # of an interrupted call
+        block = EnvBlock(self._makers, self.offset, self.settings, wrap=self._wrap)
+        self._prepared = block
+        try:
+            n, action_shape = len(block.envs), self.buffers.actions_shape[1:]
+            block.connect(range(n), n, action_shape)
+            block.buffers.beats = self.buffers.beats  # signs of life are of this block
+            block.replay(logs, paused)
+        except BaseException:
+            self._drop_prepared()
+            raise
 
-    def accept_restored(self) -> None:
-        """Closes the environments from before `restore`."""
-        if self._spare is not None:
-            (block, _), self._spare = self._spare, None
-            block.close()
+    def commit(self) -> None:
+        """Goes on with the environments that were prepared, and closes the others."""
+        block, self._prepared = self._prepared, None
+        assert block is not None
+        envs, buffers = self.envs, block.buffers
+        vars(self).update(
+            envs=block.envs,
+            _obs=block._obs,
+            _infos=block._infos,
+            _elapsed=block._elapsed,
+            _names=block._names,
+        )
+        self.buffers.finished[...] = buffers.finished
+        self.buffers.paused[...] = buffers.paused
+        self.buffers.digests[...] = buffers.digests
+        for i, env in enumerate(envs):
+            try:
+                env.close()
+            except Exception as exc:
+                warn_about_close(with_place(exc, self._describe(i)))
 
-    def undo_restored(self) -> None:
-        """Closes the environments that `restore` has built, and goes on with those from before."""
-        if self._spare is not None:
-            (block, written), restored = self._spare, copy.copy(self)
-            vars(self).update(vars(block))
-            self.buffers.unpack(written)
-            restored._spare = None
-            restored.close()
+    def _drop_prepared(self) -> None:
+        """Closes the environments that were prepared, if there are any."""
+        block, self._prepared = self._prepared, None
+        if block is not None:
+            try:
+                block.close()
+            except Exception as exc:
+                warn_about_close(exc)
 
     def close(self) -> None:
         """Closes every environment, then raises the last exception, if there were any."""
-        if self._closed:
-            return
-        self._closed = True
+        self._drop_prepared()
+        if self._unclosed is None:
+            self._unclosed = [*enumerate(self.envs)]
         failure: Exception | None = None
-        for i, env in enumerate(self.envs):
+        while self._unclosed:
+            i, env = self._unclosed.pop(0)
             try:
                 env.close()
             except Exception as exc:
@@ -418,6 +446,7 @@ class EnvBlock:
         except Exception:  # an observation of any class may refuse to be an array in any way
             # This finds the environment that caused it.
             self._each(lambda i, env: layout.write(self.buffers.obs, i, [obs[i]]))
+            raise
         return None
 
     def _describe(self, i: int) -> str:

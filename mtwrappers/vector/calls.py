@@ -79,9 +79,9 @@ class Call:
     without_state: str = ""
 
     @property
-    def sets_task(self) -> bool:
-        """Whether it has set the task of the next episode."""
-        return self.name in _TASK_SETTERS and not self.raised
+    def is_task_setter(self) -> bool:
+        """Whether it sets the task of the next episode."""
+        return self.name in _TASK_SETTERS
 
     def __str__(self) -> str:
         """Returns the call as it is written in Python, with long arguments shortened."""

@@ -28,14 +28,18 @@ class Answer:
     Attributes:
         result: The return value of the block's method.
         notes: What a journal has to know; each command says what it is.
-        failure: The exception that the command raised.
+        failure: The exception that the command raised, or why its result cannot be read.
         traceback: The traceback of that exception, if it comes from a worker.
+        has_run: Whether the command has run to its end, even if its result cannot be read.
+        is_unknown: Whether it is unknown what the block has done, because the notes cannot be read.
     """
 
     result: Any = None
     notes: Any = None
     failure: BaseException | None = None
     traceback: str = ""
+    has_run: bool = True
+    is_unknown: bool = False
 
 
 class Command(abc.ABC):
@@ -64,7 +68,7 @@ class Command(abc.ABC):
             result = self.run(block)
         except Exception as exc:
             return self.fail(block, exc)
-        return Answer(result, (block.notes or None) if block.settings.journal else None)
+        return Answer(result, (self.notes(block) or None) if block.settings.journal else None)
 
     def fail(self, block: EnvBlock, exc: Exception) -> Answer:
         """The answer of a block in which the command raised."""
@@ -74,11 +78,15 @@ class Command(abc.ABC):
                 notes = self.notes_of_failure(block)
             except Exception as state_exc:
                 exc.add_note(f"then its state could not be read: {full_message(state_exc)}")
-        return Answer(notes=notes, failure=exc)
+        return Answer(notes=notes, failure=exc, has_run=False)
+
+    def notes(self, block: EnvBlock) -> Any:
+        """The notes of a command that has run."""
+        return block.notes
 
     def notes_of_failure(self, block: EnvBlock) -> Any:
         """The notes of a failure: by default the states of environments that have to be reset."""
-        return block.get_states() if self.needs_reset else block.notes
+        return block.get_states() if self.needs_reset else self.notes(block)
 
     def notes_of_interrupt(self, block: EnvBlock) -> Any:
         """The notes of a command that was interrupted: by default none, as a reset is due then."""
@@ -92,7 +100,7 @@ class Command(abc.ABC):
             answer: The answer of the block.
             buffers: The results of these environments.
         """
-        if answer.failure is None:
+        if answer.has_run:
             return self.record_success(logs, answer.notes or {}, buffers)
         if self.needs_reset and answer.notes is not None:
             return [log.with_state(state) for log, state in zip(logs, answer.notes, strict=True)]
@@ -234,20 +242,26 @@ class Step(Command):
     """Steps every environment that is not paused.
 
     Its notes are the state, by its place, of each environment that was reset meanwhile.
+
+    Attributes:
+        actions: An action for each environment.
+        autoreset: Whether environments reset themselves, if the mode is SAME_STEP.
+        schema: That of the infos that the executor reads from the buffers; None for none.
     """
 
     name = "step"
     needs_reset = True
     actions: Any
     autoreset: bool
+    schema: InfoSchema | None
 
     def part(self, rows: slice) -> Step:
         """The command for one block."""
-        return Step(self.actions[rows], self.autoreset)
+        return Step(self.actions[rows], self.autoreset, self.schema)
 
     def run(self, block: EnvBlock) -> Any:
         """Runs it."""
-        return block.step(self.actions, self.autoreset)
+        return block.step(self.actions, self.autoreset, self.schema)
 
     def record_success(
         self, logs: list[ReplayLog], notes: Mapping[int, Any], buffers: Buffers
@@ -302,7 +316,7 @@ class CallEach(Command):
 
     def notes_of_interrupt(self, block: EnvBlock) -> Any:
         """The outcome of the calls that were made."""
-        return block.notes
+        return self.notes(block)
 
     def record(self, logs: list[ReplayLog], answer: Answer, buffers: Buffers) -> list[ReplayLog]:
         """The logs after the calls, of which one may have raised."""
@@ -318,7 +332,7 @@ class CallEach(Command):
 class Apply(Command):
     """Calls a function with the block.
 
-    Its notes are the logs of the environments, which the function goes on with.
+    Its notes are the logs of the environments, which the function replaces as it goes on.
 
     Attributes:
         function: Takes the block, the rows, the mask of environments that are due, and the logs.
@@ -332,7 +346,7 @@ class Apply(Command):
     function: Callable[[EnvBlock, range, NDArray[np.bool_], list[Any]], Any]
     rows: range
     due: NDArray[np.bool_]
-    logs: Sequence[ReplayLog | None]
+    logs: list[Any]
 
     def part(self, rows: slice) -> Apply:
         """The command for one block."""
@@ -340,16 +354,20 @@ class Apply(Command):
 
     def run(self, block: EnvBlock) -> Any:
         """Runs it."""
-        return block.apply(self.function, self.rows, self.due, [*self.logs])
+        return block.apply(self.function, self.rows, self.due, self.logs)
+
+    def notes(self, block: EnvBlock) -> Any:
+        """The logs as far as the function came."""
+        return self.logs
 
     def notes_of_failure(self, block: EnvBlock) -> Any:
         """The logs of environments that have to be reset."""
         states = block.get_states()
-        return [log.with_state(state) for log, state in zip(block.notes, states, strict=True)]
+        return [log.with_state(state) for log, state in zip(self.logs, states, strict=True)]
 
     def notes_of_interrupt(self, block: EnvBlock) -> Any:
         """The logs as far as the function came."""
-        return block.notes
+        return self.logs
 
     def record(self, logs: list[ReplayLog], answer: Answer, buffers: Buffers) -> list[ReplayLog]:
         """The logs that the function has gone on with."""
@@ -389,8 +407,8 @@ class SetStates(Command):
     def record_success(
         self, logs: list[ReplayLog], notes: Any, buffers: Buffers
     ) -> list[ReplayLog]:
-        """The logs that it was given."""
-        return [ReplayLog(log.state) for log in self.logs]
+        """The logs of environments with these states, which keep their tasks."""
+        return [log.with_state(new.state) for log, new in zip(logs, self.logs, strict=True)]
 
 
 @dataclass(eq=False)
@@ -416,39 +434,42 @@ class Replay(Command):
 
 
 @dataclass(eq=False)
-class Restore(Command):
-    """Builds new environments and replays logs in them; `Accept` or `Undo` must follow."""
+class Prepare(Command):
+    """Builds new environments beside the others and replays logs in them, for `Commit`."""
 
     name = "set_state"
+
     logs: Sequence[ReplayLog]
     paused: NDArray[np.bool_]
 
-    def part(self, rows: slice) -> Restore:
+    def part(self, rows: slice) -> Prepare:
         """The command for one block."""
-        return Restore(self.logs[rows], self.paused[rows])
+        return Prepare(self.logs[rows], self.paused[rows])
 
     def run(self, block: EnvBlock) -> None:
         """Runs it."""
-        block.restore(self.logs, self.paused)
+        block.prepare(self.logs, self.paused)
 
 
 @dataclass(eq=False)
-class Accept(Command):
-    """Closes the environments from before `Restore`."""
+class Commit(Command):
+    """Goes on with the environments of `Prepare`, which have these logs."""
 
     name = "set_state"
+    needs_reset = True
+
+    logs: Sequence[ReplayLog]
+
+    def part(self, rows: slice) -> Commit:
+        """The command for one block."""
+        return Commit(self.logs[rows])
 
     def run(self, block: EnvBlock) -> None:
         """Runs it."""
-        block.accept_restored()
+        block.commit()
 
-
-@dataclass(eq=False)
-class Undo(Command):
-    """Closes the environments that `Restore` has built, and goes on with those from before."""
-
-    name = "set_state"
-
-    def run(self, block: EnvBlock) -> None:
-        """Runs it."""
-        block.undo_restored()
+    def record_success(
+        self, logs: list[ReplayLog], notes: Any, buffers: Buffers
+    ) -> list[ReplayLog]:
+        """The logs of the new environments."""
+        return [*self.logs]

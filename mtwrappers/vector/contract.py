@@ -32,16 +32,17 @@ from mtwrappers.vector.block import BlockResult, EnvBlock
 from mtwrappers.vector.buffers import ARRAY_SPACES, Info, InfoColumns, ObsLayout, schema_of
 from mtwrappers.vector.calls import EachCall, replayable
 from mtwrappers.vector.commands import (
-    Accept,
     Apply,
     CallEach,
+    Commit,
     GetStates,
     Pause,
+    Prepare,
     Reset,
-    Restore,
     SetStates,
     Step,
-    Undo,
+    UseColumns,
+    Wrap,
 )
 from mtwrappers.vector.journal import ReplayLog
 from mtwrappers.vector.pool import BorrowedPool, Pool
@@ -208,7 +209,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         if settings.unify is not None:
             names = [f"environment {i}" for i in range(n)]
             padding = Padding.of(spaces, names, settings.unify)
-            pool.wrap(padding.wrap)
+            pool.set_up(Wrap(padding.wrap))
             spaces = [(padding.observation_space, padding.action_space)] * n
         observation_space, action_space = same_spaces(spaces)
         self.single_observation_space, self.single_action_space = spaces[0]
@@ -382,7 +383,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 self._refuse_actions(actions, checked)
         self.stepped, self.restarted = self.next_rows()
         self._due.fill(True)  # until the step has succeeded
-        return Step(checked, autoreset)
+        schema = None if self._columns is None else self._columns.schema
+        return Step(checked, autoreset, schema)
 
     def _iterate_actions(self, actions: Any) -> list[Any]:
         """The actions of environments whose action space has no arrays, which may keep them."""
@@ -435,11 +437,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """
         if not self._pending:
             raise NoAsyncCallError("step_wait() needs a step_async() before it", "step")
-        try:
-            results = self._pool.end()
-        finally:
-            self._pending = False
-        return self._step_result(results)
+        self._pending = False
+        return self._step_result(self._pool.end())
 
     def _step_result(self, results: Sequence[Any]) -> StepResult:
         """The results of a step, from those of the blocks and the buffers."""
@@ -454,7 +453,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             schema = schema_of([info for block_infos, *_ in results for info in block_infos])
             if schema is not None:
                 self._columns = InfoColumns(schema, buffers)
-                self._pool.use_columns(schema)
+                self._pool.set_up(UseColumns(schema))
         self._due.fill(False)
         return obs, rewards, *flags, infos
 
@@ -630,7 +629,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         check_callable(function, "function")
         carried: Any = function if self._pool.is_local else pickle_function(function)
         due = self._due.copy()
-        logs: Sequence[Any] = self._pool.logs or [None] * self.num_envs
+        logs: list[Any] = self._pool.logs or [None] * self.num_envs
         apply = Apply(
             functools.partial(_call_in_block, carried, self._autoreset),
             range(self._first_row, self._first_row + self.num_envs),
@@ -728,24 +727,16 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         logs = [ReplayLog.from_state(log, f"environment {i}") for i, log in enumerate(log_states)]
         due = np.array(_check_length(state.get("due"), n), dtype=np.bool_)
         paused = np.array(_check_length(state.get("paused"), n), dtype=np.bool_)
-        due_before = self._due.copy()
-        self._due[...] = True  # should it be interrupted
         if not any(log.entries for log in logs):
+            self._due[...] = True
             pool.run(SetStates(logs))
             self._first_seeds = first_seeds
             return
         if pool.logs is None:
-            self._due[...] = due_before
             raise RuntimeError(_NEEDS_JOURNAL)
-        try:
-            pool.run(Restore(logs, paused))
-        except BaseException:
-            if not pool.is_lost:
-                pool.run(Undo())
-            self._due[...] = due_before
-            raise
-        pool.logs[:] = logs  # for workers lost from here on
-        pool.run(Accept())
+        pool.run(Prepare(logs, paused))
+        self._due[...] = True  # should it be interrupted
+        pool.run(Commit(logs))
         self._first_seeds = first_seeds
         self._due[...] = due
 
@@ -834,7 +825,11 @@ def _call_in_block(
     if settings.journal:
         pool.logs = logs
     function = pickle.loads(carried) if isinstance(carried, bytes) else carried
-    return function(envs, slice(rows.start, rows.stop)), envs._due
+    try:
+        return function(envs, slice(rows.start, rows.stop)), envs._due
+    finally:
+        pool.settle()
+        envs.closed = True  # what would be done with it later is in no journal
 
 
 def _check_length(value: Any, n: int) -> Any:

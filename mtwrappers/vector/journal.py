@@ -93,9 +93,13 @@ class ReplayLog:
         """The log of an environment that is to be reset, and has this state."""
         task, lost_call = self.task, self.lost_call
         for call in self.calls:
-            if call.without_state and call.sets_task:
+            if not call.without_state:
+                continue
+            if call.is_task_setter and not call.raised:
                 task = call
-            elif call.without_state:
+                if lost_call is not None and lost_call.is_task_setter:
+                    lost_call = None  # one that raised, whose task was replaced
+            else:
                 lost_call = lost_call or call
         return ReplayLog(state, task, lost_call)
 
@@ -272,8 +276,8 @@ def fingerprint(before: int, *returned: Any) -> int:
     try:
         # Version 2, because in later ones the bytes depend on which objects are shared.
         data = marshal.dumps((before, obs, values, info), 2)
-    except ValueError:  # of NumPy's numbers, which are rare among rewards
-        data = marshal.dumps((before, obs, _hashable(values), _hashable(info)), 2)
+    except ValueError:  # of an array in strides, or of NumPy's numbers
+        data = marshal.dumps((before, _hashable(obs), _hashable(values), _hashable(info)), 2)
     # A checksum is sufficient, because nothing here is adversarial, and several times as fast.
     return zlib.crc32(data)
 

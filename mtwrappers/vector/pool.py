@@ -6,14 +6,17 @@ import abc
 from collections.abc import Callable
 from typing import Any
 
-import gymnasium
-
-from mtwrappers.common.errors import WorkerTraceback, full_message
+from mtwrappers.common.errors import WorkerTraceback, warn_about_close
 from mtwrappers.vector.block import EnvBlock
-from mtwrappers.vector.buffers import Buffers, InfoSchema, ObsLayout
-from mtwrappers.vector.commands import Answer, Command, UseColumns, Wrap
+from mtwrappers.vector.buffers import Buffers, ObsLayout
+from mtwrappers.vector.commands import Answer, Command
 from mtwrappers.vector.journal import ReplayLog
 from mtwrappers.vector.settings import Settings
+
+OTHER_CALL = (
+    "another call of this executor came between, as from a signal's handler or from a function of "
+    "map_blocks: these may not use it"
+)
 
 
 class Record:
@@ -84,16 +87,8 @@ class Pool(abc.ABC):
         """Builds the environments; returns `EnvBlock.traits` of each block."""
 
     @abc.abstractmethod
-    def wrap(self, wrap: Callable[[Any], Any]) -> None:
-        """Wraps every environment."""
-
-    @abc.abstractmethod
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
         """Makes all blocks write to buffers, and returns those of all environments."""
-
-    @abc.abstractmethod
-    def use_columns(self, schema: InfoSchema) -> None:
-        """Sets which infos go through the buffers."""
 
     @abc.abstractmethod
     def settle(self) -> None:
@@ -111,6 +106,10 @@ class Pool(abc.ABC):
         """
         self.begin(command)
         return self.end()
+
+    def set_up(self, command: Command) -> list[Any]:
+        """Runs a command that replacements of workers run too."""
+        return self.run(command)
 
     @abc.abstractmethod
     def begin(self, command: Command) -> None:
@@ -149,32 +148,24 @@ class LocalPool(Pool):
         self.block = self._make_block()
         return [self.block.traits()]
 
-    def wrap(self, wrap: Callable[[Any], Any]) -> None:
-        """Wraps every environment."""
-        self.run(Wrap(wrap))
-
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
         """Makes the block write to buffers."""
         self.block.connect(range(layout.n), layout.n, action_shape)
         self.buffers = self.block.buffers
         return self.buffers
 
-    def use_columns(self, schema: InfoSchema) -> None:
-        """Sets which infos go through the buffers."""
-        self.run(UseColumns(schema))
-
     def begin(self, command: Command) -> None:
         """Runs a command."""
         self.settle()
         self.block.notes = None  # of the command before
-        self._record = Record(command, self.rows[0])
-        self._record.answer = command.answer(self.block)
+        record = self._record = Record(command, self.rows[0])
+        record.answer = command.answer(self.block)
 
     def end(self) -> list[Any]:
         """Returns the result of the command that was run."""
-        assert self._record is not None
-        answer = self._record.answer
-        assert answer is not None
+        answer = None if self._record is None else self._record.answer
+        if answer is None:
+            raise RuntimeError(OTHER_CALL)
         self.settle()
         raise_failure(answer)
         return [answer.result]
@@ -185,7 +176,7 @@ class LocalPool(Pool):
         if record is not None and self.logs is not None:
             if record.answer is None:
                 notes = record.command.notes_of_interrupt(self.block)
-                record.answer = Answer(notes=notes, failure=KeyboardInterrupt())
+                record.answer = Answer(notes=notes, has_run=False)
             record.keep(self.logs, self.buffers)
         self._record = None
 
@@ -224,8 +215,3 @@ def raise_failure(answer: Answer) -> None:
         if answer.traceback:
             raise answer.failure from WorkerTraceback(answer.traceback)
         raise answer.failure
-
-
-def warn_about_close(exc: BaseException) -> None:
-    """Warns of an environment that could not be closed."""
-    gymnasium.logger.warn(f"could not be closed, {full_message(exc)} ({type(exc).__name__})")

@@ -1,8 +1,9 @@
 """Worker processes.
 
-A message is a header, with the number of the command and the length of the rest, and the command:
-a step is whether environments reset themselves and the dtype of its actions, such as ``b"1<f4"``;
-the actions themselves are in shared memory. Every other command, and every answer, is a pickle.
+A message is a header, with the number of the command and the length of the rest, and the command.
+A step is whether environments reset themselves, whether infos go through the buffers, and the dtype
+of its actions, such as ``b"11<f4"``; the actions themselves are in shared memory. Every other
+command, and every answer, is a pickle.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ from mtwrappers.vector.workers import (
 )
 
 _HEADER = struct.Struct("!QQ")  # the number of the command, and the number of bytes that follow
-_WHOLE = 4096  # bytes of a message up to which the system writes all or nothing
 _CHUNK = 1 << 16
 _NAME = "mtw-"  # begins the name of each worker process
 
@@ -82,13 +82,15 @@ class ProcessWorker(Worker):
         self.process: Any = None
         self._conn: Any = None  # messages to and from the process
         self._chunks: list[bytes] = []  # of answers that have arrived
+        # A message that is being written, and the numbers of bytes of it that were.
+        self._writing: tuple[bytes, list[int]] = (b"", [])
         self._life = -1  # the end of a pipe; when it is closed, the worker ends
 
     def start(self) -> None:
         """Starts the process."""
         self._conn, worker_conn = self._context.Pipe()
         os.set_blocking(self._conn.fileno(), False)
-        self._chunks = []
+        self._chunks, self._writing = [], (b"", [])
         life, self._life = os.pipe()
         _lives.add(self._life)
         # `multiprocessing` can pass connections to a process in every context.
@@ -120,21 +122,27 @@ class ProcessWorker(Worker):
 
     def write(self, message: bytes) -> None:
         """Writes a message to the process."""
-        state, data = self.state, memoryview(message)
-        if len(data) > _WHOLE:
-            self.state = WorkerState.WRITING
-        try:
-            while data:
-                try:
-                    data = data[os.write(self._conn.fileno(), data) :]
-                except BlockingIOError:
-                    if not self._reads_in_time():
-                        state = WorkerState.HUNG if self.is_alive() else WorkerState.ENDED
-                        self.process.kill()
-                        break
-        except OSError:  # it has ended
-            state = WorkerState.ENDED
-        self.state = state
+        self._writing = message, []
+        self.finish_writing()
+
+    def finish_writing(self) -> None:
+        """Writes the rest of a message."""
+        message, counts = self._writing
+        data = memoryview(message)
+        while (start := sum(counts)) < len(data):
+            try:
+                # In one call, so that no exception can come between writing and noting it.
+                counts.extend(map(os.write, [self._conn.fileno()], [data[start:]]))
+            except BlockingIOError:
+                if not self._reads_in_time():
+                    self.state = WorkerState.HUNG if self.is_alive() else WorkerState.ENDED
+                    self.process.kill()
+                    return
+            except OSError as exc:
+                if exc.errno is None:
+                    raise  # of a signal's handler
+                self.state = WorkerState.ENDED
+                return
 
     def _reads_in_time(self) -> bool:
         """Waits until the process reads, and returns whether it does in time."""
@@ -158,7 +166,7 @@ class ProcessWorker(Worker):
             worker = by_fd[fd]
             if worker._read():
                 arrived.append(worker)
-            else:
+            elif worker.state is not WorkerState.HUNG:
                 worker.state = WorkerState.ENDED
         return arrived
 
@@ -174,7 +182,9 @@ class ProcessWorker(Worker):
                     return True
         except BlockingIOError:
             return True  # the rest will arrive later
-        except OSError:
+        except OSError as exc:
+            if exc.errno is None:
+                raise  # of a signal's handler
             return False
 
     def _take_answers(self) -> bool:

@@ -186,6 +186,9 @@ class ActorWorker(Worker):
         if self._cluster.is_there():
             self._replies.add(self._actor.handle.remote(*message, self._received))
 
+    def finish_writing(self) -> None:
+        """Does nothing, because Ray sends a message as a whole."""
+
     @staticmethod
     def receive(workers: Sequence[ActorWorker], seconds: float) -> list[ActorWorker]:
         """Waits for the answers of some actors, at most for some seconds."""
@@ -219,7 +222,8 @@ class ActorWorker(Worker):
             self.take_answer(HELLO, EMPTY)
             return
         answers, written = data
-        if written and self.buffers is not None:
+        # A reply that comes late has the results of an earlier command.
+        if written and self.buffers is not None and max(answers) > self._received:
             self.buffers.unpack(written)
         for number in sorted(answers):
             self.take_answer(number, answers[number])

@@ -21,7 +21,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import cloudpickle
@@ -32,11 +32,12 @@ from mtwrappers.common.errors import (
     WorkerDiedError,
     full_message,
     picklable,
+    warn_about_close,
     with_place,
 )
 from mtwrappers.common.extras import with_or_without_opengl
 from mtwrappers.vector.block import EnvBlock
-from mtwrappers.vector.buffers import Buffers, InfoSchema, ObsLayout
+from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.commands import (
     Answer,
     Build,
@@ -46,10 +47,8 @@ from mtwrappers.vector.commands import (
     Replay,
     Step,
     Sync,
-    UseColumns,
-    Wrap,
 )
-from mtwrappers.vector.pool import Pool, Record, raise_failure, warn_about_close
+from mtwrappers.vector.pool import OTHER_CALL, Pool, Record, raise_failure
 from mtwrappers.vector.settings import Maker, Settings
 
 ALIVE_CHECK = 1.0  # seconds between two checks whether silent workers are alive
@@ -65,16 +64,14 @@ class WorkerState(enum.Enum):
     """The life of a worker.
 
     A worker is `STARTING` until its first answer, `RESTORING` while its environments are built and
-    brought to the state of a lost worker's, then `READY`. It is `WRITING` while a long message is
-    written to it: an exception leaves half of the message, so a worker that is found in this state
-    is ended. From every state, it becomes `ENDED` when it has ended by itself, and `HUNG` when it
-    was ended because it was silent for too long. A replacement is `STARTING` again.
+    brought to the state of a lost worker's, then `READY`. From every state, it becomes `ENDED` when
+    it has ended by itself, and `HUNG` when it was ended because it was silent for too long. A
+    replacement is `STARTING` again.
     """
 
     STARTING = enum.auto()
     RESTORING = enum.auto()
     READY = enum.auto()
-    WRITING = enum.auto()
     ENDED = enum.auto()
     HUNG = enum.auto()
 
@@ -120,6 +117,10 @@ class Worker(abc.ABC):
         """Sends a message. If the worker is gone, waiting for the answer detects it."""
 
     @abc.abstractmethod
+    def finish_writing(self) -> None:
+        """Sends the rest of a message, if an exception came between."""
+
+    @abc.abstractmethod
     def end(self, patience: float = 0.0) -> None:
         """Ends the worker, unless it ends by itself within ``patience`` seconds."""
 
@@ -161,14 +162,20 @@ class Worker(abc.ABC):
         if number in self.records:
             self.records[number].encoded_answer = answer
         for older in [n for n in self.records if n < number]:
-            if self.records[older].encoded_answer is None:  # it was never written
+            # A worker answers in order, so it was never written.
+            if self.records[older].encoded_answer is None:
                 self.records.pop(older, None)
+
+    def was_given(self, number: int) -> bool:
+        """Whether it was given the command with this number, and is not done with it."""
+        return number == HELLO or number in self.records
 
     def has_answered(self, number: int) -> bool:
         """Whether it has answered the command with this number."""
         if number == HELLO:
             return self.was_started
-        return self.records[number].encoded_answer is not None
+        record = self.records.get(number)
+        return record is not None and record.encoded_answer is not None
 
 
 class PendingRecord(Record):
@@ -224,26 +231,18 @@ class WorkerPool(Pool):
             self._replace(lost, None)
         for worker in self.workers:
             worker.state = WorkerState.READY
-        return self._set_up(self._build)
-
-    def wrap(self, wrap: Callable[[Any], Any]) -> None:
-        """Wraps every environment."""
-        self._set_up(Wrap(wrap))
+        return self.set_up(self._build)
 
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
         """Makes all blocks write to buffers, and returns those of all environments."""
-        self._set_up(Connect(range(layout.n), layout.n, action_shape))
+        self.set_up(Connect(range(layout.n), layout.n, action_shape))
         self.buffers = Buffers(layout, action_shape, self._memory)
         for worker in self.workers:
             worker.buffers = self.buffers.part(worker.rows)
         return self.buffers
 
-    def use_columns(self, schema: InfoSchema) -> None:
-        """Sets which infos go through the buffers."""
-        self._set_up(UseColumns(schema))
-
-    def _set_up(self, command: Command) -> list[Any]:
-        """Runs a command that replacements run too."""
+    def set_up(self, command: Command) -> list[Any]:
+        """Runs a command that replacements of workers run too."""
         results = self.run(command)
         self._setup[type(command)] = command
         return results
@@ -275,7 +274,9 @@ class WorkerPool(Pool):
         """Finds out which commands of interrupted calls were run, and records these."""
         lost, is_settled = [], True
         for worker in self.workers:
-            is_settled = is_settled and not worker.records
+            if worker.records:
+                is_settled = False
+                worker.finish_writing()
             if worker.state is not WorkerState.READY:
                 lost.append(worker)
         if is_settled and not lost:
@@ -299,7 +300,9 @@ class WorkerPool(Pool):
             for record_number in sorted(worker.records):
                 record = worker.records[record_number]
                 answer = record.decode()
-                if self.logs is not None:
+                if answer.is_unknown:
+                    self._end_unknown(worker)
+                elif self.logs is not None:
                     record.keep(self.logs, self.buffers)
                 (answers if record_number == number else earlier).append(answer)
         if self.logs is not None:
@@ -320,24 +323,29 @@ class WorkerPool(Pool):
         ready = [worker for worker in self.workers if worker.state is WorkerState.READY]
         self._send(ready, Close())
         self._gather(ready, self._number, deadline)
-        encoded = [worker.records[self._number].encoded_answer for worker in ready]
+        closed = [worker for worker in ready if worker.has_answered(self._number)]
+        answers = [worker.records[self._number].decode() for worker in closed]
         for worker in ready:
             worker.end(max(deadline - time.monotonic(), 0.0))
         self.abandon()
-        for worker, data in zip(ready, encoded, strict=True):
-            answer = Answer() if data is None else decode_answer(data, Close(), worker.rows)
+        for answer in answers:
             if answer.failure is not None:
                 warn_about_close(answer.failure)
 
+    def _end_unknown(self, worker: Worker) -> None:
+        """Ends a worker if nobody knows what it did; the next command replaces it."""
+        worker.state = WorkerState.ENDED
+        worker.end()
+
     def abandon(self) -> None:
         """Ends every worker at once."""
-        self.is_lost = True
         for worker in self.workers:
-            worker.end()
             worker.state = WorkerState.ENDED
-        if self._memory >= 0:
-            os.close(self._memory)
-            self._memory = -1
+            worker.end()
+        memory, self._memory = self._memory, -1
+        if memory >= 0:
+            os.close(memory)
+        self.is_lost = True
 
     # Workers that answer, and those that do not.
 
@@ -366,6 +374,8 @@ class WorkerPool(Pool):
             if now >= next_check:  # even while others answer: a node may vanish silently
                 next_check = now + ALIVE_CHECK
                 for worker in deadlines:
+                    if not worker.was_given(number):
+                        raise RuntimeError(OTHER_CALL)
                     if worker.state not in _LOST and not worker.is_alive():
                         worker.state = WorkerState.ENDED
             for worker, deadline in [*deadlines.items()]:
@@ -426,6 +436,8 @@ class WorkerPool(Pool):
             try:
                 self._start(worker)
             except (OSError, WorkerDiedError) as exc:
+                if isinstance(exc, OSError) and exc.errno is None:
+                    raise  # of a signal's handler
                 self._give_up(reason, exc)
         lost = self._gather(workers, HELLO)
         current = self._number
@@ -489,8 +501,6 @@ class WorkerPool(Pool):
         if worker.state is WorkerState.HUNG:
             stage = "hung: it did not answer" if worker.was_started else "did not start"
             end = f"{stage} within {worker.timeout:g} s"
-        elif worker.state is WorkerState.WRITING:
-            end = "got half of a message, of a call that was interrupted"
         else:
             end = worker.describe_end()
         environments = f"environments {first} to {last} of tasks {tasks}{named}"
@@ -561,7 +571,11 @@ class BlockServer:
             first = self.block.offset
             last = first + len(self.block.envs) - 1
             with_place(exc, f"the answer of environments {first} to {last} to {command.name}()")
-            return encode_answer(command.fail(self.block, exc))
+            failure = exc
+        try:
+            return encode_answer(command.fail(self.block, failure))
+        except Exception:  # and so may a state
+            return encode_answer(Answer(failure=failure, is_unknown=True))
 
     def _decode(self, message: bytes) -> Command:
         """The command in a message."""
@@ -573,11 +587,13 @@ class BlockServer:
                     with_or_without_opengl(functools.partial(pickle.loads, pickled))
             return command
         assert self.block is not None
-        buffers, dtype = self.block.buffers, np.dtype(message[1:].decode())
+        buffers, dtype = self.block.buffers, np.dtype(message[2:].decode())
         size = math.prod(buffers.actions_shape) * dtype.itemsize
         # A copy, because environments may keep their actions.
         actions = buffers.actions[:size].copy().view(dtype).reshape(buffers.actions_shape)
-        return Step(actions, autoreset=message[:1] == b"1")
+        columns = self.block.columns if message[1:2] == b"1" else None
+        schema = None if columns is None else columns.schema
+        return Step(actions, autoreset=message[:1] == b"1", schema=schema)
 
     def _build(self, command: Build) -> tuple[Any, ...]:
         """Builds the block, and returns its traits.
@@ -600,8 +616,9 @@ _UNREGISTERED = (
 
 
 def encode_step(step: Step) -> bytes:
-    """A message with a step whose actions are in shared memory, such as ``b"1<f4"``."""
-    return f"{step.autoreset:d}{step.actions.dtype.str}".encode()
+    """A message with a step whose actions are in shared memory, such as ``b"11<f4"``."""
+    reads_columns = step.schema is not None
+    return f"{step.autoreset:d}{reads_columns:d}{step.actions.dtype.str}".encode()
 
 
 def encode_answer(answer: Answer) -> bytes:
@@ -618,21 +635,25 @@ def encode_answer(answer: Answer) -> bytes:
         text = "".join(traceback.format_exception(failure))
         failure = picklable(failure)
     content = cloudpickle.dumps((answer.result, failure, text))
-    return bytes(cloudpickle.dumps((answer.notes, content)))
+    return bytes(cloudpickle.dumps((answer.has_run, answer.is_unknown, answer.notes, content)))
 
 
 def decode_answer(data: bytes, command: Command, rows: slice) -> Answer:
     """Reverses `encode_answer`; a result that cannot be read is a failure of the command."""
     if data == EMPTY:
         return Answer()
-    notes, content = pickle.loads(data)
+    environments = f"environments {rows.start} to {rows.stop - 1}"
+    place = f"the answer of {environments} to {command.name}() cannot be read here"
+    try:
+        has_run, is_unknown, notes, content = pickle.loads(data)
+    except Exception as exc:  # such as a module that only workers have
+        return Answer(failure=with_place(exc, place), has_run=False, is_unknown=True)
     try:
         result, failure, text = pickle.loads(content)
-    except Exception as exc:  # such as a module that only workers have
-        environments = f"environments {rows.start} to {rows.stop - 1}"
-        with_place(exc, f"the answer of {environments} to {command.name}() cannot be read here")
-        return Answer(notes=notes, failure=exc)
-    return Answer(result, notes, failure, text)
+    except Exception as exc:
+        failure = with_place(exc, place)
+        return Answer(notes=notes, failure=failure, has_run=has_run, is_unknown=is_unknown)
+    return Answer(result, notes, failure, text, has_run, is_unknown)
 
 
 def pickle_blocks(
