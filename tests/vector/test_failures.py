@@ -295,3 +295,37 @@ def test_an_environment_that_cannot_be_closed_is_a_warning_everywhere(executor):
     with pytest.warns(UserWarning, match="closed, environment 1: the door is stuck"):
         envs.close()
     assert envs.closed is True
+
+
+class ReportsAtEnd(FragileEnv):
+    """Reports an object that only its worker can import, in the last info of an episode."""
+
+    def step(self, action):
+        *result, info = super().step(action)
+        return *result, {**info, "odd": OnlyThere()} if result[2] else info
+
+
+@pytest.mark.parametrize("journal", [False, True])
+def test_infos_that_cannot_be_read_fail_one_step_whoever_was_reset_in_it(journal):
+    makers = [partial(ReportsAtEnd, length=n) for n in (2, 9)]
+    with closing(parallel(makers, 2, 1, workers=1, journal=journal)) as envs:
+        envs.reset(seed=0)
+        envs.step([0, 0])
+        with pytest.raises(ImportError, match=r"environments 0 to 1 to step\(\) cannot be read"):
+            envs.step([0, 0])
+        assert envs.reset(seed=0)[0][:, 0].tolist() == [0, 0]
+        assert envs.step([0, 0])[1].tolist() == [1.0, 1.0]
+
+
+def call_with_what_only_workers_have(envs, rows):
+    envs.call("set_task", OnlyThere())
+
+
+def test_notes_that_cannot_be_read_cost_the_worker_and_are_no_one_elses_failure():
+    with closing(parallel(on_worker_failure="recover")) as envs:
+        envs.reset(seed=0)
+        with pytest.raises(ImportError, match="cannot be read here"):
+            envs.map_blocks(call_with_what_only_workers_have)
+        with pytest.warns(UserWarning, match="starting a replacement"):
+            envs.reset(seed=0)
+        assert envs.step(NO_ACTIONS)[0][:, 0].tolist() == [1, 101, 201, 301]

@@ -20,6 +20,7 @@ from tests.fakes import equal
 from tests.vector.faults import (
     NO_ACTIONS,
     BulkyEnv,
+    FragileEnv,
     break_a_leg,
     faulty_uses,
     fragile_makers,
@@ -193,3 +194,85 @@ def test_workers_that_were_not_asked_to_build_yet_are_closed_without_a_word(monk
     monkeypatch.setattr(WorkerPool, "begin", interrupted)
     with pytest.raises(KeyboardInterrupt):
         parallel(fragile_makers(2), 2, workers=2)
+
+
+# Exceptions of handlers and of functions.
+
+
+class Mutates(FragileEnv):
+    """Is interrupted in a method that has changed it."""
+
+    def mutate(self):
+        self.first = 9
+        raise KeyboardInterrupt
+
+
+def mutate(envs, rows):
+    envs.call("mutate")
+
+
+def test_a_call_that_was_interrupted_in_a_function_is_in_the_journal():
+    with closing(MetaIterativeEnvExecutor(Mutates, 2, journal=True)) as envs:
+        envs.reset(seed=0)
+        with pytest.raises(KeyboardInterrupt):
+            envs.map_blocks(mutate)
+        with pytest.raises(TypeError, match=r"environment 0, task 'a' was called with mutate\(\)"):
+            envs.get_state()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_step_that_was_interrupted_while_it_was_awaited_is_over(workers, monkeypatch):
+    makers = fragile_makers()
+    with closing(parallel(makers) if workers else MetaIterativeEnvExecutor(makers, 2, 2)) as envs:
+        expected = envs.reset(seed=0), envs.step(NO_ACTIONS)
+        envs.step_async(NO_ACTIONS)
+
+        def interrupted():
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(envs._pool, "end", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                envs.step_wait()
+        assert equal((envs.reset(seed=0), envs.step(NO_ACTIONS)), expected)
+
+
+def test_a_time_limit_of_ones_own_is_no_end_of_a_worker():
+    """`TimeoutError` is an `OSError`, as errors of pipes are."""
+
+    def handler(*_):
+        raise TimeoutError("my time limit")
+
+    with closing(parallel([BulkyEnv] * 4, timeout=100)) as envs:
+        expected, pids = envs.reset(seed=0), envs.worker_pids
+        os.kill(pids[0], signal.SIGSTOP)
+        previous = signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        try:
+            with pytest.raises(TimeoutError, match="my time limit"):
+                envs.set_attr("unread", [np.zeros(1_000_000)] * 4)
+        finally:
+            signal.signal(signal.SIGALRM, previous)
+            os.kill(pids[0], signal.SIGCONT)
+        assert equal(envs.reset(seed=0), expected)
+        assert envs.worker_pids == pids
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_handler_that_uses_the_executor_in_a_step_is_an_error_soon(workers):
+    makers = fragile_makers(fault=partial(time.sleep, 0.5))
+    with closing(
+        parallel(makers, timeout=100) if workers else MetaIterativeEnvExecutor(makers, 2, 2)
+    ) as envs:
+        envs.reset(seed=0)
+        previous = signal.signal(signal.SIGALRM, lambda *_: envs.get_attr("first"))
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        try:
+            begin = time.monotonic()
+            with pytest.raises(RuntimeError, match="another call of this executor came between"):
+                envs.step([1, 1, 1, 1])
+        finally:
+            signal.signal(signal.SIGALRM, previous)
+        assert time.monotonic() - begin < PATIENCE
+        envs.reset(seed=0)
+        assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4

@@ -347,3 +347,92 @@ def test_what_an_environment_returned_is_compared_down_to_texts_and_bytes(one, o
 
     assert returned(one) == returned(one)
     assert returned(one) != returned(other)
+
+
+class Transposed(CountingEnv):
+    """Observes an array that is not contiguous."""
+
+    def __init__(self):
+        super().__init__(9)
+        self.observation_space = Box(0, 99, (3, 2), np.float64)
+
+    def _obs(self):
+        return np.full((2, 3), self.steps, np.float64).T
+
+
+def test_observations_need_not_be_contiguous():
+    with closing(MetaIterativeEnvExecutor(Transposed, 2, journal=True)) as envs:
+        envs.reset(seed=0)
+        envs.step([0, 0])
+        envs.set_state(envs.get_state())
+        assert envs.step([0, 0])[0].shape == (2, 3, 2)
+
+
+def test_a_state_between_episodes_leaves_tasks_that_no_state_has():
+    with closing(recovering()) as envs:
+        state = envs.get_state()
+        envs.set_tasks([10, 20])
+        envs.set_state(state)
+        with pytest.raises(TypeError, match=r"environment 0 was called with set_task\(10\)"):
+            envs.get_state()
+        kill(envs, 1)
+        assert envs.reset(seed=0)[0][:, 0].tolist() == [10, 10, 20, 20]
+
+
+def test_a_task_that_was_refused_does_not_matter_once_another_one_is_set():
+    makers = fragile_makers()
+    makers[3] = partial(Refusing, first=300, name="b")
+    with closing(recovering(makers)) as envs:
+        with pytest.raises(ValueError, match="no task -1"):
+            envs.set_tasks([1, -1])
+        envs.set_tasks([10, 20])
+        envs.reset(seed=0)
+        envs.reset()
+        kill(envs, 1)
+        assert envs.step(NO_ACTIONS)[0][:, 0].tolist() == [11, 11, 21, 21]
+
+
+class Refusing(FragileEnv):
+    def set_task(self, task):
+        if task < 0:
+            raise ValueError(f"no task {task}")
+        super().set_task(task)
+
+
+def test_a_replay_that_fails_keeps_the_environments_and_their_pauses():
+    with closing(recovering()) as envs:
+        envs.reset(seed=0)
+        envs.step(NO_ACTIONS)
+        envs.pause(np.ones(4, bool))
+        state = envs.get_state()
+        state["logs"][1]["digest"] = np.uint64(1)
+        envs.pause(np.zeros(4, bool))
+        envs.step(NO_ACTIONS)
+        with pytest.raises(NotDeterministicError, match="environment 1"):
+            envs.set_state(state)
+        kill(envs, 1)
+        assert envs.step(NO_ACTIONS)[1].tolist() == [3.0] * 4
+        assert envs.stepped.all()
+
+
+class Closes(CountingEnv):
+    """Raises when it is closed."""
+
+    def close(self):
+        raise OSError("the door is stuck")
+
+
+@pytest.mark.filterwarnings("ignore:.*could not be closed")
+def test_environments_that_cannot_be_closed_do_not_stop_a_state():
+    with closing(iterative(partial(Closes, 9))) as envs:
+        envs.reset(seed=0)
+        envs.step(NO_ACTIONS)
+        state = envs.get_state()
+        envs.step(NO_ACTIONS)
+        with pytest.warns(UserWarning, match="environment 3: the door is stuck"):
+            envs.set_state(state)
+        assert envs.step(NO_ACTIONS)[1].tolist() == [2.0] * 4
+        state["logs"][0]["digest"] = np.uint64(1)
+        with pytest.raises(NotDeterministicError):
+            envs.set_state(state)
+        assert envs.step(NO_ACTIONS)[1].tolist() == [3.0] * 4
