@@ -106,8 +106,8 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
             return row
         flat: NDArray[Any] = self._zeros.copy()
         # The fast path for nearly all observations.
-        known = type(row) is np.ndarray and row.shape == self._shape and row.dtype is self._dtype
-        flat[: self._size] = row if known else as_row(row, self._env_obs)
+        is_row = type(row) is np.ndarray and row.shape == self._shape and row.dtype is self._dtype
+        flat[: self._size] = row if is_row else as_row(row, self._env_obs)
         if self._embedding is not None:
             flat[self._size : self._task_at] = obs["task_embedding"]
         if not self._shows_task:

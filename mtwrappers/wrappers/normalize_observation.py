@@ -101,9 +101,9 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         centered /= moments.deviation
         if self._is_all:
             return centered
-        out = obs.astype(self._dtype)
-        out[: self._size] = centered
-        return out
+        normalized = obs.astype(self._dtype)
+        normalized[: self._size] = centered
+        return normalized
 
 
 class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
@@ -187,13 +187,13 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
 
     def _normalize(self, obs: NDArray[Any], counted: NDArray[np.bool_]) -> NDArray[Any]:
         """Normalizes all observations after counting those of the rows ``counted``."""
-        leading, out = obs[:, : self._size], obs.copy()
+        leading = obs[:, : self._size]
         self._count(leading, counted)
         [all_tasks] = self._statistics.moments
-        out[:, : self._size] = (leading - self._each(all_tasks.mean)) / self._each(
-            all_tasks.deviation
-        )
-        return out
+        mean, deviation = self._per_env(all_tasks.mean), self._per_env(all_tasks.deviation)
+        normalized = obs.copy()
+        normalized[:, : self._size] = (leading - mean) / deviation
+        return normalized
 
 
 def _normalized_space(
