@@ -80,12 +80,12 @@ class ExecutorPufferEnv:
         self._store(obs, rewards, ends, truncated)
         self._row += 1
         self._cut = np.flatnonzero(truncated & ~terminated)
-        each: list[dict[str, Any]] = []
+        episode_infos: list[dict[str, Any]] = []
         if ends.any():
             self._last = [infos["final_obs"][i] for i in self._cut]
             finals = split_infos(infos["final_info"], self.num_agents)
-            each = [info for info, end in zip(finals, ends, strict=True) if end]
-        return self.observations, self.rewards, self.terminals, self.truncations, each
+            episode_infos = [info for info, end in zip(finals, ends, strict=True) if end]
+        return self.observations, self.rewards, self.terminals, self.truncations, episode_infos
 
     def close(self) -> None:
         self.vec_env.close()

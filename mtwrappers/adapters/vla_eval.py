@@ -96,10 +96,10 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         if chosen.few_shot:
             raise ValueError(f"{chosen.name} lets policies adapt, which vla-eval's cannot")
         self.protocol = chosen
-        self._plan = {(one.task, one.number): one for one in chosen.plan(seed)}
+        self._plan = {(episode.task, episode.number): episode for episode in chosen.plan(seed)}
         self._suites = {name: chosen.benchmark for name, _ in self._plan}
         self._suites |= {name: group for group, names in chosen.groups for name in names}
-        self._tasks = self._named(tasks)
+        self._tasks = self._select_tasks(tasks)
         self._state = slice(_STATE[chosen.observation] if send_state else 0)
         self._all_state = send_environment_state
         # Observations with frames contain all numbers; `make_obs` chooses among them.
@@ -109,7 +109,7 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         self._env: Any = None
         self._built: str | None = None
 
-    def _named(self, tasks: Sequence[str] | None) -> list[str]:
+    def _select_tasks(self, tasks: Sequence[str] | None) -> list[str]:
         names = list(dict.fromkeys(name for name, _ in self._plan))
         if tasks is None:
             return names
@@ -135,12 +135,12 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         return {"position": _specs.POSITION_DELTA, "gripper": _GRIPPER}
 
     def get_observation_spec(self) -> dict[str, Any]:
-        found = {"language": _specs.LANGUAGE}
-        found |= dict.fromkeys(camera_names(self.protocol.camera_name) or (), _specs.IMAGE_RGB)
+        specs = {"language": _specs.LANGUAGE}
+        specs |= dict.fromkeys(camera_names(self.protocol.camera_name) or (), _specs.IMAGE_RGB)
         for key, size in (("state", self._state.stop), ("environment_state", OBS_SIZE)):
             if size and (key == "state" or self._all_state):
-                found[key] = _specs.DimSpec(key, size, _FORMATS[size])
-        return found
+                specs[key] = _specs.DimSpec(key, size, _FORMATS[size])
+        return specs
 
     def reset(self, task: Mapping[str, Any]) -> Any:
         name, number = task["name"], task["episode_idx"]
@@ -161,12 +161,12 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         return obs
 
     def step(self, action: Mapping[str, Any]) -> Any:
-        given = np.asarray(action.get("actions", action.get("action")))
-        obs, reward, terminated, truncated, info = self._env.step(given)
+        values = np.asarray(action.get("actions", action.get("action")))
+        obs, reward, terminated, truncated, info = self._env.step(values)
         self._record.add(reward, info)
         self._over = terminated or truncated
         self._film(obs)
-        self._recorder.record_step(action=given, reward=reward, success=bool(info["success"]))
+        self._recorder.record_step(action=values, reward=reward, success=bool(info["success"]))
         return _base.StepResult(obs, reward, self._over, info)
 
     def make_obs(self, raw_obs: Any, task: Mapping[str, Any]) -> dict[str, Any]:
