@@ -15,7 +15,7 @@ from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
 from mtwrappers.metaworld import fast, fast_class, make_benchmark
 from mtwrappers.metaworld.fast import class_to_build, classes, why_not_verified
-from mtwrappers.metaworld.fast.classes import FastSawyer, exact, fast_globals, norm, twin_of
+from mtwrappers.metaworld.fast.classes import FastSawyer, copy_module, exact, fast_globals, norm
 from mtwrappers.metaworld.fast.equality import first_difference, integration_state
 from mtwrappers.metaworld.upstream import all_classes
 from tests.fakes import equal, run_python
@@ -55,7 +55,7 @@ def test_one_unit_in_the_last_place_of_one_helper_is_found(monkeypatch):
         return np.nextafter(norm(x, *args, **kwargs), np.inf)
 
     names = fast_globals()
-    names["np"] = twin_of(names["np"], linalg=twin_of(np.linalg, norm=off))
+    names["np"] = copy_module(names["np"], linalg=copy_module(np.linalg, norm=off))
     monkeypatch.setattr(classes, "fast_globals", lambda: names)
     classes.make_fast_class.cache_clear()
     try:

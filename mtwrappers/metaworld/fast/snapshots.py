@@ -59,8 +59,8 @@ class Snapshot:
     moved: list[NDArray[np.float64]]  # the arrays that resets write in the model
     same: dict[str, Any]  # attributes: views of the simulation, and values that do not change
     copies: dict[str, Callable[[], Any]]  # attributes: copied, so that no edit of one is kept
-    of_vector: dict[str, slice]  # attributes: views of the task's random vector
-    left: dict[str, Any]  # what the next reset may read
+    vector_views: dict[str, slice]  # attributes: views of the task's random vector
+    readable: dict[str, Any]  # what the next reset may read
 
 
 class Snapshots:
@@ -73,28 +73,28 @@ class Snapshots:
     def __init__(self, model: Any, data: Any) -> None:
         self.model, self.data = model, data
         self._moved = [getattr(model, name) for name in _MOVED]
-        self._names = arrays_of(data)
+        self._names = array_names(data)
         self._get_arrays = operator.attrgetter(*self._names)
-        self._kept: dict[tuple[bytes, bool], Snapshot] = {}
+        self._snapshots: dict[tuple[bytes, bool], Snapshot] = {}
         self._watch = Watch(model)
-        self._left: dict[str, Any] = {}  # by the last reset
+        self._readable: dict[str, Any] = {}  # after the last reset
 
     def reset(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Resets ``env`` as ``run`` does, and returns the observation."""
         present = self._read(env)
         if not self._watch.unchanged():
-            self._watch, self._left = Watch(self.model), {}
-        if present != self._left:
-            self._kept.clear()
+            self._watch, self._readable = Watch(self.model), {}
+        if present != self._readable:
+            self._snapshots.clear()
         key = env._last_rand_vec.tobytes(), env._partially_observable
-        snapshot = self._kept.get(key)
+        snapshot = self._snapshots.get(key)
         if snapshot is not None:
             self._restore(env, snapshot, present)
         else:
-            if len(self._kept) >= env.max_snapshots:
-                self._kept.clear()
-            snapshot = self._kept[key] = self._record(env, run)
-        self._left = snapshot.left
+            if len(self._snapshots) >= env.max_snapshots:
+                self._snapshots.clear()
+            snapshot = self._snapshots[key] = self._record(env, run)
+        self._readable = snapshot.readable
         return snapshot.obs.copy()
 
     def _read(self, env: Any) -> dict[str, Any]:
@@ -102,21 +102,21 @@ class Snapshots:
 
         Views are left out: they are of the task, or of the simulation, which a reset sets.
         """
-        found: dict[str, Any] = {
+        values: dict[str, Any] = {
             name: _frozen(value) if type(value) in _MUTABLE else value
             for name, value in vars(env).items()
             if name not in _NOT_READ and (type(value) is not np.ndarray or value.base is None)
         }
-        found["_model"] = [array.tobytes() for array in self._moved]
-        return found
+        values["_model"] = [array.tobytes() for array in self._moved]
+        return values
 
     def _record(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> Snapshot:
         attributes, vector = vars(env), env._last_rand_vec
         # A reset reads none of these: it assigned those that are there afterwards.
-        of_steps = {name: attributes.pop(name) for name in _OF_STEPS & attributes.keys()}
+        step_values = {name: attributes.pop(name) for name in _OF_STEPS & attributes.keys()}
         same: dict[str, Any] = {}
         copies: dict[str, Callable[[], Any]] = {}
-        of_vector: dict[str, slice] = {}
+        vector_views: dict[str, slice] = {}
         try:
             obs = run()
             for name in attributes.keys() - _OF_TASK - _OF_SIMULATION:
@@ -128,13 +128,13 @@ class Snapshots:
                         same[name] = value
                 elif value.base is not None and np.shares_memory(value, vector):
                     start = (value.ctypes.data - vector.ctypes.data) // vector.itemsize
-                    of_vector[name] = slice(start, start + value.size)
+                    vector_views[name] = slice(start, start + value.size)
                 elif _is_numpys(value):
                     copies[name] = value.copy().copy
                 else:
                     same[name] = value
         finally:
-            for name, value in of_steps.items():
+            for name, value in step_values.items():
                 attributes.setdefault(name, value)
         state = np.empty(mujoco.mj_stateSize(self.model, _STATE))
         mujoco.mj_getState(self.model, self.data, state, _STATE)
@@ -148,8 +148,16 @@ class Snapshots:
             for name, expected, actual in arrays
             if expected.shape == actual.shape and expected.tobytes() != actual.tobytes()
         }
-        moved = [array.copy() for array in self._moved]
-        return Snapshot(obs.copy(), state, data, moved, same, copies, of_vector, self._read(env))
+        return Snapshot(
+            obs=obs.copy(),
+            state=state,
+            data=data,
+            moved=[array.copy() for array in self._moved],
+            same=same,
+            copies=copies,
+            vector_views=vector_views,
+            readable=self._read(env),
+        )
 
     def _restore(self, env: Any, snapshot: Snapshot, present: dict[str, Any]) -> None:
         for array, values in zip(self._moved, snapshot.moved, strict=True):
@@ -159,12 +167,12 @@ class Snapshots:
             getattr(self.data, name)[...] = values
         attributes = vars(env)
         attributes.update(snapshot.same)
-        for name, copied in snapshot.copies.items():
+        for name, make_copy in snapshot.copies.items():
             # What steps write is not among the present values.
-            if name not in present or present[name] != snapshot.left.get(name):
-                attributes[name] = copied()
-        for name, part in snapshot.of_vector.items():
-            attributes[name] = env._last_rand_vec[part]
+            if name not in present or present[name] != snapshot.readable.get(name):
+                attributes[name] = make_copy()
+        for name, entries in snapshot.vector_views.items():
+            attributes[name] = env._last_rand_vec[entries]
 
 
 _NOT_READ = _OF_STEPS | _OF_TASK | _OF_SIMULATION
@@ -209,7 +217,7 @@ def names(struct: Any) -> list[str]:
     return [name for name in dir(struct) if not name.startswith("_")]
 
 
-def arrays_of(data: Any) -> list[str]:
+def array_names(data: Any) -> list[str]:
     """The names of a simulation's arrays; among constraints only forces, which rewards read."""
     return [
         name
