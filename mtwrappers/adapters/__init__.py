@@ -59,7 +59,7 @@ def _find_text(space: Space[Any]) -> Space[Any] | None:
 
 
 @functools.cache
-def mixed_with(base: type, ours: type) -> Any:
+def combine_classes(base: type, ours: type) -> Any:
     """Returns ``ours`` as a subclass of a library's ``base``, which is imported on use."""
     return type(
         ours.__name__, (ours, base), {"__doc__": ours.__doc__, "__module__": ours.__module__}

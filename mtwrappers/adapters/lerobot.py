@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
@@ -23,11 +23,20 @@ _configs: Any = import_extra("lerobot.envs.configs", "lerobot")
 _utils: Any = import_extra("lerobot.envs.utils", "lerobot")
 _names: Any = import_extra("lerobot.utils.constants", "lerobot")
 
-# For each observation beside the frame: its key, its kind and its size.
-_BESIDE: dict[str, list[tuple[str, str, int]]] = {
+
+class _NumbersFeature(NamedTuple):
+    """Numbers that are observed beside the frame; ``kind`` is LeRobot's."""
+
+    key: str
+    kind: str
+    size: int
+
+
+# For each kind of observation.
+_BESIDE: dict[str, list[_NumbersFeature]] = {
     "pixels": [],
-    "pixels_agent_pos": [("agent_pos", "STATE", 4)],
-    "pixels_state": [("environment_state", "ENV", OBS_SIZE)],
+    "pixels_agent_pos": [_NumbersFeature("agent_pos", kind="STATE", size=4)],
+    "pixels_state": [_NumbersFeature("environment_state", kind="ENV", size=OBS_SIZE)],
 }
 
 
@@ -80,8 +89,8 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
             images = {f"pixels/{name}": f"{_names.OBS_IMAGES}.{name}" for name in cameras}
         self.features = {"action": _make_feature("ACTION", (4,))}
         self.features |= {key: _make_feature("VISUAL", frame_shape) for key in images}
-        for key, kind, size in _BESIDE[self.obs_type]:
-            self.features[key] = _make_feature(kind, (size,))
+        for numbers in _BESIDE[self.obs_type]:
+            self.features[numbers.key] = _make_feature(numbers.kind, (numbers.size,))
         self.features_map = {
             "action": _names.ACTION,
             **images,

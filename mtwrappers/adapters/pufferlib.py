@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from mtwrappers.adapters import check_vec_env, mixed_with
+from mtwrappers.adapters import check_vec_env, combine_classes
 from mtwrappers.adapters.infos import split_infos
 from mtwrappers.common.extras import import_extra
 
@@ -48,7 +48,7 @@ def as_pufferlib_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     """
     check_vec_env(vec_env, "PufferLib", AutoresetMode.SAME_STEP)
     base = import_extra("pufferlib", "pufferlib").PufferEnv
-    return mixed_with(base, ExecutorPufferEnv)(vec_env)
+    return combine_classes(base, ExecutorPufferEnv)(vec_env)
 
 
 class ExecutorPufferEnv:

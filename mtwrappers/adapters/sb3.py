@@ -16,7 +16,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from gymnasium.wrappers import RecordEpisodeStatistics
 from numpy.typing import NDArray
 
-from mtwrappers.adapters import check_vec_env, mixed_with
+from mtwrappers.adapters import check_vec_env, combine_classes
 from mtwrappers.adapters.infos import split_infos
 from mtwrappers.common import seeding
 from mtwrappers.common.extras import import_extra
@@ -66,7 +66,7 @@ def as_sb3_vec_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     check_vec_env(vec_env, "Stable-Baselines3", AutoresetMode.SAME_STEP)
     _refuse_nested(vec_env.single_observation_space)
     vec_env_module = import_extra("stable_baselines3.common.vec_env", "sb3")
-    return mixed_with(vec_env_module.VecEnv, ExecutorVecEnv)(vec_env)
+    return combine_classes(vec_env_module.VecEnv, ExecutorVecEnv)(vec_env)
 
 
 def _refuse_nested(space: Space[Any]) -> None:

@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
-from mtwrappers.adapters import check_vec_env, mixed_with
+from mtwrappers.adapters import check_vec_env, combine_classes
 from mtwrappers.adapters.infos import split_infos
 from mtwrappers.common import seeding
 from mtwrappers.common.extras import import_extra
@@ -39,7 +39,7 @@ def as_tianshou_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     """
     check_vec_env(vec_env, "Tianshou", AutoresetMode.DISABLED)
     base = import_extra("tianshou.env", "tianshou").BaseVectorEnv
-    return mixed_with(base, ExecutorVectorEnv)(vec_env)
+    return combine_classes(base, ExecutorVectorEnv)(vec_env)
 
 
 class ExecutorVectorEnv:

@@ -1,7 +1,8 @@
 """The functions that `gymnasium.make` and `gymnasium.make_vec` call for Meta-World's ids.
 
 Comparing and replaying results needs to know which arguments of these functions determine an
-episode; see `with_defaults` and `determining`. Specs of other ids are returned unchanged.
+episode; see `with_defaults` and `select_determining_arguments`. Specs of other ids are returned
+unchanged.
 """
 
 from __future__ import annotations
@@ -390,7 +391,9 @@ def with_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return completed
 
 
-def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, dict[str, Any]]:
+def select_determining_arguments(
+    spec: Mapping[str, Any], in_trials: bool = False
+) -> tuple[str, dict[str, Any]]:
     """The id of a spec, and its arguments that determine episodes.
 
     Args:

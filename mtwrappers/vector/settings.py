@@ -209,7 +209,9 @@ def _autoreset_mode(name: str) -> AutoresetMode:
     )
 
 
-def same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> tuple[Space[Any], Space[Any]]:
+def require_same_spaces(
+    spaces: Sequence[tuple[Space[Any], Space[Any]]],
+) -> tuple[Space[Any], Space[Any]]:
     """The observation and action space of all environments.
 
     Raises:

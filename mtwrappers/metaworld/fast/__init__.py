@@ -86,7 +86,7 @@ def why_not_verified() -> str | None:
         versions = f"metaworld {installed[0]} with mujoco {installed[1]}"
         return f"{versions} was not verified, only {verified}"
     metaworld()
-    from mtwrappers.metaworld.fast.classes import exact
+    from mtwrappers.metaworld.fast.classes import find_inexact_twins
 
-    differ = exact()
+    differ = find_inexact_twins()
     return f"{', '.join(differ)} differ from NumPy's and SciPy's own here" if differ else None

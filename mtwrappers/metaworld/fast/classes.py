@@ -7,7 +7,8 @@ two per cent of a step are upstream's own.
 
 The copied reward code calls faster twins of NumPy's, SciPy's and Meta-World's helper functions.
 Each twin is bit-identical to its original for the inputs that it handles, and passes all others to
-the original. `exact` compares them; if one differs on a machine, the originals are used there.
+the original. `find_inexact_twins` compares them; if one differs on a machine, the originals are
+used there.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ def fast_globals() -> dict[str, Any]:
     }
 
 
-def exact(seed: int = 0, n: int = 200) -> list[str]:
+def find_inexact_twins(seed: int = 0, n: int = 200) -> list[str]:
     """The names of the twins that differ from their originals on this machine: normally none."""
     rng = np.random.Generator(np.random.PCG64(seed))
     low, high = np.full(39, -0.5), np.full(39, 0.5)

@@ -27,24 +27,24 @@ from numpy.typing import NDArray
 # read or that nobody can edit, such as addresses. Editing any other array of Meta-World's models,
 # except for the hulls of meshes, does not change a bit of a reset: they have no tendons, contact
 # pairs, sensors and flexes.
-_OF_RESETS = ("qpos", "body_", "jnt_", "dof_", "geom_", "site_", "eq_", "actuator_")
-_LEFT_OUT = ("_rgba", "_user", "_group", "id", "adr", "num")
+_RESET_PREFIXES = ("qpos", "body_", "jnt_", "dof_", "geom_", "site_", "eq_", "actuator_")
+_IGNORED_SUFFIXES = ("_rgba", "_user", "_group", "id", "adr", "num")
 # The arrays of a model that resets write.
-_MOVED = ("body_pos", "site_pos")
+_WRITTEN_BY_RESETS = ("body_pos", "site_pos")
 
 MAX_SNAPSHOTS = 1024  # per environment: 10 MB, or 30 MB
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 _MUTABLE = {np.ndarray, dict, list}
 # The attributes that steps write, and no reset reads.
-_OF_STEPS = frozenset(
+_STEP_ATTRIBUTES = frozenset(
     {
         *("curr_path_length", "_prev_obs", "_last_stable_obs", "sawyer_observation_space"),
         *("reachCompleted", "pickCompleted", "placeCompleted", "_target_to_obj_init"),
     }
 )
 # The task is the key of a snapshot, and another simulation has other snapshots.
-_OF_TASK = frozenset({"_last_rand_vec", "_partially_observable"})
-_OF_SIMULATION = frozenset(
+_TASK_ATTRIBUTES = frozenset({"_last_rand_vec", "_partially_observable"})
+_SIMULATION_ATTRIBUTES = frozenset(
     {"model", "data", "_views", "_snapshots", "_ezpickle_args", "_ezpickle_kwargs"}
 )
 
@@ -72,8 +72,8 @@ class Snapshots:
 
     def __init__(self, model: Any, data: Any) -> None:
         self.model, self.data = model, data
-        self._moved = [getattr(model, name) for name in _MOVED]
-        self._names = array_names(data)
+        self._moved = [getattr(model, name) for name in _WRITTEN_BY_RESETS]
+        self._names = list_arrays(data)
         self._get_arrays = operator.attrgetter(*self._names)
         self._snapshots: dict[tuple[bytes, bool], Snapshot] = {}
         self._watch = Watch(model)
@@ -103,7 +103,7 @@ class Snapshots:
         Views are left out: they are of the task, or of the simulation, which a reset sets.
         """
         values: dict[str, Any] = {
-            name: _frozen(value) if type(value) in _MUTABLE else value
+            name: _freeze(value) if type(value) in _MUTABLE else value
             for name, value in vars(env).items()
             if name not in _NOT_READ and (type(value) is not np.ndarray or value.base is None)
         }
@@ -113,13 +113,13 @@ class Snapshots:
     def _record(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> Snapshot:
         attributes, vector = vars(env), env._last_rand_vec
         # A reset reads none of these: it assigned those that are there afterwards.
-        step_values = {name: attributes.pop(name) for name in _OF_STEPS & attributes.keys()}
+        step_values = {name: attributes.pop(name) for name in _STEP_ATTRIBUTES & attributes.keys()}
         same: dict[str, Any] = {}
         copies: dict[str, Callable[[], Any]] = {}
         vector_views: dict[str, slice] = {}
         try:
             obs = run()
-            for name in attributes.keys() - _OF_TASK - _OF_SIMULATION:
+            for name in attributes.keys() - _TASK_ATTRIBUTES - _SIMULATION_ATTRIBUTES:
                 value = attributes[name]
                 if type(value) is not np.ndarray:
                     if type(value) in _MUTABLE:
@@ -129,7 +129,7 @@ class Snapshots:
                 elif value.base is not None and np.shares_memory(value, vector):
                     start = (value.ctypes.data - vector.ctypes.data) // vector.itemsize
                     vector_views[name] = slice(start, start + value.size)
-                elif _is_numpys(value):
+                elif _is_owned_by_numpy(value):
                     copies[name] = value.copy().copy
                 else:
                     same[name] = value
@@ -175,16 +175,20 @@ class Snapshots:
             attributes[name] = env._last_rand_vec[entries]
 
 
-_NOT_READ = _OF_STEPS | _OF_TASK | _OF_SIMULATION
+_NOT_READ = _STEP_ATTRIBUTES | _TASK_ATTRIBUTES | _SIMULATION_ATTRIBUTES
 
 
 class Watch:
     """Detects changes of what resets depend on in a model, except for what they write there."""
 
     def __init__(self, model: Any) -> None:
-        read = [name for name in names(model) if name.startswith(_OF_RESETS)]
-        read = [name for name in read if not name.endswith(_LEFT_OUT) and name not in _MOVED]
-        arrays = [getattr(model, name) for name in read]
+        arrays = [
+            getattr(model, name)
+            for name in list_fields(model)
+            if name.startswith(_RESET_PREFIXES)
+            and not name.endswith(_IGNORED_SUFFIXES)
+            and name not in _WRITTEN_BY_RESETS
+        ]
         # The bounding volumes of bodies, which precede the meshes'.
         arrays.append(model.bvh_aabb[: model.body_bvhnum.sum()])
         # The vertices of meshes that can currently touch something.
@@ -194,7 +198,7 @@ class Watch:
         arrays += [model.mesh_vert[i : i + n] for i, n in zip(first, count, strict=True)]
         self._readers: list[tuple[Any, Callable[[Any], Any]]] = []
         for struct in (model.opt, model.stat):
-            fields = {name: getattr(struct, name) for name in names(struct)}
+            fields = {name: getattr(struct, name) for name in list_fields(struct)}
             arrays += [value for value in fields.values() if isinstance(value, np.ndarray)]
             numbers = [name for name, value in fields.items() if isinstance(value, (int, float))]
             self._readers.append((struct, operator.attrgetter(*numbers)))
@@ -212,16 +216,16 @@ class Watch:
         return [read(struct) for struct, read in self._readers]
 
 
-def names(struct: Any) -> list[str]:
+def list_fields(struct: Any) -> list[str]:
     """The names of the fields of a MuJoCo struct."""
     return [name for name in dir(struct) if not name.startswith("_")]
 
 
-def array_names(data: Any) -> list[str]:
+def list_arrays(data: Any) -> list[str]:
     """The names of a simulation's arrays; among constraints only forces, which rewards read."""
     return [
         name
-        for name in names(data)
+        for name in list_fields(data)
         if name == "efc_force" or not (name.startswith("efc_") or "island" in name)
         if isinstance(getattr(data, name), np.ndarray)
     ]
@@ -235,16 +239,16 @@ def _compute(model: Any, data: Any, state: NDArray[np.float64]) -> None:
     mujoco.mj_setState(model, data, state, _STATE)  # its warm start, which the forward pass moves
 
 
-def _frozen(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     """A value that stays the same when the given one is changed in place."""
     if type(value) is np.ndarray:
         return value.tobytes()
     if type(value) is dict:
-        return [(key, _frozen(item)) for key, item in value.items()]
-    return list(map(_frozen, value)) if type(value) is list else value
+        return [(key, _freeze(item)) for key, item in value.items()]
+    return list(map(_freeze, value)) if type(value) is list else value
 
 
-def _is_numpys(array: NDArray[Any]) -> bool:
+def _is_owned_by_numpy(array: NDArray[Any]) -> bool:
     """Whether NumPy owns an array's memory, not MuJoCo."""
     owner: Any = array
     while isinstance(owner, np.ndarray) and owner.base is not None:
