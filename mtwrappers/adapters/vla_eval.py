@@ -88,24 +88,25 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         send_environment_state: bool = False,
     ) -> None:
         super().__init__()
-        chosen = protocols[protocol]
+        self.protocol = protocols[protocol]
         if benchmark is not None or env_name is not None:
-            chosen = chosen.on(benchmark or chosen.benchmark, env_name)
+            benchmark = benchmark or self.protocol.benchmark
+            self.protocol = self.protocol.on(benchmark, env_name)
         if changes is not None:
-            chosen = dataclasses.replace(chosen, **changes)
-        if chosen.few_shot:
-            raise ValueError(f"{chosen.name} lets policies adapt, which vla-eval's cannot")
-        self.protocol = chosen
-        self._plan = {(episode.task, episode.number): episode for episode in chosen.plan(seed)}
-        self._suites = {name: chosen.benchmark for name, _ in self._plan}
-        self._suites |= {name: group for group, names in chosen.groups for name in names}
+            self.protocol = dataclasses.replace(self.protocol, **changes)
+        if self.protocol.few_shot:
+            raise ValueError(f"{self.protocol.name} lets policies adapt, which vla-eval's cannot")
+        episodes = self.protocol.plan(seed)
+        self._plan = {(episode.task, episode.number): episode for episode in episodes}
+        self._suites = {name: self.protocol.benchmark for name, _ in self._plan}
+        self._suites |= {name: group for group, names in self.protocol.groups for name in names}
         self._tasks = self._select_tasks(tasks)
-        self._state = slice(_STATE[chosen.observation] if send_state else 0)
+        self._state = slice(_STATE[self.protocol.observation] if send_state else 0)
         self._all_state = send_environment_state
         # Observations with frames contain all numbers; `make_obs` chooses among them.
-        self._seen = chosen
-        if chosen.observation != "state":
-            self._seen = dataclasses.replace(chosen, name="all", observation="pixels_state")
+        self._seen = self.protocol
+        if self.protocol.observation != "state":
+            self._seen = dataclasses.replace(self.protocol, name="all", observation="pixels_state")
         self._env: Any = None
         self._built: str | None = None
 
@@ -113,10 +114,10 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         names = list(dict.fromkeys(name for name, _ in self._plan))
         if tasks is None:
             return names
-        wanted = set(check_list(tasks, "tasks", "task"))
-        if unknown := wanted - {*names, *self._suites.values()}:
+        selection = set(check_list(tasks, "tasks", "task"))
+        if unknown := selection - {*names, *self._suites.values()}:
             raise ValueError(f"{self.protocol.name} has no tasks {sorted(unknown)}, only {names}")
-        return [name for name in names if wanted & {name, self._suites[name]}]
+        return [name for name in names if selection & {name, self._suites[name]}]
 
     def get_tasks(self) -> list[dict[str, Any]]:
         digest = self.protocol.digest  # part of each episode's record
@@ -153,10 +154,10 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
             self.cleanup()
             self._env = self._seen.make(name, disable_env_checker=True)
             self._built = name
-        planned = self._plan[name, number]
-        state = planned.task_state
-        obs, _ = self._env.reset(seed=planned.seed, options={"task_state": state})
-        self._record, self._over = Record(planned), False
+        episode = self._plan[name, number]
+        options = {"task_state": episode.task_state}
+        obs, _ = self._env.reset(seed=episode.seed, options=options)
+        self._record, self._over = Record(episode), False
         self._film(obs)
         return obs
 

@@ -280,8 +280,8 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
             sawyer.curr_path_length = 0  # idle steps may outnumber the steps of an episode
             obs = sawyer.step(np.zeros(4, np.float32))[0]
         sawyer.curr_path_length = 0
-        waited: NDArray[np.float64] = obs
-        return waited
+        last_obs: NDArray[np.float64] = obs
+        return last_obs
 
     def render(self) -> Any:
         """Draws the current state in the render mode; see `mtwrappers.metaworld.frames`."""
@@ -295,8 +295,8 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
     def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
         """Draws the current state; see `mtwrappers.metaworld.frames.Camera.images`."""
-        drawn: dict[str, dict[str, NDArray[Any]]] = self._camera.images(self.sawyer.data, kinds)
-        return drawn
+        images: dict[str, dict[str, NDArray[Any]]] = self._camera.images(self.sawyer.data, kinds)
+        return images
 
     def close(self) -> None:
         """Frees the camera's resources."""

@@ -270,14 +270,17 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
         groups: dict[int, dict[int, Any]] = {}
         for i, task in enumerate(self._tasks.tolist()):
             groups.setdefault(task, {})[i // self.envs_per_task] = names[i]
-        for task, named in groups.items():
-            if len(named) > 1 and (None in named.values() or len(set(named.values())) > 1):
+        for task, group_names in groups.items():
+            if len(group_names) == 1:
+                continue
+            distinct_names = {*group_names.values()}
+            if None in distinct_names or len(distinct_names) > 1:
                 self._warned = True
                 warnings.warn(
-                    f"task groups {list(named)} all report task_id {task} and share its statistics "
-                    f"in {type(self).__name__}; if these are different tasks, wrap each group's "
-                    "environments in TaskNameWrapper(env, task_id=<the group's index>); if they "
-                    "are the same task, name it with TaskNameWrapper(env, task_name=...)",
+                    f"task groups {list(group_names)} all report task_id {task} and share its "
+                    f"statistics in {type(self).__name__}; if these are different tasks, wrap each "
+                    "group's environments in TaskNameWrapper(env, task_id=<the group's index>); if "
+                    "they are the same task, name it with TaskNameWrapper(env, task_name=...)",
                     stacklevel=4,
                 )
 

@@ -176,8 +176,9 @@ class VectorRL2Observation(MetaVectorWrapper):
         n, rows = self.num_envs, self._reset_rows(options)
         obs, infos = self._inner.reset(seed=seed, options=options)
         seeds = [seed] * n if np.ndim(seed) == 0 else seed
-        asked = [_asks_for_a_task(env_options) for env_options in split_options(options, n)[0]]
-        new = self._set | asked | [env_seed is not None for env_seed in seeds]
+        with_task = [_asks_for_a_task(env_options) for env_options in split_options(options, n)[0]]
+        with_seed = [env_seed is not None for env_seed in seeds]
+        new = self._set | with_task | with_seed
         self._begin(infos, rows, new)
         self._set[rows] = False
         return self._memory.append(obs), infos
@@ -315,5 +316,5 @@ class _Memory:
 def _asks_for_a_task(options: dict[str, Any] | None) -> bool:
     """Whether the options of a reset set or draw a task."""
     options = options or {}
-    asked = "task_state" in options or "task" in options
-    return asked or bool(options.get("resample_task"))
+    sets_task = "task_state" in options or "task" in options
+    return sets_task or bool(options.get("resample_task"))
