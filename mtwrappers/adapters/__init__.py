@@ -23,12 +23,12 @@ def check_vec_env(vec_env: Any, library: str, *modes: AutoresetMode) -> None:
         ValueError: If it is in another mode, or observes a Text, of which no library makes tensors.
     """
     if not isinstance(vec_env, (MetaVectorEnv, MetaVectorWrapper)):
-        what = type(vec_env).__name__
+        name = type(vec_env).__name__
         if isinstance(vec_env, gymnasium.Env):
-            what = f"the environment {vec_env}: for one, pass mtwrappers.as_vector(lambda: env)"
+            name = f"the environment {vec_env}: for one, pass mtwrappers.as_vector(lambda: env)"
         raise TypeError(
             "expected a MetaVectorEnv, such as gymnasium.make_vec returns for our ids, or one in "
-            f"MetaVectorWrappers, got {what}"
+            f"MetaVectorWrappers, got {name}"
         )
     if vec_env.unwrapped.closed:
         raise ClosedEnvironmentError(f"expected an open vector environment, {vec_env} was closed")
@@ -40,24 +40,26 @@ def check_vec_env(vec_env: Any, library: str, *modes: AutoresetMode) -> None:
 
 def refuse_text(space: Space[Any], library: str) -> None:
     """Raises `ValueError` if a space is or contains a Text, which cannot become a tensor."""
-    if (found := _text_in(space)) is not None:
+    text = _find_text(space)
+    if text is not None:
         raise ValueError(
-            f"{library} takes no observations in a Text space, got {found}: make the environments "
+            f"{library} takes no observations in a Text space, got {text}: make the environments "
             "without instruction=True, and read the sentence of each from "
             'vec_env.get_attr("task_description")'
         )
 
 
-def _text_in(space: Space[Any]) -> Space[Any] | None:
+def _find_text(space: Space[Any]) -> Space[Any] | None:
     """Returns the first Text in a space."""
     if isinstance(space, (Dict, Tuple)):
-        parts = space.values() if isinstance(space, Dict) else space.spaces
-        return next((one for one in map(_text_in, parts) if one is not None), None)
+        spaces = space.values() if isinstance(space, Dict) else space.spaces
+        texts = map(_find_text, spaces)
+        return next((text for text in texts if text is not None), None)
     return space if isinstance(space, Text) else None
 
 
 @functools.cache
-def mixed_with(base: type, ours: type) -> Any:
+def combine_classes(base: type, ours: type) -> Any:
     """Returns ``ours`` as a subclass of a library's ``base``, which is imported on use."""
     return type(
         ours.__name__, (ours, base), {"__doc__": ours.__doc__, "__module__": ours.__module__}

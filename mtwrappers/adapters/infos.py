@@ -19,8 +19,8 @@ def split_infos(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:
     >>> split_infos({"steps": np.array([7, 0]), "_steps": mask}, 2)
     [{'steps': 7}, {}]
     """
-    full: dict[str, Iterable[Any]] = {}
-    partial = []
+    full_columns: dict[str, Iterable[Any]] = {}
+    partial_columns = []
     for key, values in infos.items():
         mask = infos.get("_" + key)
         if mask is None:
@@ -32,15 +32,16 @@ def split_infos(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:
             column = values.tolist() if values.ndim == 1 else values
         # Every environment reports most keys: zipping their columns is fastest.
         if np.count_nonzero(mask) == n:
-            full[key] = column
+            full_columns[key] = column
         else:
-            partial.append((key, mask.tolist(), column))
-    if full:
-        each = [dict(zip(full, row, strict=True)) for row in zip(*full.values(), strict=True)]
+            partial_columns.append((key, mask.tolist(), column))
+    if full_columns:
+        rows = zip(*full_columns.values(), strict=True)
+        env_infos = [dict(zip(full_columns, row, strict=True)) for row in rows]
     else:
-        each = [{} for _ in range(n)]
-    for key, mask, column in partial:
-        for info, reported, value in zip(each, mask, column, strict=True):
+        env_infos = [{} for _ in range(n)]
+    for key, mask, column in partial_columns:
+        for info, reported, value in zip(env_infos, mask, column, strict=True):
             if reported:
                 info[key] = value
-    return each
+    return env_infos

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
@@ -23,11 +23,20 @@ _configs: Any = import_extra("lerobot.envs.configs", "lerobot")
 _utils: Any = import_extra("lerobot.envs.utils", "lerobot")
 _names: Any = import_extra("lerobot.utils.constants", "lerobot")
 
-# For each observation beside the frame: its key, its kind and its size.
-_BESIDE: dict[str, list[tuple[str, str, int]]] = {
+
+class _NumbersFeature(NamedTuple):
+    """Numbers that are observed beside the frame; ``kind`` is LeRobot's."""
+
+    key: str
+    kind: str
+    size: int
+
+
+# For each kind of observation.
+_BESIDE: dict[str, list[_NumbersFeature]] = {
     "pixels": [],
-    "pixels_agent_pos": [("agent_pos", "STATE", 4)],
-    "pixels_state": [("environment_state", "ENV", OBS_SIZE)],
+    "pixels_agent_pos": [_NumbersFeature("agent_pos", kind="STATE", size=4)],
+    "pixels_state": [_NumbersFeature("environment_state", kind="ENV", size=OBS_SIZE)],
 }
 
 
@@ -73,19 +82,15 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
 
     def __post_init__(self) -> None:
         check_choice(self.obs_type, tuple(_BESIDE), "obs_type")
-        cameras, size = self.camera_names, (self.observation_height, self.observation_width, 3)
+        cameras = self.camera_names
+        frame_shape = self.observation_height, self.observation_width, 3
         images = {"pixels": _names.OBS_IMAGE}
         if len(cameras) > 1:
             images = {f"pixels/{name}": f"{_names.OBS_IMAGES}.{name}" for name in cameras}
-        parts: list[tuple[str, str, tuple[int, ...]]] = [
-            ("action", "ACTION", (4,)),
-            *((key, "VISUAL", size) for key in images),
-            *((key, kind, (size,)) for key, kind, size in _BESIDE[self.obs_type]),
-        ]
-        self.features = {
-            key: _types.PolicyFeature(type=_types.FeatureType[kind], shape=shape)
-            for key, kind, shape in parts
-        }
+        self.features = {"action": _make_feature("ACTION", (4,))}
+        self.features |= {key: _make_feature("VISUAL", frame_shape) for key in images}
+        for numbers in _BESIDE[self.obs_type]:
+            self.features[numbers.key] = _make_feature(numbers.kind, (numbers.size,))
         self.features_map = {
             "action": _names.ACTION,
             **images,
@@ -132,14 +137,21 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
         make_class_env(next(iter(classes.values()))[0], **kwargs).close()  # or it raises
         use_async = use_async_envs and n_envs > 1
 
-        def vector(name: str) -> Any:
+        def make_vector(name: str) -> Any:
             make = functools.partial(make_class_env, name, **kwargs)
-            return _vector([make] * n_envs, use_async)
+            return _make_vector([make] * n_envs, use_async)
 
-        return {part: dict(enumerate(map(vector, names))) for part, names in classes.items()}
+        return {
+            group: {i: make_vector(name) for i, name in enumerate(names)}
+            for group, names in classes.items()
+        }
 
 
-def _vector(makers: list[Any], use_async: bool) -> Any:
+def _make_feature(kind: str, shape: tuple[int, ...]) -> Any:
+    return _types.PolicyFeature(type=_types.FeatureType[kind], shape=shape)
+
+
+def _make_vector(makers: list[Any], use_async: bool) -> Any:
     if use_async:
         return _utils._LazyAsyncVectorEnv(makers)
     return OneProcess([_utils.freeze_after_episode_end(make) for make in makers])

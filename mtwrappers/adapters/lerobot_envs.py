@@ -33,15 +33,16 @@ def classes_of(task: str) -> dict[str, list[str]]:
     """
     groups = {name: list(names) for name, names in DIFFICULTY}
     groups |= {name: [name] for name in all_classes()}
-    chosen: dict[str, list[str]] = {}
-    for part in (part.strip() for part in task.split(",")):
-        check_choice(part, (*groups, *_BENCHMARKS), "each part of task")
-        if part in chosen:
-            raise ValueError(f"the parts of task must differ, got {part!r} twice in {task!r}")
-        if part in _BENCHMARKS:
-            groups[part] = list(make_benchmark(part, num_goals=1).train_classes)
-        chosen[part] = groups[part]
-    return chosen
+    classes: dict[str, list[str]] = {}
+    for name in task.split(","):
+        group = name.strip()
+        check_choice(group, (*groups, *_BENCHMARKS), "each part of task")
+        if group in classes:
+            raise ValueError(f"the parts of task must differ, got {group!r} twice in {task!r}")
+        if group in _BENCHMARKS:
+            groups[group] = list(make_benchmark(group, num_goals=1).train_classes)
+        classes[group] = groups[group]
+    return classes
 
 
 class LeRobotEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):

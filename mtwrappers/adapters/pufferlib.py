@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from mtwrappers.adapters import check_vec_env, mixed_with
+from mtwrappers.adapters import check_vec_env, combine_classes
 from mtwrappers.adapters.infos import split_infos
 from mtwrappers.common.extras import import_extra
 
@@ -48,7 +48,7 @@ def as_pufferlib_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     """
     check_vec_env(vec_env, "PufferLib", AutoresetMode.SAME_STEP)
     base = import_extra("pufferlib", "pufferlib").PufferEnv
-    return mixed_with(base, ExecutorPufferEnv)(vec_env)
+    return combine_classes(base, ExecutorPufferEnv)(vec_env)
 
 
 class ExecutorPufferEnv:
@@ -80,12 +80,12 @@ class ExecutorPufferEnv:
         self._store(obs, rewards, ends, truncated)
         self._row += 1
         self._cut = np.flatnonzero(truncated & ~terminated)
-        each: list[dict[str, Any]] = []
+        episode_infos: list[dict[str, Any]] = []
         if ends.any():
             self._last = [infos["final_obs"][i] for i in self._cut]
             finals = split_infos(infos["final_info"], self.num_agents)
-            each = [info for info, end in zip(finals, ends, strict=True) if end]
-        return self.observations, self.rewards, self.terminals, self.truncations, each
+            episode_infos = [info for info, end in zip(finals, ends, strict=True) if end]
+        return self.observations, self.rewards, self.terminals, self.truncations, episode_infos
 
     def close(self) -> None:
         self.vec_env.close()

@@ -16,7 +16,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from gymnasium.wrappers import RecordEpisodeStatistics
 from numpy.typing import NDArray
 
-from mtwrappers.adapters import check_vec_env, mixed_with
+from mtwrappers.adapters import check_vec_env, combine_classes
 from mtwrappers.adapters.infos import split_infos
 from mtwrappers.common import seeding
 from mtwrappers.common.extras import import_extra
@@ -66,13 +66,13 @@ def as_sb3_vec_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     check_vec_env(vec_env, "Stable-Baselines3", AutoresetMode.SAME_STEP)
     _refuse_nested(vec_env.single_observation_space)
     vec_env_module = import_extra("stable_baselines3.common.vec_env", "sb3")
-    return mixed_with(vec_env_module.VecEnv, ExecutorVecEnv)(vec_env)
+    return combine_classes(vec_env_module.VecEnv, ExecutorVecEnv)(vec_env)
 
 
 def _refuse_nested(space: Space[Any]) -> None:
-    parts = dict(space.items()) if isinstance(space, Dict) else {}
-    for key, part in parts.items():
-        if isinstance(part, Dict):
+    spaces = dict(space.items()) if isinstance(space, Dict) else {}
+    for key, subspace in spaces.items():
+        if isinstance(subspace, Dict):
             raise ValueError(
                 f"Stable-Baselines3 takes no Dict in a Dict, got one as {key!r}. Observe one "
                 "camera, or several with observation='pixels', task_encoding='none' and no depth: "
@@ -97,7 +97,7 @@ class ExecutorVecEnv:
         )
         self._nested_actions = isinstance(self.action_space, (Dict, Tuple))
         self._counts = self._call(_counts_episodes, None)
-        self._made = time.time()
+        self._start_time = time.time()
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
         self._succeeded = np.zeros(self.num_envs, dtype=np.bool_)  # in the current episode
@@ -126,13 +126,13 @@ class ExecutorVecEnv:
 
     def step(self, actions: Any) -> Step:
         # In one call, so that Ctrl-C leaves no pending step.
-        return self._taken(*self.vec_env.step(self._batch(actions)))
+        return self._convert_step(*self.vec_env.step(self._batch(actions)))
 
     def step_async(self, actions: Any) -> None:
         self.vec_env.step_async(self._batch(actions))
 
     def step_wait(self) -> Step:
-        return self._taken(*self.vec_env.step_wait())
+        return self._convert_step(*self.vec_env.step_wait())
 
     def _batch(self, actions: Any) -> Any:
         if not self._nested_actions:
@@ -141,7 +141,7 @@ class ExecutorVecEnv:
         batch: Any = create_empty_array(self.action_space, self.num_envs)
         return concatenate(self.action_space, actions, batch)
 
-    def _taken(
+    def _convert_step(
         self, obs: Any, rewards: Any, terminated: Any, truncated: Any, infos: dict[str, Any]
     ) -> Step:
         """Returns the step in SB3's form."""
@@ -151,33 +151,36 @@ class ExecutorVecEnv:
         self._note_success(infos, ~dones)
         if "final_info" in infos:
             self._note_success(infos["final_info"], dones)
-        each = self._split_ends(infos, dones) if dones.any() else split_infos(infos, self.num_envs)
-        for info, cut in zip(each, (dones & ~terminated).tolist(), strict=True):
+        if dones.any():
+            env_infos = self._split_ends(infos, dones)
+        else:
+            env_infos = split_infos(infos, self.num_envs)
+        for info, cut in zip(env_infos, (dones & ~terminated).tolist(), strict=True):
             info["TimeLimit.truncated"] = cut
-        return obs, rewards.astype(np.float32), dones, each
+        return obs, rewards.astype(np.float32), dones, env_infos
 
     def _split_ends(self, infos: dict[str, Any], dones: NDArray[np.bool_]) -> list[dict[str, Any]]:
         """Returns one info per environment when some episodes have ended."""
         n = self.num_envs
         # Where an episode has ended, these are the infos of the reset after it.
-        each = split_infos({key: infos[key] for key in infos if key not in _FINAL}, n)
+        env_infos = split_infos({key: infos[key] for key in infos if key not in _FINAL}, n)
         finals = split_infos(infos["final_info"], n)
         for i in np.flatnonzero(dones).tolist():
             final = finals[i]
-            self.reset_infos[i], each[i] = each[i], final
+            self.reset_infos[i], env_infos[i] = env_infos[i], final
             final["terminal_observation"] = infos["final_obs"][i]
             if "episode" not in final and not self._counts[i]:
                 final["episode"] = {
                     "r": round(float(self._returns[i]), 6),
                     "l": int(self._lengths[i]),
-                    "t": round(time.time() - self._made, 6),
+                    "t": round(time.time() - self._start_time, 6),
                 }
             if self._reports_success:
                 final.setdefault("is_success", bool(final.get("success")))
                 final.setdefault("success_once", bool(self._succeeded[i]))
         self._returns[dones] = self._lengths[dones] = 0
         self._succeeded[dones] = False
-        return each
+        return env_infos
 
     def _note_success(self, infos: dict[str, Any], rows: NDArray[np.bool_]) -> None:
         """Notes which of some environments report success."""
@@ -220,15 +223,16 @@ class ExecutorVecEnv:
         return list(self.vec_env.render())
 
     def _call(self, name: Any, indices: Any, /, *args: Any, **kwargs: Any) -> list[Any]:
-        known = range(self.num_envs)
-        given = known if indices is None else indices
-        chosen = []
-        for i in given if isinstance(given, Iterable) else [given]:
-            if i not in range(-len(known), len(known)):
-                raise IndexError(f"indices must be in [{-len(known)}, {known[-1]}], got {i!r}")
-            chosen.append(known[i])
-        result: list[Any] = self.vec_env.unwrapped.call_some(chosen, name, *args, **kwargs)
-        return result
+        n = self.num_envs
+        if indices is None:
+            indices = range(n)
+        rows = []
+        for i in indices if isinstance(indices, Iterable) else [indices]:
+            if i not in range(-n, n):
+                raise IndexError(f"indices must be in [{-n}, {n - 1}], got {i!r}")
+            rows.append(range(n)[i])
+        results: list[Any] = self.vec_env.unwrapped.call_some(rows, name, *args, **kwargs)
+        return results
 
 
 def _is_wrapped(env: Any, wrapper_class: type) -> bool:

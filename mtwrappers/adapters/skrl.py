@@ -9,7 +9,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from mtwrappers.adapters import check_vec_env, mixed_with
+from mtwrappers.adapters import check_vec_env, combine_classes
 from mtwrappers.common.extras import import_extra
 
 
@@ -44,7 +44,7 @@ def as_skrl_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     """
     check_vec_env(vec_env, "skrl", AutoresetMode.DISABLED)
     wrappers = import_extra("skrl.envs.wrappers.torch.gymnasium_envs", "skrl")
-    return mixed_with(wrappers.GymnasiumWrapper, ExecutorEnv)(vec_env)
+    return combine_classes(wrappers.GymnasiumWrapper, ExecutorEnv)(vec_env)
 
 
 class ExecutorEnv:

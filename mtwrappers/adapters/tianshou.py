@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
-from mtwrappers.adapters import check_vec_env, mixed_with
+from mtwrappers.adapters import check_vec_env, combine_classes
 from mtwrappers.adapters.infos import split_infos
 from mtwrappers.common import seeding
 from mtwrappers.common.extras import import_extra
@@ -39,7 +39,7 @@ def as_tianshou_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     """
     check_vec_env(vec_env, "Tianshou", AutoresetMode.DISABLED)
     base = import_extra("tianshou.env", "tianshou").BaseVectorEnv
-    return mixed_with(base, ExecutorVectorEnv)(vec_env)
+    return combine_classes(base, ExecutorVectorEnv)(vec_env)
 
 
 class ExecutorVectorEnv:
@@ -56,37 +56,37 @@ class ExecutorVectorEnv:
 
     def seed(self, seed: int | list[int] | None = None) -> list[int]:
         first = seed[0] if isinstance(seed, list) else seeding.chosen_seed(seed)
-        given = seed if isinstance(seed, list) else [first + i for i in range(self.env_num)]
-        self._seeds = dict(enumerate(given))
+        seeds = seed if isinstance(seed, list) else [first + i for i in range(self.env_num)]
+        self._seeds = dict(enumerate(seeds))
         self.vec_env.single_action_space.seed(first)
-        return given
+        return seeds
 
     def reset(self, env_id: Any = None, **kwargs: Any) -> tuple[Any, NDArray[Any]]:
-        ids, mask = self._chosen(env_id)
+        ids, mask = self._choose_rows(env_id)
         seeds = [self._seeds.pop(i, None) if mask[i] else None for i in range(self.env_num)]
         seed = seeds if kwargs.get("seed") is None else kwargs["seed"]
         options = {**(kwargs.get("options") or {}), "reset_mask": mask}
-        return self._rows(ids, *self.vec_env.reset(seed=seed, options=options))
+        return self._convert_rows(ids, *self.vec_env.reset(seed=seed, options=options))
 
     def step(self, action: Any, id: Any = None) -> tuple[Any, ...]:
-        ids, mask = self._chosen(id)
+        ids, mask = self._choose_rows(id)
         actions = np.repeat(np.asarray(action)[:1], self.env_num, axis=0)
         actions[ids] = action
         self.vec_env.unwrapped.pause(~mask)
         obs, *columns, infos = self.vec_env.step(actions)
-        obs, each = self._rows(ids, obs, infos)
-        for i, info in zip(ids, each, strict=True):
+        obs, env_infos = self._convert_rows(ids, obs, infos)
+        for i, info in zip(ids, env_infos, strict=True):
             info["env_id"] = i
-        return obs, *(column[ids] for column in columns), each
+        return obs, *(column[ids] for column in columns), env_infos
 
     def get_env_attr(self, key: str, id: Any = None) -> list[Any]:
-        ids = self._chosen(id)[0]
+        ids = self._choose_rows(id)[0]
         if key in ("action_space", "observation_space"):  # a vector wrapper may change them
             return [getattr(self.vec_env, f"single_{key}")] * len(ids)
         return list(self.vec_env.unwrapped.call_some(ids, "get_wrapper_attr", key))
 
     def set_env_attr(self, key: str, value: Any, id: Any = None) -> None:
-        self.vec_env.unwrapped.call_some(self._chosen(id)[0], "set_wrapper_attr", key, value)
+        self.vec_env.unwrapped.call_some(self._choose_rows(id)[0], "set_wrapper_attr", key, value)
 
     def render(self, **kwargs: Any) -> list[Any]:
         return list(self.vec_env.render(**kwargs))
@@ -95,11 +95,11 @@ class ExecutorVectorEnv:
         self.vec_env.close()
         self.is_closed = True
 
-    def _chosen(self, env_id: Any) -> tuple[list[int], NDArray[np.bool_]]:
+    def _choose_rows(self, env_id: Any) -> tuple[list[int], NDArray[np.bool_]]:
         ids = np.arange(self.env_num) if env_id is None else np.atleast_1d(env_id)
         return ids.tolist(), np.isin(np.arange(self.env_num), ids)
 
-    def _rows(self, ids: list[int], obs: Any, infos: dict[str, Any]) -> tuple[Any, Any]:
+    def _convert_rows(self, ids: list[int], obs: Any, infos: dict[str, Any]) -> tuple[Any, Any]:
         """Converts observations and infos to Tianshou's form: one dict per environment."""
         if isinstance(obs, dict):
             obs = np.array(list(iterate(self.vec_env.observation_space, obs)), dtype=object)

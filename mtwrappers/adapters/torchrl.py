@@ -69,16 +69,16 @@ class NumericInfos(MetaVectorWrapper):
 
 
 def _numeric(infos: dict[str, Any]) -> dict[str, Any]:
-    kept = {}
+    numeric = {}
     for key, value in infos.items():
         if key in ("final_obs", "_final_obs", "_final_info"):
-            kept[key] = value
+            numeric[key] = value
         elif key == "final_info":
-            kept[key] = _numeric(value)
+            numeric[key] = _numeric(value)
         # A mask is kept if its key is.
         elif _is_numeric(value) and (key[:1] != "_" or _is_numeric(infos.get(key[1:]))):
-            kept[key] = value
-    return kept
+            numeric[key] = value
+    return numeric
 
 
 def _is_numeric(value: Any) -> bool:
@@ -87,7 +87,7 @@ def _is_numeric(value: Any) -> bool:
 
 def _with_zero(space: Space[Any]) -> Space[Any]:
     if isinstance(space, Dict):
-        return Dict({key: _with_zero(part) for key, part in space.items()})
+        return Dict({key: _with_zero(subspace) for key, subspace in space.items()})
     if isinstance(space, Box):
         zero = space.dtype.type(0)
         low, high = np.minimum(space.low, zero), np.maximum(space.high, zero)

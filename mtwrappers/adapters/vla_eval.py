@@ -88,35 +88,36 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         send_environment_state: bool = False,
     ) -> None:
         super().__init__()
-        chosen = protocols[protocol]
+        self.protocol = protocols[protocol]
         if benchmark is not None or env_name is not None:
-            chosen = chosen.on(benchmark or chosen.benchmark, env_name)
+            benchmark = benchmark or self.protocol.benchmark
+            self.protocol = self.protocol.on(benchmark, env_name)
         if changes is not None:
-            chosen = dataclasses.replace(chosen, **changes)
-        if chosen.few_shot:
-            raise ValueError(f"{chosen.name} lets policies adapt, which vla-eval's cannot")
-        self.protocol = chosen
-        self._plan = {(one.task, one.number): one for one in chosen.plan(seed)}
-        self._suites = {name: chosen.benchmark for name, _ in self._plan}
-        self._suites |= {name: group for group, names in chosen.groups for name in names}
-        self._tasks = self._named(tasks)
-        self._state = slice(_STATE[chosen.observation] if send_state else 0)
+            self.protocol = dataclasses.replace(self.protocol, **changes)
+        if self.protocol.few_shot:
+            raise ValueError(f"{self.protocol.name} lets policies adapt, which vla-eval's cannot")
+        episodes = self.protocol.plan(seed)
+        self._plan = {(episode.task, episode.number): episode for episode in episodes}
+        self._suites = {name: self.protocol.benchmark for name, _ in self._plan}
+        self._suites |= {name: group for group, names in self.protocol.groups for name in names}
+        self._tasks = self._select_tasks(tasks)
+        self._state = slice(_STATE[self.protocol.observation] if send_state else 0)
         self._all_state = send_environment_state
         # Observations with frames contain all numbers; `make_obs` chooses among them.
-        self._seen = chosen
-        if chosen.observation != "state":
-            self._seen = dataclasses.replace(chosen, name="all", observation="pixels_state")
+        self._seen = self.protocol
+        if self.protocol.observation != "state":
+            self._seen = dataclasses.replace(self.protocol, name="all", observation="pixels_state")
         self._env: Any = None
         self._built: str | None = None
 
-    def _named(self, tasks: Sequence[str] | None) -> list[str]:
+    def _select_tasks(self, tasks: Sequence[str] | None) -> list[str]:
         names = list(dict.fromkeys(name for name, _ in self._plan))
         if tasks is None:
             return names
-        wanted = set(check_list(tasks, "tasks", "task"))
-        if unknown := wanted - {*names, *self._suites.values()}:
+        selection = set(check_list(tasks, "tasks", "task"))
+        if unknown := selection - {*names, *self._suites.values()}:
             raise ValueError(f"{self.protocol.name} has no tasks {sorted(unknown)}, only {names}")
-        return [name for name in names if wanted & {name, self._suites[name]}]
+        return [name for name in names if selection & {name, self._suites[name]}]
 
     def get_tasks(self) -> list[dict[str, Any]]:
         digest = self.protocol.digest  # part of each episode's record
@@ -135,12 +136,12 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         return {"position": _specs.POSITION_DELTA, "gripper": _GRIPPER}
 
     def get_observation_spec(self) -> dict[str, Any]:
-        found = {"language": _specs.LANGUAGE}
-        found |= dict.fromkeys(camera_names(self.protocol.camera_name) or (), _specs.IMAGE_RGB)
+        specs = {"language": _specs.LANGUAGE}
+        specs |= dict.fromkeys(camera_names(self.protocol.camera_name) or (), _specs.IMAGE_RGB)
         for key, size in (("state", self._state.stop), ("environment_state", OBS_SIZE)):
             if size and (key == "state" or self._all_state):
-                found[key] = _specs.DimSpec(key, size, _FORMATS[size])
-        return found
+                specs[key] = _specs.DimSpec(key, size, _FORMATS[size])
+        return specs
 
     def reset(self, task: Mapping[str, Any]) -> Any:
         name, number = task["name"], task["episode_idx"]
@@ -153,20 +154,20 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
             self.cleanup()
             self._env = self._seen.make(name, disable_env_checker=True)
             self._built = name
-        planned = self._plan[name, number]
-        state = planned.task_state
-        obs, _ = self._env.reset(seed=planned.seed, options={"task_state": state})
-        self._record, self._over = Record(planned), False
+        episode = self._plan[name, number]
+        options = {"task_state": episode.task_state}
+        obs, _ = self._env.reset(seed=episode.seed, options=options)
+        self._record, self._over = Record(episode), False
         self._film(obs)
         return obs
 
     def step(self, action: Mapping[str, Any]) -> Any:
-        given = np.asarray(action.get("actions", action.get("action")))
-        obs, reward, terminated, truncated, info = self._env.step(given)
+        values = np.asarray(action.get("actions", action.get("action")))
+        obs, reward, terminated, truncated, info = self._env.step(values)
         self._record.add(reward, info)
         self._over = terminated or truncated
         self._film(obs)
-        self._recorder.record_step(action=given, reward=reward, success=bool(info["success"]))
+        self._recorder.record_step(action=values, reward=reward, success=bool(info["success"]))
         return _base.StepResult(obs, reward, self._over, info)
 
     def make_obs(self, raw_obs: Any, task: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ Meta-World's classes instead of the first.
 from __future__ import annotations
 
 import functools
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from gymnasium.wrappers import RecordEpisodeStatistics
 from numpy.typing import ArrayLike
@@ -16,11 +16,13 @@ from numpy.typing import ArrayLike
 from mtwrappers.common.checks import check_episode_steps, check_keywords, positive
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.continual.stream import AtEnd, Boundary, TaskObs, TaskStream, VectorTaskStream
-from mtwrappers.metaworld.agent_view import INPUTS, take_inputs
+from mtwrappers.core.pad_spaces import Unify
+from mtwrappers.metaworld.agent_view import take_inputs
 from mtwrappers.metaworld.class_env import METADATA
-from mtwrappers.metaworld.make import SETTINGS, Env, make_mt_env, parameters_of
+from mtwrappers.metaworld.keywords import CommonKeywords
+from mtwrappers.metaworld.make import Env, make_mt_env
 from mtwrappers.metaworld.tasks import Goals
-from mtwrappers.vector.make import EXECUTOR_OPTIONS, make_executor
+from mtwrappers.vector.make import EXECUTOR_OPTIONS, VectorOptions, make_executor
 
 CW10 = (
     "hammer-v3",
@@ -35,10 +37,32 @@ CW10 = (
     "peg-unplug-side-v3",
 )
 SEQUENCES = {"CW10": CW10, "CW20": CW10 * 2}
-# Arguments of both functions that are not in their signatures.
-_PASSED = {"action_repeat", "descriptions", "max_episode_steps", "num_goals"}
 _EPISODE_STEPS = 200  # the limit that the ids are registered with
-_PASSED |= {"terminate_on_success", *SETTINGS, *INPUTS}
+
+
+class EnvKeywords(CommonKeywords, total=False):
+    """Keywords of `make_env`."""
+
+    max_episode_steps: int | None
+
+
+class VectorKeywords(CommonKeywords, VectorOptions, total=False):
+    """Keywords of `make_vec_env`: those of `make_env`, and the options of executors."""
+
+    steps_per_task: int
+    boundary: Boundary
+    task_obs: TaskObs
+    task_embedding: ArrayLike | None
+    at_end: AtEnd
+    goals: Goals
+    unify: Unify
+
+
+# The arguments of both functions.
+_VECTOR_ARGUMENTS = {"sequence", "num_envs", "seed", "max_episode_steps"}
+_VECTOR_ARGUMENTS |= VectorKeywords.__optional_keys__
+_ONLY_VECTOR = {"num_envs", *EXECUTOR_OPTIONS}
+_ENV_ARGUMENTS = _VECTOR_ARGUMENTS - _ONLY_VECTOR
 
 
 def make_env(
@@ -51,7 +75,7 @@ def make_env(
     at_end: AtEnd = "stay",
     goals: Goals = "continuous",
     seed: int | None = None,
-    **settings: Any,
+    **settings: Unpack[EnvKeywords],
 ) -> Env:
     """One environment on a sequence of tasks, each for a budget of steps.
 
@@ -78,12 +102,10 @@ def make_env(
     >>> obs.shape, info["task_name"], info["phase"], env.unwrapped.total_steps
     ((49,), 'hammer-v3', 0, 10000)
     """
-    known = {*_PASSED, *parameters_of(make_env)}
-    only_vector = {*parameters_of(make_vec_env), *EXECUTOR_OPTIONS} - known
-    hint = "it is for make_vec, without vectorization_mode"
-    check_keywords(settings, known, f"make of {sequence}", dict.fromkeys(only_vector, hint))
-    inputs, settings = take_inputs("CustomMT", settings)
-    env = make_mt_env("CustomMT", train_classes=CW10, goals=goals, seed=seed, **settings)
+    hints = dict.fromkeys(_ONLY_VECTOR, "it is for make_vec, without vectorization_mode")
+    check_keywords(settings, _ENV_ARGUMENTS, f"make of {sequence}", hints)
+    view, options = take_inputs("CustomMT", {**settings})
+    env = make_mt_env("CustomMT", train_classes=CW10, goals=goals, seed=seed, **options)
     stream = TaskStream(
         env,
         [(name, steps_per_task) for name in SEQUENCES[sequence]],
@@ -94,7 +116,7 @@ def make_env(
     )
     if seed is not None:
         stream.action_space.seed(check_seed(seed))
-    return inputs.apply(stream)
+    return view.apply(stream)
 
 
 # `gymnasium.make` reads this attribute of the entry point.
@@ -107,7 +129,7 @@ def make_vec_env(
     *,
     seed: int | None = None,
     max_episode_steps: int | None = _EPISODE_STEPS,
-    **settings: Any,
+    **settings: Unpack[VectorKeywords],
 ) -> VectorTaskStream:
     """Environments that share one sequence: a budget counts the steps of all of them.
 
@@ -131,25 +153,28 @@ def make_vec_env(
     ((2, 49), 'hammer-v3', 10000)
     >>> envs.close()
     """
-    own = {*parameters_of(make_env), *parameters_of(make_vec_env)}
-    known = {*_PASSED, *EXECUTOR_OPTIONS, *own}
-    check_keywords(settings, known, f"make_vec of {sequence}")
+    check_keywords(settings, _VECTOR_ARGUMENTS, f"make_vec of {sequence}")
     seed = None if seed is None else check_seed(seed)
     num_envs = positive(num_envs, "num_envs")
     limit = check_episode_steps(max_episode_steps, _EPISODE_STEPS)
-    executor = {name: settings.pop(name) for name in EXECUTOR_OPTIONS if name in settings}
+    env_options: dict[str, Any] = {**settings}
+    executor_options = {
+        name: env_options.pop(name) for name in EXECUTOR_OPTIONS if name in env_options
+    }
     makers = [
         functools.partial(
             _make_slot,
             sequence,
             seed=None if seed is None else seed + i,
             max_episode_steps=limit,
-            **settings,
+            **env_options,
         )
         for i in range(num_envs)
     ]
-    renders = take_inputs("CustomMT", settings)[1].get("render_mode") is not None
-    envs = VectorTaskStream(make_executor(makers, 1, num_envs, renders=renders, **executor))
+    _, class_options = take_inputs("CustomMT", env_options)
+    renders = class_options.get("render_mode") is not None
+    executor = make_executor(makers, 1, num_envs, renders=renders, **executor_options)
+    envs = VectorTaskStream(executor)
     if seed is not None:
         envs.action_space.seed(seed)
     return envs

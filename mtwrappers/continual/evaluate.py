@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import gymnasium
 from gymnasium.vector import VectorWrapper
@@ -29,7 +29,7 @@ from mtwrappers.evaluation.evidence import numbered_evidence
 from mtwrappers.evaluation.remake import held, phase_label
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.make import make_executor
+from mtwrappers.vector.make import Execution, ExecutorOptions, make_executor
 
 # Trains for this many more steps, and returns the policy.
 Learn: TypeAlias = Callable[[int], Any]
@@ -54,7 +54,9 @@ class PhaseEvaluator:
             name: ``"cw10.npz"`` stands for ``cw10-0.npz`` and so on. `verify` reads them beside
             ``cw10.json`` from `save_results`; if ``make`` does not make an environment of this
             package by its id, pass it ``envs=evaluator.envs``.
-        **executor: Arguments of `mtwrappers.vector.make.make_executor`, such as ``workers``.
+        execution: See `mtwrappers.vector.make.make_executor`.
+        **options: The other arguments of `mtwrappers.vector.make.make_executor`, such as
+            ``workers``.
 
     Attributes:
         phases: The name and the steps of each phase of the stream.
@@ -90,7 +92,8 @@ class PhaseEvaluator:
         phases: Sequence[int] | None = None,
         seed: int = 0,
         evidence: str | os.PathLike[str] | None = None,
-        **executor: Any,
+        execution: Execution | None = None,
+        **options: Unpack[ExecutorOptions],
     ) -> None:
         with closing(check_callable(make, "make")()) as env:
             self._phases, spec = _phases_of(_stream(env, TaskStream)), env.spec
@@ -103,7 +106,7 @@ class PhaseEvaluator:
         makers = [
             functools.partial(held, make, i, phase_label(i, self.phases[i][0])) for i in chosen
         ]
-        self._envs = make_executor(makers, len(makers), **executor)
+        self._envs = make_executor(makers, len(makers), execution=execution, **options)
         if spec is not None:  # results name the environment by it
             limit = {} if (n := spec.max_episode_steps) is None else {"max_episode_steps": n}
             self._envs.spec = replace(spec, kwargs={**spec.kwargs, **limit})

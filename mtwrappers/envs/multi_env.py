@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, Unpack
 
 import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
@@ -20,7 +20,7 @@ from mtwrappers.common.checks import (
 from mtwrappers.core.pad_spaces import Padding, Unify
 from mtwrappers.core.selection import SelectName
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.make import fit_sizes, make_executor
+from mtwrappers.vector.make import VectorOptions, fit_sizes, make_executor
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 from mtwrappers.wrappers.multi_env import MultiEnvWrapper
 
@@ -71,9 +71,14 @@ def make_env(
     >>> obs.shape, info["task_name"]
     ((8,), 'MountainCar-v0')
     """
-    given = _arguments(env_ids, task_names, unify, render_mode, env_kwargs)
-    given |= {"action_repeat": action_repeat, "task_embedding": task_embedding, "select": select}
-    return _make(task_encoding, {**given, "sample_tasks_on_reset": True})
+    arguments = _wrapper_arguments(env_ids, task_names, unify, render_mode, env_kwargs)
+    arguments |= {
+        "action_repeat": action_repeat,
+        "task_embedding": task_embedding,
+        "select": select,
+        "sample_tasks_on_reset": True,
+    }
+    return _make(task_encoding, arguments)
 
 
 def make_vec_env(
@@ -88,7 +93,7 @@ def make_vec_env(
     render_mode: str | None = None,
     env_kwargs: EnvKwargs | None = None,
     envs_per_task: int | None = None,
-    **executor: Any,
+    **options: Unpack[VectorOptions],
 ) -> MetaVectorEnv:
     """Makes a vector environment in which each sub-environment runs one registered environment.
 
@@ -108,7 +113,7 @@ def make_vec_env(
         env_kwargs: Passed to every environment, or a list with a dict for each id, which may
             contain ``max_episode_steps``.
         envs_per_task: The number of environments per id, by default 1.
-        **executor: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
+        **options: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
             `mtwrappers.vector.settings.Settings` does: ``autoreset_mode``, ``workers``,
             ``on_worker_failure``, ``journal``, ``timeout``, ``context`` and ``ray_options``.
 
@@ -124,28 +129,29 @@ def make_vec_env(
     ((4, 8), array([0, 0, 1, 1]))
     >>> envs.close()
     """
-    given = _arguments(env_ids, task_names, unify, render_mode, env_kwargs)
-    num_ids = len(given["funcs_to_make_envs"])
+    arguments = _wrapper_arguments(env_ids, task_names, unify, render_mode, env_kwargs)
+    num_ids = len(arguments["funcs_to_make_envs"])
     per_id = fit_sizes(num_envs, envs_per_task, num_ids, "MultiEnv")
-    if given["unify"] is not None:
-        given["unify"] = _padding(_arguments(env_ids, task_names, unify, None, env_kwargs))
-    given |= {"action_repeat": action_repeat, "task_embedding": task_embedding}
+    if arguments["unify"] is not None:
+        undrawn = _wrapper_arguments(env_ids, task_names, unify, None, env_kwargs)
+        arguments["unify"] = _compute_padding(undrawn)
+    arguments |= {"action_repeat": action_repeat, "task_embedding": task_embedding}
     makers = [
-        functools.partial(_make_slot, task_encoding, {**given, "initial_task_state": i})
+        functools.partial(_make_slot, task_encoding, {**arguments, "initial_task_state": i})
         for i in range(num_ids)
         for _ in range(per_id)
     ]
-    return make_executor(makers, num_ids, per_id, **executor)
+    return make_executor(makers, num_ids, per_id, **options)
 
 
-def _padding(arguments: Mapping[str, Any]) -> Padding | None:
+def _compute_padding(arguments: Mapping[str, Any]) -> Padding | None:
     """The common padding, computed once so that no environment has to build the others."""
     probe = MultiEnvWrapper(**arguments)
     probe.close()
     return probe.padding
 
 
-def _arguments(
+def _wrapper_arguments(
     env_ids: Sequence[str] | None,
     task_names: Sequence[str] | None,
     unify: Unify,
@@ -166,10 +172,10 @@ def _arguments(
     common = {}
     if render_mode is not None:
         common["render_mode"] = check_string(render_mode, "render_mode")
-    each = check_each(env_kwargs, len(ids), "env_kwargs", check_mapping)
+    kwargs_per_id = check_each(env_kwargs, len(ids), "env_kwargs", check_mapping)
     makers = [
         functools.partial(gymnasium.make, env_id, **{**(kwargs or {}), **common})
-        for env_id, kwargs in zip(ids, each, strict=True)
+        for env_id, kwargs in zip(ids, kwargs_per_id, strict=True)
     ]
     repeated = sorted({env_id for env_id in ids if ids.count(env_id) > 1})
     if task_names is None and repeated:
@@ -181,8 +187,8 @@ def _arguments(
     return {"funcs_to_make_envs": makers, "task_names": names, "unify": unify}
 
 
-def _make_slot(*arguments: Any) -> gymnasium.Env[Any, Any]:
-    return RecordEpisodeStatistics(_make(*arguments))
+def _make_slot(task_encoding: Encoding, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:
+    return RecordEpisodeStatistics(_make(task_encoding, arguments))
 
 
 def _make(task_encoding: Encoding, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:

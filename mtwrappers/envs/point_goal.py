@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import gymnasium
 import numpy as np
@@ -22,7 +22,7 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.make import fit_sizes, make_executor
+from mtwrappers.vector.make import Execution, ExecutorOptions, fit_sizes, make_executor
 
 EPISODE_STEPS = 100  # the limit that the id is registered with
 MAX_STEP = 0.1
@@ -151,7 +151,8 @@ def make_vec_env(
     max_episode_steps: int | None = EPISODE_STEPS,
     meta_batch_size: int | None = None,
     render_mode: str | None = None,
-    **executor: Any,
+    execution: Execution | None = None,
+    **options: Unpack[ExecutorOptions],
 ) -> MetaVectorEnv:
     """The vector environment behind ``mtwrappers/PointGoal-v0``, for `gymnasium.make_vec`.
 
@@ -162,8 +163,9 @@ def make_vec_env(
             `gymnasium.make`, ``None`` is the id's own limit of 100, and -1 is no limit.
         meta_batch_size: The number of tasks; by default ``num_envs``, which it must divide.
         render_mode: Must be ``None``.
-        **executor: ``execution`` and the other arguments of
-            `mtwrappers.vector.make.make_executor`, such as ``workers`` and ``journal``.
+        execution: See `mtwrappers.vector.make.make_executor`.
+        **options: The other arguments of `mtwrappers.vector.make.make_executor`, such as
+            ``workers`` and ``journal``.
 
     >>> import gymnasium, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=6, meta_batch_size=3)
@@ -175,10 +177,11 @@ def make_vec_env(
     tasks = positive(num_envs, "num_envs")
     if meta_batch_size is not None:
         tasks = positive(meta_batch_size, "meta_batch_size")
-    each = fit_sizes(num_envs, None, tasks, "PointGoal")
+    per_task = fit_sizes(num_envs, None, tasks, "PointGoal")
     limit = check_episode_steps(max_episode_steps, EPISODE_STEPS)
     make = functools.partial(_make_limited, radius, limit, render_mode)
-    return make_executor([make] * (tasks * each), tasks, each, **executor)
+    makers = [make] * (tasks * per_task)
+    return make_executor(makers, tasks, per_task, execution=execution, **options)
 
 
 def _make_limited(

@@ -32,7 +32,7 @@ from mtwrappers.evaluation.protocol import Protocol, check_envs
 from mtwrappers.evaluation.remake import name_environments
 from mtwrappers.evaluation.result import Description, EvaluationResult, versions
 from mtwrappers.evaluation.typed import to_plain
-from mtwrappers.metaworld.make import determining
+from mtwrappers.metaworld.make import select_determining_arguments
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
@@ -326,7 +326,7 @@ def _header(
 ) -> dict[str, Any]:
     """The settings that a resumed evaluation must share, as JSON values."""
     if (made := settings["environments"]) is not None:
-        env_id, kwargs = determining(made, in_trials)
+        env_id, kwargs = select_determining_arguments(made, in_trials)
         settings["environments"] = {"id": env_id, "kwargs": kwargs, "goals": made["goals"]}
     settings["versions"].pop("python")
     settings["action_chunk"] = settings.pop("description")["action_chunk"]

@@ -24,7 +24,7 @@ from mtwrappers.common.errors import printable
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
 from mtwrappers.evaluation.episodes import Design, Episode
 from mtwrappers.metaworld.agent_view import by_our_names, without_frames
-from mtwrappers.metaworld.make import determining, shares_goals
+from mtwrappers.metaworld.make import select_determining_arguments, shares_goals
 from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.make import make_executor
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
@@ -200,7 +200,9 @@ def remake(
         )
     in_trials = design.trials > 0
     given = {k: v for k, v in environments.kwargs.items() if k != "wrappers"}  # around all of them
-    env_id, chosen = determining({"id": environments.id, "kwargs": given}, in_trials)
+    env_id, chosen = select_determining_arguments(
+        {"id": environments.id, "kwargs": given}, in_trials
+    )
     if env_id not in TABLE or env_id == "mtwrappers/MultiEnv-v0":
         raise VerificationError(
             f"its environments are {env_id!r}, and a results file never decides which code "

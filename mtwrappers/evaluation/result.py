@@ -40,7 +40,12 @@ from mtwrappers.evaluation.remake import Environments
 from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, mean_rate, student
 from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.metaworld.agent_view import by_our_names
-from mtwrappers.metaworld.make import SIMULATION, determining, draws_goals, with_defaults
+from mtwrappers.metaworld.make import (
+    SIMULATION,
+    draws_goals,
+    select_determining_arguments,
+    with_defaults,
+)
 from mtwrappers.state.files import load_json, write_atomically
 
 FORMAT = "mtwrappers.EvaluationResult/7"
@@ -762,7 +767,7 @@ def _check_reference(result: EvaluationResult, one: EvaluationResult, name: str)
 
 def _scored(spec: Mapping[str, Any], in_trials: bool) -> dict[str, Any]:
     """The id of environments, and their arguments that determine what is scored."""
-    env_id, kwargs = determining(spec, in_trials)
+    env_id, kwargs = select_determining_arguments(spec, in_trials)
     of_trials = ("envs_per_task",) if in_trials else ()
     if "benchmark" not in kwargs and "sequence" not in kwargs:
         left_out = _NOT_SCORED - {*of_trials}

@@ -11,7 +11,6 @@ method resolution order, `_NoSimulation` stands between the class and `SawyerXYZ
 from __future__ import annotations
 
 import functools
-import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +21,7 @@ from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from numpy.random import Generator, RandomState
 from numpy.typing import NDArray
 
-from mtwrappers.metaworld.upstream import is_upstream, names_of, with_globals
+from mtwrappers.metaworld.upstream import collect_members, is_upstream, with_globals
 
 
 class CustomMT(metaworld.Benchmark):  # type: ignore[misc] # metaworld has no usable types
@@ -114,12 +113,12 @@ def _blueprint_class(cls: Any) -> Any:
             f"{cls} is not one of Meta-World's own classes, whose goals can be drawn here: pass a "
             "metaworld.Benchmark with the tasks of yours"
         )
-    reset_model = names_of(cls, SawyerXYZEnv)["reset_model"]
-    own: dict[str, Any] = {
+    reset_model = collect_members(cls, SawyerXYZEnv)["reset_model"]
+    members: dict[str, Any] = {
         "_reset_hand": _NoSimulation._reset_hand,
         "reset_model": with_globals(reset_model, {"mujoco": _NO_MUJOCO}),
     }
-    return type(cls.__name__, (cls, _NoSimulation), own)
+    return type(cls.__name__, (cls, _NoSimulation), members)
 
 
 @functools.cache
@@ -149,37 +148,39 @@ def draw_vectors(cls: Any, n: int, rng: RandomState | Generator) -> list[NDArray
     return vectors
 
 
-def check_vector(cls: Any, vector: NDArray[np.float64], what: str, *, drawn: bool = True) -> None:
+def check_vector(cls: Any, vector: NDArray[np.float64], name: str, *, drawn: bool = True) -> None:
     """Raises `ValueError` unless Meta-World might draw this random vector for ``cls``.
 
-    Without ``drawn``, the vector may be out of bounds, but Meta-World's reset must not redraw it
-    forever. Classes other than Meta-World's own are not checked.
+    ``name`` is the vector's, for messages. Without ``drawn``, the vector may be out of bounds, but
+    Meta-World's reset must not redraw it forever. Classes other than Meta-World's own are not
+    checked.
     """
     if not is_upstream(cls):
         return
     env = _blueprint_class(cls)()
-    env.rng = _Given(vector, what, drawn)
+    env.rng = _FixedVector(vector, name, drawn)
     env.reset_model()
 
 
-class _Given:
-    """A substitute for a generator that returns a given vector, once."""
+class _FixedVector:
+    """A substitute for a generator that returns one vector, once."""
 
-    def __init__(self, vector: NDArray[np.float64], what: str, bounded: bool) -> None:
-        self._vector, self._what, self._turn = vector, what, itertools.count()
-        self._bounded = bounded
+    def __init__(self, vector: NDArray[np.float64], name: str, bounded: bool) -> None:
+        self._vector, self._name, self._bounded = vector, name, bounded
+        self._was_drawn = False
 
     def uniform(self, low: Any, high: Any, size: int) -> NDArray[np.float64]:
         vector = self._vector
         fits = vector.shape == (size,) and np.isfinite(vector).all()
         if not fits or (self._bounded and not ((low <= vector) & (vector <= high)).all()):
             raise ValueError(
-                f"{self._what} must be {size} numbers between {low.tolist()} and {high.tolist()}, "
+                f"{self._name} must be {size} numbers between {low.tolist()} and {high.tolist()}, "
                 f"got {vector.tolist()}"
             )
-        if next(self._turn):
+        if self._was_drawn:
             raise ValueError(
-                f"{self._what} must be one that Meta-World accepts, but it would redraw "
+                f"{self._name} must be one that Meta-World accepts, but it would redraw "
                 f"{vector.tolist()}, which puts an object and the goal too close together"
             )
+        self._was_drawn = True
         return vector

@@ -26,7 +26,7 @@ CAMERAS = ("topview", "corner", "corner2", "corner3", "corner4", "behindGripper"
 FREE = -1  # the index of MuJoCo's free camera, which is named "free" here
 RENDER_MODES = ("rgb_array", "depth_array", "rgbd_tuple")
 # The settings with a fixed set of values.
-_KNOWN: dict[str, tuple[Any, ...]] = {
+_CHOICES: dict[str, tuple[Any, ...]] = {
     "reward_function_version": ("v1", "v2"),
     "render_mode": (*RENDER_MODES, None),
     "shadows": (True, False),
@@ -79,8 +79,8 @@ class SawyerSettings:
     idle_steps: int = 0
 
     def __post_init__(self) -> None:
-        for name, known in _KNOWN.items():
-            check_choice(getattr(self, name), known, name)
+        for name, choices in _CHOICES.items():
+            check_choice(getattr(self, name), choices, name)
         camera_names(self.camera_name)
         positive(self.width, "width")
         positive(self.height, "height")
@@ -137,9 +137,9 @@ def find_cameras(camera_name: CameraNames, cameras: Sequence[str] = CAMERAS) -> 
     """
     indices = {"free": FREE, **{name: i for i, name in enumerate(cameras)}}
     names = camera_names(camera_name) or ("free",)
-    what = "camera_name" if isinstance(camera_name, str) else "each of camera_name"
+    argument = "camera_name" if isinstance(camera_name, str) else "each of camera_name"
     for name in names:
-        check_choice(name, tuple(indices), what)
+        check_choice(name, tuple(indices), argument)
     return {name: indices[name] for name in names}
 
 
@@ -177,11 +177,11 @@ def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) ->
     from mtwrappers.metaworld.blueprint import goal_space
 
     hand, radius = sawyer._HAND_SPACE, sawyer.TARGET_RADIUS
-    every: list[Any] = list(classes.values())
-    spaces = [goal_space(cls) for cls in every]
-    hidden = [] if goals_visible else [np.zeros(3)]
-    goal_low = np.min([*hidden, *(space.low for space in spaces)], axis=0)
-    goal_high = np.max([*hidden, *(space.high for space in spaces)], axis=0)
+    sawyer_classes: list[Any] = list(classes.values())
+    spaces = [goal_space(cls) for cls in sawyer_classes]
+    hidden_goals = [] if goals_visible else [np.zeros(3)]
+    goal_low = np.min([*hidden_goals, *(space.low for space in spaces)], axis=0)
+    goal_high = np.max([*hidden_goals, *(space.high for space in spaces)], axis=0)
     flat = goal_low == goal_high
     goal_low, goal_high = goal_low - radius * flat, goal_high + radius * flat
     far = np.full(14, FAR)
@@ -226,10 +226,9 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
             from mtwrappers.metaworld.frames import Camera  # which imports mujoco
 
             model = self.sawyer.model
-            found = find_cameras(
-                settings.camera_name, [model.camera(i).name for i in range(model.ncam)]
-            )
-            self._camera = Camera(model, found, settings)
+            names = [model.camera(i).name for i in range(model.ncam)]
+            cameras = find_cameras(settings.camera_name, names)
+            self._camera = Camera(model, cameras, settings)
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
         self._idle_steps = settings.idle_steps
         self.terminate_on_success = False
@@ -281,8 +280,8 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
             sawyer.curr_path_length = 0  # idle steps may outnumber the steps of an episode
             obs = sawyer.step(np.zeros(4, np.float32))[0]
         sawyer.curr_path_length = 0
-        waited: NDArray[np.float64] = obs
-        return waited
+        last_obs: NDArray[np.float64] = obs
+        return last_obs
 
     def render(self) -> Any:
         """Draws the current state in the render mode; see `mtwrappers.metaworld.frames`."""
@@ -296,8 +295,8 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
     def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
         """Draws the current state; see `mtwrappers.metaworld.frames.Camera.images`."""
-        drawn: dict[str, dict[str, NDArray[Any]]] = self._camera.images(self.sawyer.data, kinds)
-        return drawn
+        images: dict[str, dict[str, NDArray[Any]]] = self._camera.images(self.sawyer.data, kinds)
+        return images
 
     def close(self) -> None:
         """Frees the camera's resources."""

@@ -60,7 +60,7 @@ def guard(env: Any) -> None:
     Args:
         env: An environment, in any wrappers, that may receive data from a file.
     """
-    for sawyer in _sawyers(env):
+    for sawyer in _find_sawyers(env):
         if not isinstance(vars(sawyer).get("set_task"), _SetTask):
             sawyer.set_task = _SetTask(sawyer)
 
@@ -73,39 +73,40 @@ class _SetTask:
 
     def __init__(self, sawyer: Any) -> None:
         self._sawyer = weakref.ref(sawyer)  # no reference cycle, so that it is freed at once
-        self._own = type(sawyer).set_task is not SawyerXYZEnv.set_task
+        self._overridden = type(sawyer).set_task is not SawyerXYZEnv.set_task
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        for given in (*args, *kwargs.values()):
+        for argument in (*args, *kwargs.values()):
             # Nothing else has data that could be unpickled.
-            scalars = {*map(type, _items(given))} <= {type(None), bool, int, float, str}
-            if not is_task(given) and not (self._own and scalars):
+            types = {type(item) for item in _iterate_items(argument)}
+            is_scalar = types <= {type(None), bool, int, float, str}
+            if not is_task(argument) and not (self._overridden and is_scalar):
                 raise TypeError(
-                    f"expected a metaworld.Task, got {reprlib.repr(given)}: Meta-World unpickles "
-                    "the data of a task, which may come from an untrusted file"
+                    f"expected a metaworld.Task, got {reprlib.repr(argument)}: Meta-World "
+                    "unpickles the data of a task, which may come from an untrusted file"
                 )
         sawyer: Any = self._sawyer()
         return type(sawyer).set_task(sawyer, *args, **kwargs)
 
 
-def _sawyers(env: Any) -> list[Any]:
+def _find_sawyers(env: Any) -> list[Any]:
     """The Sawyer environments inside an environment, under any attributes."""
-    found, next_ones = {id(env): env}, [env]
-    while next_ones:
-        layer = next_ones.pop()
-        for value in _items(list(vars(layer).values())):
-            if isinstance(value, gymnasium.Env) and id(value) not in found:
-                found[id(value)] = value
-                next_ones.append(value)
-    return [layer for layer in found.values() if isinstance(layer, SawyerXYZEnv)]
+    envs_by_id, pending = {id(env): env}, [env]
+    while pending:
+        layer = pending.pop()
+        for value in _iterate_items(list(vars(layer).values())):
+            if isinstance(value, gymnasium.Env) and id(value) not in envs_by_id:
+                envs_by_id[id(value)] = value
+                pending.append(value)
+    return [layer for layer in envs_by_id.values() if isinstance(layer, SawyerXYZEnv)]
 
 
-def _items(value: Any) -> Iterator[Any]:
+def _iterate_items(value: Any) -> Iterator[Any]:
     """The items in a value, in any number of nested containers."""
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, (list, tuple, deque)) and not is_task(value):
         for item in value:
-            yield from _items(item)
+            yield from _iterate_items(item)
     else:
         yield value

@@ -1,17 +1,17 @@
 """The functions that `gymnasium.make` and `gymnasium.make_vec` call for Meta-World's ids.
 
 Comparing and replaying results needs to know which arguments of these functions determine an
-episode; see `with_defaults` and `determining`. Specs of other ids are returned unchanged.
+episode; see `with_defaults` and `select_determining_arguments`. Specs of other ids are returned
+unchanged.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
@@ -26,14 +26,13 @@ from mtwrappers.common.registration import EPISODE_STEPS, STREAM_DEFAULTS
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.metaworld.agent_view import (
     CAMERA,
-    INPUTS,
-    UPSTREAM,
     WITHOUT_ONEHOT,
     AgentView,
     take_inputs,
 )
 from mtwrappers.metaworld.class_env import METADATA, SawyerSettings, warn_of_v1
 from mtwrappers.metaworld.env import MetaWorldMTEnv
+from mtwrappers.metaworld.keywords import EnvKeywords, VectorKeywords
 from mtwrappers.metaworld.tasks import (
     DEFAULT_CLASS,
     META_LEARNING,
@@ -55,10 +54,9 @@ from mtwrappers.wrappers.action_repeat import ActionRepeat
 Env: TypeAlias = gymnasium.Env[Any, Any]
 Checkpoint: TypeAlias = tuple[str, Layers]
 SETTINGS = [field.name for field in dataclasses.fields(SawyerSettings)]
-# The keywords that both `make` and `make_vec` accept in addition to their own signatures.
-KEYWORDS = {"action_repeat", "select", "descriptions", *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
-# The arguments of executors; all sub-environments have the same spaces, so there is none to unify.
-EXECUTOR = EXECUTOR_OPTIONS - {"unify"}
+# The arguments of `make` and `make_vec`.
+_ENV_ARGUMENTS = {"benchmark", *EnvKeywords.__optional_keys__}
+_VECTOR_ARGUMENTS = {"benchmark", "num_envs", *VectorKeywords.__optional_keys__}
 # What other libraries call some of these, and too unlike for `did_you_mean`.
 _OTHER_NAMES = {
     "task_embedding": "pass it to mtwrappers/MultiEnv-v0, with env_ids=['mtwrappers/MT1-v0'] * 10, "
@@ -68,7 +66,7 @@ _OTHER_NAMES = {
 }
 
 
-def make_env(benchmark: str, **kwargs: Any) -> Env:
+def make_env(benchmark: str, **kwargs: Unpack[EnvKeywords]) -> Env:
     """Makes one environment that switches between the tasks of a benchmark.
 
     Args:
@@ -96,17 +94,16 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
     >>> obs.shape, len(env.unwrapped.tasks)
     ((49,), 10)
     """
-    known = parameters_of(MetaWorldMTEnv) | KEYWORDS
-    only_vector = {"num_envs", *VECTOR_SETTINGS, *EXECUTOR} - known
+    only_vector = _VECTOR_ARGUMENTS - _ENV_ARGUMENTS
     hint = "it is for make_vec, without vectorization_mode"
     hints = {**dict.fromkeys(only_vector, hint), **_OTHER_NAMES}
-    check_keywords(kwargs, known, f"make of {benchmark}", hints)
-    inputs, kwargs = take_inputs(benchmark, kwargs)
-    kwargs.pop("execution", None)
-    env = make_mt_env(benchmark, **kwargs)
-    if kwargs.get("seed") is not None:
-        env.action_space.seed(check_seed(kwargs["seed"]))
-    return inputs.apply(env)
+    check_keywords(kwargs, _ENV_ARGUMENTS, f"make of {benchmark}", hints)
+    view, options = take_inputs(benchmark, {**kwargs})
+    options.pop("execution", None)
+    env = make_mt_env(benchmark, **options)
+    if options.get("seed") is not None:
+        env.action_space.seed(check_seed(options["seed"]))
+    return view.apply(env)
 
 
 # `gymnasium.make` reads this attribute of the function that it calls.
@@ -163,29 +160,36 @@ class VectorSettings:
                     f"{self.meta_batch_size} for {benchmark}: pass envs_per_task"
                 )
             return num_classes, fit_sizes(num_envs, self.envs_per_task, num_classes, benchmark)
-        each = positive(1 if self.envs_per_task is None else self.envs_per_task, "envs_per_task")
+        per_group = 1 if self.envs_per_task is None else self.envs_per_task
+        per_group = positive(per_group, "envs_per_task")
         num_envs = positive(num_envs, "num_envs")
-        groups = num_classes if num_envs == 1 else num_envs // each
+        groups = num_classes if num_envs == 1 else num_envs // per_group
         if self.meta_batch_size is not None:
             groups = positive(self.meta_batch_size, "meta_batch_size")
-        limited = self.goals == "list"
-        most = num_classes * self.num_goals if limited else sys.maxsize
-        if not num_classes <= groups <= most or num_envs not in (1, groups * each):
-            of = f" of {self.num_goals} tasks" if limited else ""
-            to, to_envs = (f" to {most}", f" to {most * each}") if limited else (" on", " on")
+        classes = f"{num_classes} classes"
+        group_range, env_range = f"from {num_classes} on", f"from {num_classes * per_group} on"
+        max_groups = sys.maxsize
+        if self.goals == "list":
+            max_groups = num_classes * self.num_goals
+            classes += f" of {self.num_goals} tasks"
+            group_range = f"from {num_classes} to {max_groups}"
+            env_range = f"from {num_classes * per_group} to {max_groups * per_group}"
+        if not num_classes <= groups <= max_groups or num_envs not in (1, groups * per_group):
             raise ValueError(
-                f"{benchmark}-{self.kind} has {num_classes} classes{of}: meta_batch_size must be "
-                f"from {num_classes}{to}, and num_envs meta_batch_size * envs_per_task, a multiple "
-                f"of {each} from {num_classes * each}{to_envs} (or 1 for the default size); got "
+                f"{benchmark}-{self.kind} has {classes}: meta_batch_size must be {group_range}, "
+                f"and num_envs meta_batch_size * envs_per_task, a multiple of {per_group} "
+                f"{env_range} (or 1 for the default size); got "
                 f"meta_batch_size={self.meta_batch_size}, {num_envs=}"
             )
-        return groups, each
+        return groups, per_group
 
 
 VECTOR_SETTINGS = [field.name for field in dataclasses.fields(VectorSettings)]
 
 
-def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVectorEnv:
+def make_vec_env(
+    benchmark: str, num_envs: int = 1, **kwargs: Unpack[VectorKeywords]
+) -> MetaVectorEnv:
     """Makes a vector environment in which each sub-environment runs one class.
 
     Multi-task: one task group per class, of ``envs_per_task`` environments. Meta-learning:
@@ -218,44 +222,45 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
     ((3, 39), 'push-v3')
     >>> envs.close()
     """
-    known = {"benchmark", "num_envs", *VECTOR_SETTINGS, *EXECUTOR, *KEYWORDS}
-    check_keywords(kwargs, known, f"make_vec of {benchmark}", _OTHER_NAMES)
-    view, kwargs = take_inputs(benchmark, kwargs)
-    settings = VectorSettings(**_take(kwargs, VECTOR_SETTINGS))
-    options = {**_take(kwargs, OPTIONS), "num_goals": settings.num_goals}
-    continuous = check_goals(settings.goals, benchmark, options)
+    check_keywords(kwargs, _VECTOR_ARGUMENTS, f"make_vec of {benchmark}", _OTHER_NAMES)
+    view, options = take_inputs(benchmark, {**kwargs})
+    settings = VectorSettings(**_take(options, VECTOR_SETTINGS))
+    tasks_options = {**_take(options, OPTIONS), "num_goals": settings.num_goals}
+    continuous = check_goals(settings.goals, benchmark, tasks_options)
     seed = None if settings.seed is None else check_seed(settings.seed)
-    made = make_benchmark(benchmark, seed=0 if seed is None else seed, **options)
+    tasks = make_benchmark(benchmark, seed=0 if seed is None else seed, **tasks_options)
     kind = check_choice(settings.kind, ("train", "test"), "kind")
-    if not (classes := list(getattr(made, f"{kind}_classes"))):
+    classes = list(getattr(tasks, f"{kind}_classes"))
+    if not classes:
         raise ValueError(f"{benchmark} has no {kind} tasks")
-    draws = settings.sample_tasks_on_reset
-    draws = benchmark not in META_LEARNING if draws is None else draws
-    num_groups, each = settings.sizes(benchmark, num_envs, len(classes))
-    passed = _take(kwargs, (*SETTINGS, "select", "descriptions", "action_repeat"))
+    sample_tasks_on_reset = settings.sample_tasks_on_reset
+    if sample_tasks_on_reset is None:
+        sample_tasks_on_reset = benchmark not in META_LEARNING
+    num_groups, per_group = settings.sizes(benchmark, num_envs, len(classes))
+    env_options = _take(options, (*SETTINGS, "select", "descriptions", "action_repeat"))
     limit = check_episode_steps(settings.max_episode_steps, EPISODE_STEPS)
-    warn_of_v1(passed.get("reward_function_version", "v2"), classes)
+    warn_of_v1(env_options.get("reward_function_version", "v2"), classes)
     makers: list[functools.partial[TaskControl]] = []
-    shares = share_out(len(classes), num_groups, settings.num_goals, continuous)
-    for group, (c, own) in enumerate(shares):
-        for i in range(group * each, (group + 1) * each):
+    groups = share_out(len(classes), num_groups, settings.num_goals, continuous)
+    for group, (class_index, task_states) in enumerate(groups):
+        for i in range(group * per_group, (group + 1) * per_group):
             make = functools.partial(
                 make_slot,
-                made,
+                tasks,
                 view,
-                checkpoint_id=f"{benchmark}-{settings.kind}/{classes[c]}/{i}",
+                checkpoint_id=f"{benchmark}-{settings.kind}/{classes[class_index]}/{i}",
                 kind=settings.kind,
                 goals=settings.goals,
-                task_states=own,
+                task_states=task_states,
                 seed=None if seed is None else seed + i,
-                sample_tasks_on_reset=draws,
+                sample_tasks_on_reset=sample_tasks_on_reset,
                 terminate_on_success=settings.terminate_on_success,
                 max_episode_steps=limit,
-                **passed,
+                **env_options,
             )
             makers.append(make)
-    renders = passed.get("render_mode") is not None
-    envs = make_executor(makers, num_groups, each, renders=renders, **kwargs)
+    renders = env_options.get("render_mode") is not None
+    envs = make_executor(makers, num_groups, per_group, renders=renders, **options)
     if seed is not None:
         envs.action_space.seed(seed)
     return envs
@@ -266,11 +271,9 @@ def _take(kwargs: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: kwargs.pop(name) for name in names if name in kwargs}
 
 
-def make_slot(
-    benchmark: Any, inputs: AgentView, *, checkpoint_id: str, **kwargs: Any
-) -> TaskControl:
+def make_slot(benchmark: Any, view: AgentView, *, checkpoint_id: str, **kwargs: Any) -> TaskControl:
     """Makes one sub-environment: an environment of one class with Meta-World's own methods."""
-    return TaskControl(inputs.apply(make_mt_env(benchmark, **kwargs)), checkpoint_id)
+    return TaskControl(view.apply(make_mt_env(benchmark, **kwargs)), checkpoint_id)
 
 
 def make_mt_env(
@@ -334,12 +337,6 @@ class TaskControl(RecordEpisodeStatistics):
         set_state(self._mt_env, states[self.checkpoint_id])
 
 
-def parameters_of(function: Any) -> set[str]:
-    """The names of the parameters of ``function`` that can be given by name."""
-    parameters = inspect.signature(function).parameters.values()
-    return {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
-
-
 # The packages whose versions change the results of episodes.
 SIMULATION = ("metaworld", "mujoco")
 # Arguments for how observations identify the task. They do not change an episode with given
@@ -352,49 +349,51 @@ GROUPS = ("num_envs", "meta_batch_size")
 _CHOSEN_BY_USER = {*EXECUTOR_OPTIONS, "execution", "vector_strategy", "vectorization_mode"}
 _CHOSEN_BY_USER |= {"fast", "render_mode"}
 # The number of environments per class does not change an episode.
-_OF_EACH = ("num_envs", "envs_per_task")
+_PER_CLASS = ("num_envs", "envs_per_task")
 
 
 @functools.cache
 def defaults() -> Mapping[str, Any]:
     """The default arguments of `gymnasium.make_vec` with Meta-World's ids."""
-    found: dict[str, Any] = {"action_repeat": 1}
+    values: dict[str, Any] = {"action_repeat": 1}
     for settings in (VectorSettings, SawyerSettings, AgentView):
-        found |= {field.name: field.default for field in dataclasses.fields(settings)}
+        values |= {field.name: field.default for field in dataclasses.fields(settings)}
     # The value that Gymnasium writes into the spec if it has called our entry point.
-    return {**found, "vectorization_mode": "vector_entry_point", "task_encoding": None}
+    return {**values, "vectorization_mode": "vector_entry_point", "task_encoding": None}
 
 
-def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
+def with_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Completes arguments of `gymnasium.make_vec` with their defaults, in canonical form.
 
-    ``given`` has our names, see `mtwrappers.metaworld.agent_view.by_our_names`.
+    ``arguments`` has our names, see `mtwrappers.metaworld.agent_view.by_our_names`.
     """
-    of_streams = STREAM_DEFAULTS if "sequence" in given else {}
-    made = {**defaults(), **of_streams, **given}
-    benchmark = str(made.get("benchmark"))
+    of_streams = STREAM_DEFAULTS if "sequence" in arguments else {}
+    completed = {**defaults(), **of_streams, **arguments}
+    benchmark = str(completed.get("benchmark"))
     hidden = benchmark in META_LEARNING
-    frames = made["observation"] != "state"
-    each = made["envs_per_task"] or 1
-    of_size = made.get("num_envs", 1)
-    groups = of_size // each if hidden and type(of_size) is int and of_size > 1 else None
+    frames = completed["observation"] != "state"
+    per_group = completed["envs_per_task"] or 1
+    num_envs = completed.get("num_envs", 1)
+    sized = hidden and type(num_envs) is int and num_envs > 1
     stands_for = {
         "seed": 0,
         "env_name": DEFAULT_CLASS if benchmark in ONE_CLASS else None,
         "max_episode_steps": EPISODE_STEPS,
-        "meta_batch_size": groups,
+        "meta_batch_size": num_envs // per_group if sized else None,
         "envs_per_task": 1,
         "camera_name": CAMERA if frames else None,
         "task_encoding": "none" if benchmark in WITHOUT_ONEHOT else "onehot",
         "descriptions": None if hidden else "metaworld",
     }
-    made |= {k: v for k, v in stands_for.items() if made.get(k) is None}
-    if isinstance(made["camera_name"], list):
-        made["camera_name"] = tuple(made["camera_name"])  # a list in JSON
-    return made
+    completed |= {name: value for name, value in stands_for.items() if completed.get(name) is None}
+    if isinstance(completed["camera_name"], list):
+        completed["camera_name"] = tuple(completed["camera_name"])  # a list in JSON
+    return completed
 
 
-def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, dict[str, Any]]:
+def select_determining_arguments(
+    spec: Mapping[str, Any], in_trials: bool = False
+) -> tuple[str, dict[str, Any]]:
     """The id of a spec, and its arguments that determine episodes.
 
     Args:
@@ -402,14 +401,13 @@ def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, 
         in_trials: Whether the episodes belong to few-shot trials, which environments share.
     """
     kwargs = spec["kwargs"]
-    found = {name: value for name, value in kwargs.items() if name not in _CHOSEN_BY_USER}
+    left_out = {*_CHOSEN_BY_USER}
     frames = kwargs.get("observation", "state") != "state"
     if not frames and kwargs.get("benchmark") not in META_LEARNING:
-        left_out = {*TASK_IN_OBSERVATION, "use_one_hot"}
-        found = {name: value for name, value in found.items() if name not in left_out}
+        left_out |= {*TASK_IN_OBSERVATION, "use_one_hot"}
     if "benchmark" in kwargs and not (in_trials or shares_goals(kwargs)):
-        found = {name: value for name, value in found.items() if name not in _OF_EACH}
-    return spec["id"], found
+        left_out |= {*_PER_CLASS}
+    return spec["id"], {name: value for name, value in kwargs.items() if name not in left_out}
 
 
 def shares_goals(kwargs: Mapping[str, Any]) -> bool:

@@ -94,26 +94,27 @@ DESCRIPTIONS: dict[DescriptionsName, dict[str, str]] = {
 }
 
 
-def check_descriptions(given: Any, classes: Collection[str] = _METAWORLD) -> Any:
+def check_descriptions(descriptions: Any, classes: Collection[str] = _METAWORLD) -> Any:
     """Returns descriptions as they are, a table as a new dict.
 
     Args:
-        given: The name of a table, a table, or ``None``.
+        descriptions: The name of a table, a table, or ``None``.
         classes: The classes that a table may have.
 
     Raises:
-        ValueError: If ``given`` is none of those, a class is unknown, or its sentence is not text
-            of 1 to 500 printable characters.
+        ValueError: If ``descriptions`` is none of those, a class is unknown, or its sentence is not
+            text of 1 to 500 printable characters.
     """
-    if given is None or (isinstance(given, str) and given in DESCRIPTIONS):
-        return given
-    if not isinstance(given, Mapping) or not given:
+    is_name = isinstance(descriptions, str) and descriptions in DESCRIPTIONS
+    if descriptions is None or is_name:
+        return descriptions
+    if not isinstance(descriptions, Mapping) or not descriptions:
         names = ", ".join(map(repr, DESCRIPTIONS))
         raise ValueError(
             f"descriptions must be {names}, or a table with a sentence for each class, got "
-            f"{reprlib.repr(given)}"
+            f"{reprlib.repr(descriptions)}"
         )
-    for name, sentence in given.items():
+    for name, sentence in descriptions.items():
         if not isinstance(name, str) or name not in classes:
             shown = printable(name, 100) if isinstance(name, str) else reprlib.repr(name)
             hint = did_you_mean(shown, classes)
@@ -121,14 +122,14 @@ def check_descriptions(given: Any, classes: Collection[str] = _METAWORLD) -> Any
                 f"descriptions must be of classes such as 'reach-v3', got one of {shown!r}"
                 f"{f' ({hint})' if hint else ''}"
             )
-        said = sentence if isinstance(sentence, str) else ""
-        if not (is_printable(said) and said.strip() and len(said) <= MAX_LENGTH):
-            got = f"'{printable(said, 100)}' ({len(said)} characters)"
+        text = sentence if isinstance(sentence, str) else ""
+        if not (is_printable(text) and text.strip() and len(text) <= MAX_LENGTH):
+            got = f"'{printable(text, 100)}' ({len(text)} characters)"
             raise ValueError(
                 f"the description of {name!r} must be a sentence of 1 to {MAX_LENGTH} printable "
-                f"characters, got {got if said else reprlib.repr(sentence)}"
+                f"characters, got {got if text else reprlib.repr(sentence)}"
             )
-    return dict(given)
+    return dict(descriptions)
 
 
 def sentences_of(data: Any) -> Mapping[str, str]:

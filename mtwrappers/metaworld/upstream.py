@@ -28,19 +28,19 @@ def is_upstream(cls: type[Any]) -> bool:
     return cls.__module__.startswith("metaworld.envs.") and cls in all_classes().values()
 
 
-def classes_by_name(names: Iterable[str], what: str = "classes") -> dict[str, type[Any]]:
+def classes_by_name(names: Iterable[str], argument: str = "classes") -> dict[str, type[Any]]:
     """The Sawyer classes with these names, in this order; names must exist and be unique.
 
-    ``what`` names them in messages.
+    ``argument`` is the name of their list, for messages.
     """
-    wanted, known = check_list(names, what, "class name"), all_classes()
-    for name in wanted:
-        if not isinstance(name, str) or name not in known:
-            hint = did_you_mean(name, known) or f"expected one of {sorted(known)}"
-            raise ValueError(f"unknown class {name!r} in {what}; {hint}")
-    if len(set(wanted)) != len(wanted):
-        raise ValueError(f"{what} must be different class names, got {wanted}")
-    return {name: known[name] for name in wanted}
+    listed, classes = check_list(names, argument, "class name"), all_classes()
+    for name in listed:
+        if not isinstance(name, str) or name not in classes:
+            hint = did_you_mean(name, classes) or f"expected one of {sorted(classes)}"
+            raise ValueError(f"unknown class {name!r} in {argument}; {hint}")
+    if len(set(listed)) != len(listed):
+        raise ValueError(f"{argument} must be different class names, got {listed}")
+    return {name: classes[name] for name in listed}
 
 
 def with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType:
@@ -52,19 +52,19 @@ def with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType:
         else cell
         for cell in function.__closure__
     )
-    own = {name: names.get(name, value) for name, value in function.__globals__.items()}
-    copy = FunctionType(function.__code__, own, argdefs=function.__defaults__, closure=closure)
+    values = {name: names.get(name, value) for name, value in function.__globals__.items()}
+    copy = FunctionType(function.__code__, values, argdefs=function.__defaults__, closure=closure)
     copy.__kwdefaults__ = function.__kwdefaults__
     functools.update_wrapper(copy, function)
     return copy
 
 
-def names_of(cls: type[Any], base: type[Any]) -> dict[str, Any]:
+def collect_members(cls: type[Any], base: type[Any]) -> dict[str, Any]:
     """The names that ``cls`` and its bases before ``base`` define, nearest first."""
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for owner in cls.__mro__:
         if owner is base:
             break
         for name, value in vars(owner).items():
-            found.setdefault(name, value)
-    return found
+            members.setdefault(name, value)
+    return members

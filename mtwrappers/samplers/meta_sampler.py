@@ -9,7 +9,7 @@ import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Unpack, get_args
 
 import gymnasium
 import numpy as np
@@ -38,7 +38,7 @@ from mtwrappers.tasks.updates import copy_env
 from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.journal import hash_value
-from mtwrappers.vector.make import Execution, make_executor
+from mtwrappers.vector.make import Execution, SamplerOptions, make_executor
 from mtwrappers.vector.settings import OPTIONS, Maker
 
 _NAMES = ("task_name", "_task_name", "task_id", "_task_id")
@@ -122,7 +122,7 @@ class MetaSampler:
         seed: int | None = None,
         progress: bool = False,
         log_sink: LogSink | logging.Logger | None = None,
-        **executor: Any,
+        **executor: Unpack[SamplerOptions],
     ) -> None:
         self.rollouts_per_meta_task = positive(rollouts_per_meta_task, "rollouts_per_meta_task")
         self.meta_batch_size = positive(meta_batch_size, "meta_batch_size")

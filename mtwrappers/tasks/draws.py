@@ -67,12 +67,12 @@ def _is_determined(make_env: Callable[[], Env], seed: int, n: int) -> bool:
     with kept_random_states():
         try:
             with contextlib.closing(make_env()) as env:
-                drawn = _draw_after(env, seed, n)
-                if drawn == _draw_after(env, seed, n):
+                digests = _draw_after(env, seed, n)
+                if digests == _draw_after(env, seed, n):
                     return True
             # It may remember what it has drawn, in order to draw without replacement.
             with contextlib.closing(make_env()) as env:
-                return drawn == _draw_after(env, seed, n)
+                return digests == _draw_after(env, seed, n)
         except Exception:  # any class may refuse to be copied in any way
             return True
 
@@ -81,14 +81,14 @@ def _draw_after(env: Env, seed: int, n: int) -> list[int]:
     """Hashes of the tasks that an environment draws after a seed."""
     env.reset(seed=seed)
     sample: Any = env.get_wrapper_attr("sample_tasks")
-    drawn: list[int] = []
+    digests: list[int] = []
     for _ in range(_DRAWS):
         try:
             tasks = sample(n)
         except Exception:  # there may be too few tasks for all draws
             break
-        drawn.append(digest_tasks(tasks))
-    return drawn
+        digests.append(digest_tasks(tasks))
+    return digests
 
 
 def digest_tasks(tasks: Any) -> int:

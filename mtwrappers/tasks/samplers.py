@@ -216,8 +216,8 @@ class SetTaskSampler(TaskSampler):
     ) -> None:
         self._env_constructor = check_callable(env_constructor, "env_constructor")
         self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
-        made = env_constructor() if env is None else env
-        self._env: Env = check_env(made, "env", "sample_tasks(n)")
+        source = env_constructor() if env is None else env
+        self._env: Env = check_env(source, "env", "sample_tasks(n)")
         super().__init__(seed)
         if self._env.has_wrapper_attr("num_tasks"):
             self.n_tasks = int(self._env.get_wrapper_attr("num_tasks"))

@@ -56,8 +56,8 @@ class NewEnvUpdate(EnvUpdate):
         """Returns a new environment."""
         if old_env is not None:
             old_env.close()
-        made: Env = check_env(self.env_constructor(), "what env_constructor makes")
-        return made
+        env: Env = check_env(self.env_constructor(), "what env_constructor makes")
+        return env
 
 
 class SetTaskUpdate(EnvUpdate):
@@ -196,13 +196,13 @@ def copy_env(env: Env) -> Env:
             f"cannot copy {env}: wrap a MetaWorldSetTaskEnv, which copies, instead of a bare "
             "Sawyer environment"
         )
-    given = {name: getattr(sawyer, name) for name in ("reward_function_version", *_RENDERING)}
-    other: Env = type(sawyer)(**given)
+    settings = {name: getattr(sawyer, name) for name in ("reward_function_version", *_RENDERING)}
+    sawyer_copy: Env = type(sawyer)(**settings)
     for name in (*_TASK, "_partially_observable"):
-        setattr(other, name, copy.copy(getattr(sawyer, name)))
+        setattr(sawyer_copy, name, copy.copy(getattr(sawyer, name)))
     # Upstream caches the space, which depends on whether the goal is visible.
-    other.__dict__.pop("sawyer_observation_space", None)
-    return other
+    sawyer_copy.__dict__.pop("sawyer_observation_space", None)
+    return sawyer_copy
 
 
 def _layers(env: Env | None) -> Iterator[Env]:

@@ -46,7 +46,7 @@ from mtwrappers.vector.commands import (
 )
 from mtwrappers.vector.journal import ReplayLog
 from mtwrappers.vector.pool import BorrowedPool, Pool
-from mtwrappers.vector.settings import MAY_DIFFER, Settings, same_spaces
+from mtwrappers.vector.settings import MAY_DIFFER, Settings, require_same_spaces
 from mtwrappers.vector.workers import pickle_function
 
 
@@ -211,7 +211,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             padding = Padding.of(spaces, names, settings.unify)
             pool.set_up(Wrap(padding.wrap))
             spaces = [(padding.observation_space, padding.action_space)] * n
-        observation_space, action_space = same_spaces(spaces)
+        observation_space, action_space = require_same_spaces(spaces)
         self.single_observation_space, self.single_action_space = spaces[0]
         self.observation_space = batch_space(observation_space, n)
         self.action_space = batch_space(action_space, n)

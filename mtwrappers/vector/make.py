@@ -8,19 +8,30 @@ from __future__ import annotations
 import abc
 import functools
 import importlib
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, TypeAlias, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, Unpack, cast
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode
 
 from mtwrappers.common.checks import check_choice, check_keywords, not_negative, positive
+from mtwrappers.core.pad_spaces import Unify
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.pool import LocalPool, Pool
 from mtwrappers.vector.processes import ProcessWorker, process_pool
 from mtwrappers.vector.ray import actor_pool
-from mtwrappers.vector.settings import OPTIONS, Maker, Settings, resolve_makers
+from mtwrappers.vector.settings import (
+    OPTIONS,
+    AutoresetName,
+    ExecutorSettings,
+    Maker,
+    OnWorkerFailure,
+    Settings,
+    StartMethod,
+    resolve_makers,
+)
 from mtwrappers.vector.workers import WorkerPool
 
 
@@ -57,14 +68,15 @@ class Executor(MetaVectorEnv):
         meta_batch_size: int,
         envs_per_task: int = 1,
         max_path_length: int | None = None,
-        **settings: Any,
+        **settings: Unpack[ExecutorSettings],
     ) -> None:
         check_keywords(settings, OPTIONS, type(self).__name__)
+        options: Mapping[str, Any] = settings  # `Settings` takes the names of modes as well
         checked = Settings(
             meta_batch_size=meta_batch_size,
             envs_per_task=envs_per_task,
             max_path_length=max_path_length,
-            **settings,
+            **options,
         )
         makers, seeds = resolve_makers(env, checked.meta_batch_size, checked.envs_per_task)
         first: dict[int, int] = {}
@@ -221,6 +233,39 @@ EXECUTORS: dict[str, type[Executor]] = {
 EXECUTOR_OPTIONS = {"execution", *OPTIONS}
 
 
+class WorkerOptions(TypedDict, total=False):
+    """Where environments run; see `mtwrappers.vector.settings.Settings`.
+
+    ``None`` stands for the default here, except for ``timeout``.
+    """
+
+    workers: int | None
+    on_worker_failure: OnWorkerFailure | None
+    journal: bool | None
+    timeout: float | None
+    context: StartMethod | None
+    ray_options: Mapping[str, Any] | None
+
+
+class VectorOptions(WorkerOptions, total=False):
+    """The options that all registered ids have in `gymnasium.make_vec`."""
+
+    execution: Execution | None
+    autoreset_mode: AutoresetMode | AutoresetName | None
+
+
+class SamplerOptions(WorkerOptions, total=False):
+    """The options of a sampler, which chooses the autoreset mode."""
+
+    unify: Unify
+
+
+class ExecutorOptions(SamplerOptions, total=False):
+    """The options of `make_executor`."""
+
+    autoreset_mode: AutoresetMode | AutoresetName | None
+
+
 def make_executor(
     makers: Maker | Sequence[Maker] | gymnasium.Env[Any, Any],
     meta_batch_size: int,
@@ -229,7 +274,7 @@ def make_executor(
     *,
     execution: Execution | None = None,
     renders: bool = False,
-    **options: Any,
+    **options: Unpack[ExecutorOptions],
 ) -> MetaVectorEnv:
     """Makes an executor, whose class depends on ``execution`` and the number of workers.
 
@@ -263,42 +308,51 @@ def make_executor(
     """
     check_choice(execution, (*EXECUTORS, None), "execution")
     check_keywords(options, EXECUTOR_OPTIONS, "make_vec")
-    given = {name: value for name, value in options.items() if value is not None}
+    settings: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if "timeout" in options:
-        given["timeout"] = options["timeout"]
-    if execution in (None, "iterative") and not_negative(given.get("workers", 1), "workers") == 0:
-        del given["workers"]
+        settings["timeout"] = options["timeout"]
+    workers = settings.get("workers", 1)
+    if execution in (None, "iterative") and not_negative(workers, "workers") == 0:
+        workers = 1
+        del settings["workers"]
     if execution is None:
-        execution = "parallel" if given.get("workers", 1) > 1 else "iterative"
+        execution = "parallel" if workers > 1 else "iterative"
     if execution == "parallel" and renders:
-        given.setdefault("context", "forkserver")
-    chosen = EXECUTORS[execution]
-    return chosen(makers, meta_batch_size, envs_per_task, max_path_length, **given)
+        settings.setdefault("context", "forkserver")
+    executor_type = EXECUTORS[execution]
+    return executor_type(makers, meta_batch_size, envs_per_task, max_path_length, **settings)
 
 
-def fit_sizes(num_envs: int, envs_per_task: int | None, num_tasks: int, what: str) -> int:
-    """The number of environments per task; messages call the set of tasks ``what``.
+def fit_sizes(num_envs: int, envs_per_task: int | None, num_tasks: int, name: str) -> int:
+    """The number of environments per task; ``name`` is the set of tasks, for messages.
 
     ``num_envs=1`` (Gymnasium's default) and ``envs_per_task=None`` stand for the default size.
     """
-    n = num_tasks
     total = positive(num_envs, "num_envs")
-    each = 1 if envs_per_task is None else positive(envs_per_task, "envs_per_task")
-    if total in (1, n * each):
-        return each
-    if envs_per_task is None and total % n == 0:
-        return total // n
-    fits = f"num_envs must be a multiple of {n} ({n}, {2 * n}, {3 * n}, ...)"
-    if envs_per_task is not None:
-        fits = f"with {envs_per_task=}, num_envs must be {n * each}"
-    raise ValueError(f"{what} has {n} tasks: {fits} or 1 (the default size), got {total}")
+    per_task = 1 if envs_per_task is None else positive(envs_per_task, "envs_per_task")
+    if total in (1, num_tasks * per_task):
+        return per_task
+    if envs_per_task is None:
+        if total % num_tasks == 0:
+            return total // num_tasks
+        multiples = f"{num_tasks}, {2 * num_tasks}, {3 * num_tasks}, ..."
+        expected = f"num_envs must be a multiple of {num_tasks} ({multiples})"
+    else:
+        expected = f"with {envs_per_task=}, num_envs must be {num_tasks * per_task}"
+    raise ValueError(
+        f"{name} has {num_tasks} tasks: {expected} or 1 (the default size), got {total}"
+    )
 
 
 EnvFn: TypeAlias = str | EnvSpec | Maker
 
 
 def as_vector(
-    env_fns: EnvFn | Sequence[EnvFn], num_envs: int = 1, **executor: Any
+    env_fns: EnvFn | Sequence[EnvFn],
+    num_envs: int = 1,
+    *,
+    execution: Execution | None = None,
+    **options: Unpack[ExecutorOptions],
 ) -> MetaVectorEnv:
     """Makes a vector environment from any Gymnasium environments.
 
@@ -312,11 +366,12 @@ def as_vector(
             these. Ids need not be registered in workers.
         num_envs: The total number of environments, a multiple of the length of the list: each entry
             is repeated equally often, in consecutive places; 1 means one of each.
-        **executor: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
-            `mtwrappers.vector.settings.Settings` does: ``workers``, ``autoreset_mode``
-            (by default ``"SameStep"``; Gymnasium's default is ``"NextStep"``), ``unify``,
-            ``on_worker_failure``, ``journal``, ``timeout``, ``context`` and ``ray_options``.
-            Environments that draw with OpenGL in workers need ``context="forkserver"``.
+        execution: See `mtwrappers.vector.make.make_executor`.
+        **options: What `mtwrappers.vector.settings.Settings` describes: ``workers``,
+            ``autoreset_mode`` (by default ``"SameStep"``; Gymnasium's default is ``"NextStep"``),
+            ``unify``, ``on_worker_failure``, ``journal``, ``timeout``, ``context`` and
+            ``ray_options``. Environments that draw with OpenGL in workers need
+            ``context="forkserver"``.
 
     Returns:
         The vector environment. ``reset(seed=s)`` seeds environment ``i`` with ``s + i``. For
@@ -336,18 +391,18 @@ def as_vector(
     (4, 4)
     >>> envs.close()
     """
-    check_keywords(executor, {"num_envs", *EXECUTOR_OPTIONS}, "as_vector")
-    each: Sequence[Any] = env_fns if isinstance(env_fns, (list, tuple)) else [env_fns]
-    if not each:
+    check_keywords(options, {"num_envs", *EXECUTOR_OPTIONS}, "as_vector")
+    listed: Sequence[Any] = env_fns if isinstance(env_fns, (list, tuple)) else [env_fns]
+    if not listed:
         raise ValueError("env_fns must name at least one environment, got an empty list")
-    makers = [_maker(env_fn, i) for i, env_fn in enumerate(each)]
+    makers = [_resolve_maker(env_fn, i) for i, env_fn in enumerate(listed)]
     copies = fit_sizes(num_envs, None, len(makers), "env_fns")
-    return make_executor(
-        [maker for maker in makers for _ in range(copies)], len(makers), copies, **executor
-    )
+    repeated = [maker for maker in makers for _ in range(copies)]
+    return make_executor(repeated, len(makers), copies, execution=execution, **options)
 
 
-def _maker(env_fn: Any, i: int) -> Maker:
+def _resolve_maker(env_fn: Any, i: int) -> Maker:
+    """The constructor that entry ``i`` of ``env_fns`` stands for."""
     if isinstance(env_fn, str):
         module, _, name = env_fn.rpartition(":")
         if module:
@@ -358,8 +413,8 @@ def _maker(env_fn: Any, i: int) -> Maker:
     if callable(env_fn):
         maker: Maker = env_fn
         return maker
-    what = "; pass a function that makes it" if isinstance(env_fn, gymnasium.Env) else ""
+    hint = "; pass a function that makes it" if isinstance(env_fn, gymnasium.Env) else ""
     raise TypeError(
         f"entry {i} of env_fns must be an id, a spec or a function that makes an environment, got "
-        f"{env_fn!r}{what}"
+        f"{env_fn!r}{hint}"
     )

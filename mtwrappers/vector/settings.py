@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias, TypeGuard
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypedDict, TypeGuard, get_args
 
 import cloudpickle
 import gymnasium
@@ -28,6 +28,11 @@ from mtwrappers.core.pad_spaces import Unify, check_unify
 
 Maker: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
 OnWorkerFailure: TypeAlias = Literal["raise", "recover"]
+StartMethod: TypeAlias = Literal["fork", "spawn", "forkserver"]
+# A value or a name of `gymnasium.vector.AutoresetMode`.
+AutoresetName: TypeAlias = Literal[
+    "NextStep", "SameStep", "Disabled", "NEXT_STEP", "SAME_STEP", "DISABLED"
+]
 # The settings in which executors may differ that go on with each other's state.
 MAY_DIFFER = ("workers", "on_worker_failure", "journal", "timeout", "context", "ray_options")
 
@@ -84,7 +89,7 @@ class Settings:
     on_worker_failure: OnWorkerFailure = "raise"
     journal: bool = False
     timeout: float | None = 300.0
-    context: str | None = None
+    context: StartMethod | None = None
     ray_options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -99,18 +104,30 @@ class Settings:
             "journal": check_flag(self.journal, "journal") or self.on_worker_failure == "recover",
             "ray_options": ray_options and check_mapping(ray_options, "ray_options"),
         }
-        check_choice(self.on_worker_failure, ("raise", "recover"), "on_worker_failure")
-        check_choice(self.context, (None, "fork", "spawn", "forkserver"), "context")
+        check_choice(self.on_worker_failure, get_args(OnWorkerFailure), "on_worker_failure")
+        check_choice(self.context, (None, *get_args(StartMethod)), "context")
         if self.timeout is not None:
             above_zero(self.timeout, "timeout, if it is not None,")
         if not isinstance(self.autoreset_mode, AutoresetMode):
-            checked["autoreset_mode"] = _mode_of(self.autoreset_mode)
+            checked["autoreset_mode"] = _autoreset_mode(self.autoreset_mode)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
 
-# The settings other than sizes.
-OPTIONS = {one.name for one in fields(Settings)[3:]}
+class ExecutorSettings(TypedDict, total=False):
+    """The keywords of an executor, which are the `Settings` other than sizes."""
+
+    autoreset_mode: AutoresetMode | AutoresetName
+    unify: Unify
+    workers: int | None
+    on_worker_failure: OnWorkerFailure
+    journal: bool
+    timeout: float | None
+    context: StartMethod | None
+    ray_options: Mapping[str, Any] | None
+
+
+OPTIONS = ExecutorSettings.__optional_keys__
 
 
 def resolve_makers(
@@ -136,7 +153,7 @@ def resolve_makers(
                 f"({exc}); pass its constructor instead"
             ) from exc
         makers = [functools.partial(_load_copy, data, str(env))] * n
-        seeds = [seeding.child_seed(_seed_of(env), i) for i in range(n)]
+        seeds = [seeding.child_seed(_draw_seed(env), i) for i in range(n)]
     elif callable(env):
         makers = [env] * n
     elif isinstance(env, Sequence) and not isinstance(env, (str, bytes)):
@@ -173,7 +190,7 @@ def _load_copy(data: bytes, name: str) -> Any:
         ) from exc
 
 
-def _seed_of(env: gymnasium.Env[Any, Any]) -> int:
+def _draw_seed(env: gymnasium.Env[Any, Any]) -> int:
     """Draws a seed from a copy of an environment's generator, which is not advanced."""
     # Not `np_random`, which would create a generator if there is none.
     rng = getattr(env.unwrapped, "_np_random", None)
@@ -182,17 +199,19 @@ def _seed_of(env: gymnasium.Env[Any, Any]) -> int:
     return int(copy.deepcopy(rng).integers(2**32))
 
 
-def _mode_of(mode: str) -> AutoresetMode:
+def _autoreset_mode(name: str) -> AutoresetMode:
     """The `AutoresetMode` with this name or value."""
-    for known in AutoresetMode:
-        if isinstance(mode, str) and mode in (known.value, known.name):
-            return known
+    for mode in AutoresetMode:
+        if isinstance(name, str) and name in (mode.value, mode.name):
+            return mode
     raise ValueError(
-        f"autoreset_mode must be one of {[known.value for known in AutoresetMode]}, got {mode!r}"
+        f"autoreset_mode must be one of {[mode.value for mode in AutoresetMode]}, got {name!r}"
     )
 
 
-def same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> tuple[Space[Any], Space[Any]]:
+def require_same_spaces(
+    spaces: Sequence[tuple[Space[Any], Space[Any]]],
+) -> tuple[Space[Any], Space[Any]]:
     """The observation and action space of all environments.
 
     Raises:

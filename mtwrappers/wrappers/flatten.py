@@ -20,7 +20,7 @@ from mtwrappers.common.spaces import (
 )
 
 # How images and dicts are observed together with the task.
-_OF_OTHER_SPACES = (
+_HINT_AT_OTHER_SPACES = (
     "to observe anything else together with the task, such as images, use the MTEnv itself, whose "
     "observations are dicts (task_encoding='dict' of an id), or flatten each environment with "
     "gymnasium.wrappers.FlattenObservation in its constructor"
@@ -79,11 +79,11 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         if not self._shows_task and self._embedding is None:
             self.observation_space = space["env_obs"]  # of any kind, because nothing is appended
             return
-        box = require_flat_box(space["env_obs"], "the space of env_obs", _OF_OTHER_SPACES)
+        box = require_flat_box(space["env_obs"], "the space of env_obs", _HINT_AT_OTHER_SPACES)
         self._env_obs, self._task = box, task
         self._size, self._shape, self._dtype = box.shape[0], box.shape, box.dtype
         if self._embedding is not None:
-            box = _appended(box, self._embedding, "task_embedding")
+            box = _append_box(box, self._embedding, "task_embedding")
         self._task_at = box.shape[0]
         if not self._shows_task:
             self.observation_space = box
@@ -91,7 +91,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
             self.observation_space = append_onehot(box, int(task.n))
             self._first = self._task_at - int(task.start)
         else:
-            self.observation_space = _appended(box, task, "task_obs")
+            self.observation_space = _append_box(box, task, "task_obs")
         self._zeros = np.zeros_like(self.observation_space.low)
         self.appends_entries = len(self._zeros) > self._size
 
@@ -106,8 +106,8 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
             return row
         flat: NDArray[Any] = self._zeros.copy()
         # The fast path for nearly all observations.
-        known = type(row) is np.ndarray and row.shape == self._shape and row.dtype is self._dtype
-        flat[: self._size] = row if known else as_row(row, self._env_obs)
+        is_row = type(row) is np.ndarray and row.shape == self._shape and row.dtype is self._dtype
+        flat[: self._size] = row if is_row else as_row(row, self._env_obs)
         if self._embedding is not None:
             flat[self._size : self._task_at] = obs["task_embedding"]
         if not self._shows_task:
@@ -122,7 +122,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         return flat
 
 
-def _appended(box: Box, space: Space[Any], name: str) -> Box:
+def _append_box(box: Box, space: Space[Any], name: str) -> Box:
     """``box`` with the entries of another 1-D Box appended."""
     if not isinstance(space, Box) or len(space.shape) != 1:
         raise TypeError(f"the space of {name} must be Discrete or a 1-D Box, got {summary(space)}")

@@ -133,9 +133,9 @@ class MultiEnvWrapper(TaskSetMTEnv):
         self._env = self._envs[initial]
         self._branch = initial
         if self._embeddings is not None:
-            parts: Any = self.observation_space
-            embedded = {**parts, "task_embedding": embedding_box(self._embeddings)}
-            self.observation_space = Dict(embedded)
+            spaces: Any = self.observation_space
+            embedding_space = embedding_box(self._embeddings)
+            self.observation_space = Dict({**spaces, "task_embedding": embedding_space})
         self.metadata = first.metadata
         self.render_mode = first.render_mode
 
@@ -212,20 +212,21 @@ class MultiEnvWrapper(TaskSetMTEnv):
 
     def _construct(self, index: int) -> gymnasium.Env[Any, Any]:
         env: gymnasium.Env[Any, Any] = construct_env(self._makers[index], self._name(index))
-        for other, built in self._envs.items():
-            if built.unwrapped is env.unwrapped:
+        for built_index, built_env in self._envs.items():
+            if built_env.unwrapped is env.unwrapped:
+                names = f"{self._name(index)} and {self._name(built_index)}"
                 raise ValueError(
-                    f"the constructors of {self._name(index)} and {self._name(other)} return the "
+                    f"the constructors of {names} return the "
                     "same environment: each must make a new one"
                 )
         if (limit := self._limits[index]) is not None:
-            has = None
+            own_limit = None
             if env.has_wrapper_attr("_max_episode_steps"):
-                has = env.get_wrapper_attr("_max_episode_steps")
-            if has is not None and has < limit:
+                own_limit = env.get_wrapper_attr("_max_episode_steps")
+            if own_limit is not None and own_limit < limit:
                 env.close()
                 raise ValueError(
-                    f"{self._name(index)} truncates its episodes after {has} steps, which "
+                    f"{self._name(index)} truncates its episodes after {own_limit} steps, which "
                     f"max_episode_steps={limit} cannot lengthen: pass it to gymnasium.make"
                 )
             env = TimeLimit(env, limit)
@@ -235,13 +236,13 @@ class MultiEnvWrapper(TaskSetMTEnv):
 
     def _pad_all(self, initial: int, unify: Unify, space: Space[Any] | None) -> Padding:
         """Computes the common padding; builds all environments if it depends on them."""
-        given = unify if isinstance(unify, Mapping) else {}
-        first = self._envs[initial]
-        observed = space is not None or "observation_size" in given
-        acted = "action_size" in given or not isinstance(first.action_space, Box)
-        if observed and acted:
+        sizes = unify if isinstance(unify, Mapping) else {}
+        action_space = self._envs[initial].action_space
+        knows_observations = space is not None or "observation_size" in sizes
+        knows_actions = "action_size" in sizes or not isinstance(action_space, Box)
+        if knows_observations and knows_actions:
             if space is None:
-                space = Box(-np.inf, np.inf, (given["observation_size"],), np.float64)
+                space = Box(-np.inf, np.inf, (sizes["observation_size"],), np.float64)
             built = [initial]
             # Environments that are built later may have a more precise dtype.
             dtype: Any = np.float64
@@ -251,7 +252,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
             for i in set(built) - {initial}:
                 self._envs[i] = self._construct(i)
         spaces = [(self._envs[i].observation_space, self._envs[i].action_space) for i in built]
-        padding = Padding.of(spaces, [self._name(i) for i in built], given, dtype)
+        padding = Padding.of(spaces, [self._name(i) for i in built], sizes, dtype)
         return padding if space is None else padding._replace(observation_space=space)
 
     def _fit(self, index: int, env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:

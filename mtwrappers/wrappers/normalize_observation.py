@@ -66,9 +66,9 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
             self, num_tasks=num_tasks, num_leading=num_leading, epsilon=epsilon
         )
         super().__init__(env)
-        below = self._read("env_observation_space")
+        inner_space = self._read("env_observation_space")
         self._box: Any = env.observation_space
-        space, n = _normalized_space(self._box, below, num_leading)
+        space, n = _normalized_space(self._box, inner_space, num_leading)
         self._size, self.observation_space = n, space
         self._shape, self._dtype = self._box.shape, self._box.dtype
         self._is_all = space.shape == (n,) and space.dtype == np.float64
@@ -101,9 +101,9 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         centered /= moments.deviation
         if self._is_all:
             return centered
-        out = obs.astype(self._dtype)
-        out[: self._size] = centered
-        return out
+        normalized = obs.astype(self._dtype)
+        normalized[: self._size] = centered
+        return normalized
 
 
 class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
@@ -151,8 +151,8 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     ) -> None:
         keep_arguments(self, locals())
         super().__init__(env)
-        below = self._read("env_observation_space")
-        space, n = _normalized_space(env.single_observation_space, below, num_leading)
+        inner_space = self._read("env_observation_space")
+        space, n = _normalized_space(env.single_observation_space, inner_space, num_leading)
         self.single_observation_space = space
         self.observation_space = batch_space(space, self.num_envs)
         self._size = n
@@ -170,14 +170,14 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
         executor = self._executor
         self._take_tasks(infos, executor.restarted)
-        seen = executor.stepped | executor.restarted
+        counted = executor.stepped | executor.restarted
         if "final_obs" not in infos:
-            return self._normalize(obs, seen), rewards, terminated, truncated, infos
+            return self._normalize(obs, counted), rewards, terminated, truncated, infos
         ended = self._restarted_at_end(infos)
         last, finals = obs.copy(), np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(ended):
             last[i] = infos["final_obs"][i]
-        normalized = self._normalize(last, seen)
+        normalized = self._normalize(last, counted)
         for i in np.flatnonzero(ended):
             finals[i] = normalized[i].copy()
         infos["final_obs"] = finals
@@ -187,27 +187,30 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
 
     def _normalize(self, obs: NDArray[Any], counted: NDArray[np.bool_]) -> NDArray[Any]:
         """Normalizes all observations after counting those of the rows ``counted``."""
-        leading, out = obs[:, : self._size], obs.copy()
+        leading = obs[:, : self._size]
         self._count(leading, counted)
         [all_tasks] = self._statistics.moments
-        out[:, : self._size] = (leading - self._each(all_tasks.mean)) / self._each(
-            all_tasks.deviation
-        )
-        return out
+        mean, deviation = self._per_env(all_tasks.mean), self._per_env(all_tasks.deviation)
+        normalized = obs.copy()
+        normalized[:, : self._size] = (leading - mean) / deviation
+        return normalized
 
 
 def _normalized_space(
-    space: Space[Any], below: Space[Any] | None, num_leading: int | None
+    space: Space[Any], inner_space: Space[Any] | None, num_leading: int | None
 ) -> tuple[Box, int]:
-    """Removes the bounds of leading entries, by default as many as ``below`` has; returns both."""
+    """The space without bounds of its leading entries, and their number.
+
+    By default they are as many as ``inner_space`` has.
+    """
     box = require_floating_box(space, "normalized")
     size = box.shape[0]
     if num_leading is not None:
         if positive(num_leading, "num_leading") > size:
             raise ValueError(f"num_leading must be in [1, {size}], got {num_leading}")
         size = num_leading
-    elif isinstance(below, Box) and len(below.shape) == 1:
-        size = min(size, below.shape[0])
+    elif isinstance(inner_space, Box) and len(inner_space.shape) == 1:
+        size = min(size, inner_space.shape[0])
     low, high = box.low.copy(), box.high.copy()
     low[:size], high[:size] = -np.inf, np.inf
     dtype: Any = box.dtype

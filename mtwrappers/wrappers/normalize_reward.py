@@ -149,7 +149,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
         returns = self._returns * self._gamma + rewards
         self._returns = np.where(executor.stepped, returns, self._returns)
         self._count(self._returns, executor.stepped)
-        scaled = rewards / self._each(self._statistics.moments[0].deviation)
+        scaled = rewards / self._per_env(self._statistics.moments[0].deviation)
         infos["raw_reward"] = rewards
         infos["_raw_reward"] = self._everyone.copy()
         ended = terminated | truncated

@@ -58,21 +58,31 @@ class TaskStatistics:
         epsilon: float,
         together: bool,
     ) -> None:
-        self._of = {"kind": kind, "num_tasks": num_tasks, "task_names": task_names}
+        self._identity = {"kind": kind, "num_tasks": num_tasks, "task_names": task_names}
         self._shape = (num_tasks, *shape)
-        self._row = self._shape if together else shape  # the shape of moments
-        self._one: Any = np.ones(self._row) if self._row else 1.0
+        self._moments_shape = self._shape if together else shape
+        self._one: Any = np.ones(self._moments_shape) if self._moments_shape else 1.0
         self._epsilon: Any = self._one * above_zero(epsilon, "epsilon")
-        self._sqrt: Callable[[Any], Any] = np.sqrt if self._row else math.sqrt
+        self._sqrt: Callable[[Any], Any] = np.sqrt if self._moments_shape else math.sqrt
         prior = np.full(self._shape, PRIOR_COUNT)
-        self._keep(prior, np.zeros(self._shape), prior.copy())
+        self._store_moments(prior, np.zeros(self._shape), prior.copy())
 
-    def _keep(self, *arrays: NDArray[np.float64]) -> None:
+    def _store_moments(
+        self, count: NDArray[np.float64], mean: NDArray[np.float64], m2: NDArray[np.float64]
+    ) -> None:
         """Stores the count, mean and ``m2`` of each task, and computes the deviations."""
-        count, _, m2 = arrays
-        rows = [a.reshape(-1, *self._row) for a in (*arrays, np.sqrt(m2 / count + self._epsilon))]
-        columns = rows if self._row else [row.tolist() for row in rows]
-        self.moments = [Moments(*each) for each in zip(*columns, strict=True)]
+        counts, means, m2s, deviations = (
+            self._split_tasks(array)
+            for array in (count, mean, m2, np.sqrt(m2 / count + self._epsilon))
+        )
+        self.moments = [
+            Moments(counts[i], means[i], m2s[i], deviations[i]) for i in range(len(counts))
+        ]
+
+    def _split_tasks(self, array: NDArray[np.float64]) -> Any:
+        """A sequence of arrays of the shape of moments, or of floats if it is ``()``."""
+        rows = array.reshape(-1, *self._moments_shape)
+        return rows if self._moments_shape else rows.tolist()
 
     def update(self, moments: Moments, x: Any) -> Any:
         """Counts a sample and returns it minus the new mean (Welford 1962).
@@ -118,19 +128,21 @@ class TaskStatistics:
     def get_state(self) -> dict[str, Any]:
         """The statistics of every task, ready for JSON."""
         arrays = {
-            name: np.reshape([getattr(each, name) for each in self.moments], self._shape)
+            name: np.reshape([getattr(moments, name) for moments in self.moments], self._shape)
             for name in ("count", "mean", "m2")
         }
         arrays["count"] = arrays["count"].reshape(self._shape[0], -1)[:, 0]
-        return copy.deepcopy(self._of) | {name: array.tolist() for name, array in arrays.items()}
+        return copy.deepcopy(self._identity) | {
+            name: array.tolist() for name, array in arrays.items()
+        }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Restores the state that `get_state` returned, or raises and changes nothing."""
-        for key, expected in self._of.items():
-            found = state.get(key)
-            unnamed = key == "task_names" and None in (found, expected)
-            if found != expected and not unnamed:
-                raise ValueError(f"expected statistics with {key} {expected!r}, got {found!r}")
+        for key, expected in self._identity.items():
+            value = state.get(key)
+            unnamed = key == "task_names" and None in (value, expected)
+            if value != expected and not unnamed:
+                raise ValueError(f"expected statistics with {key} {expected!r}, got {value!r}")
         shapes = {"count": self._shape[:1], "mean": self._shape, "m2": self._shape}
         count, mean, m2 = (np.array(state.get(key), dtype=np.float64) for key in shapes)
         for array, (key, shape) in zip((count, mean, m2), shapes.items(), strict=True):
@@ -139,7 +151,8 @@ class TaskStatistics:
                     f"expected {key} of shape {shape} in the statistics, got one of shape "
                     f"{array.shape}"
                 )
-        self._keep(np.repeat(count, math.prod(self._shape[1:])).reshape(self._shape), mean, m2)
+        counts = np.repeat(count, math.prod(self._shape[1:])).reshape(self._shape)
+        self._store_moments(counts, mean, m2)
 
 
 class _PerTask:
@@ -156,8 +169,9 @@ class _PerTask:
         names = self._read("task_names")
         if num_tasks is None:
             ids = self._read("task_ids")
-            listed = len(names) if names is not None else self._read("n_total_tasks")
-            num_tasks = listed or (self._num_groups or 1 if ids is None else max(ids) + 1)
+            num_tasks = len(names) if names is not None else self._read("n_total_tasks")
+            if not num_tasks:
+                num_tasks = self._num_groups or 1 if ids is None else max(ids) + 1
         self._num_tasks = n = positive(num_tasks, "num_tasks")
         names = None if names is None or len(names) != n else list(names)
         together = self._num_groups is not None
@@ -220,7 +234,7 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
         super().__init__(env)
         self._num_groups = self.meta_batch_size
         self._tasks = np.arange(self.num_envs) // self.envs_per_task
-        self._one_each = False  # whether environment i is on task i, which is faster
+        self._one_env_per_task = False  # whether environment i is on task i, which is faster
         self._uncounted: NDArray[np.bool_] | None = None  # environments with finished streams
         self._warned = False  # about task groups that share statistics
 
@@ -232,9 +246,9 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
         if not np.count_nonzero(rows):  # a tenth of the time of any()
             return
         if "stream_finished" in infos:
-            known = rows & infos.get("_stream_finished", True)
-            before = False if self._uncounted is None else self._uncounted
-            self._set_uncounted(np.where(known, infos["stream_finished"], before))
+            reported = rows & infos.get("_stream_finished", True)
+            uncounted = False if self._uncounted is None else self._uncounted
+            self._set_uncounted(np.where(reported, infos["stream_finished"], uncounted))
         if "task_id" in infos:
             rows = rows & infos.get("_task_id", True)
             self._tasks = np.where(rows, infos["task_id"], self._tasks).astype(np.int64)
@@ -256,14 +270,17 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
         groups: dict[int, dict[int, Any]] = {}
         for i, task in enumerate(self._tasks.tolist()):
             groups.setdefault(task, {})[i // self.envs_per_task] = names[i]
-        for task, named in groups.items():
-            if len(named) > 1 and (None in named.values() or len(set(named.values())) > 1):
+        for task, group_names in groups.items():
+            if len(group_names) == 1:
+                continue
+            distinct_names = {*group_names.values()}
+            if None in distinct_names or len(distinct_names) > 1:
                 self._warned = True
                 warnings.warn(
-                    f"task groups {list(named)} all report task_id {task} and share its statistics "
-                    f"in {type(self).__name__}; if these are different tasks, wrap each group's "
-                    "environments in TaskNameWrapper(env, task_id=<the group's index>); if they "
-                    "are the same task, name it with TaskNameWrapper(env, task_name=...)",
+                    f"task groups {list(group_names)} all report task_id {task} and share its "
+                    f"statistics in {type(self).__name__}; if these are different tasks, wrap each "
+                    "group's environments in TaskNameWrapper(env, task_id=<the group's index>); if "
+                    "they are the same task, name it with TaskNameWrapper(env, task_name=...)",
                     stacklevel=4,
                 )
 
@@ -272,7 +289,7 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
 
     def _set_tasks(self, tasks: NDArray[np.int64]) -> None:
         self._tasks = tasks
-        self._one_each = np.array_equal(tasks, np.arange(self._num_tasks))
+        self._one_env_per_task = np.array_equal(tasks, np.arange(self._num_tasks))
 
     def get_state(self) -> dict[str, Any]:
         """The statistics, whether they are updated, and the current episodes, ready for JSON."""
@@ -297,11 +314,11 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
             return
         if self._uncounted is not None:
             rows = rows & ~self._uncounted
-        if self._one_each and np.count_nonzero(rows) == len(rows):
+        if self._one_env_per_task and np.count_nonzero(rows) == len(rows):
             self._statistics.update(self._statistics.moments[0], x)
         else:
             self._statistics.update_some(self._tasks[rows], x[rows])
 
-    def _each(self, of_tasks: NDArray[Any]) -> NDArray[Any]:
+    def _per_env(self, values: NDArray[Any]) -> NDArray[Any]:
         """The entries of an array ``(num_tasks, ...)`` for each environment's task."""
-        return of_tasks if self._one_each else of_tasks.take(self._tasks, axis=0)
+        return values if self._one_env_per_task else values.take(self._tasks, axis=0)

@@ -176,8 +176,9 @@ class VectorRL2Observation(MetaVectorWrapper):
         n, rows = self.num_envs, self._reset_rows(options)
         obs, infos = self._inner.reset(seed=seed, options=options)
         seeds = [seed] * n if np.ndim(seed) == 0 else seed
-        asked = [_asks_for_a_task(one) for one in split_options(options, n)[0]]
-        new = self._set | asked | [s is not None for s in seeds]
+        with_task = [_asks_for_a_task(env_options) for env_options in split_options(options, n)[0]]
+        with_seed = [env_seed is not None for env_seed in seeds]
+        new = self._set | with_task | with_seed
         self._begin(infos, rows, new)
         self._set[rows] = False
         return self._memory.append(obs), infos
@@ -242,7 +243,7 @@ class _Memory:
             )
         self._ndim = len(action_space.shape or ())
         flat: Any = flatten_space(action_space)
-        self._bounds = flat.low, flat.high
+        self._low, self._high = flat.low, flat.high
         # For one-hots: the action entry of each column, and the value that sets the column to one.
         self._columns: NDArray[Any] | None = None
         if isinstance(action_space, (Discrete, MultiDiscrete)):
@@ -289,13 +290,13 @@ class _Memory:
 
     def encode(self, actions: Any) -> NDArray[Any]:
         """Encodes one action as a new array ``(A,)``, or ``N`` actions as ``(N, A)``."""
-        given = np.asarray(actions)
+        rows = np.asarray(actions)
         if self._ndim != 1:
-            given = given.reshape((*given.shape[: given.ndim - self._ndim], -1))
+            rows = rows.reshape((*rows.shape[: rows.ndim - self._ndim], -1))
         if self._columns is None:
-            encoded: NDArray[Any] = np.minimum(np.maximum(given, self._bounds[0]), self._bounds[1])
+            encoded: NDArray[Any] = np.minimum(np.maximum(rows, self._low), self._high)
         else:
-            encoded = given[..., self._columns] == self._values
+            encoded = rows[..., self._columns] == self._values
         return encoded
 
     def record(self, rows: Any, encoded: NDArray[Any], rewards: Any, done: Any) -> None:
@@ -307,13 +308,13 @@ class _Memory:
 
     def append(self, obs: NDArray[Any], rows: Any = slice(None)) -> NDArray[Any]:
         """A new array of the observations ``obs`` of some environments with values appended."""
-        out: NDArray[Any] = self._template[rows].copy()
-        out[..., : self._size] = obs
-        return out
+        appended: NDArray[Any] = self._template[rows].copy()
+        appended[..., : self._size] = obs
+        return appended
 
 
 def _asks_for_a_task(options: dict[str, Any] | None) -> bool:
     """Whether the options of a reset set or draw a task."""
     options = options or {}
-    asked = "task_state" in options or "task" in options
-    return asked or bool(options.get("resample_task"))
+    sets_task = "task_state" in options or "task" in options
+    return sets_task or bool(options.get("resample_task"))

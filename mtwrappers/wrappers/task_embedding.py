@@ -11,27 +11,27 @@ from numpy.typing import ArrayLike, NDArray
 from mtwrappers.common.errors import with_place
 
 
-def check_embeddings(given: ArrayLike | None, n: int, of: str) -> NDArray[Any] | None:
+def check_embeddings(embeddings: ArrayLike | None, n: int, unit: str) -> NDArray[Any] | None:
     """Returns a copy of the embeddings of ``n`` tasks or phases, in a floating-point dtype.
 
     Args:
-        given: ``(n, E)`` numbers, or ``None``.
+        embeddings: ``(n, E)`` numbers, or ``None``.
         n: The expected number of rows.
-        of: ``"task"`` or ``"phase"``, for messages.
+        unit: ``"task"`` or ``"phase"``, for messages.
 
     Raises:
-        ValueError: If ``given`` is something else.
+        ValueError: If ``embeddings`` is something else.
     """
-    if given is None:
+    if embeddings is None:
         return None
     try:
-        rows = np.array(given)
+        rows = np.array(embeddings)
     except ValueError as exc:  # rows of several lengths
-        raise with_place(exc, f"task_embedding must be an array (num_{of}s, E)") from None
+        raise with_place(exc, f"task_embedding must be an array (num_{unit}s, E)") from None
     if rows.ndim != 2 or len(rows) != n or not rows.size or rows.dtype.kind not in "biuf":
         raise ValueError(
-            f"task_embedding must be an array ({n}, E) of numbers, a row for each {of}, got one of "
-            f"shape {rows.shape} and dtype {rows.dtype}"
+            f"task_embedding must be an array ({n}, E) of numbers, a row for each {unit}, got one "
+            f"of shape {rows.shape} and dtype {rows.dtype}"
         )
     rows = rows if rows.dtype.kind == "f" else rows.astype(np.float64)
     if not np.isfinite(rows).all():

@@ -47,15 +47,15 @@ class TaskNameWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorAr
             task_id = int(task_id)  # so that JSON can hold the spec
         RecordConstructorArgs.__init__(self, task_name=task_name, task_id=task_id)
         super().__init__(env)
-        given = {"task_name": task_name, "task_id": task_id}
-        self._added = {key: value for key, value in given.items() if value is not None}
+        infos = {"task_name": task_name, "task_id": task_id}
+        self._added_infos = {key: value for key, value in infos.items() if value is not None}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)
-        return obs, {**info, **self._added}
+        return obs, {**info, **self._added_infos}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        return obs, reward, terminated, truncated, {**info, **self._added}
+        return obs, reward, terminated, truncated, {**info, **self._added_infos}

@@ -75,9 +75,9 @@ class TaskOnehotWrapper(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)
-        out = self._template.copy()
-        out[self._head] = as_row(obs, self.env_observation_space)
-        return out, {**info, "task_id": self._task_id}
+        extended = self._template.copy()
+        extended[self._head] = as_row(obs, self.env_observation_space)
+        return extended, {**info, "task_id": self._task_id}
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
@@ -86,11 +86,11 @@ class TaskOnehotWrapper(
                 raise TypeError
         except (AttributeError, TypeError):
             obs = as_row(obs, self.env_observation_space)
-        out = self._template.copy()
-        out[self._head] = obs
+        extended = self._template.copy()
+        extended[self._head] = obs
         info = info.copy()
         info["task_id"] = self._task_id
-        return out, reward, terminated, truncated, info
+        return extended, reward, terminated, truncated, info
 
     @classmethod
     def wrap_env_list(cls, envs: Sequence[gymnasium.Env[Any, Any]]) -> list[TaskOnehotWrapper]:

@@ -15,7 +15,13 @@ from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
 from mtwrappers.metaworld import fast, fast_class, make_benchmark
 from mtwrappers.metaworld.fast import class_to_build, classes, why_not_verified
-from mtwrappers.metaworld.fast.classes import FastSawyer, exact, fast_globals, norm, twin_of
+from mtwrappers.metaworld.fast.classes import (
+    FastSawyer,
+    copy_module,
+    fast_globals,
+    find_inexact_twins,
+    norm,
+)
 from mtwrappers.metaworld.fast.equality import first_difference, integration_state
 from mtwrappers.metaworld.upstream import all_classes
 from tests.fakes import equal, run_python
@@ -47,7 +53,7 @@ def stock_bits(task):
 
 
 def test_the_helpers_give_the_bits_of_their_originals():
-    assert exact() == []
+    assert find_inexact_twins() == []
 
 
 def test_one_unit_in_the_last_place_of_one_helper_is_found(monkeypatch):
@@ -55,7 +61,7 @@ def test_one_unit_in_the_last_place_of_one_helper_is_found(monkeypatch):
         return np.nextafter(norm(x, *args, **kwargs), np.inf)
 
     names = fast_globals()
-    names["np"] = twin_of(names["np"], linalg=twin_of(np.linalg, norm=off))
+    names["np"] = copy_module(names["np"], linalg=copy_module(np.linalg, norm=off))
     monkeypatch.setattr(classes, "fast_globals", lambda: names)
     classes.make_fast_class.cache_clear()
     try:
@@ -188,7 +194,7 @@ def test_other_versions_and_helpers_that_differ_give_the_stock_classes_and_a_war
     found = "metaworld {metaworld} with mujoco {mujoco}"
     reason = f"{found.format(**installed)} was not verified, only {found.format(**HERE)}"
     if not versions:
-        differ = "mtwrappers.metaworld.fast.classes.exact"
+        differ = "mtwrappers.metaworld.fast.classes.find_inexact_twins"
         monkeypatch.setattr(differ, lambda: ["norm", "tolerance"])
         reason = "norm, tolerance differ from NumPy's and SciPy's own here"
     monkeypatch.setattr(fast, "version", installed.__getitem__)

@@ -15,7 +15,7 @@ from mtwrappers import (
 )
 from mtwrappers.common.registration import TABLE
 from mtwrappers.metaworld import make_benchmark
-from mtwrappers.metaworld.make import determining
+from mtwrappers.metaworld.make import select_determining_arguments
 from tests.fakes import check_env_warnings, equal
 from tests.fakes import play as episode_of
 from tests.metaworld.fakes import PAIR, episode, make, make_vec
@@ -171,10 +171,10 @@ def test_sizes_that_fit_and_classes_as_even_as_it_goes(name, num_envs, kwargs, s
     ],
 )
 def test_only_what_determines_episodes_is_kept_of_a_spec(kwargs, kept):
-    env_id, found = determining({"id": "one", "kwargs": kwargs})
+    env_id, found = select_determining_arguments({"id": "one", "kwargs": kwargs})
     assert env_id == "one"
     assert found.keys() == {"benchmark", "observation", *kept.split()} & kwargs.keys()
-    in_trials = determining({"id": "one", "kwargs": kwargs}, in_trials=True)[1]
+    in_trials = select_determining_arguments({"id": "one", "kwargs": kwargs}, in_trials=True)[1]
     assert {"num_envs", "envs_per_task"} & kwargs.keys() <= in_trials.keys()
 
 

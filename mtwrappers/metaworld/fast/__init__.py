@@ -58,9 +58,9 @@ def fast_class(cls: Any) -> type[Any]:
         raise TypeError(f"expected a Sawyer class of Meta-World or the name of one, got {cls!r}")
     if issubclass(cls, FastSawyer) or not is_upstream(cls):
         return cls
-    known: Any = cls
-    made: type[Any] = make_fast_class(known)
-    return made
+    sawyer_class: Any = cls
+    subclass: type[Any] = make_fast_class(sawyer_class)
+    return subclass
 
 
 def class_to_build(cls: type[Any], fast: Fast) -> type[Any]:
@@ -82,10 +82,11 @@ def why_not_verified() -> str | None:
     """The reason why the fast classes are not verified here, or ``None`` if they are."""
     installed = version("metaworld"), version("mujoco")
     if installed not in VERIFIED:
-        known = ", ".join(f"metaworld {a} with mujoco {b}" for a, b in sorted(VERIFIED))
-        return f"metaworld {installed[0]} with mujoco {installed[1]} was not verified, only {known}"
+        verified = ", ".join(f"metaworld {a} with mujoco {b}" for a, b in sorted(VERIFIED))
+        versions = f"metaworld {installed[0]} with mujoco {installed[1]}"
+        return f"{versions} was not verified, only {verified}"
     metaworld()
-    from mtwrappers.metaworld.fast.classes import exact
+    from mtwrappers.metaworld.fast.classes import find_inexact_twins
 
-    differ = exact()
+    differ = find_inexact_twins()
     return f"{', '.join(differ)} differ from NumPy's and SciPy's own here" if differ else None

@@ -7,7 +7,8 @@ two per cent of a step are upstream's own.
 
 The copied reward code calls faster twins of NumPy's, SciPy's and Meta-World's helper functions.
 Each twin is bit-identical to its original for the inputs that it handles, and passes all others to
-the original. `exact` compares them; if one differs on a machine, the originals are used there.
+the original. `find_inexact_twins` compares them; if one differs on a machine, the originals are
+used there.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from mtwrappers.metaworld.fast.snapshots import MAX_SNAPSHOTS, Snapshots
-from mtwrappers.metaworld.upstream import names_of, with_globals
+from mtwrappers.metaworld.upstream import collect_members, with_globals
 
 _sqrt = math.sqrt
 _minimum, _maximum = np.minimum, np.maximum
@@ -139,23 +140,23 @@ def matrix_to_quaternion(matrix: NDArray[Any]) -> NDArray[np.float64]:
     return np.array([x / length, y / length, z / length, w / length])
 
 
-def twin_of(module: ModuleType, **replaced: Any) -> ModuleType:
+def copy_module(module: ModuleType, **replaced: Any) -> ModuleType:
     """A module with the contents of ``module``, except for some names."""
-    twin = ModuleType(module.__name__)
-    twin.__dict__.update({**vars(module), **replaced})
-    return twin
+    module_copy = ModuleType(module.__name__)
+    module_copy.__dict__.update({**vars(module), **replaced})
+    return module_copy
 
 
 def fast_globals() -> dict[str, Any]:
     """The global names for the copies of Meta-World's functions."""
     return {
-        "np": twin_of(np, linalg=twin_of(np.linalg, norm=norm)),
-        "reward_utils": twin_of(reward_utils, tolerance=tolerance),
+        "np": copy_module(np, linalg=copy_module(np.linalg, norm=norm)),
+        "reward_utils": copy_module(reward_utils, tolerance=tolerance),
         "Rotation": SimpleNamespace(from_matrix=_Quaternion),  # all that Meta-World calls
     }
 
 
-def exact(seed: int = 0, n: int = 200) -> list[str]:
+def find_inexact_twins(seed: int = 0, n: int = 200) -> list[str]:
     """The names of the twins that differ from their originals on this machine: normally none."""
     rng = np.random.Generator(np.random.PCG64(seed))
     low, high = np.full(39, -0.5), np.full(39, 0.5)
@@ -435,23 +436,23 @@ def make_fast_class(cls: Any) -> Any:
     names = fast_globals()
     copies: list[FunctionType] = []
 
-    def copied(function: Any) -> FunctionType:
+    def copy_function(function: Any) -> FunctionType:
         copies.append(with_globals(function, names))
         return copies[-1]
 
-    own: dict[str, Any] = {}
-    for name, value in names_of(cls, SawyerXYZEnv).items():
+    members: dict[str, Any] = {}
+    for name, value in collect_members(cls, SawyerXYZEnv).items():
         if isinstance(value, FunctionType) and name != "__init__":
-            own[name] = copied(value)
+            members[name] = copy_function(value)
         elif isinstance(value, property):
-            own[name] = property(copied(value.fget), value.fset, value.fdel)
+            members[name] = property(copy_function(value.fget), value.fset, value.fdel)
         elif isinstance(value, staticmethod):
-            own[name] = staticmethod(copied(value.__func__))
-    own["__module__"] = cls.__module__
+            members[name] = staticmethod(copy_function(value.__func__))
+    members["__module__"] = cls.__module__
     # The name is kept, because it is Meta-World's own task_name.
-    made = type(cls.__name__, (cls, FastSawyer), own)
+    fast_class = type(cls.__name__, (cls, FastSawyer), members)
     for function in copies:
         # Classes call their static methods through their own name.
         if cls.__name__ in function.__globals__:
-            function.__globals__[cls.__name__] = made
-    return made
+            function.__globals__[cls.__name__] = fast_class
+    return fast_class

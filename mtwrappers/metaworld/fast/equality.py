@@ -38,22 +38,22 @@ def compare_classes(
             yield name, first_difference(name, *extent)
         return
     with ProcessPoolExecutor(workers, get_context("spawn"), _begin_worker) as pool:
-        others, came = active_children(), []
+        other_processes, interrupts = active_children(), []
         # Ctrl-C waits until workers have started, so that none of them prints a traceback.
-        handler = signal.signal(signal.SIGINT, lambda *_: came.append(signal.SIGINT))
+        handler = signal.signal(signal.SIGINT, lambda *_: interrupts.append(signal.SIGINT))
         try:
             try:
                 with deaf_to_ctrl_c("spawn"):
                     futures = {pool.submit(first_difference, name, *extent): name for name in names}
             finally:
                 signal.signal(signal.SIGINT, handler)
-            if came:
+            if interrupts:
                 signal.raise_signal(signal.SIGINT)
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BaseException:
             for worker in active_children():
-                if worker not in others:
+                if worker not in other_processes:
                     worker.terminate()
             raise
 
@@ -86,9 +86,10 @@ def first_difference(name: str, num_tasks: int, steps: int) -> str | None:
             n = steps if turn < 2 else steps // 10
             for k, task in enumerate(tasks):
                 act = expert(name) if policy == "expert" else _random_policy(turn, k)
-                found = _compare_episode(stock, fast, task, act, n)
-                if found is not None:
-                    return f"{version} reward, {benchmark}, {policy} actions, task {k}: {found}"
+                difference = _compare_episode(stock, fast, task, act, n)
+                if difference is not None:
+                    run = f"{version} reward, {benchmark}, {policy} actions, task {k}"
+                    return f"{run}: {difference}"
         stock.close()
         fast.close()
     return None
@@ -102,13 +103,14 @@ def _random_policy(*key: int) -> Policy:
 def _compare_episode(stock: Any, fast: Any, task: Any, act: Policy, steps: int) -> str | None:
     for env in (stock, fast):
         env.set_task(task)
-    obs, other = stock.reset()[0], fast.reset()[0]
-    if obs.tobytes() != other.tobytes() or integration_state(stock) != integration_state(fast):
-        return f"reset gives {other}, expected {obs}"
+    obs, fast_obs = stock.reset()[0], fast.reset()[0]
+    if obs.tobytes() != fast_obs.tobytes() or integration_state(stock) != integration_state(fast):
+        return f"reset gives {fast_obs}, expected {obs}"
     for t in range(steps):
         action = act(obs, stock._target_pos)
         returned = stock.step(action)
-        obs, expected, actual = returned[0], _named(returned), _named(fast.step(action))
+        obs = returned[0]
+        expected, actual = _name_values(returned), _name_values(fast.step(action))
         if list(expected) != list(actual):
             return f"step {t}: info has {sorted(actual)}, expected {sorted(expected)}"
         for name, value in expected.items():
@@ -119,7 +121,7 @@ def _compare_episode(stock: Any, fast: Any, task: Any, act: Policy, steps: int) 
     return None
 
 
-def _named(returned: Any) -> dict[str, Any]:
+def _name_values(returned: Any) -> dict[str, Any]:
     """The values that a step returned, by name."""
     names = ("observation", "reward", "terminated", "truncated")
     infos = {f"info[{key!r}]": value for key, value in returned[4].items()}

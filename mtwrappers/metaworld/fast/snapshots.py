@@ -27,24 +27,24 @@ from numpy.typing import NDArray
 # read or that nobody can edit, such as addresses. Editing any other array of Meta-World's models,
 # except for the hulls of meshes, does not change a bit of a reset: they have no tendons, contact
 # pairs, sensors and flexes.
-_OF_RESETS = ("qpos", "body_", "jnt_", "dof_", "geom_", "site_", "eq_", "actuator_")
-_LEFT_OUT = ("_rgba", "_user", "_group", "id", "adr", "num")
+_RESET_PREFIXES = ("qpos", "body_", "jnt_", "dof_", "geom_", "site_", "eq_", "actuator_")
+_IGNORED_SUFFIXES = ("_rgba", "_user", "_group", "id", "adr", "num")
 # The arrays of a model that resets write.
-_MOVED = ("body_pos", "site_pos")
+_WRITTEN_BY_RESETS = ("body_pos", "site_pos")
 
 MAX_SNAPSHOTS = 1024  # per environment: 10 MB, or 30 MB
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 _MUTABLE = {np.ndarray, dict, list}
 # The attributes that steps write, and no reset reads.
-_OF_STEPS = frozenset(
+_STEP_ATTRIBUTES = frozenset(
     {
         *("curr_path_length", "_prev_obs", "_last_stable_obs", "sawyer_observation_space"),
         *("reachCompleted", "pickCompleted", "placeCompleted", "_target_to_obj_init"),
     }
 )
 # The task is the key of a snapshot, and another simulation has other snapshots.
-_OF_TASK = frozenset({"_last_rand_vec", "_partially_observable"})
-_OF_SIMULATION = frozenset(
+_TASK_ATTRIBUTES = frozenset({"_last_rand_vec", "_partially_observable"})
+_SIMULATION_ATTRIBUTES = frozenset(
     {"model", "data", "_views", "_snapshots", "_ezpickle_args", "_ezpickle_kwargs"}
 )
 
@@ -59,8 +59,8 @@ class Snapshot:
     moved: list[NDArray[np.float64]]  # the arrays that resets write in the model
     same: dict[str, Any]  # attributes: views of the simulation, and values that do not change
     copies: dict[str, Callable[[], Any]]  # attributes: copied, so that no edit of one is kept
-    of_vector: dict[str, slice]  # attributes: views of the task's random vector
-    left: dict[str, Any]  # what the next reset may read
+    vector_views: dict[str, slice]  # attributes: views of the task's random vector
+    readable: dict[str, Any]  # what the next reset may read
 
 
 class Snapshots:
@@ -72,29 +72,29 @@ class Snapshots:
 
     def __init__(self, model: Any, data: Any) -> None:
         self.model, self.data = model, data
-        self._moved = [getattr(model, name) for name in _MOVED]
-        self._names = arrays_of(data)
+        self._moved = [getattr(model, name) for name in _WRITTEN_BY_RESETS]
+        self._names = list_arrays(data)
         self._get_arrays = operator.attrgetter(*self._names)
-        self._kept: dict[tuple[bytes, bool], Snapshot] = {}
+        self._snapshots: dict[tuple[bytes, bool], Snapshot] = {}
         self._watch = Watch(model)
-        self._left: dict[str, Any] = {}  # by the last reset
+        self._readable: dict[str, Any] = {}  # after the last reset
 
     def reset(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Resets ``env`` as ``run`` does, and returns the observation."""
         present = self._read(env)
         if not self._watch.unchanged():
-            self._watch, self._left = Watch(self.model), {}
-        if present != self._left:
-            self._kept.clear()
+            self._watch, self._readable = Watch(self.model), {}
+        if present != self._readable:
+            self._snapshots.clear()
         key = env._last_rand_vec.tobytes(), env._partially_observable
-        snapshot = self._kept.get(key)
+        snapshot = self._snapshots.get(key)
         if snapshot is not None:
             self._restore(env, snapshot, present)
         else:
-            if len(self._kept) >= env.max_snapshots:
-                self._kept.clear()
-            snapshot = self._kept[key] = self._record(env, run)
-        self._left = snapshot.left
+            if len(self._snapshots) >= env.max_snapshots:
+                self._snapshots.clear()
+            snapshot = self._snapshots[key] = self._record(env, run)
+        self._readable = snapshot.readable
         return snapshot.obs.copy()
 
     def _read(self, env: Any) -> dict[str, Any]:
@@ -102,24 +102,24 @@ class Snapshots:
 
         Views are left out: they are of the task, or of the simulation, which a reset sets.
         """
-        found: dict[str, Any] = {
-            name: _frozen(value) if type(value) in _MUTABLE else value
+        values: dict[str, Any] = {
+            name: _freeze(value) if type(value) in _MUTABLE else value
             for name, value in vars(env).items()
             if name not in _NOT_READ and (type(value) is not np.ndarray or value.base is None)
         }
-        found["_model"] = [array.tobytes() for array in self._moved]
-        return found
+        values["_model"] = [array.tobytes() for array in self._moved]
+        return values
 
     def _record(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> Snapshot:
         attributes, vector = vars(env), env._last_rand_vec
         # A reset reads none of these: it assigned those that are there afterwards.
-        of_steps = {name: attributes.pop(name) for name in _OF_STEPS & attributes.keys()}
+        step_values = {name: attributes.pop(name) for name in _STEP_ATTRIBUTES & attributes.keys()}
         same: dict[str, Any] = {}
         copies: dict[str, Callable[[], Any]] = {}
-        of_vector: dict[str, slice] = {}
+        vector_views: dict[str, slice] = {}
         try:
             obs = run()
-            for name in attributes.keys() - _OF_TASK - _OF_SIMULATION:
+            for name in attributes.keys() - _TASK_ATTRIBUTES - _SIMULATION_ATTRIBUTES:
                 value = attributes[name]
                 if type(value) is not np.ndarray:
                     if type(value) in _MUTABLE:
@@ -128,13 +128,13 @@ class Snapshots:
                         same[name] = value
                 elif value.base is not None and np.shares_memory(value, vector):
                     start = (value.ctypes.data - vector.ctypes.data) // vector.itemsize
-                    of_vector[name] = slice(start, start + value.size)
-                elif _is_numpys(value):
+                    vector_views[name] = slice(start, start + value.size)
+                elif _is_owned_by_numpy(value):
                     copies[name] = value.copy().copy
                 else:
                     same[name] = value
         finally:
-            for name, value in of_steps.items():
+            for name, value in step_values.items():
                 attributes.setdefault(name, value)
         state = np.empty(mujoco.mj_stateSize(self.model, _STATE))
         mujoco.mj_getState(self.model, self.data, state, _STATE)
@@ -148,8 +148,16 @@ class Snapshots:
             for name, expected, actual in arrays
             if expected.shape == actual.shape and expected.tobytes() != actual.tobytes()
         }
-        moved = [array.copy() for array in self._moved]
-        return Snapshot(obs.copy(), state, data, moved, same, copies, of_vector, self._read(env))
+        return Snapshot(
+            obs=obs.copy(),
+            state=state,
+            data=data,
+            moved=[array.copy() for array in self._moved],
+            same=same,
+            copies=copies,
+            vector_views=vector_views,
+            readable=self._read(env),
+        )
 
     def _restore(self, env: Any, snapshot: Snapshot, present: dict[str, Any]) -> None:
         for array, values in zip(self._moved, snapshot.moved, strict=True):
@@ -159,24 +167,28 @@ class Snapshots:
             getattr(self.data, name)[...] = values
         attributes = vars(env)
         attributes.update(snapshot.same)
-        for name, copied in snapshot.copies.items():
+        for name, make_copy in snapshot.copies.items():
             # What steps write is not among the present values.
-            if name not in present or present[name] != snapshot.left.get(name):
-                attributes[name] = copied()
-        for name, part in snapshot.of_vector.items():
-            attributes[name] = env._last_rand_vec[part]
+            if name not in present or present[name] != snapshot.readable.get(name):
+                attributes[name] = make_copy()
+        for name, entries in snapshot.vector_views.items():
+            attributes[name] = env._last_rand_vec[entries]
 
 
-_NOT_READ = _OF_STEPS | _OF_TASK | _OF_SIMULATION
+_NOT_READ = _STEP_ATTRIBUTES | _TASK_ATTRIBUTES | _SIMULATION_ATTRIBUTES
 
 
 class Watch:
     """Detects changes of what resets depend on in a model, except for what they write there."""
 
     def __init__(self, model: Any) -> None:
-        read = [name for name in names(model) if name.startswith(_OF_RESETS)]
-        read = [name for name in read if not name.endswith(_LEFT_OUT) and name not in _MOVED]
-        arrays = [getattr(model, name) for name in read]
+        arrays = [
+            getattr(model, name)
+            for name in list_fields(model)
+            if name.startswith(_RESET_PREFIXES)
+            and not name.endswith(_IGNORED_SUFFIXES)
+            and name not in _WRITTEN_BY_RESETS
+        ]
         # The bounding volumes of bodies, which precede the meshes'.
         arrays.append(model.bvh_aabb[: model.body_bvhnum.sum()])
         # The vertices of meshes that can currently touch something.
@@ -186,7 +198,7 @@ class Watch:
         arrays += [model.mesh_vert[i : i + n] for i, n in zip(first, count, strict=True)]
         self._readers: list[tuple[Any, Callable[[Any], Any]]] = []
         for struct in (model.opt, model.stat):
-            fields = {name: getattr(struct, name) for name in names(struct)}
+            fields = {name: getattr(struct, name) for name in list_fields(struct)}
             arrays += [value for value in fields.values() if isinstance(value, np.ndarray)]
             numbers = [name for name, value in fields.items() if isinstance(value, (int, float))]
             self._readers.append((struct, operator.attrgetter(*numbers)))
@@ -204,16 +216,16 @@ class Watch:
         return [read(struct) for struct, read in self._readers]
 
 
-def names(struct: Any) -> list[str]:
+def list_fields(struct: Any) -> list[str]:
     """The names of the fields of a MuJoCo struct."""
     return [name for name in dir(struct) if not name.startswith("_")]
 
 
-def arrays_of(data: Any) -> list[str]:
+def list_arrays(data: Any) -> list[str]:
     """The names of a simulation's arrays; among constraints only forces, which rewards read."""
     return [
         name
-        for name in names(data)
+        for name in list_fields(data)
         if name == "efc_force" or not (name.startswith("efc_") or "island" in name)
         if isinstance(getattr(data, name), np.ndarray)
     ]
@@ -227,16 +239,16 @@ def _compute(model: Any, data: Any, state: NDArray[np.float64]) -> None:
     mujoco.mj_setState(model, data, state, _STATE)  # its warm start, which the forward pass moves
 
 
-def _frozen(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     """A value that stays the same when the given one is changed in place."""
     if type(value) is np.ndarray:
         return value.tobytes()
     if type(value) is dict:
-        return [(key, _frozen(item)) for key, item in value.items()]
-    return list(map(_frozen, value)) if type(value) is list else value
+        return [(key, _freeze(item)) for key, item in value.items()]
+    return list(map(_freeze, value)) if type(value) is list else value
 
 
-def _is_numpys(array: NDArray[Any]) -> bool:
+def _is_owned_by_numpy(array: NDArray[Any]) -> bool:
     """Whether NumPy owns an array's memory, not MuJoCo."""
     owner: Any = array
     while isinstance(owner, np.ndarray) and owner.base is not None:
