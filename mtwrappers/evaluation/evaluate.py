@@ -33,6 +33,7 @@ from mtwrappers.evaluation.remake import name_environments
 from mtwrappers.evaluation.result import Description, EvaluationResult, versions
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.metaworld.make import determining
+from mtwrappers.samplers.action_chunks import ActionChunks
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
@@ -285,7 +286,9 @@ def run_evaluation(
             "protocol": protocol,
             "environments": name_environments(envs),
             "versions": versions(),
-            "description": Description(action_chunk=act.action_chunk),
+            "description": Description(
+                action_chunk=policy.action_chunk if isinstance(policy, ActionChunks) else None
+            ),
         }
         kept, writer = [], None
         if evidence is not None:
