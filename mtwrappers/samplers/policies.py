@@ -73,6 +73,7 @@ class PolicyCaller:
 
     Raises:
         TypeError: If the policy has no ``get_actions`` and is not callable.
+        ValueError: If its attribute ``argument_names`` has other names.
 
     >>> import gymnasium, numpy as np, mtwrappers
     >>> def policy(observations, rng, task_names):
@@ -185,6 +186,7 @@ class PolicyFunction:
 
     Raises:
         TypeError: If the policy has no ``get_actions`` and is not callable.
+        ValueError: If its attribute ``argument_names`` has other names.
     """
 
     def __init__(self, policy: Any, action_space: Space[Any] | None = None) -> None:
@@ -201,6 +203,11 @@ class PolicyFunction:
         names = getattr(policy, "argument_names", None)
         if names is None:
             names = _parameter_names(function)
+        elif unknown := sorted({*names} - ARGUMENTS.keys()):
+            raise ValueError(
+                f"argument_names of a policy must be among {sorted(ARGUMENTS)}, got {unknown} in "
+                f"{_short(policy)}"
+            )
         self.argument_names = tuple(name for name in ARGUMENTS if name in names)
 
     def __call__(

@@ -137,6 +137,10 @@ def test_a_policy_around_another_names_the_arguments_of_the_other():
     caller = PolicyCaller(Around(), 2, 3)
     assert caller.texts == ("task_names",)
     caller(OBSERVATIONS)
+    Around.argument_names = ("due", "task_name")
+    message = r"must be among \['descriptions', 'due', 'rng', 'task_names'\], got \['task_name'\]"
+    with pytest.raises(ValueError, match=message):
+        PolicyCaller(Around(), 2, 3)
 
 
 @pytest.mark.parametrize(
