@@ -46,7 +46,7 @@ _NAMES = {
     "mtwrappers.processors.dice": ("DiceMetaSampleProcessor", "DiceSampleProcessor"),
     "mtwrappers.processors.processors": ("MetaSampleProcessor", "SampleProcessor"),
     "mtwrappers.samplers.meta_sampler": ("MetaSampler",),
-    "mtwrappers.samplers.policies": ("ActionChunks",),
+    "mtwrappers.samplers.action_chunks": ("ActionChunks",),
     "mtwrappers.samplers.sampler": ("Sampler",),
     "mtwrappers.state.checkpoint": ("CheckpointError", "load_checkpoint", "save_checkpoint"),
     "mtwrappers.tasks.samplers": (

@@ -29,8 +29,8 @@ from mtwrappers.processors.dice import DiceMetaSampleProcessor as DiceMetaSample
 from mtwrappers.processors.dice import DiceSampleProcessor as DiceSampleProcessor
 from mtwrappers.processors.processors import MetaSampleProcessor as MetaSampleProcessor
 from mtwrappers.processors.processors import SampleProcessor as SampleProcessor
+from mtwrappers.samplers.action_chunks import ActionChunks as ActionChunks
 from mtwrappers.samplers.meta_sampler import MetaSampler as MetaSampler
-from mtwrappers.samplers.policies import ActionChunks as ActionChunks
 from mtwrappers.samplers.sampler import Sampler as Sampler
 from mtwrappers.state.checkpoint import CheckpointError as CheckpointError
 from mtwrappers.state.checkpoint import load_checkpoint as load_checkpoint

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from mtwrappers.cli.console import UsageError
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import full_message
-from mtwrappers.samplers.policies import ActionChunks
 
 # The module name of an imported FILE.py.
 OWN_FILE = "own_file"
@@ -49,7 +48,7 @@ def load_policy(given: str) -> Own:
             raise UsageError(
                 f"--policy {given}: {name}() failed: {_described(exc, file)}"
             ) from None
-    acts = isinstance(policy, ActionChunks) or callable(policy) or hasattr(policy, "get_actions")
+    acts = callable(policy) or hasattr(policy, "get_actions")
     if isinstance(policy, type) or not acts:
         raise UsageError(
             f"--policy {given}: {made or f'{name!r} of {source}'} must be a function from "

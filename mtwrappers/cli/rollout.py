@@ -49,8 +49,8 @@ from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.opengl import DOCTOR, choose_gl
 from mtwrappers.metaworld.tasks import ONE_CLASS, make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
+from mtwrappers.samplers.action_chunks import ActionChunks
 from mtwrappers.samplers.bar import ProgressBar
-from mtwrappers.samplers.policies import ActionChunks
 from mtwrappers.state.files import locked, write_atomically
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import make_executor

@@ -498,11 +498,7 @@ class Observer:
         """Called when environment ``i`` was reset for an episode, before the policy is called."""
 
     def step(self, step: Step) -> None:
-        """Called after each step of all environments.
-
-        An environment whose episode ended is still in its last state, unless the vector environment
-        is in SAME_STEP mode and wrapped: then it was already reset.
-        """
+        """Called after each step of all environments, before those that ended are reset."""
 
     def end(self, i: int, episode: Episode) -> None:
         """Called when environment ``i`` has finished an episode."""
@@ -657,8 +653,6 @@ class Tally:
             self._keep(i, episode, np.array(self._running[i].actions) if self._records else None)
             for observer in self._observers:
                 observer.end(i, episode)
-            if self._left[i] and self.present(i).seed is None:
-                self.begin(i)
 
 
 def _success_infos(step: Step) -> dict[int, dict[str, Any]]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast, get_args
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_choice, check_flag, check_name, positive
@@ -33,6 +33,7 @@ from mtwrappers.evaluation.remake import name_environments
 from mtwrappers.evaluation.result import Description, EvaluationResult, versions
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.metaworld.make import select_determining_arguments
+from mtwrappers.samplers.action_chunks import ActionChunks
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
@@ -188,8 +189,7 @@ def few_shot_evaluate(
             clears the memory, which ``reset(mask)`` between episodes keeps. Every environment runs
             its own trial of ``adaptation_episodes`` and then ``evaluation_episodes``. The
             generators of a policy that takes ``rng`` begin anew with each trial.
-        envs: One of our vector environments in SAME_STEP mode (the default), whose resets keep the
-            task, or a wrapper of one.
+        envs: One of our vector environments, whose resets keep the task, or a wrapper of one.
         trials: The number of trials, each on one task of each group; or the ``M`` tasks of each
             trial for ``set_tasks``, which are numbers, such as task states.
         adaptation_episodes: The number of episodes per adaptation step.
@@ -211,8 +211,8 @@ def few_shot_evaluate(
 
     Raises:
         TypeError, ValueError, RuntimeError: As in `evaluate`; or if the policy is of neither kind,
-            tasks have another shape, or the environments are in another autoreset mode, draw tasks
-            at every reset or have no ``toggle_terminate_on_success`` where it is needed.
+            tasks have another shape, or the environments draw tasks at every reset or have no
+            ``toggle_terminate_on_success`` where it is needed.
         EvidenceError: If the evidence to continue from is of another evaluation.
         OSError: If the evidence cannot be written.
 
@@ -286,7 +286,9 @@ def run_evaluation(
             "protocol": protocol,
             "environments": name_environments(envs),
             "versions": versions(),
-            "description": Description(action_chunk=act.action_chunk),
+            "description": Description(
+                action_chunk=policy.action_chunk if isinstance(policy, ActionChunks) else None
+            ),
         }
         kept, writer = [], None
         if evidence is not None:
@@ -364,13 +366,25 @@ def _run(
     design: Design,
     tally: Tally,
 ) -> None:
-    """Runs the episodes of ``envs``: ``act`` calls the policy for them, ``tally`` follows them."""
-    for stage in stages:
-        quotas = tally.plan(stage.episodes)
-        if stage.tasks is None:
-            _run_with_resets(envs, act, quotas, tally)
-        else:
-            _run_trial(policy, envs, act, quotas, tally, stage, design)
+    """Runs the episodes of ``envs``: ``act`` calls the policy for them, ``tally`` follows them.
+
+    Every episode begins with a reset from here, so that all autoreset modes run the same episodes.
+    """
+    with _without_autoreset(envs):
+        for stage in stages:
+            quotas = tally.plan(stage.episodes)
+            if stage.tasks is None:
+                _run_with_resets(envs, act, quotas, tally)
+            else:
+                _run_trial(policy, envs, act, quotas, tally, stage, design)
+
+
+def _without_autoreset(envs: Any) -> contextlib.AbstractContextManager[None]:
+    """A context manager in which environments, or those in their wrappers, do not autoreset."""
+    while not hasattr(envs, "without_autoreset"):  # wrappers of Gymnasium do not forward it
+        envs = envs.env
+    context: contextlib.AbstractContextManager[None] = envs.without_autoreset()
+    return context
 
 
 def _run_in_worker(
@@ -393,25 +407,22 @@ def _run_in_worker(
 def _run_with_resets(envs: Any, act: PolicyCaller, quotas: NDArray[np.int64], tally: Tally) -> None:
     """Runs episodes that all begin with a reset to their own seed and task state."""
 
-    def begin(which: Flags) -> tuple[Any, dict[str, Any]]:
-        present = {i: tally.present(i) for i in np.flatnonzero(which).tolist()}
-        obs = _reset(envs, present, tally.first)
-        for i in present:
+    def begin(mask: Flags) -> tuple[Any, dict[str, Any]]:
+        episodes = {i: tally.present(i) for i in np.flatnonzero(mask).tolist()}
+        obs = _reset(envs, episodes, tally.first)
+        for i in episodes:
             tally.begin(i)
         return obs, {}  # the tally has the names of the tasks
 
-    # Wrappers of vector environments rely on the autoreset.
-    alone = envs is envs.unwrapped
-    with envs.without_autoreset() if alone else contextlib.nullcontext():
-        rollout(
-            envs,
-            act,
-            quotas,
-            names=tally.names,
-            seeds=lambda which: [tally.present(i).seed or 0 for i in which],
-            begin=begin,
-            observe=[tally],
-        )
+    rollout(
+        envs,
+        act,
+        quotas,
+        names=tally.names,
+        seeds=lambda rows: [tally.present(i).seed or 0 for i in rows],
+        begin=begin,
+        observe=[tally],
+    )
 
 
 def _run_trial(
@@ -433,9 +444,16 @@ def _run_trial(
     obs, _ = envs.reset(seed=[stream_seed(*key, stage.part, i) for i in every])
     for i in np.flatnonzero(quotas).tolist():
         tally.begin(i)
+
+    def begin(mask: Flags) -> tuple[Any, dict[str, Any]]:
+        obs, infos = envs.reset(options={"reset_mask": mask})
+        for i in np.flatnonzero(mask).tolist():
+            tally.begin(i)
+        return obs, infos
+
     recorder = Recorder()
     observe: list[Any] = [tally] if last else [tally, recorder]
-    rollout(envs, act, quotas, obs, names=tally.names, observe=observe)
+    rollout(envs, act, quotas, obs, names=tally.names, begin=begin, observe=observe)
     if not last:
         policy.adapt(_by_task(recorder.paths(), inner.envs_per_task))
 
@@ -493,11 +511,6 @@ def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVec
     check_array_spaces(envs)
     if protocol is not None:
         check_envs(protocol, envs)
-    if design.trials and (mode := envs.metadata["autoreset_mode"]) is not AutoresetMode.SAME_STEP:
-        raise ValueError(
-            "few_shot_evaluate needs autoreset_mode='SameStep', so that a trial's episodes follow "
-            f"each other; got {mode.value!r}"
-        )
     draws = "sample_tasks_on_reset"
     if design.trials and has_everywhere(inner, draws) and any(inner.get_attr(draws)):
         raise ValueError(
@@ -551,7 +564,6 @@ def _check_observers(observers: Any, envs: Any, remote: bool) -> None:
 def _reset(envs: Any, present: Mapping[int, PlannedEpisode], first: int) -> Any:
     """Resets environments for their planned episodes; returns all observations.
 
-    The reset is explicit in every autoreset mode, so that all modes run the same episodes.
     ``first`` is the index of the first environment among all.
     """
     mask = np.zeros(envs.num_envs, dtype=np.bool_)

@@ -133,7 +133,7 @@ class LinearBaseline(Baseline):
         Observations are ``(S, O)`` and targets ``(S,)``: paths of ``lengths``, concatenated.
         """
         features = self._features(observations, steps_before(lengths))
-        self._coeffs = self._solved(features.T @ features, features.T @ targets)
+        self._coeffs = self._solve(features.T @ features, features.T @ targets)
         return np.asarray(features @ self._coeffs)
 
     def predict(self, path: Path) -> Floats:
@@ -144,10 +144,10 @@ class LinearBaseline(Baseline):
         features = self._features(observations, np.arange(len(observations)))
         return np.asarray(features @ self._coeffs)
 
-    def _solved(self, matrix: Floats, right: Floats) -> Floats:
-        """Solves ``(matrix + reg_coeff * I) @ w = right`` for the ``w`` of minimum norm."""
+    def _solve(self, matrix: Floats, vector: Floats) -> Floats:
+        """Solves ``(matrix + reg_coeff * I) @ w = vector`` for the ``w`` of minimum norm."""
         regularized = matrix + self._reg_coeff * np.eye(len(matrix))
-        return np.asarray(np.linalg.lstsq(regularized, right, rcond=None)[0])
+        return np.asarray(np.linalg.lstsq(regularized, vector, rcond=None)[0])
 
 
 class LinearFeatureBaseline(LinearBaseline):
@@ -203,20 +203,20 @@ class LinearFeatureBaseline(LinearBaseline):
                 or if the discount is 1 and every path is cut, so that values are unbounded.
         """
         lengths, (returns, observations) = join_steps(paths, target_key, "observations")
-        after = cut_observations(paths)
-        reached = np.array([end is not None for end in after])
+        last_observations = cut_observations(paths)
+        reached = np.array([end is not None for end in last_observations])
         if discount == 1 and reached.all():
             raise ValueError("with a discount of 1, at least one path must end without being cut")
         times = steps_before(lengths)
         nowhere = np.zeros(observations.shape[1:])
-        ends = np.stack([nowhere if end is None else end for end in after])
+        ends = np.stack([nowhere if end is None else end for end in last_observations])
         weights = np.repeat(reached, lengths) * discount ** (np.repeat(lengths, lengths) - times)
         features = self._features(observations, times)
         following = np.repeat(self._features(ends, np.zeros(len(ends), np.intp)), lengths, axis=0)
         state = np.r_[: features.shape[1] - 4, features.shape[1] - 1]
         phi, g = features[:, state], weights[:, None] * following[:, state]
         self._coeffs = np.zeros(features.shape[1])
-        self._coeffs[state] = self._solved(phi.T @ (phi - g), phi.T @ returns)
+        self._coeffs[state] = self._solve(phi.T @ (phi - g), phi.T @ returns)
 
 
 class LinearTimeBaseline(LinearBaseline):
@@ -275,15 +275,18 @@ def fit_predict(
     # predict, and are called path by path like any other baseline.
     if type(baseline) in (LinearFeatureBaseline, LinearTimeBaseline) and bootstrap is None:
         values = baseline.fit_steps(steps.observations, targets, steps.lengths)
-        check_finite(values, steps.lengths, "prediction", steps.what)
+        check_finite(values, steps.lengths, "prediction", steps.label)
         return values, np.zeros(len(steps.lengths))
-    parts = np.split(targets, steps.starts[1:])
-    paths = [{**path, key: part} for path, part in zip(steps.paths, parts, strict=True)]
+    split_targets = np.split(targets, steps.starts[1:])
+    paths = [
+        {**path, key: path_targets}
+        for path, path_targets in zip(steps.paths, split_targets, strict=True)
+    ]
     if bootstrap is None:
         baseline.fit(paths, target_key=key)
         ends: list[Any] = [None] * len(paths)
     else:
-        ends = cut_observations(paths, steps.what)
+        ends = cut_observations(paths, steps.label)
         baseline.fit_bootstrapped(paths, bootstrap, target_key=key)
     predicted = []
     for i, (path, end) in enumerate(zip(paths, ends, strict=True)):
@@ -293,10 +296,15 @@ def fit_predict(
         expected = (steps.lengths[i] + (end is not None),)
         if np.shape(predicted[i]) != expected:
             raise ValueError(
-                f"the baseline must predict shape {expected} for path {i} of {steps.what}, got "
+                f"the baseline must predict shape {expected} for path {i} of {steps.label}, got "
                 f"{np.shape(predicted[i])}"
             )
-    check_finite(np.concatenate(predicted), list(map(len, predicted)), "prediction", steps.what)
-    values = [part[:length] for part, length in zip(predicted, steps.lengths, strict=True)]
-    after = [0.0 if end is None else part[-1] for part, end in zip(predicted, ends, strict=True)]
-    return np.concatenate(values), np.array(after)
+    check_finite(np.concatenate(predicted), list(map(len, predicted)), "prediction", steps.label)
+    values = [
+        path_values[:length] for path_values, length in zip(predicted, steps.lengths, strict=True)
+    ]
+    last_values = [
+        0.0 if end is None else path_values[-1]
+        for path_values, end in zip(predicted, ends, strict=True)
+    ]
+    return np.concatenate(values), np.array(last_values)

@@ -13,7 +13,7 @@ from mtwrappers.processors.baselines import Baseline, checked_baseline, fit_pred
 from mtwrappers.processors.batches import DiceMetaSamplesData, DiceSamplesData
 from mtwrappers.processors.processors import Log, PathsOfTasks, SampleProcessor
 from mtwrappers.processors.returns import gae, steps_before
-from mtwrappers.processors.steps import Steps, steps_of_tasks
+from mtwrappers.processors.steps import Steps, join_task_steps
 from mtwrappers.samplers.nested import map_arrays
 from mtwrappers.samplers.path import Path
 
@@ -103,7 +103,7 @@ class DiceSampleProcessor(SampleProcessor):
         for i, length in enumerate(steps.lengths):
             if length > self.max_path_length:
                 raise ValueError(
-                    f"path {i} of {steps.what} has {length} steps, at most "
+                    f"path {i} of {steps.label} has {length} steps, at most "
                     f"max_path_length={self.max_path_length} were expected"
                 )
         real = np.arange(self.max_path_length) < np.array(steps.lengths)[:, None]
@@ -119,9 +119,18 @@ class DiceSampleProcessor(SampleProcessor):
         # 4. Advantages, as in a flat batch, if there is a baseline of returns.
         if self.return_baseline is not None:
             bootstrap = self.discount if self.bootstrap_truncated else None
-            values, after = fit_predict(self.return_baseline, steps, returns, "returns", bootstrap)
+            values, last_values = fit_predict(
+                self.return_baseline, steps, returns, "returns", bootstrap
+            )
             batch["advantages"] = self._rescaled(
-                gae(steps.rewards, values, after, self.discount, self.gae_lambda, steps.lengths)
+                gae(
+                    steps.rewards,
+                    values,
+                    last_values,
+                    self.discount,
+                    self.gae_lambda,
+                    steps.lengths,
+                )
             )
         # 5. The batch: arrays (P, T, ...), a row per path and zeros behind its end.
         return map_arrays(lambda values: _in_rows(values, real), batch)
@@ -188,4 +197,4 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
             ValueError: If there are no tasks, paths are malformed or too long, or an observation, a
                 reward or a prediction is not finite; the message names task, path and step.
         """
-        return self._batches(steps_of_tasks(paths_meta_batch), log, log_prefix)
+        return self._batches(join_task_steps(paths_meta_batch), log, log_prefix)

@@ -14,7 +14,7 @@ from mtwrappers.common.checks import LogSink, check_flag, check_fraction, check_
 from mtwrappers.processors.baselines import Baseline, checked_baseline, fit_predict
 from mtwrappers.processors.batches import MetaSamplesData, SamplesData
 from mtwrappers.processors.returns import Floats, gae
-from mtwrappers.processors.steps import Steps, steps_of_tasks
+from mtwrappers.processors.steps import Steps, join_task_steps
 from mtwrappers.samplers.path import Path
 
 Log: TypeAlias = bool | Literal["all", "reward"]
@@ -122,10 +122,10 @@ class SampleProcessor:
         returns = steps.returns(self.discount)
         # 2. Values: fit the baseline to the returns, and predict each step and the state after it.
         bootstrap = self.discount if self.bootstrap_truncated else None
-        values, after = fit_predict(self.baseline, steps, returns, "returns", bootstrap)
+        values, last_values = fit_predict(self.baseline, steps, returns, "returns", bootstrap)
         # 3. Advantages: generalized advantage estimates over these values.
         advantages = self._rescaled(
-            gae(steps.rewards, values, after, self.discount, self.gae_lambda, steps.lengths)
+            gae(steps.rewards, values, last_values, self.discount, self.gae_lambda, steps.lengths)
         )
         # 4. The batch: arrays (S, ...), one path after another.
         return {**steps.data, "returns": returns, "advantages": advantages}
@@ -191,4 +191,4 @@ class MetaSampleProcessor(SampleProcessor):
             ValueError: If there are no tasks, paths are malformed, or an observation, a reward or a
                 prediction is not finite; the message names task, path and step.
         """
-        return self._batches(steps_of_tasks(paths_meta_batch), log, log_prefix)
+        return self._batches(join_task_steps(paths_meta_batch), log, log_prefix)

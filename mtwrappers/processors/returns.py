@@ -43,14 +43,14 @@ def discounted_sums(values: Any, discount: float, lengths: Any) -> Floats:
     # Only paths of similar length (8 to 15 steps, 16 to 31, ...) share an array, so that a long
     # path does not pad thousands of short ones, and memory is at most twice that of the steps.
     octaves = np.frexp(lengths)[1]
-    of_step = np.repeat(octaves, lengths)
+    step_octaves = np.repeat(octaves, lengths)
     for octave in np.unique(octaves):
-        here, chosen = of_step == octave, lengths[octaves == octave]
-        longest = chosen.max()
-        real = np.arange(longest) >= longest - chosen[:, None]
+        in_octave, octave_lengths = step_octaves == octave, lengths[octaves == octave]
+        longest = octave_lengths.max()
+        real = np.arange(longest) >= longest - octave_lengths[:, None]
         rows = np.zeros(real.shape)
-        rows[real] = values[here]
-        sums[here] = lfilter([1.0], [1.0, -discount], rows[:, ::-1])[:, ::-1][real]
+        rows[real] = values[in_octave]
+        sums[in_octave] = lfilter([1.0], [1.0, -discount], rows[:, ::-1])[:, ::-1][real]
     return sums
 
 

@@ -28,8 +28,8 @@ class ProgressBar:
         self._rich: Any = import_extra("rich.progress", "cli") if visible else None
 
     @contextlib.contextmanager
-    def of(self, what: str, total: int, *, counts: bool = True) -> Iterator[Advance]:
-        """Displays how many of ``total`` are done, or only activity without ``counts``.
+    def of(self, unit: str, total: int, *, counts: bool = True) -> Iterator[Advance]:
+        """Displays how many of ``total`` units are done, or only activity without ``counts``.
 
         Yields:
             A function that advances the bar, or does nothing if there is none.
@@ -46,6 +46,6 @@ class ProgressBar:
             disable=not (console.is_terminal or console.is_jupyter),
             redirect_stdout=isatty(1),  # only a terminal; output to files is not redirected
         ) as bar:
-            task = bar.add_task(what, total=total if counts else None)
+            task = bar.add_task(unit, total=total if counts else None)
             yield functools.partial(bar.advance, task)
             bar.update(task, total=total, completed=total)

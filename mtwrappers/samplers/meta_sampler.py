@@ -103,7 +103,7 @@ class MetaSampler:
     >>> sampler = MetaSampler(PointGoalEnv(), policy, **sizes, seed=0)
     >>> tasks = sampler.update_tasks()
     >>> paths = sampler.obtain_samples()
-    >>> {task: len(of_task) for task, of_task in paths.items()}
+    >>> {task: len(task_paths) for task, task_paths in paths.items()}
     {0: 2, 1: 2, 2: 2}
     """
 
@@ -144,9 +144,9 @@ class MetaSampler:
         self._policy = policy
         if check_flag(parallel, "parallel") and execution not in (None, "parallel"):
             raise ValueError(f"parallel=True means execution='parallel', got {execution=}")
-        why = "it resets environments itself, when a trajectory begins"
-        known = OPTIONS - {"autoreset_mode"}
-        check_keywords(executor, known, "MetaSampler", {"autoreset_mode": why})
+        reason = "it resets environments itself, when a trajectory begins"
+        names = OPTIONS - {"autoreset_mode"}
+        check_keywords(executor, names, "MetaSampler", {"autoreset_mode": reason})
         with contextlib.ExitStack() as undo:
             self.envs: MetaVectorEnv = make_executor(
                 env,
@@ -220,8 +220,8 @@ class MetaSampler:
                 "would draw a task of its own"
             )
         m, k = self.meta_batch_size, self.envs_per_task
-        each, left_over = divmod(self.rollouts_per_meta_task, k)
-        quotas = np.tile(each + (np.arange(k) < left_over), m)
+        per_env, remainder = divmod(self.rollouts_per_meta_task, k)
+        quotas = np.tile(per_env + (np.arange(k) < remainder), m)
         remote = self._policy_in == "workers"
         policy = pickled(self._policy) if remote else self._policy
         obs, infos = self.envs.reset(seed=self._seed)
@@ -251,7 +251,7 @@ class MetaSampler:
         if log:
             # The times of the slowest worker.
             policy_seconds, env_seconds = np.max([seconds for _, seconds in blocks], axis=0)
-            returns = [float(one.sum()) for one in rewards]
+            returns = [float(path_rewards.sum()) for path_rewards in rewards]
             figures = {
                 "PolicyExecTime": float(policy_seconds),
                 "EnvExecTime": float(env_seconds),
@@ -417,9 +417,9 @@ class _Collection:
         digests = None if self.task_digests is None else self.task_digests[rows]
 
         def begin(mask: Flags) -> tuple[Any, dict[str, Any]]:
-            begun: tuple[Any, dict[str, Any]] = envs.reset(options={"reset_mask": mask})
+            result: tuple[Any, dict[str, Any]] = envs.reset(options={"reset_mask": mask})
             _require_set_tasks(envs, np.flatnonzero(mask).tolist(), digests, rows.start)
-            return begun
+            return result
 
         seconds = rollout(
             envs,

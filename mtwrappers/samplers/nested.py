@@ -45,7 +45,7 @@ def with_text_arrays(space: Space[Any], batch: Any) -> Any:
         texts[:] = batch
         return texts
     if isinstance(space, Dict):
-        return {key: with_text_arrays(part, batch[key]) for key, part in space.items()}
+        return {key: with_text_arrays(subspace, batch[key]) for key, subspace in space.items()}
     if isinstance(space, Tuple):
         return tuple(map(with_text_arrays, space.spaces, batch))
     return batch
@@ -54,14 +54,14 @@ def with_text_arrays(space: Space[Any], batch: Any) -> Any:
 def join(
     trees: Sequence[Any],
     name: str,
-    each: Callable[[int], str],
+    owner: Callable[[int], str],
     lengths: Sequence[int] | None = None,
     axis: int = 0,
 ) -> Any:
     """Stacks arrays, or dicts or tuples of arrays; with ``lengths``, concatenates them.
 
     ``lengths`` are the numbers of rows. A `ValueError` names the first array that does not match
-    the others: ``name`` is the word for the arrays, ``each(i)`` names the owner of array ``i``.
+    the others: ``name`` is the word for the arrays, ``owner(i)`` names the owner of array ``i``.
 
     >>> from mtwrappers.samplers.nested import join
     >>> join([{"a": 1}, {"a": 2}], "infos", "step {}".format)
@@ -73,16 +73,16 @@ def join(
             if not isinstance(tree, dict) or tree.keys() != first.keys():
                 got = sorted(tree) if isinstance(tree, dict) else repr(tree)
                 raise ValueError(
-                    f"{name} of {each(i)} must be a dict with the keys {sorted(first)} as in "
-                    f"{each(0)}, got {got}"
+                    f"{name} of {owner(i)} must be a dict with the keys {sorted(first)} as in "
+                    f"{owner(0)}, got {got}"
                 )
         return {
-            key: join([tree[key] for tree in trees], f"{name}[{key!r}]", each, lengths, axis)
+            key: join([tree[key] for tree in trees], f"{name}[{key!r}]", owner, lengths, axis)
             for key in first
         }
     if isinstance(first, tuple):
-        parts = enumerate(zip(*trees, strict=True))
-        return tuple(join(part, f"{name}[{i}]", each, lengths, axis) for i, part in parts)
+        columns = enumerate(zip(*trees, strict=True))
+        return tuple(join(column, f"{name}[{i}]", owner, lengths, axis) for i, column in columns)
     merge = functools.partial(np.stack, axis=axis) if lengths is None else np.concatenate
     with contextlib.suppress(TypeError, ValueError):  # faster than checking each shape
         if lengths is None or list(map(len, trees)) == lengths:
@@ -92,6 +92,6 @@ def join(
         expected = shape if lengths is None else (lengths[i], *shape[1:])
         if np.shape(tree) != expected:
             raise ValueError(
-                f"{name} of {each(i)} must have shape {expected}, got {np.shape(tree)}"
+                f"{name} of {owner(i)} must have shape {expected}, got {np.shape(tree)}"
             )
     return merge(trees)  # raises NumPy's error for other faults

@@ -13,7 +13,7 @@ from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.rollout import Step
 
 # Keys of infos that are not the values of a step; keys with an underscore are masks.
-_NOT_OF_A_STEP = frozenset({"final_obs", "final_info", "episode"})
+_NO_STEP_VALUES = frozenset({"final_obs", "final_info", "episode"})
 _COLUMNS = ("observations", "actions", "rewards", "terminated", "truncated", "agent_infos")
 
 
@@ -72,7 +72,7 @@ class Recorder:
         Keys that the first step lacks are left out.
         """
         first = self._steps[0].infos
-        keys = {*first, *first.get("final_info", ())} - _NOT_OF_A_STEP
+        keys = {*first, *first.get("final_info", ())} - _NO_STEP_VALUES
         counted = np.stack([step.counted for step in self._steps])
         infos = {}
         for key in sorted(key for key in keys if not key.startswith("_")):
@@ -91,7 +91,7 @@ def _last_observation(step: Step, i: int) -> Any:
         last = step.infos["final_obs"][i]
     else:
         last = map_arrays(operator.itemgetter(i), step.next_observations)
-    return map_arrays(lambda part: part if isinstance(part, str) else np.array(part), last)
+    return map_arrays(lambda array: array if isinstance(array, str) else np.array(array), last)
 
 
 def with_common_infos(paths: list[Path]) -> list[Path]:

@@ -77,12 +77,12 @@ class Step(NamedTuple):
             Values ``(N, ...)``, or a dict of them; and a mask of the environments that reported
             one, ``(N,)`` bool. Values of the others are meaningless.
         """
-        nobody = np.zeros_like(self.finished)
-        now, reported = self.infos.get(key), self.infos.get(f"_{key}", nobody)
+        nowhere = np.zeros_like(self.finished)
+        now, reported = self.infos.get(key), self.infos.get(f"_{key}", nowhere)
         if "final_info" not in self.infos:
             return now, reported
         final, ended = self.infos["final_info"], self.infos["_final_info"]
-        last, last_reported = final.get(key), final.get(f"_{key}", nobody)
+        last, last_reported = final.get(key), final.get(f"_{key}", nowhere)
         if last is None:
             return now, reported & ~ended
         if not (isinstance(now, np.ndarray) and isinstance(last, np.ndarray)) or (
@@ -136,9 +136,9 @@ def rollout(
         TypeError, ValueError: If the policy's actions or agent infos have another form, or the
             texts that it takes cannot be read; see `PolicyCaller` and `read_texts`.
     """
-    left, counted = quotas.copy(), quotas > 0
-    begun = np.zeros_like(left)  # the step at which each environment's episode began
-    finished = np.ones(len(left), dtype=np.bool_)
+    remaining, counted = quotas.copy(), quotas > 0
+    start_step = np.zeros_like(remaining)  # the step at which each environment's episode began
+    finished = np.ones(len(remaining), dtype=np.bool_)
     executor: MetaVectorEnv = envs.unwrapped
     space = envs.single_observation_space
     if obs is not None:
@@ -146,14 +146,14 @@ def rollout(
     if not counted.all():
         executor.pause(~counted)
     infos = infos or {}
-    steps, ended, going = 0, True, bool(counted.any())
+    steps, ended, running = 0, True, bool(counted.any())
     policy_seconds = env_seconds = 0.0
     clock = time.perf_counter
-    while going:
+    while running:
         began = finished & counted
         any_began = ended and bool(began.any())
         if any_began:
-            begun[began] = steps
+            start_step[began] = steps
             if begin is not None and (steps > 0 or obs is None):
                 start = clock()
                 first_obs, infos = begin(began)
@@ -175,7 +175,7 @@ def rollout(
         steps += 1
         finished = result[2] | result[3]
         if steps >= ENDLESS and not ends:
-            stuck = np.flatnonzero(counted & ~finished & (steps - begun >= ENDLESS)).tolist()
+            stuck = np.flatnonzero(counted & ~finished & (steps - start_step >= ENDLESS)).tolist()
             if stuck:
                 raise RuntimeError(
                     f"episodes of environments {stuck} have not ended after {ENDLESS:,} steps: "
@@ -188,11 +188,11 @@ def rollout(
         obs, infos = step.next_observations, step.infos
         ended = bool(finished.any())
         if ended:
-            left -= finished & counted
-            if (counted != (left > 0)).any():
-                counted = left > 0
-                going = bool(counted.any())
-                executor.pause(~counted & going)
+            remaining -= finished & counted
+            if (counted != (remaining > 0)).any():
+                counted = remaining > 0
+                running = bool(counted.any())
+                executor.pause(~counted & running)
     return policy_seconds, env_seconds
 
 
@@ -204,14 +204,14 @@ def _describe(
     names: NamesOf | None,
 ) -> None:
     """Gives the policy the texts of the episodes that begin."""
-    rows, first, share = np.flatnonzero(began).tolist(), policy.first, policy.envs_per_task
+    rows, first, k = np.flatnonzero(began).tolist(), policy.first, policy.envs_per_task
 
-    def named() -> list[str]:
+    def name_tasks() -> list[str]:
         if names is not None:
             return names(rows, infos)
-        return task_names(executor, infos, rows, lambda i: (first + i) // share)
+        return task_names(executor, infos, rows, lambda i: (first + i) // k)
 
-    policy.describe(rows, read_texts(executor, policy.texts, rows, named))
+    policy.describe(rows, read_texts(executor, policy.texts, rows, name_tasks))
 
 
 def check_array_spaces(envs: Any) -> None:

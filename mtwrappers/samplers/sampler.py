@@ -20,7 +20,7 @@ from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
 from mtwrappers.vector.make import MetaIterativeEnvExecutor
 
 
-class _Borrowed(gymnasium.Wrapper[Any, Any, Any, Any]):
+class _WithoutClose(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment that the caller closes."""
 
     def close(self) -> None: ...
@@ -75,7 +75,11 @@ class Sampler:
         PolicyCaller(policy, 1, 1)  # which checks it
         self._policy = policy
         self._envs = MetaIterativeEnvExecutor(
-            functools.partial(_Borrowed, env), 1, 1, self.max_path_length, autoreset_mode="Disabled"
+            functools.partial(_WithoutClose, env),
+            1,
+            1,
+            self.max_path_length,
+            autoreset_mode="Disabled",
         )
         check_array_spaces(self._envs)
 
@@ -126,6 +130,6 @@ class Sampler:
 
     def _begin(self, mask: Flags) -> tuple[Any, Mapping[str, Any]]:
         """Resets the environment for the next trajectory."""
-        begun = self._envs.reset(seed=self._seed)
+        result = self._envs.reset(seed=self._seed)
         self._seed = None
-        return begun
+        return result

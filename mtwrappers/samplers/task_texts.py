@@ -70,15 +70,15 @@ def read_texts(
         TypeError: If a ``task_description`` is not a string.
         ValueError: If an environment hides its task, or has no ``task_description``.
     """
-    descriptions = inner.call_some(rows, _description_of, texts)
-    found = {"descriptions": descriptions} if "descriptions" in texts else {}
+    descriptions = inner.call_some(rows, _read_description, texts)
+    entries = {"descriptions": descriptions} if "descriptions" in texts else {}
     if "task_names" in texts:
-        found["task_names"] = names()
-    return found
+        entries["task_names"] = names()
+    return entries
 
 
 @read_only
-def _description_of(env: Any, texts: Sequence[str]) -> str | None:
+def _read_description(env: Any, texts: Sequence[str]) -> str | None:
     """The description of an environment's task, if it is in ``texts``.
 
     It runs in the environment's process, also to find out whether the environment hides its task:

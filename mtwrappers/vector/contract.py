@@ -312,22 +312,15 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def without_autoreset(self) -> Iterator[None]:
         """A context manager that disables autoreset, as the mode DISABLED does.
 
-        It saves a second reset if each episode gets its own seed or task. At exit, environments
-        whose episodes have ended are reset if the mode is SAME_STEP; after an error, a `reset` of
-        all environments is due instead.
+        It is for code that resets environments by its own decision, such as `evaluate`. If an
+        episode has ended at exit, and the mode is SAME_STEP, a `reset` is due.
         """
-        buffers, autoreset = self._buffers, self._autoreset
-        self._autoreset = False
+        autoreset, self._autoreset = self._autoreset, False
         try:
             yield
-        except BaseException:
-            self._due |= buffers.finished & (self.autoreset_mode is AutoresetMode.SAME_STEP)
-            raise
         finally:
             self._autoreset = autoreset
-        finished = buffers.finished & (self.autoreset_mode is AutoresetMode.SAME_STEP)
-        if finished.any() and not self._due.any():
-            self.reset(options={"reset_mask": finished})
+            self._due |= self._buffers.finished & (self.autoreset_mode is AutoresetMode.SAME_STEP)
 
     @exclusive
     def step(self, actions: Any) -> StepResult:

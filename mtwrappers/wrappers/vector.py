@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
@@ -111,20 +111,9 @@ class MetaVectorWrapper(_Base):
         """Pauses the environments of a mask, ``(N,)`` bool, and resumes all others."""
         self._inner.pause(mask)
 
-    @contextlib.contextmanager
-    def without_autoreset(self) -> Iterator[None]:
-        """A context manager that disables autoreset, as the mode DISABLED does.
-
-        The resets at its exit are resets of this wrapper; those of
-        ``unwrapped.without_autoreset()`` pass it by.
-        """
-        executor = self._executor
-        with executor.without_autoreset():
-            yield
-            ended = executor._buffers.finished.copy()
-            same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
-            if same_step and ended.any() and not executor._due.any():
-                self.reset(options={"reset_mask": ended})
+    def without_autoreset(self) -> contextlib.AbstractContextManager[None]:
+        """A context manager that disables autoreset, as the mode DISABLED does."""
+        return self._inner.without_autoreset()
 
     def step(self, actions: Any) -> StepResult:
         # False for an environment that has the same methods, but is not one of ours.

@@ -24,6 +24,7 @@ from mtwrappers import (
     few_shot_evaluate,
     protocols,
 )
+from mtwrappers.evaluation import Observer
 from mtwrappers.vector.calls import read_only
 from tests.evaluation.fakes import Namesakes, ScriptedEnv, Telling, lengths, ones, scripted
 from tests.vector.fakes import HalfReward, all_modes
@@ -138,6 +139,33 @@ def test_wrappers_of_ours_and_of_gymnasiums_are_evaluated_with_what_they_change(
     envs = scripted([{"lengths": [2], "name": "a"}], autoreset_mode=mode)
     result = evaluate(ones, vector_wrappers.RecordEpisodeStatistics(HalfReward(envs)), 3)
     assert [e.episode_return for e in result.episodes] == [1.0, 1.0, 1.0]
+
+
+class Counted(ScriptedEnv):
+    """Counts its resets."""
+
+    resets = 0
+
+    def reset(self, **kwargs):
+        self.resets += 1
+        return super().reset(**kwargs)
+
+
+@all_modes
+@pytest.mark.parametrize(
+    "wrap", [lambda envs: envs, HalfReward, vector_wrappers.RecordEpisodeStatistics]
+)
+def test_each_episode_has_one_reset_after_observers_have_seen_the_end_of_the_last(mode, wrap):
+    inner = MetaIterativeEnvExecutor(partial(Counted, [2]), 2, autoreset_mode=mode)
+    seen = []
+
+    class Last(Observer):
+        def step(self, step):
+            seen.append((inner.get_attr("steps"), inner.get_attr("resets")))
+
+    evaluate(ones, wrap(inner), 3, observers=[Last()])
+    assert inner.get_attr("resets")[0] == 4  # one to name the tasks, and one for each episode
+    assert seen == [((steps,) * 2, (resets,) * 2) for resets in (2, 3, 4) for steps in (1, 2)]
 
 
 class Tasked(ScriptedEnv):

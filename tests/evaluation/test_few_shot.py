@@ -7,12 +7,13 @@ from functools import partial
 import imageio.v3 as imageio
 import numpy as np
 import pytest
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from mtwrappers import MetaIterativeEnvExecutor, few_shot_evaluate
 from mtwrappers.evaluation import EvaluationResult
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.evaluation.fakes import Namesakes, ScriptedEnv
-from tests.vector.fakes import both_executors
+from tests.vector.fakes import HalfReward, all_modes, both_executors
 
 
 class GoalEnv(ScriptedEnv):
@@ -22,6 +23,11 @@ class GoalEnv(ScriptedEnv):
         super().__init__([length], name=name)
         self.task = None
         self.right = False
+        self.resets = 0
+
+    def reset(self, **kwargs):
+        self.resets += 1
+        return super().reset(**kwargs)
 
     def sample_tasks(self, n):
         return self.np_random.uniform(size=n).round(3).tolist()
@@ -177,6 +183,27 @@ def test_the_seed_decides_unless_tasks_are_given(executor):
     assert seen[0] == seen[1] != seen[2]
     assert len(set(seen[0])) == 4
     assert seen[3] == [0.1, 0.2, 0.3, 0.4]
+
+
+@all_modes
+@pytest.mark.parametrize("wrap", [lambda envs: envs, HalfReward, RecordEpisodeStatistics])
+def test_trials_are_the_same_in_every_autoreset_mode(mode, wrap):
+    """An episode that continues a trial begins with one reset, without a seed."""
+    with closing(goal_envs(k=2, autoreset_mode=mode)) as inner:
+        envs = wrap(inner)
+        result = few_shot_evaluate(Learner(4, 2), envs, [[0.1, 0.2]], 4, 2, seed=3)
+        assert result == few_shot_evaluate(
+            Learner(4, 2), wrap(goal_envs(k=2)), [[0.1, 0.2]], 4, 2, seed=3
+        )
+        paid = 1.0 if wrap is HalfReward else 2.0
+        assert values(result, "return") == [0, 0, 0, 0, paid, paid]
+        # To name the tasks, two at the start of the stages, and one more before the second episode
+        # of adaptation.
+        assert inner.get_attr("resets") == (4, 4, 4, 4)
+        memory = Memory(envs.unwrapped)
+        result = few_shot_evaluate(memory, envs, [[0.1, 0.2]], 2, 2, seed=3)
+        assert values(result, "success_once") == [0, 0, 1, 1]
+        assert inner.get_attr("resets") == (9, 9, 9, 9)
 
 
 ONE = {"adaptation_episodes": 1, "evaluation_episodes": 1}

@@ -78,6 +78,66 @@ def test_get_actions_is_given_all_rows_and_which_are_due():
     assert asked == [([[one] for one in due], (2, 1, 3)) for due in DUE]
 
 
+def test_it_is_a_policy_with_get_actions_that_keeps_the_chunk_of_each_row():
+    steps = lambda *at: np.array(at, dtype=float).reshape(2, 1, 1)  # noqa: E731
+    policy = mt.ActionChunks(Planner(), 2)
+    assert policy.argument_names == {"due"}
+    policy.reset(np.array([True, True]))
+    both, second = np.array([[True], [True]]), np.array([[False], [True]])
+    actions, infos = policy.get_actions(steps(0, 5), both)
+    assert actions[:, 0].tolist() == [[0.0, 0.0], [0.5, 0.0]]
+    assert infos["planned_at"].tolist() == [[0.0], [5.0]]
+    policy.reset(np.array([True, False]))
+    actions, infos = policy.get_actions(steps(0, 6), both)
+    assert actions[:, 0].tolist() == [[0.0, 0.0], [0.5, 0.01]]
+    actions, infos = policy.get_actions(steps(1, 7), second)
+    assert actions[1, 0].tolist() == pytest.approx([0.7, 0.0])
+    assert infos["nested"]["twice"].tolist() == [[0.0], [14.0]]
+
+
+def test_one_of_a_policy_that_takes_texts_and_rng_takes_them_too():
+    def policy(observations, rng, task_names):
+        return np.zeros((len(observations), 2, 2))
+
+    assert mt.ActionChunks(policy, 2).argument_names == {"due", "rng", "task_names"}
+    assert PolicyCaller(mt.ActionChunks(policy, 2), 2, 1).texts == ("task_names",)
+
+
+@pytest.mark.parametrize("lengths", [[3], [3, 5]])
+def test_one_object_may_be_evaluated_again_with_other_environments_and_with_another_form(lengths):
+    """No chunk of an evaluation is used in the next, and agent infos may change in between."""
+
+    class Policy(Planner):
+        forms = 0
+
+        def get_actions(self, observations):
+            actions, infos = super().get_actions(observations)
+            return np.float32(actions), infos if self.forms else {"other": infos["planned_at"]}
+
+    policy = mt.ActionChunks(Policy(), 3)
+    sampler = mt.Sampler(ScriptedEnv(lengths), policy, 1, 9, seed=0)
+    [first], policy.policy.forms = sampler.obtain_samples(), 1
+    [again] = mt.Sampler(ScriptedEnv(lengths), policy, 1, 9, seed=0).obtain_samples()
+    assert np.array_equal(first["actions"], again["actions"])
+    assert [sorted(path["agent_infos"]) for path in (first, again)] == [
+        ["other"],
+        ["nested", "planned_at"],
+    ]
+    with closing(scripted([{"lengths": lengths}] * 3)) as envs:
+        expected = mt.evaluate(mt.ActionChunks(Policy(), 3), envs, 2)
+        assert mt.evaluate(policy, envs, 2) == expected
+
+
+def test_a_reset_of_the_policy_without_a_mask_is_called_if_all_begin_together():
+    log, policy = [], Planner()
+    policy.reset = lambda: log.append("reset")
+    caller = PolicyCaller(mt.ActionChunks(policy, 2), 2, 1)
+    caller.reset(np.array([True, True]))
+    with pytest.warns(UserWarning, match=r"reset\(\) of the policy takes no mask .* but 1 of 2 do"):
+        caller.reset(np.array([True, False]))
+    assert log == ["reset"]
+
+
 class Adapting:
     """Goes on with chunks over its adaptation."""
 

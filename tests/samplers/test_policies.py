@@ -123,6 +123,26 @@ def test_get_actions_sees_its_environments_task_by_task(rows, seen):
     assert equal(found, (actions[rows], {"draw": infos["draw"][rows]}))
 
 
+def test_a_policy_around_another_names_the_arguments_of_the_other():
+    class Around:
+        argument_names = ("due", "task_names")
+
+        def get_actions(self, observations, **arguments):
+            assert {name: values.shape for name, values in arguments.items()} == {
+                "due": (2, 3),
+                "task_names": (2, 3),
+            }
+            return ACTIONS, None
+
+    caller = PolicyCaller(Around(), 2, 3)
+    assert caller.texts == ("task_names",)
+    caller(OBSERVATIONS)
+    Around.argument_names = ("due", "task_name")
+    message = r"must be among \['descriptions', 'due', 'rng', 'task_names'\], got \['task_name'\]"
+    with pytest.raises(ValueError, match=message):
+        PolicyCaller(Around(), 2, 3)
+
+
 @pytest.mark.parametrize(
     ("reset", "received"),
     [

@@ -75,7 +75,7 @@ def test_environments_that_are_paused_are_left_as_they_are(executor, mode):
 @all_modes
 @both_executors
 def test_without_autoreset_episodes_end_as_in_the_mode_disabled(executor, mode):
-    """Afterwards those that are over have begun anew, or do so in the mode's own way."""
+    """Afterwards those that are over are due for a reset, or do so in the mode's own way."""
     with (
         closing(counting(executor, autoreset_mode=mode)) as envs,
         closing(counting(executor, autoreset_mode="Disabled")) as disabled,
@@ -91,11 +91,15 @@ def test_without_autoreset_episodes_end_as_in_the_mode_disabled(executor, mode):
             for one in envs, disabled:
                 one.reset(**reset)
             assert equal(envs.step(NO_ACTIONS), disabled.step(NO_ACTIONS))
-        assert envs.call("steps") == {"SameStep": (1, 0, 3, 3)}.get(mode.value, (1, 3, 3, 3))
-        if mode.value != "Disabled":
-            again = envs.step(NO_ACTIONS)[2].tolist(), envs.call("steps")
-            expected = {"SameStep": (0, 1, 4, 0), "NextStep": (2, 0, 4, 4)}[mode.value]
-            assert again == ([True, False, False, True], expected)
+        assert envs.call("steps") == (1, 3, 3, 3)
+        if mode.value == "NextStep":
+            assert envs.step(NO_ACTIONS)[2].tolist() == [True, False, False, True]
+            assert envs.call("steps") == (2, 0, 4, 4)
+        else:
+            with pytest.raises(ResetNeeded):
+                envs.step(NO_ACTIONS)
+        assert equal(envs.reset(seed=7), disabled.reset(seed=7))
+        assert equal(envs.step(NO_ACTIONS), disabled.step(NO_ACTIONS))
 
 
 # Functions of blocks; what one leaves that raises is in ``test_journal.py``.
