@@ -122,23 +122,23 @@ def set_generator(generator: np.random.Generator, state: Any) -> None:
     generator.bit_generator.state = state
 
 
-def copied(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
+def copied(value: Any, copy_other: Callable[[Any], Any] | None = None) -> Any:
     """A value with copies of its containers and arrays, however deep.
 
     Args:
         value: Anything.
-        other: Copies all other objects in it; by default, only named tuples are copied.
+        copy_other: Copies all other objects in it; by default, only named tuples are copied.
     """
     kind: Any = type(value)
     if kind in _SCALARS:
         return value
     if kind in PLAIN_DICTS:
-        return {key: copied(item, other) for key, item in value.items()}
+        return {key: copied(item, copy_other) for key, item in value.items()}
     if kind in (list, tuple):
-        return kind(copied(item, other) for item in value)
+        return kind(copied(item, copy_other) for item in value)
     if kind is deque:
-        return deque((copied(item, other) for item in value), value.maxlen)
-    if isinstance(value, dict) and other is None:  # a subclass, such as an OrderedDict
+        return deque((copied(item, copy_other) for item in value), value.maxlen)
+    if isinstance(value, dict) and copy_other is None:  # a subclass, such as an OrderedDict
         clone = copy.copy(value)
         for key, item in value.items():
             clone[key] = copied(item)
@@ -148,10 +148,10 @@ def copied(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
             return value.copy("K")
         array = np.empty_like(value)
         for i in np.ndindex(value.shape):
-            array[i] = copied(value[i], other)
+            array[i] = copied(value[i], copy_other)
         return array
-    if other is not None:
-        return other(value)
+    if copy_other is not None:
+        return copy_other(value)
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         items = [copied(item) for item in value]
         changed = any(a is not b for a, b in zip(items, value, strict=True))
