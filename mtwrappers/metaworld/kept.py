@@ -24,7 +24,6 @@ from mtwrappers.common.checks import check_flag, check_index
 from mtwrappers.metaworld.blueprint import check_vector
 from mtwrappers.metaworld.tasks import from_plain, is_task, to_plain
 from mtwrappers.metaworld.upstream import is_upstream
-from mtwrappers.state.plain_data import copied
 from mtwrappers.state.registry import (
     attribute_functions,
     get_random_stream,
@@ -41,7 +40,7 @@ _TASK_INDEX = "current_task_idx"  # which only one of the two wrappers that sele
 
 
 def _get_task_selection(wrapper: Any) -> dict[str, Any]:
-    state = {"tasks": [*wrapper.tasks], "sample_tasks_on_reset": wrapper.sample_tasks_on_reset}
+    state = {"tasks": wrapper.tasks, "sample_tasks_on_reset": wrapper.sample_tasks_on_reset}
     if hasattr(wrapper, _TASK_INDEX):
         state[_TASK_INDEX] = wrapper.current_task_idx
     return state
@@ -59,7 +58,7 @@ def _set_task_selection(wrapper: Any, state: dict[str, Any]) -> None:
         wrapper.current_task_idx = (
             index if before_first_task else check_index(index, len(tasks), _TASK_INDEX)
         )
-    wrapper.tasks, wrapper.sample_tasks_on_reset = [*tasks], samples
+    wrapper.tasks, wrapper.sample_tasks_on_reset = tasks, samples
 
 
 def _get_sawyer_state(env: Any) -> dict[str, Any]:
@@ -67,7 +66,7 @@ def _get_sawyer_state(env: Any) -> dict[str, Any]:
         **get_random_stream(env),
         "_set_task_called": env._set_task_called,
         "_freeze_rand_vec": env._freeze_rand_vec,
-        "_last_rand_vec": copied(env._last_rand_vec),
+        "_last_rand_vec": env._last_rand_vec,
     }
 
 
@@ -87,7 +86,7 @@ def _set_sawyer_state(env: Any, state: dict[str, Any]) -> None:
     set_random_stream(env, {"np_random": values["np_random"]})
     env._set_task_called = flags["_set_task_called"]
     env._freeze_rand_vec = flags["_freeze_rand_vec"]
-    env._last_rand_vec = copied(vector)
+    env._last_rand_vec = vector
 
 
 register_state(wrappers.AutoTerminateOnSuccessWrapper, *attribute_functions("terminate_on_success"))

@@ -68,13 +68,13 @@ class _Layer:
 
     def get_state(self, between_episodes: bool) -> Any:
         if self.functions is not None:
-            return self.functions.get(self.env)
+            return copied(self.functions.get(self.env))
         options = {"between_episodes": True} if between_episodes and self.bottom else {}
         return copied(self.env.get_state(**options), copy.deepcopy)
 
     def set_state(self, state: Any) -> None:
         if self.functions is not None:
-            self.functions.set(self.env, state)
+            self.functions.set(self.env, copied(state))
         else:
             self.env.set_state(copied(state, copy.deepcopy))
 
@@ -86,7 +86,7 @@ class _Layer:
             self.env,
             bottom=self.bottom,
             has_attributes=type(self.env).__module__.split(".")[0] in _KNOWN,
-            state=() if self.functions is None else self.functions.get(self.env),
+            get_state=None if self.functions is None else self.functions.get,
         )
 
 
@@ -168,10 +168,8 @@ def saves_changes(env: Any, name: str) -> bool:
     """
     chain = _chain(env)
     has_name = [bool(name) and hasattr(layer, name) for layer in chain[:-1]] + [True]
-    return any(
-        _has_methods(type(layer)) or find_functions(type(layer)) is not None
-        for layer in chain[has_name.index(True) :]
-    )
+    classes: list[Any] = [type(layer) for layer in chain[has_name.index(True) :]]
+    return any(_has_methods(cls) or find_functions(cls) is not None for cls in classes)
 
 
 def guard(env: Any) -> None:
@@ -230,7 +228,7 @@ def _list_layers(env: Any) -> list[_Layer]:
 
 
 def _find_layer(env: Any, bottom: bool) -> _Layer | None:
-    cls = type(env)
+    cls: Any = type(env)
     if _has_methods(cls):
         return _Layer(env, bottom, None)
     if (functions := find_functions(cls)) is not None:

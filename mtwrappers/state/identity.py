@@ -27,7 +27,7 @@ import json
 import reprlib
 import sys
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from contextvars import ContextVar
 from enum import Enum
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -86,7 +86,11 @@ def unknown_arguments(state: Any) -> Iterator[str]:
 
 
 def describe_identity(
-    layer: Any, *, bottom: bool, has_attributes: bool, state: Collection[str] = ()
+    layer: Any,
+    *,
+    bottom: bool,
+    has_attributes: bool,
+    get_state: Callable[[Any], Collection[str]] | None = None,
 ) -> dict[str, Any]:
     """The identity of a layer, as JSON values.
 
@@ -94,8 +98,8 @@ def describe_identity(
         layer: An environment or a wrapper.
         bottom: Whether it is the environment inside all wrappers.
         has_attributes: Whether it belongs to a package whose wrappers have their arguments as
-            attributes, which do not change unless they are in ``state``.
-        state: The attributes that are its state, which are no part of its identity.
+            attributes, which do not change unless they are in its state.
+        get_state: Returns its state by the names of attributes, which are no part of its identity.
     """
     if _ARGUMENTS not in vars(layer):
         identity: dict[str, Any] = {}
@@ -106,6 +110,7 @@ def describe_identity(
         elif bottom:
             identity = _describe_env(layer)
         elif has_attributes:
+            state = () if get_state is None else get_state(layer)
             arguments = {name: v for name, v in _attributes(layer) if name not in state}
             identity = _describe_arguments(arguments)
         else:

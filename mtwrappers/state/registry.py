@@ -7,6 +7,7 @@ classes of their packages, and `register_state` adds any other class.
 
 from __future__ import annotations
 
+import functools
 import reprlib
 import time
 from collections import deque
@@ -19,7 +20,7 @@ from gymnasium.wrappers import vector as vector_wrappers
 from gymnasium.wrappers.utils import RunningMeanStd
 
 from mtwrappers.state import packages
-from mtwrappers.state.plain_data import BIT_GENERATORS, copied, set_generator
+from mtwrappers.state.plain_data import BIT_GENERATORS, set_generator
 
 _MOMENTS = ("mean", "var", "count")
 _NUMBERS = (int, float, np.integer, np.floating)
@@ -49,7 +50,7 @@ def register_state(
         cls: A wrapper, or an environment. The state of an environment should include its random
             stream: see `get_random_stream` and `set_random_stream`.
         get: Takes an object, and returns what it keeps from one episode to the next as a dict of
-            JSON values, tuples and arrays. The dict is not to change with the object.
+            JSON values, tuples and arrays, of which copies are kept.
         set: Takes an object and such a dict, which may come from an untrusted file: it raises
             `TypeError` or `ValueError` for values that the object cannot take.
 
@@ -72,8 +73,10 @@ def register_state(
     ('CountResets', {}, {'resets': 1})
     """
     _FUNCTIONS[cls] = StateFunctions(get, set)
+    find_functions.cache_clear()
 
 
+@functools.lru_cache(maxsize=256)  # because a journal reads the state at each reset
 def find_functions(cls: type[Any]) -> StateFunctions | None:
     """The functions of a class or of the base class that is registered, if any is."""
     packages.import_modules()  # which register the classes of their packages
@@ -143,18 +146,18 @@ def attribute_functions(*names: str) -> StateFunctions:
         for name, value in values.items():
             attribute = getattr(layer, name)
             if isinstance(attribute, RunningMeanStd):
-                vars(attribute).update(copied(value))  # in place, because others may share it
+                vars(attribute).update(value)  # in place, because others may share it
             else:
-                setattr(layer, name, copied(value))
+                setattr(layer, name, value)
 
     return StateFunctions(get, set)
 
 
 def _to_state(value: Any) -> Any:
-    """A copy of an attribute, with a dict for statistics."""
+    """An attribute, with a dict for statistics."""
     if isinstance(value, RunningMeanStd):
-        return {name: copied(getattr(value, name)) for name in _MOMENTS}
-    return copied(value)
+        return {name: getattr(value, name) for name in _MOMENTS}
+    return value
 
 
 def _require_alike(attribute: Any, value: Any, name: str) -> None:

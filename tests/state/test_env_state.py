@@ -207,6 +207,17 @@ def test_a_wrapper_that_declares_its_state_goes_on(cls, tmp_path):
     assert equal(episodes(other), episodes(first))
 
 
+@pytest.mark.usefixtures("registered")
+def test_a_class_can_be_registered_after_its_state_was_read():
+    class Late(Later):
+        pass
+
+    env = Late(CountingEnv())
+    assert get_state(env)[0] == ("Late", {}, {})
+    registry.register_state(Late, WithMethods.get_state, WithMethods.set_state)
+    assert get_state(env)[0] == ("Late", {}, {"resets": 0})
+
+
 def test_a_subclass_of_a_wrapper_of_gymnasium_has_the_state_of_that_one():
     first, other = (SubclassOfGymnasium(CountingEnv(3)) for _ in range(2))
     episodes(first)
