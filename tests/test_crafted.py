@@ -179,7 +179,7 @@ def test_a_guarded_class_still_takes_what_its_own_method_does():
 
 
 class Recorder(wrappers.RecordVideo):
-    """A user's subclass, whose attributes that are plain data are its state."""
+    """A user's subclass, whose state is that of Gymnasium's own."""
 
     episodes = 0
 
@@ -205,7 +205,7 @@ def test_no_checkpoint_decides_where_videos_are_written(kind, tmp_path, monkeypa
             states = read(tmp_path / "x")
             states["env"][0][2][name] = "theirs"
             write(tmp_path / "x", states)
-            with pytest.raises(CheckpointError, match=r"expected \[|is not plain data"):
+            with pytest.raises(CheckpointError, match=r"expected \["):
                 load_checkpoint(tmp_path / "x", env=env)
 
 

@@ -98,15 +98,16 @@ def check_flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
-def check_choice(value: Any, known: Sequence[Any], name: str) -> Any:
-    """Returns ``value`` if it is in ``known``, or raises `ValueError`; 1 is not ``True``."""
+def check_choice(value: Any, choices: Sequence[Any], name: str) -> Any:
+    """Returns ``value`` if it is in ``choices``, or raises `ValueError`; 1 is not ``True``."""
     if isinstance(value, np.bool_):
         value = bool(value)
-    for one in known:
-        if value is one or (isinstance(one, str) and isinstance(value, str) and value == one):
-            return one
-    *others, last = map(repr, known)
-    expected = f"{', '.join(others)} or {last}" if others else last
+    for choice in choices:
+        are_strings = isinstance(choice, str) and isinstance(value, str)
+        if value is choice or (are_strings and value == choice):
+            return choice
+    *names, last = map(repr, choices)
+    expected = f"{', '.join(names)} or {last}" if names else last
     raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
@@ -162,10 +163,10 @@ def check_mapping(value: Any, name: str) -> Mapping[Any, Any]:
     return value
 
 
-def check_list(value: Any, name: str, what: str) -> list[Any]:
+def check_list(value: Any, name: str, item_name: str) -> list[Any]:
     """Returns an iterable as a list, or raises `TypeError`, or `ValueError` if it is empty.
 
-    ``what`` is the word for one item in messages.
+    ``item_name`` is the word for an item in messages.
     """
     try:
         # A set has no order.
@@ -173,10 +174,10 @@ def check_list(value: Any, name: str, what: str) -> list[Any]:
     except TypeError:
         items = None
     if items is None:
-        raise TypeError(f"{name} must be a list of at least one {what}, got {short(value)}")
+        raise TypeError(f"{name} must be a list of at least one {item_name}, got {short(value)}")
     items = list(items)
     if not items:
-        raise ValueError(f"{name} must hold at least one {what}, got none")
+        raise ValueError(f"{name} must hold at least one {item_name}, got none")
     return items
 
 
@@ -214,18 +215,18 @@ def check_env(value: Any, name: str, method: str | None = None) -> Any:
     return value
 
 
-def construct_env(maker: Callable[[], Any], what: str) -> Any:
-    """Constructs a `gymnasium.Env` and checks its spaces; errors name ``what``."""
+def construct_env(maker: Callable[[], Any], name: str) -> Any:
+    """Constructs a `gymnasium.Env` and checks its spaces; errors name it."""
     try:
         env = with_or_without_opengl(maker)
     except Exception as exc:
-        with_place(exc, f"the constructor of {what} failed")
+        with_place(exc, f"the constructor of {name} failed")
         raise
     if not isinstance(env, gymnasium.Env):
-        raise TypeError(f"the constructor of {what} must return a gymnasium.Env, got {env!r}")
-    for name in ("observation_space", "action_space"):
-        if not isinstance(getattr(env, name, None), Space):
-            raise TypeError(f"{what} must have an {name}, {env!r} has none")
+        raise TypeError(f"the constructor of {name} must return a gymnasium.Env, got {env!r}")
+    for space_name in ("observation_space", "action_space"):
+        if not isinstance(getattr(env, space_name, None), Space):
+            raise TypeError(f"{name} must have an {space_name}, {env!r} has none")
     return env
 
 
@@ -247,8 +248,8 @@ _FOREIGN_OPTIONS = ("minari_",)
 
 def check_options(
     options: Mapping[str, Any] | None,
-    known: Collection[str],
-    what: str,
+    names: Collection[str],
+    owner: str,
     *,
     passes_on: bool = False,
     hint: str = "",
@@ -260,35 +261,36 @@ def check_options(
 
     Args:
         options: The options of a reset.
-        known: The options that the environment reads.
-        what: The environment, for the message.
+        names: The options that the environment reads.
+        owner: The environment, for the message.
         passes_on: Whether another environment may read the others.
         hint: The end of the message.
     """
     if options is None:
         return
     unknown = []
-    for key in map(str, check_mapping(options, f"options of {what}")):
-        similar = bool(difflib.get_close_matches(key.casefold(), known, 1, 0.85))
+    for key in map(str, check_mapping(options, f"options of {owner}")):
+        similar = bool(difflib.get_close_matches(key.casefold(), names, 1, 0.85))
         refused = similar or not (passes_on or key.startswith(_FOREIGN_OPTIONS))
-        if key not in known and refused:
+        if key not in names and refused:
             unknown.append(key)
     if unknown:
-        expected = f"takes the reset options {sorted(known)}" if known else "takes no reset options"
-        raise ValueError(f"{what} {expected}, got {sorted(unknown)}{hint and '; '}{hint}")
+        expected = f"takes the reset options {sorted(names)}" if names else "takes no reset options"
+        raise ValueError(f"{owner} {expected}, got {sorted(unknown)}{hint and '; '}{hint}")
 
 
 def check_keywords(
-    given: Iterable[str], known: Iterable[str], what: str, hints: Mapping[str, str] | None = None
+    keywords: Iterable[str],
+    names: Iterable[str],
+    function: str,
+    hints: Mapping[str, str] | None = None,
 ) -> None:
     """Raises `TypeError` for an unknown keyword argument, with a hint at similar names.
 
     The message has Python's own words, because libraries such as TorchRL look for them when they
     try a keyword argument. ``hints`` maps names that are known elsewhere to the end of the message.
     """
-    names = sorted(known)
-    for name in (name for name in given if name not in names):
-        hint = did_you_mean(name, names) or f"it takes {names}"
-        raise TypeError(
-            f"{what} got an unexpected keyword argument {name!r}: {(hints or {}).get(name, hint)}"
-        )
+    names = sorted(names)
+    for name in (name for name in keywords if name not in names):
+        hint = (hints or {}).get(name) or did_you_mean(name, names) or f"it takes {names}"
+        raise TypeError(f"{function} got an unexpected keyword argument {name!r}: {hint}")

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """A question that suggests similar known names; empty if there are none.
+def did_you_mean(name: object, names: Iterable[str]) -> str:
+    """A question that suggests similar names; empty if there are none.
 
     It suggests up to three names, the closest first, and ignores case.
 
@@ -18,11 +18,11 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     ''
     """
     folded: dict[str, str] = {}
-    for one in known:
-        folded.setdefault(one.casefold(), one)
-    given = str(name).casefold()
-    close = [given] if given in folded else difflib.get_close_matches(given, folded)
+    for candidate in names:
+        folded.setdefault(candidate.casefold(), candidate)
+    typed = str(name).casefold()
+    close = [typed] if typed in folded else difflib.get_close_matches(typed, folded)
     if not close:
         return ""
-    *others, last = [repr(folded[one]) for one in close]
-    return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
+    *first, last = [repr(folded[candidate]) for candidate in close]
+    return f"did you mean {', '.join(first)} or {last}?" if first else f"did you mean {last}?"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 
-def same_values(value: Any, other: Any) -> bool:
+def same_values(value: Any, expected: Any) -> bool:
     """Whether two values have the same types and are equal, also after pickling.
 
     Containers, partials and arrays are compared by what they hold, other objects with ``==``, or by
@@ -19,20 +19,21 @@ def same_values(value: Any, other: Any) -> bool:
     >>> same_values({"goal": np.zeros(2)}, {"goal": np.zeros(2)})
     True
     """
-    if type(value) is not type(other):
+    if type(value) is not type(expected):
         return False
     if isinstance(value, dict):
-        return value.keys() == other.keys() and all(same_values(value[k], other[k]) for k in value)
+        same_keys = value.keys() == expected.keys()
+        return same_keys and all(same_values(item, expected[key]) for key, item in value.items())
     if isinstance(value, (list, tuple)):
-        return len(value) == len(other) and all(map(same_values, value, other))
+        return len(value) == len(expected) and all(map(same_values, value, expected))
     if isinstance(value, np.ndarray):
-        same_form = value.dtype == other.dtype and value.shape == other.shape
-        return same_form and same_values(value.tolist(), other.tolist())
+        same_form = value.dtype == expected.dtype and value.shape == expected.shape
+        return same_form and same_values(value.tolist(), expected.tolist())
     if isinstance(value, functools.partial):
-        parts = [(part.func, part.args, part.keywords) for part in (value, other)]
-        return same_values(*parts)
+        calls = [(call.func, call.args, call.keywords) for call in (value, expected)]
+        return same_values(*calls)
     try:
-        return bool(value == other)
+        return bool(value == expected)
     except ValueError:
-        attributes = [getattr(part, "__dict__", None) for part in (value, other)]
+        attributes = [getattr(obj, "__dict__", None) for obj in (value, expected)]
         return None not in attributes and same_values(*attributes)

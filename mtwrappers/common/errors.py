@@ -65,7 +65,7 @@ def printable(text: str, most: int | None = None) -> str:
         return f"{printable(text[:most])}..."
     if is_printable(text):
         return text
-    return "".join(one if is_printable(one) else ascii(one)[1:-1] for one in text)
+    return "".join(char if is_printable(char) else ascii(char)[1:-1] for char in text)
 
 
 def short(value: Any, most: int = 120) -> str:

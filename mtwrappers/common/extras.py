@@ -44,7 +44,7 @@ def with_or_without_opengl(load: Callable[[], T]) -> T:
         with opengl_undone_on_error():
             return load()
     except Exception as exc:
-        if "mujoco" in sys.modules or not _is_of_mujoco(exc):
+        if "mujoco" in sys.modules or not _comes_from_mujoco(exc):
             raise
     with _without_opengl():
         return load()
@@ -53,12 +53,12 @@ def with_or_without_opengl(load: Callable[[], T]) -> T:
 @contextlib.contextmanager
 def opengl_undone_on_error() -> Iterator[None]:
     """After an error of MuJoCo, forgets the OpenGL that it imported, so that another one can be."""
-    before, platform = {*sys.modules}, os.environ.get("PYOPENGL_PLATFORM")
+    modules, platform = {*sys.modules}, os.environ.get("PYOPENGL_PLATFORM")
     try:
         yield
     except Exception as exc:
-        if _is_of_mujoco(exc):
-            for name in {*sys.modules} - before:
+        if _comes_from_mujoco(exc):
+            for name in {*sys.modules} - modules:
                 if name.partition(".")[0] == "OpenGL":
                     del sys.modules[name]
             if platform is None:  # MuJoCo sets it
@@ -66,7 +66,7 @@ def opengl_undone_on_error() -> Iterator[None]:
         raise
 
 
-def _is_of_mujoco(exc: BaseException | None) -> bool:
+def _comes_from_mujoco(exc: BaseException | None) -> bool:
     """Whether a module of MuJoCo raised an exception, or the cause of it."""
     while exc is not None:
         for frame, _ in traceback.walk_tb(exc.__traceback__):
@@ -79,9 +79,9 @@ def _is_of_mujoco(exc: BaseException | None) -> bool:
 @contextlib.contextmanager
 def _without_opengl() -> Iterator[None]:
     """Lets MuJoCo be imported without OpenGL."""
-    before = os.environ["MUJOCO_GL"]
+    backend = os.environ["MUJOCO_GL"]
     os.environ["MUJOCO_GL"] = "disabled"
     try:
         yield
     finally:
-        os.environ["MUJOCO_GL"] = before
+        os.environ["MUJOCO_GL"] = backend

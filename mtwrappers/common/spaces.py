@@ -17,10 +17,10 @@ _LONG = 80  # characters of a space in a message
 _FLATTEN = "gymnasium.wrappers.FlattenObservation makes one of any other"
 
 
-def require_flat_box(space: Space[Any], what: str, hint: str = _FLATTEN) -> Box:
+def require_flat_box(space: Space[Any], name: str, hint: str = _FLATTEN) -> Box:
     """Returns a 1-D Box, or raises `TypeError`, with a hint at the end of the message."""
     if not isinstance(space, Box) or len(space.shape) != 1:
-        raise TypeError(f"{what} must be a 1-D Box, got {summary(space)}; {hint}")
+        raise TypeError(f"{name} must be a 1-D Box, got {summary(space)}; {hint}")
     return space
 
 
@@ -50,11 +50,11 @@ def as_row(obs: Any, box: Box) -> NDArray[Any]:
         row = np.asarray(obs)
     except ValueError:  # a list of lists of several lengths
         row = np.empty(())
-    whole = not np.issubdtype(box.dtype, np.floating)
+    integers = not np.issubdtype(box.dtype, np.floating)
     if (
         row.shape != box.shape
-        or row.dtype.kind not in ("biu" if whole else "biuf")
-        or (whole and (row.astype(box.dtype) != row).any())
+        or row.dtype.kind not in ("biu" if integers else "biuf")
+        or (integers and (row.astype(box.dtype) != row).any())
     ):
         raise ValueError(
             f"expected an observation of shape {box.shape} and dtype {box.dtype}, got {obs!r}"
@@ -70,16 +70,16 @@ def as_element(space: Space[Any], value: Any) -> Any:
     """
     element = value
     if isinstance(space, Dict) and isinstance(value, Mapping) and space.keys() == value.keys():
-        element = {key: as_element(part, value[key]) for key, part in space.items()}
+        element = {key: as_element(inner, value[key]) for key, inner in space.items()}
     elif isinstance(space, Tuple) and isinstance(value, (tuple, list)) and len(space) == len(value):
         element = tuple(map(as_element, space.spaces, value))
     elif isinstance(space, (Box, MultiBinary, MultiDiscrete)) and not isinstance(value, np.ndarray):
         array = np.asarray(value)
-        whole = not np.issubdtype(space.dtype, np.floating)
-        if array.dtype.kind not in ("biu" if whole else "biuf"):
+        integers = not np.issubdtype(space.dtype, np.floating)
+        if array.dtype.kind not in ("biu" if integers else "biuf"):
             raise ValueError(f"expected numbers of dtype {space.dtype}, got {value!r}")
         element = array.astype(space.dtype)
-        if whole and (element != array).any():
+        if integers and (element != array).any():
             raise ValueError(f"expected numbers of dtype {space.dtype}, got {value!r}")
     if not space.contains(element):
         raise ValueError(f"expected an element of {summary(space)}, got {value!r}")
@@ -111,7 +111,7 @@ def pad_boxes(boxes: Sequence[Box], size: int | None = None) -> Box:
     dtype: Any = np.result_type(*(box.dtype for box in boxes))
     longest = max(box.shape[0] for box in boxes)
     lows, highs = (
-        [np.pad(each.astype(dtype), (0, longest - len(each))) for each in bounds]
+        [np.pad(bound.astype(dtype), (0, longest - len(bound))) for bound in bounds]
         for bounds in ([box.low for box in boxes], [box.high for box in boxes])
     )
     extra = np.zeros((longest if size is None else size) - longest)
@@ -134,53 +134,53 @@ def difference(space: Space[Any], expected: Space[Any], *, within: bool = False)
     Of two Boxes of one shape and dtype, only the bounds that differ are named, and of a Dict or
     Tuple only the parts. With ``within``, only bounds that are beyond the expected ones are.
     """
-    parts: list[str] = []
+    differences: list[str] = []
     if isinstance(space, Dict) and isinstance(expected, Dict):
         for key in {**space, **expected}:
-            parts += _difference_of_part(key, space.get(key), expected.get(key))
+            differences += _compare_inner(key, space.get(key), expected.get(key))
     elif isinstance(space, Tuple) and isinstance(expected, Tuple):
         for i, pair in enumerate(zip_longest(space.spaces, expected.spaces)):
-            parts += _difference_of_part(i, *pair)
+            differences += _compare_inner(i, *pair)
     elif isinstance(space, Box) and isinstance(expected, Box) and _are_alike(space, expected):
-        parts = _bounds_apart(space, expected, within)
-    if not parts:
+        differences = _compare_bounds(space, expected, within)
+    if not differences:
         return f"it is {summary(space)}, expected {summary(expected)}"
-    more = f"; and {len(parts) - _MOST} more" if len(parts) > _MOST else ""
-    return "; ".join(parts[:_MOST]) + more
+    count = len(differences) - _MOST
+    return "; ".join(differences[:_MOST]) + (f"; and {count} more" if count > 0 else "")
 
 
-def _difference_of_part(
-    key: Any, part: Space[Any] | None, expected: Space[Any] | None
+def _compare_inner(
+    key: Any, inner: Space[Any] | None, expected: Space[Any] | None
 ) -> Iterator[str]:
-    """How the part of a Dict or Tuple differs, if it does."""
+    """How a space inside a Dict or Tuple differs, if it does."""
     if expected is None:
         yield f"it has {key!r}, which is not expected"
-    elif part is None:
+    elif inner is None:
         yield f"it has no {key!r}"
-    elif part != expected:
-        yield f"at {key!r}: {difference(part, expected)}"
+    elif inner != expected:
+        yield f"at {key!r}: {difference(inner, expected)}"
 
 
-def _are_alike(box: Box, other: Box) -> bool:
-    return box.shape == other.shape and box.dtype == other.dtype
+def _are_alike(box: Box, expected: Box) -> bool:
+    return box.shape == expected.shape and box.dtype == expected.dtype
 
 
-def _bounds_apart(space: Box, expected: Box, within: bool) -> list[str]:
+def _compare_bounds(space: Box, expected: Box, within: bool) -> list[str]:
     """The bounds of two Boxes of one shape that differ, or of the first beyond the second's."""
     if within:
         apart = (space.low < expected.low) | (space.high > expected.high)
     else:
         apart = (space.low != expected.low) | (space.high != expected.high)
     word = "expected within" if within else "expected"
-    parts = []
+    differences = []
     for index in map(tuple, np.argwhere(apart).tolist()):
         place = index[0] if len(index) == 1 else index
         bounds = f"[{space.low[index]}, {space.high[index]}]"
-        parts.append(
+        differences.append(
             f"its bounds at {place} are {bounds}, "
             f"{word} [{expected.low[index]}, {expected.high[index]}]"
         )
-    return parts
+    return differences
 
 
 def padded(inner: Space[Any], outer: Space[Any]) -> Space[Any]:

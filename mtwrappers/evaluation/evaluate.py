@@ -88,8 +88,8 @@ def evaluate(
 
     **Training** can continue afterwards with a `reset`. The environments and the wrappers around
     them get back the state that they had before (`get_state`, `set_state`): random streams, the
-    choice of tasks, statistics. Only if the state of one is unknown, because a wrapper keeps
-    something that is not plain data, do all stay where the last episodes ended.
+    choice of tasks, statistics. A wrapper that does not declare its state keeps what it has at the
+    end of the last episodes, and so do all environments if one cannot return its state.
 
     **Rewards** are the environments' own. Normalization of rewards (by any wrapper with
     ``update_running_mean``, ours and Gymnasium's, around the vector environment or around each of

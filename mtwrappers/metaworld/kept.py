@@ -1,6 +1,6 @@
 """Meta-World's objects in a state, for `mtwrappers.state.packages`.
 
-Its tasks are plain data, and each of its classes keeps certain attributes between two episodes.
+Its tasks are plain data, and the states of its classes are registered here.
 
 Meta-World unpickles ``task.data`` whenever a task is set, and arrays have an attribute ``data``
 too. So data from a file reaches ``set_task`` only as a `metaworld.Task` that this package has built
@@ -12,7 +12,7 @@ from __future__ import annotations
 import reprlib
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -20,38 +20,82 @@ import numpy as np
 from metaworld import wrappers
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
+from mtwrappers.common.checks import check_flag, check_index
 from mtwrappers.metaworld.blueprint import check_vector
 from mtwrappers.metaworld.tasks import from_plain, is_task, to_plain
 from mtwrappers.metaworld.upstream import is_upstream
+from mtwrappers.state.registry import (
+    attribute_functions,
+    get_random_stream,
+    register_state,
+    require_names,
+    set_random_stream,
+)
 
-__all__ = ["attributes", "check", "from_plain", "guard", "is_plain", "to_plain"]
-
-_ATTRIBUTES: dict[type[Any], tuple[str, ...]] = {
-    wrappers.AutoTerminateOnSuccessWrapper: ("terminate_on_success",),
-    wrappers.NormalizeRewardsExponential: ("_reward_mean", "_reward_var"),
-    wrappers.PseudoRandomTaskSelectWrapper: ("tasks", "current_task_idx", "sample_tasks_on_reset"),
-    wrappers.RandomTaskSelectWrapper: ("tasks", "sample_tasks_on_reset"),
-    SawyerXYZEnv: ("_set_task_called", "_freeze_rand_vec", "_last_rand_vec"),
-}
+__all__ = ["from_plain", "guard", "is_plain", "to_plain"]
 
 is_plain = is_task
 
-
-def attributes(cls: type[Any]) -> tuple[str, ...]:
-    """What a class of Meta-World, without its bases, keeps between episodes."""
-    return _ATTRIBUTES.get(cls, ())
+_TASK_INDEX = "current_task_idx"  # which only one of the two wrappers that select tasks has
 
 
-def check(layer: Any, values: Mapping[str, Any]) -> None:
-    """Raises `ValueError` unless a layer may take these attributes from a file.
+def _get_task_selection(wrapper: Any) -> dict[str, Any]:
+    state = {"tasks": wrapper.tasks, "sample_tasks_on_reset": wrapper.sample_tasks_on_reset}
+    if hasattr(wrapper, _TASK_INDEX):
+        state[_TASK_INDEX] = wrapper.current_task_idx
+    return state
 
-    Meta-World would redraw a random vector forever that puts an object too close to its goal.
-    """
-    if isinstance(layer, SawyerXYZEnv) and (vector := values.get("_last_rand_vec")) is not None:
+
+def _set_task_selection(wrapper: Any, state: dict[str, Any]) -> None:
+    values = require_names(state, _get_task_selection(wrapper), wrapper)
+    tasks = values["tasks"]
+    if not (isinstance(tasks, list) and tasks and all(map(is_task, tasks))):
+        raise ValueError(f"expected a list of tasks, got {reprlib.repr(tasks)}")
+    samples = check_flag(values["sample_tasks_on_reset"], "sample_tasks_on_reset")
+    if _TASK_INDEX in values:
+        index = values[_TASK_INDEX]
+        before_first_task = type(index) is int and index == -1
+        wrapper.current_task_idx = (
+            index if before_first_task else check_index(index, len(tasks), _TASK_INDEX)
+        )
+    wrapper.tasks, wrapper.sample_tasks_on_reset = tasks, samples
+
+
+def _get_sawyer_state(env: Any) -> dict[str, Any]:
+    return {
+        **get_random_stream(env),
+        "_set_task_called": env._set_task_called,
+        "_freeze_rand_vec": env._freeze_rand_vec,
+        "_last_rand_vec": env._last_rand_vec,
+    }
+
+
+def _set_sawyer_state(env: Any, state: dict[str, Any]) -> None:
+    names = {"np_random", "_set_task_called", "_freeze_rand_vec", "_last_rand_vec"}
+    values = require_names(state, names, env)
+    flags = {
+        name: check_flag(values[name], name) for name in ("_set_task_called", "_freeze_rand_vec")
+    }
+    vector = values["_last_rand_vec"]
+    if vector is not None:
         if not isinstance(vector, np.ndarray):
             raise ValueError(f"expected a random vector, got {reprlib.repr(vector)}")
-        for cls in filter(is_upstream, type(layer).__mro__[:-1]):
+        # Meta-World would redraw a vector forever that puts an object too close to its goal.
+        for cls in filter(is_upstream, type(env).__mro__[:-1]):
             check_vector(cls, vector, f"the random vector of {cls.__name__}", drawn=False)
+    set_random_stream(env, {"np_random": values["np_random"]})
+    env._set_task_called = flags["_set_task_called"]
+    env._freeze_rand_vec = flags["_freeze_rand_vec"]
+    env._last_rand_vec = vector
+
+
+register_state(wrappers.AutoTerminateOnSuccessWrapper, *attribute_functions("terminate_on_success"))
+register_state(
+    wrappers.NormalizeRewardsExponential, *attribute_functions("_reward_mean", "_reward_var")
+)
+register_state(wrappers.RandomTaskSelectWrapper, _get_task_selection, _set_task_selection)
+register_state(wrappers.PseudoRandomTaskSelectWrapper, _get_task_selection, _set_task_selection)
+register_state(SawyerXYZEnv, _get_sawyer_state, _set_sawyer_state)
 
 
 def guard(env: Any) -> None:

@@ -56,51 +56,53 @@ def read_members(file: BinaryIO, max_bytes: int | None) -> Iterator[tuple[str, b
     try:
         archive = zipfile.ZipFile(file)
     except zipfile.BadZipFile:
-        whole = list(_whole_members(file, max_bytes))
-        if not whole:
+        members = list(_read_complete_members(file, max_bytes))
+        if not members:
             raise
-        yield from whole
+        yield from members
         return
     with archive:
-        _check(archive.infolist(), max_bytes)
-        for one in archive.infolist():
-            with archive.open(one) as member:
-                yield one.filename, member.read(one.file_size + 1)
+        _check_sizes(archive.infolist(), max_bytes)
+        for info in archive.infolist():
+            with archive.open(info) as member:
+                yield info.filename, member.read(info.file_size + 1)
 
 
-def _whole_members(file: BinaryIO, max_bytes: int | None) -> Iterator[tuple[str, bytes]]:
-    """The complete members of a file without a directory."""
-    found: list[tuple[zipfile.ZipInfo, bytes]] = []
+def _read_complete_members(file: BinaryIO, max_bytes: int | None) -> Iterator[tuple[str, bytes]]:
+    """Reads the complete members of a file without a directory."""
+    members: list[tuple[zipfile.ZipInfo, bytes]] = []
     file.seek(0)
     while len(head := file.read(_LOCAL.size)) == _LOCAL.size and head[:4] == b"PK\3\4":
-        method, crc, compressed, size, of_name, further = _LOCAL.unpack(head)
-        name, _, data = (file.read(n) for n in (of_name, further, compressed))
-        if len(name) + len(data) < of_name + compressed:
+        method, crc, compressed, size, name_length, field_length = _LOCAL.unpack(head)
+        name = file.read(name_length)
+        file.read(field_length)
+        data = file.read(compressed)
+        if len(name) + len(data) < name_length + compressed:
             break  # cut off in the middle
-        one = zipfile.ZipInfo(name.decode())
-        one.compress_type, one.CRC, one.file_size = method, crc, size
-        found.append((one, data))
-    _check([one for one, _ in found], max_bytes)
-    for one, data in found:
-        if one.compress_type == zipfile.ZIP_DEFLATED:
-            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, one.file_size + 1)
-        if data and zlib.crc32(data) == one.CRC:
-            yield one.filename, data
+        info = zipfile.ZipInfo(name.decode())
+        info.compress_type, info.CRC, info.file_size = method, crc, size
+        members.append((info, data))
+    _check_sizes([info for info, _ in members], max_bytes)
+    for info, data in members:
+        if info.compress_type == zipfile.ZIP_DEFLATED:
+            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, info.file_size + 1)
+        if data and zlib.crc32(data) == info.CRC:
+            yield info.filename, data
 
 
-def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int | None) -> None:
+def _check_sizes(members: Sequence[zipfile.ZipInfo], max_bytes: int | None) -> None:
     """Checks the names, compression and sizes that a file declares, before it is read."""
-    names = Counter(one.filename for one in members)
+    names = Counter(info.filename for info in members)
     methods = (zipfile.ZIP_STORED,) + ((zipfile.ZIP_DEFLATED,) if max_bytes is not None else ())
     needed = 0
-    for one in members:
-        is_text = one.filename.endswith(_JSON)
-        if names[one.filename] > 1 or not (is_text or one.filename.endswith(_NPY)):
-            raise ValueError(f"{one.filename!r} is not an array or JSON, or occurs twice")
-        if one.compress_type not in methods:
-            said = "by another method than deflate" if zipfile.ZIP_DEFLATED in methods else ""
-            raise ValueError(f"{one.filename!r} is compressed {said}".rstrip())
-        needed += memory_of(one.filename, one.file_size)
+    for info in members:
+        is_text = info.filename.endswith(_JSON)
+        if names[info.filename] > 1 or not (is_text or info.filename.endswith(_NPY)):
+            raise ValueError(f"{info.filename!r} is not an array or JSON, or occurs twice")
+        if info.compress_type not in methods:
+            how = " by another method than deflate" if zipfile.ZIP_DEFLATED in methods else ""
+            raise ValueError(f"{info.filename!r} is compressed{how}")
+        needed += memory_of(info.filename, info.file_size)
     if max_bytes is not None and needed > max_bytes:
         raise ValueError(
             f"it takes up to {needed:,} bytes of memory, but max_bytes is {max_bytes:,}"
@@ -146,14 +148,14 @@ def from_npy(name: str, data: bytes) -> NDArray[Any]:
     header = _HEADER.match(data)
     if header is None:
         raise ValueError(f"{name!r} must be a plain array, got {data[:80]!r}")
-    dtype_name, turned = header[1].decode(), header[2] == b"True"
+    dtype_name, fortran_order = header[1].decode(), header[2] == b"True"
     dtype, shape = np.dtype(dtype_name), tuple(int(n) for n in header[3].split(b",") if n.strip())
     count = math.prod(shape)
     if not _is_plain(dtype, dtype_name, count):
         raise ValueError(f"{name!r} must be a plain array, got {count} of {dtype_name!r}")
     if len(data) - header.end() != count * dtype.itemsize:
         raise ValueError(f"the size of {name!r} does not match its shape {shape}")
-    order: Any = "F" if turned else "C"
+    order: Any = "F" if fortran_order else "C"
     array: NDArray[Any] = np.ndarray(shape, dtype, data, header.end(), None, order)
     if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
         raise ValueError(f"{name!r} must have bools that are 0 or 1")  # NumPy takes it for granted

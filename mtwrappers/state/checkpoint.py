@@ -117,10 +117,10 @@ def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
             f"{path}: expected a checkpoint of {sorted(objects)}, got one of {sorted(states)}"
         )
     accesses = {name: _access(name, obj) for name, obj in objects.items()}
-    before = {}
+    old_states = {}
     for name, (get, _) in accesses.items():
         try:
-            before[name] = get() if isinstance(objects[name], dict) else copy.deepcopy(get())
+            old_states[name] = get() if isinstance(objects[name], dict) else copy.deepcopy(get())
         except Exception as exc:
             raise CheckpointError(
                 f"{path}: not loaded, because {name} could not be put back if that failed: "
@@ -133,13 +133,13 @@ def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
             changed.append(name)
             accesses[name][1](states[name])
     except BaseException as exc:
-        lost = ""
+        failures = ""
         for name in reversed(changed):
-            lost += _put_back(name, *accesses[name], before[name])
+            failures += _put_back(name, *accesses[name], old_states[name])
         if not isinstance(exc, Exception):
             raise
-        said = f"{full_message(exc)}{lost}"
-        raise CheckpointError(f"{path}: {changed[-1]} does not fit it: {said}") from exc
+        reason = f"{full_message(exc)}{failures}"
+        raise CheckpointError(f"{path}: {changed[-1]} does not fit it: {reason}") from exc
 
 
 def _access(name: str, obj: Any) -> tuple[Callable[[], Any], Callable[[Any], object]]:
@@ -165,42 +165,44 @@ def _fill(obj: dict[Any, Any], state: Any) -> None:
     obj.update(state)
 
 
-def _put_back(name: str, get: Callable[[], Any], put: Callable[[Any], object], before: Any) -> str:
-    """Restores an object to the state ``before``; returns a message if that fails."""
+def _put_back(
+    name: str, get: Callable[[], Any], set_state: Callable[[Any], object], old_state: Any
+) -> str:
+    """Restores an object to its old state; returns a message if that fails."""
     try:
-        if not _same(get(), before):
-            put(before)
+        if not _are_same(get(), old_state):
+            set_state(old_state)
     except Exception as exc:
         return f"; {name} could not be put back: {full_message(exc)}"
     return ""
 
 
-def _same(state: Any, other: Any) -> bool:
+def _are_same(state: Any, old_state: Any) -> bool:
     try:
-        return to_bytes({"": state}) == to_bytes({"": other})
+        return to_bytes({"": state}) == to_bytes({"": old_state})
     except TypeError:
         return False  # unknown, because a checkpoint cannot hold it
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     with opened(path, sys.maxsize) as file:
-        data = _checked(file, str(path))
+        data = _read_checked(file, str(path))
     try:
         return from_bytes(data)
     except Exception as exc:  # the checksum is right, but this package did not write the file
         raise CheckpointError(f"{path}: its content cannot be read: {exc}") from exc
 
 
-def _checked(file: BinaryIO, path: str) -> bytes:
+def _read_checked(file: BinaryIO, path: str) -> bytes:
     """The bytes after the first line of a file, which is read first."""
     header = file.readline(200)
-    begin = re.fullmatch(_MAGIC + rb" (\d{1,9}) (.*)\n", header)
-    if begin is None:
+    match = re.fullmatch(_MAGIC + rb" (\d{1,9}) (.*)\n", header)
+    if match is None:
         raise CheckpointError(
             f"{path}: expected a file that begins with {_MAGIC.decode()!r} and a version, got "
             f"{header[:40]!r}"
         )
-    version, expected = int(begin[1]), begin[2]
+    version, expected = int(match[1]), match[2]
     if version != VERSION:
         when = "a later" if version > VERSION else "an earlier"
         raise CheckpointError(
@@ -209,9 +211,10 @@ def _checked(file: BinaryIO, path: str) -> bytes:
         )
     size = os.fstat(file.fileno()).st_size - len(header)
     data = file.read(size) if expected.endswith(b" %d" % size) else b""
-    if (found := _fingerprint(data)) != expected:
+    if (fingerprint := _fingerprint(data)) != expected:
         raise CheckpointError(
-            f"{path}: truncated or damaged, expected checksum and size {expected!r}, got {found!r}"
+            f"{path}: truncated or damaged, expected checksum and size {expected!r}, "
+            f"got {fingerprint!r}"
         )
     return data
 

@@ -1,75 +1,93 @@
 """The state of an environment between two episodes, layer by layer.
 
-A layer (a wrapper, or the environment at the bottom) can define its state by the methods
-``get_state() -> dict`` and ``set_state(dict)``, with JSON values, tuples and arrays. Otherwise, the
-state of
+A layer (a wrapper, or the environment at the bottom) declares its state by the methods
+``get_state() -> dict`` and ``set_state(dict)``, with JSON values, tuples and arrays. Other classes
+are in the table of `mtwrappers.state.registry`, such as the wrappers of Gymnasium that have
+statistics. Otherwise,
 
-- an environment is its random generator ``np_random``, which is all that Gymnasium's own
-  environments keep from one episode to the next;
-- a wrapper of Gymnasium, or of a package in `mtwrappers.state.packages`, is what it keeps from one
-  episode to the next: statistics, counts and tasks, but not recorded frames;
-- a subclass of `identity.WATCHERS`, such as a recorder of videos, is what Gymnasium's own keeps;
-- any other wrapper is its attributes of plain data: ``None``, bools, numbers, texts, arrays,
-  `numpy.random.Generator`, `RunningMeanStd`, and lists, tuples, deques and dicts of these.
-  Functions, classes, modules and spaces are taken as constant. Anything else is an error.
+- the state of an environment is its random generator ``np_random``, which is all that Gymnasium's
+  own environments keep from one episode to the next;
+- a wrapper has no state. If it does keep something, a replay returns other results, and an error
+  names the environment.
 
 Each state comes with the `identity` of its layer, which has to be that of the layer that takes it.
 
 States are copied when they are returned and when they are set. A state may come from an untrusted
-file, of which nothing is run.
+file, of which nothing is run: each layer checks the values that it takes.
 """
 
 from __future__ import annotations
 
 import copy
-import functools
-import inspect
-import time
 from collections.abc import Iterator, Sequence
-from types import ModuleType
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
-from gymnasium import wrappers
 from gymnasium.vector import VectorEnv, VectorWrapper
-from gymnasium.wrappers import vector as vector_wrappers
 
 from mtwrappers.state import packages
-from mtwrappers.state.identity import WATCHERS, identity_of, require_same
-from mtwrappers.state.plain_data import copied, restored, snapshot
+from mtwrappers.state.identity import WATCHERS, describe_identity, require_same
+from mtwrappers.state.plain_data import copied
+from mtwrappers.state.registry import (
+    StateFunctions,
+    find_functions,
+    get_random_stream,
+    require_names,
+    set_random_stream,
+)
 
 # The class of a layer, its identity, and its state.
 Layers = list[tuple[str, dict[str, Any], Any]]
 
-_STATISTICS = ("episode_count", "time_queue", "return_queue", "length_queue")
-# The attributes that wrappers of Gymnasium keep from one episode to the next. Vector environments
-# are saved in mid-episode, so all of their wrappers' attributes are listed.
-_OF_GYMNASIUM: dict[type[Any], tuple[str, ...]] = {
-    wrappers.MaxAndSkipObservation: ("_obs_buffer",),  # which a short first step does not fill
-    wrappers.NormalizeObservation: ("obs_rms", "_update_running_mean"),
-    wrappers.NormalizeReward: ("return_rms", "discounted_reward", "_update_running_mean"),
-    wrappers.RecordEpisodeStatistics: _STATISTICS,
-    wrappers.RecordVideo: ("step_id", "episode_id"),
-    vector_wrappers.NormalizeObservation: ("obs_rms", "_update_running_mean"),
-    vector_wrappers.NormalizeReward: (
-        *("return_rms", "accumulated_reward", "_prev_dones", "_update_running_mean"),
-    ),
-    vector_wrappers.RecordEpisodeStatistics: (
-        *_STATISTICS,
-        *("episode_start_times", "episode_returns", "episode_lengths", "prev_dones"),
-    ),
-}
-if hasattr(vector_wrappers, "RecordVideo"):  # later than Gymnasium 1.2
-    _OF_GYMNASIUM[vector_wrappers.RecordVideo] = ("step_id", "episode_id", "has_autoreset")
-# Packages whose other wrappers keep nothing.
+# Packages whose wrappers are compared by the arguments that they have as attributes.
 _KNOWN = ("gymnasium", "mtwrappers", *packages.KNOWN_BY)
-# What every wrapper has.
-_COMMON = {
-    *vars(gymnasium.Wrapper(gymnasium.Env())),
-    *vars(VectorWrapper(VectorEnv())),
-    *("_saved_kwargs", "_arguments"),
-}
-_CLOCKS = {"episode_start_times"}  # stored as time elapsed, because clocks differ by process
+_RANDOM_STREAM = StateFunctions(get_random_stream, set_random_stream)
+_NO_STATE = StateFunctions(lambda layer: {}, lambda layer, state: require_names(state, (), layer))
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A wrapper, or the environment at the bottom.
+
+    Attributes:
+        env: The wrapper or the environment.
+        bottom: Whether it is the environment at the bottom.
+        functions: The functions that get and set its state; ``None`` if it has methods for it.
+    """
+
+    env: Any
+    bottom: bool
+    functions: StateFunctions | None
+
+    @property
+    def label(self) -> str:
+        """The name of the layer in a state."""
+        # An environment with methods for its state checks itself whether a state fits.
+        return "environment" if self.bottom and self.functions is None else type(self.env).__name__
+
+    def get_state(self, between_episodes: bool) -> Any:
+        if self.functions is not None:
+            return copied(self.functions.get(self.env))
+        options = {"between_episodes": True} if between_episodes and self.bottom else {}
+        return copied(self.env.get_state(**options), copy.deepcopy)
+
+    def set_state(self, state: Any) -> None:
+        if self.functions is not None:
+            self.functions.set(self.env, copied(state))
+        else:
+            self.env.set_state(copied(state, copy.deepcopy))
+
+    def identity(self) -> dict[str, Any]:
+        """The identity of the layer; a vector environment has its own in its state."""
+        if self.bottom and isinstance(self.env, VectorEnv):
+            return {}
+        return describe_identity(
+            self.env,
+            bottom=self.bottom,
+            has_attributes=type(self.env).__module__.split(".")[0] in _KNOWN,
+            get_state=None if self.functions is None else self.functions.get,
+        )
 
 
 def get_state(env: Any, *, between_episodes: bool = False) -> Layers:
@@ -81,8 +99,8 @@ def get_state(env: Any, *, between_episodes: bool = False) -> Layers:
             is then due after `set_state`.
 
     Raises:
-        TypeError: If a wrapper has an attribute that is not plain data, or a vector environment has
-            no ``get_state`` of its own.
+        TypeError: If a vector environment has no ``get_state`` of its own, or the ``np_random`` of
+            an environment without one is not a generator of NumPy.
 
     >>> import gymnasium
     >>> from mtwrappers.state.env_state import get_state, set_state
@@ -92,16 +110,8 @@ def get_state(env: Any, *, between_episodes: bool = False) -> Layers:
     >>> (other.reset()[0] == env.reset()[0]).tolist()
     [True, True, True]
     """
-    chain = _chain(env)
-    found: Layers = []
-    for name, layer, keeps in _layers(chain):
-        if keeps is not None:
-            state = keeps.read(layer, chain)
-        else:
-            options = {"between_episodes": True} if between_episodes and layer is chain[-1] else {}
-            state = copied(layer.get_state(**options), copy.deepcopy)
-        found.append((name, _identity(layer, keeps, chain), state))
-    return found
+    layers = _list_layers(env)
+    return [(layer.label, layer.identity(), layer.get_state(between_episodes)) for layer in layers]
 
 
 def set_state(env: Any, state: Layers) -> None:
@@ -129,13 +139,9 @@ def set_state(env: Any, state: Layers) -> None:
     """
     guard(env)
     require_identity(env, state)
-    layers = list(_layers(_chain(env)))
     # The environment at the bottom comes first, because wrappers may read from it.
-    for (_, layer, keeps), (_, _, kept) in reversed(list(zip(layers, state, strict=True))):
-        if keeps is None:
-            layer.set_state(copied(kept, copy.deepcopy))
-        else:
-            keeps.write(layer, kept)
+    for layer, (_, _, layer_state) in zip(reversed(_list_layers(env)), state[::-1], strict=True):
+        layer.set_state(layer_state)
 
 
 def require_identity(env: Any, state: Layers) -> None:
@@ -143,13 +149,12 @@ def require_identity(env: Any, state: Layers) -> None:
 
     It is part of `set_state`. The arguments are those of `mtwrappers.state.identity`.
     """
-    chain = _chain(env)
-    layers = list(_layers(chain))
-    expected, found = [name for name, _, _ in layers], [name for name, _, _ in state]
-    if found != expected:
-        raise ValueError(f"expected the state of {expected}, got one of {found}")
-    for (_, layer, keeps), (_, identity, _) in zip(layers, state, strict=True):
-        require_same(_identity(layer, keeps, chain), identity, type(layer).__name__)
+    layers = _list_layers(env)
+    expected, labels = [layer.label for layer in layers], [label for label, _, _ in state]
+    if labels != expected:
+        raise ValueError(f"expected the state of {expected}, got one of {labels}")
+    for layer, (_, identity, _) in zip(layers, state, strict=True):
+        require_same(layer.identity(), identity, type(layer.env).__name__)
 
 
 def saves_changes(env: Any, name: str) -> bool:
@@ -163,12 +168,8 @@ def saves_changes(env: Any, name: str) -> bool:
     """
     chain = _chain(env)
     has_name = [bool(name) and hasattr(layer, name) for layer in chain[:-1]] + [True]
-    for layer in chain[has_name.index(True) :]:
-        cls: Any = type(layer)
-        declares_state = hasattr(cls, "get_state") and hasattr(cls, "set_state")
-        if declares_state or _keeps(cls, layer is chain[-1]).lasts:
-            return True
-    return False
+    classes: list[Any] = [type(layer) for layer in chain[has_name.index(True) :]]
+    return any(_has_methods(cls) or find_functions(cls) is not None for cls in classes)
 
 
 def guard(env: Any) -> None:
@@ -177,7 +178,7 @@ def guard(env: Any) -> None:
     Environments of a package that unpickles its tasks then accept only tasks that this package has
     built from plain values.
     """
-    for package in packages.imported():
+    for package in packages.import_modules():
         package.guard(env)
 
 
@@ -196,9 +197,10 @@ def set_statistics_updates(env: Any, switches: bool | Sequence[bool]) -> None:
     >>> env.obs_rms.mean
     array([0., 0., 0.], dtype=float32)
     """
-    found = list(normalizers(env))
-    each = [switches] * len(found) if isinstance(switches, bool) else switches
-    for wrapper, switch in zip(found, each, strict=True):
+    wrappers = list(normalizers(env))
+    if isinstance(switches, bool):
+        switches = [switches] * len(wrappers)
+    for wrapper, switch in zip(wrappers, switches, strict=True):
         wrapper.update_running_mean = switch
 
 
@@ -210,79 +212,6 @@ def normalizers(env: Any) -> Iterator[Any]:
         env = env.env
 
 
-class _Keeps:
-    """The attributes that make up the state of a layer without methods of its own."""
-
-    def __init__(self, cls: type[Any], bottom: bool) -> None:
-        self._label = cls.__name__
-        names = ["np_random"] if bottom else []
-        for base in cls.__mro__:
-            names += _OF_GYMNASIUM.get(base, ())
-            for package in packages.imported():
-                names += package.attributes(base)
-        self.names = tuple(dict.fromkeys(names))
-        # Whether all other attributes of plain data belong to the state too. Those of a recorder
-        # do not: where it writes comes from its constructor, never from a file.
-        others = cls.__module__.split(".")[0] not in _KNOWN
-        self._open = others and not bottom and not issubclass(cls, WATCHERS)
-        # Whether anything but the random generator lasts from one episode to the next.
-        self.lasts = self._open or bool({*self.names} - {"np_random"})
-        # Whether a state has an entry for such a layer.
-        self.listed = bool(self.names) or self._open or not issubclass(cls, WATCHERS)
-
-    def read(self, layer: Any, chain: Sequence[Any]) -> dict[str, Any]:
-        """Copies of the attributes of a layer."""
-        values = {name: getattr(layer, name) for name in self._present(layer)}
-        for name in _CLOCKS & values.keys():
-            values[name] = time.perf_counter() - values[name]
-        if self._open:
-            for name, value in vars(layer).items():
-                if name not in values and not _is_constant(name, value, chain):
-                    values[name] = value
-        state = {}
-        try:
-            for name, value in values.items():
-                state[name] = snapshot(value)
-        except TypeError as exc:
-            raise TypeError(
-                f"the state of {self._label} is unknown: its attribute {name} is or has {exc}, "
-                f"which is not plain data; give {self._label} the methods get_state() and "
-                "set_state(state)"
-            ) from None
-        return state
-
-    def write(self, layer: Any, state: Any) -> None:
-        """Gives a layer the state that `read` returned."""
-        expected = set(self._present(layer))
-        found = set(state) if isinstance(state, dict) else set()
-        if not expected <= found or (found > expected and not self._open):
-            raise ValueError(
-                f"expected {sorted(expected)} of {self._label}, got {sorted(map(str, found))}"
-            )
-        for name in found - expected:
-            of_class = inspect.getattr_static(type(layer), name, None)
-            if name in _COMMON or callable(of_class) or hasattr(of_class, "__get__"):
-                raise ValueError(f"{name} of {self._label} is not plain data")
-        present = {name: getattr(layer, name, None) for name in state}
-        values = {name: restored(value, present[name]) for name, value in state.items()}
-        for package in packages.imported():
-            package.check(layer, values)
-        for name, value in values.items():
-            if name in _CLOCKS:
-                value = time.perf_counter() - value
-            if value is not present[name]:
-                setattr(layer, name, value)
-
-    def _present(self, layer: Any) -> list[str]:
-        """The attributes that exist in the installed version of the package."""
-        return [name for name in self.names if hasattr(layer, name)]
-
-
-@functools.lru_cache(maxsize=256)
-def _keeps(cls: Any, bottom: bool) -> _Keeps:
-    return _Keeps(cls, bottom)
-
-
 def _chain(env: Any) -> list[Any]:
     """All layers, the outermost first."""
     bottom, chain = env.unwrapped, [env]
@@ -291,43 +220,30 @@ def _chain(env: Any) -> list[Any]:
     return chain
 
 
-def _layers(chain: Sequence[Any]) -> Iterator[tuple[str, Any, _Keeps | None]]:
-    """The class name of each layer that has a state, the layer, and its `_Keeps`.
-
-    `_Keeps` is ``None`` for a layer with ``get_state`` and ``set_state``.
-    """
-    for layer in chain:
-        cls: Any = type(layer)
-        bottom = layer is chain[-1]
-        if hasattr(cls, "get_state") and hasattr(cls, "set_state"):
-            # The environment itself checks whether a state fits.
-            yield "environment" if bottom else cls.__name__, layer, None
-        elif isinstance(layer, VectorEnv) and bottom:
-            raise TypeError(
-                f"the state of {cls.__name__} is unknown: make these environments with "
-                "MetaIterativeEnvExecutor or MetaParallelEnvExecutor and journal=True, or give "
-                f"{cls.__name__} the methods get_state() and set_state(state)"
-            )
-        elif (keeps := _keeps(cls, bottom)).listed:
-            yield cls.__name__, layer, keeps
+def _list_layers(env: Any) -> list[_Layer]:
+    """The layers that have a part in a state, the outermost first."""
+    chain = _chain(env)
+    layers = [_find_layer(layer, layer is chain[-1]) for layer in chain]
+    return [layer for layer in layers if layer is not None]
 
 
-def _identity(layer: Any, keeps: _Keeps | None, chain: Sequence[Any]) -> dict[str, Any]:
-    """The identity of a layer; a vector environment has its own in its state."""
-    bottom = layer is chain[-1]
-    if bottom and isinstance(layer, VectorEnv):
-        return {}
-    known = type(layer).__module__.split(".")[0] in _KNOWN
-    names = () if keeps is None else keeps.names
-    return identity_of(layer, bottom=bottom, known=known, state=names)
+def _find_layer(env: Any, bottom: bool) -> _Layer | None:
+    cls: Any = type(env)
+    if _has_methods(cls):
+        return _Layer(env, bottom, None)
+    if (functions := find_functions(cls)) is not None:
+        return _Layer(env, bottom, functions)
+    if not bottom:
+        return None if issubclass(cls, WATCHERS) else _Layer(env, bottom, _NO_STATE)
+    if isinstance(env, VectorEnv):
+        raise TypeError(
+            f"the state of {cls.__name__} is unknown: make these environments with "
+            "MetaIterativeEnvExecutor or MetaParallelEnvExecutor and journal=True, or give "
+            f"{cls.__name__} the methods get_state() and set_state(state)"
+        )
+    return _Layer(env, bottom, _RANDOM_STREAM)
 
 
-def _is_constant(name: str, value: Any, chain: Sequence[Any]) -> bool:
-    """Whether an attribute does not change, or is a layer, which has a state of its own."""
-    return (
-        name in _COMMON
-        or inspect.isroutine(value)
-        or isinstance(value, (type, ModuleType, gymnasium.Space))
-        or (callable(value) and not getattr(value, "__dict__", None))
-        or any(value is layer for layer in chain)
-    )
+def _has_methods(cls: type[Any]) -> bool:
+    """Whether a class declares its state by methods."""
+    return hasattr(cls, "get_state") and hasattr(cls, "set_state")

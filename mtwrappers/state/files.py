@@ -128,29 +128,30 @@ def load_json(path: str | os.PathLike[str], max_size: int) -> Any:
 def parse_json(text: bytes) -> Any:
     """Returns untrusted JSON, or raises `ValueError` as `load_json` does."""
     try:
-        data = json.loads(text, object_pairs_hook=_each_key_once)
+        data = json.loads(text, object_pairs_hook=_require_unique_keys)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except UnicodeDecodeError:
         raise ValueError("it is not text") from None
-    left = [data]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            left += [*one, *one.values()]
-        elif isinstance(one, list):
-            left += one
-        elif isinstance(one, str) and not (is_printable(one) and len(one) <= _MAX_TEXT):
-            raise ValueError(f"it has a text that cannot be printed: {printable(one, 100)}")
+    values = [data]
+    while values:
+        value = values.pop()
+        if isinstance(value, dict):
+            values += [*value, *value.values()]
+        elif isinstance(value, list):
+            values += value
+        elif isinstance(value, str) and not (is_printable(value) and len(value) <= _MAX_TEXT):
+            raise ValueError(f"it has a text that cannot be printed: {printable(value, 100)}")
     return data
 
 
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the object of JSON with these keys and values."""
+    items = dict(pairs)
+    if len(items) < len(pairs):
         [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
         raise ValueError(f"an object has the key {printable(key, 100)!r} twice")
-    return found
+    return items
 
 
 @contextlib.contextmanager
@@ -163,15 +164,15 @@ def locked(directory: Path) -> Iterator[bool]:
     if sys.platform == "win32":
         yield True
         return
-    held = [os.open(directory, os.O_RDONLY)]
+    descriptors = [os.open(directory, os.O_RDONLY)]
 
     def release() -> None:
-        while held:
-            os.close(held.pop())
+        while descriptors:
+            os.close(descriptors.pop())
 
     os.register_at_fork(after_in_child=release)
     try:
-        yield _lock(held[0], wait=False) is not False
+        yield _lock(descriptors[0], wait=False) is not False
     finally:
         release()
 

@@ -6,9 +6,9 @@ loads only into layers with the same. The identity of
 - our own environments and wrappers is the arguments of their constructors, see `keep_arguments`;
 - Gymnasium's and Meta-World's wrappers, and those of others that derive from
   `gymnasium.utils.RecordConstructorArgs`, is the arguments of their constructors;
-- any other wrapper is empty: its attributes are in its state, see `mtwrappers.state.env_state`;
-- any other environment is the id and the arguments of its spec or, without a spec, its spaces, and
-  its arguments if it keeps them as `gymnasium.utils.EzPickle` does.
+- any other environment is the id and the arguments of its spec or, without a spec, its spaces;
+- any other environment without a spec, and any other wrapper, is its arguments if it keeps them as
+  `gymnasium.utils.EzPickle` does.
 
 Arguments become JSON values: numbers, strings, arrays and containers as they are (long ones as a
 digest), and functions by their names. The name of a lambda, or of a function in another, says
@@ -27,7 +27,7 @@ import json
 import reprlib
 import sys
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from contextvars import ContextVar
 from enum import Enum
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -37,7 +37,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces, wrappers
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.wrappers import vector as vector_wrappers
 
 # Wrappers that change no episode: their arguments may differ, and those without a state may be
@@ -69,8 +69,8 @@ def keep_arguments(obj: Any, arguments: Mapping[str, Any]) -> None:
     Call it with ``locals()`` at the beginning of a constructor; a second call replaces arguments
     that the constructor has completed.
     """
-    own = {name: v for name, v in arguments.items() if name not in ("self", "__class__")}
-    vars(obj).setdefault(_ARGUMENTS, {}).update(_describe_arguments(own))
+    arguments = {name: v for name, v in arguments.items() if name not in ("self", "__class__")}
+    vars(obj).setdefault(_ARGUMENTS, {}).update(_describe_arguments(arguments))
 
 
 def unknown_arguments(state: Any) -> Iterator[str]:
@@ -85,16 +85,21 @@ def unknown_arguments(state: Any) -> Iterator[str]:
             yield from unknown_arguments(value)
 
 
-def identity_of(
-    layer: Any, *, bottom: bool, known: bool, state: Collection[str] = ()
+def describe_identity(
+    layer: Any,
+    *,
+    bottom: bool,
+    has_attributes: bool,
+    get_state: Callable[[Any], Collection[str]] | None = None,
 ) -> dict[str, Any]:
     """The identity of a layer, as JSON values.
 
     Args:
         layer: An environment or a wrapper.
         bottom: Whether it is the environment inside all wrappers.
-        known: Whether it belongs to a package whose wrappers have a known state.
-        state: The attributes that are its state, which are no part of its identity.
+        has_attributes: Whether it belongs to a package whose wrappers have their arguments as
+            attributes, which do not change unless they are in its state.
+        get_state: Returns its state by the names of attributes, which are no part of its identity.
     """
     if _ARGUMENTS not in vars(layer):
         identity: dict[str, Any] = {}
@@ -104,24 +109,27 @@ def identity_of(
             identity = _describe_kept(layer)
         elif bottom:
             identity = _describe_env(layer)
-        elif known:
-            kept = {name: value for name, value in _kept(layer) if name not in state}
-            identity = _describe_arguments(kept)
+        elif has_attributes:
+            state = () if get_state is None else get_state(layer)
+            arguments = {name: v for name, v in _attributes(layer) if name not in state}
+            identity = _describe_arguments(arguments)
+        else:
+            identity = _describe_kept(layer)
         vars(layer)[_ARGUMENTS] = identity
-    kept_arguments: dict[str, Any] = vars(layer)[_ARGUMENTS]
-    return kept_arguments
+    described: dict[str, Any] = vars(layer)[_ARGUMENTS]
+    return described
 
 
-def require_same(expected: Any, found: Any, of: str) -> None:
+def require_same(expected: Any, identity: Any, owner: str) -> None:
     """Raises `ValueError` unless two identities are equal; the message names what differs.
 
     Args:
         expected: The identity of a layer that is to take a state.
-        found: The identity in that state, which may come from a file.
-        of: The name of the layer, for the message.
+        identity: The identity in that state, which may come from a file.
+        owner: The name of the layer, for the message.
     """
-    if different := list(_differences(expected, found, "")):
-        raise ValueError(f"the state belongs to another {of}: {'; '.join(different)}")
+    if differences := list(_differences(expected, identity, "")):
+        raise ValueError(f"the state belongs to another {owner}: {'; '.join(differences)}")
 
 
 def _describe_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,7 +186,7 @@ def describe(value: Any) -> Any:
     if isinstance(value, (type, np.ufunc, ModuleType)) or inspect.isroutine(value):
         return value.__name__
     if dataclasses.is_dataclass(value):
-        return describe({one.name: getattr(value, one.name) for one in dataclasses.fields(value)})
+        return describe({f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
     return {"type": type(value).__name__, **_describe_kept(value)}
 
 
@@ -196,7 +204,8 @@ def _describe_kept(value: Any) -> dict[str, Any]:
         except TypeError:  # they are those of a base class
             kwargs = {"with": args, **kwargs}
         return _describe_arguments(kwargs)
-    return {_UNKNOWN: True} if _takes_arguments(type(value)) else {}
+    cls = type(value)
+    return {"type": cls.__name__, _UNKNOWN: True} if _takes_arguments(cls) else {}
 
 
 def _takes_arguments(cls: type[Any]) -> bool:
@@ -205,6 +214,8 @@ def _takes_arguments(cls: type[Any]) -> bool:
         names = list(inspect.signature(cls).parameters)
     except (TypeError, ValueError):  # a class that is not written in Python
         return True
+    if issubclass(cls, (gymnasium.Wrapper, VectorWrapper)):
+        names = names[1:]  # the environment inside
     return any(name != "render_mode" for name in names)
 
 
@@ -264,7 +275,7 @@ def _describe_spec(spec: EnvSpec) -> dict[str, Any]:
     return described
 
 
-def _kept(wrapper: Any) -> Iterator[tuple[str, Any]]:
+def _attributes(wrapper: Any) -> Iterator[tuple[str, Any]]:
     """The arguments of a constructor that its wrapper has as attributes.
 
     Gymnasium's vector wrappers do not record them, but those around a wrapper of single
@@ -278,20 +289,25 @@ def _kept(wrapper: Any) -> Iterator[tuple[str, Any]]:
                 yield name, has[attribute]
 
 
-def _differences(expected: Any, found: Any, where: str) -> Iterator[str]:
+def _differences(expected: Any, actual: Any, where: str) -> Iterator[str]:
     """The places at which two descriptions differ, with both values."""
-    if isinstance(expected, dict) and isinstance(found, dict):
-        for name in {**expected, **found}:
-            if str(name).startswith(_IF_BOTH) and not (name in expected and name in found):
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for name in {**expected, **actual}:
+            if str(name).startswith(_IF_BOTH) and not (name in expected and name in actual):
                 continue
-            one, other = expected.get(name, _NOTHING), found.get(name, _NOTHING)
-            yield from _differences(one, other, f"{where}.{name}" if where else str(name))
-    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
-        for i, (one, other) in enumerate(zip(expected, found, strict=True)):
-            yield from _differences(one, other, f"{where}[{i}]")
-    elif expected != found:
-        one, other = ("nothing" if v is _NOTHING else _SHORT.repr(v) for v in (expected, found))
-        yield f"expected {where} {one}, got {other}"
+            place = f"{where}.{name}" if where else str(name)
+            values = expected.get(name, _NOTHING), actual.get(name, _NOTHING)
+            yield from _differences(*values, place)
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for i, values in enumerate(zip(expected, actual, strict=True)):
+            yield from _differences(*values, f"{where}[{i}]")
+    elif expected != actual:
+        yield f"expected {where} {_summary(expected)}, got {_summary(actual)}"
+
+
+def _summary(value: Any) -> str:
+    """A description in a message."""
+    return "nothing" if value is _NOTHING else _SHORT.repr(value)
 
 
 def _digest(data: bytes) -> str:

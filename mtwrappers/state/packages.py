@@ -1,14 +1,14 @@
 """Other packages whose objects a state may contain, and our modules that handle these objects.
 
 The module is imported when an object of the package is found, or when a file names the package: a
-name in a file only selects among the entries of `KNOWN_BY`. `KnowsObjects` lists its functions.
+name in a file only selects among the entries of `KNOWN_BY`. `KnowsObjects` lists its functions. It
+also registers the states of the package's classes, see `mtwrappers.state.registry`.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, cast
 
 from mtwrappers.common.extras import import_extra
@@ -19,12 +19,6 @@ KNOWN_BY = {"metaworld": "mtwrappers.metaworld.kept"}
 
 class KnowsObjects(Protocol):
     """The functions of a module that handles the objects of a package."""
-
-    def attributes(self, cls: type[Any]) -> tuple[str, ...]:
-        """What a class, without its bases, keeps between episodes, if it is the package's."""
-
-    def check(self, layer: Any, values: Mapping[str, Any]) -> None:
-        """Raises `ValueError` unless a layer may take these attributes from a file."""
 
     def is_plain(self, value: Any) -> bool:
         """Whether a value is immutable plain data."""
@@ -52,12 +46,12 @@ def known_by(package: str) -> KnowsObjects:
     return cast("KnowsObjects", importlib.import_module(KNOWN_BY[package]))
 
 
-def owner_of(value: Any) -> str | None:
+def find_owner(value: Any) -> str | None:
     """The package in `KNOWN_BY` whose plain data a value is, if any."""
     package = type(value).__module__.partition(".")[0]
     return package if package in KNOWN_BY and known_by(package).is_plain(value) else None
 
 
-def imported() -> Iterator[KnowsObjects]:
-    """The modules of packages that this process has imported."""
-    return (known_by(package) for package in KNOWN_BY if sys.modules.get(package) is not None)
+def import_modules() -> list[KnowsObjects]:
+    """Imports and returns the modules for the packages that this process has imported."""
+    return [known_by(package) for package in KNOWN_BY if sys.modules.get(package) is not None]

@@ -1,4 +1,4 @@
-"""Plain data: JSON values, tuples, deques, arrays, generators, statistics, and Meta-World tasks.
+"""Plain data: JSON values, tuples, deques, arrays, and Meta-World tasks.
 
 States consist of it. Its one encoding, for files, is JSON that refers to arrays by number.
 """
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from gymnasium.wrappers.utils import RunningMeanStd
 from numpy.typing import NDArray
 
 from mtwrappers.state import packages
@@ -22,65 +21,14 @@ T = TypeVar("T")
 _SCALARS = {type(None), bool, int, float, str, np.float64, np.float32, np.int64, np.bool_}
 # Dicts, and subclasses that are encoded as dicts.
 PLAIN_DICTS: set[type] = {dict}
-# What stands for a generator or running statistics: a dict with one of these keys and its state.
-_GENERATOR, _STATISTICS = "#Generator", "#RunningMeanStd"
-_MOMENTS = ("mean", "var", "count")
-_BIT_GENERATORS = {
-    each.__name__: each
-    for each in (
+# The bit generators whose state is plain data.
+BIT_GENERATORS: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (
         *(np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937),
         *(np.random.Philox, np.random.SFC64),
     )
 }
-
-
-def snapshot(value: Any) -> Any:
-    """Copies plain data, with a dict for each generator and statistics.
-
-    For other data, the message of the `TypeError` is the offending value.
-    """
-    return copied(value, _frozen)
-
-
-def _frozen(value: Any) -> Any:
-    kind = type(value)
-    if kind is RunningMeanStd:
-        return {_STATISTICS: {name: copied(getattr(value, name)) for name in _MOMENTS}}
-    if kind is np.random.Generator and type(value.bit_generator).__name__ in _BIT_GENERATORS:
-        return {_GENERATOR: value.bit_generator.state}
-    if isinstance(value, np.generic) or packages.owner_of(value) is not None:
-        return value
-    raise TypeError(f"{kind.__name__} {value!r}")
-
-
-def restored(value: Any, present: Any = None) -> Any:
-    """Reverses `snapshot`.
-
-    If ``present`` is a generator or statistics of the same type, it is updated in place, because
-    other objects may share it.
-    """
-    kind: Any = type(value)
-    if kind is dict and value.keys() == {_GENERATOR}:
-        state = value[_GENERATOR]
-        name = state["bit_generator"]
-        if type(getattr(present, "bit_generator", None)).__name__ != name:
-            present = np.random.Generator(_BIT_GENERATORS[name]())
-        set_generator(present, state)
-        return present
-    if kind is dict and value.keys() == {_STATISTICS}:
-        moments = {name: copied(value[_STATISTICS][name]) for name in _MOMENTS}
-        shape = np.shape(moments["mean"])
-        if type(present) is not RunningMeanStd:
-            present = RunningMeanStd(shape=shape)  # type: ignore[no-untyped-call]
-        if not shape == np.shape(moments["var"]) == np.shape(present.mean):
-            raise ValueError(f"expected statistics of shape {np.shape(present.mean)}, got {shape}")
-        vars(present).update(moments)
-        return present
-    if kind in PLAIN_DICTS:
-        return {key: restored(item) for key, item in value.items()}
-    if kind in (list, tuple):
-        return kind(map(restored, value))
-    return deque(map(restored, value), value.maxlen) if kind is deque else copied(value)
 
 
 def encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
@@ -105,13 +53,12 @@ def encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
             for key, item in value.items()
         ]
         return {"#dict": items}
-    if (package := packages.owner_of(value)) is not None:
+    if (package := packages.find_owner(value)) is not None:
         return {f"#{package}": encode(packages.known_by(package).to_plain(value), where, arrays)}
     kind = type(value).__name__ + (f" of {value.dtype}" if hasattr(value, "dtype") else "")
-    others = ", ".join(packages.KNOWN_BY)
     raise TypeError(
-        f"a checkpoint holds JSON values, plain arrays and tasks of {others}; "
-        f"{where} is {value!r} ({kind})"
+        "a checkpoint holds JSON values, plain arrays and tasks of "
+        f"{', '.join(packages.KNOWN_BY)}; {where} is {value!r} ({kind})"
     )
 
 
@@ -136,7 +83,7 @@ def decode(value: Any, members: dict[str, bytes]) -> Any:
         items, maxlen = content
         return deque(decode(items, members), maxlen)
     if kind == "#dict":
-        return _dict_of([(decode(key, members), decode(item, members)) for key, item in content])
+        return _build_dict([(decode(key, members), decode(item, members)) for key, item in content])
     if kind[1:] in packages.KNOWN_BY:
         return packages.known_by(kind[1:]).from_plain(decode(content, members))
     raise ValueError(f"expected an array, a tuple, a task or a dict, got {kind!r}")
@@ -147,7 +94,7 @@ def array_name(number: int) -> str:
     return f"{number}.npy"
 
 
-def _dict_of(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+def _build_dict(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     """Builds a dict of untrusted pairs; raises `ValueError` if too many hashes collide."""
     hashes = Counter(hash(key) for key, _ in pairs)
     if max(hashes.values(), default=0) > 100:
@@ -175,23 +122,23 @@ def set_generator(generator: np.random.Generator, state: Any) -> None:
     generator.bit_generator.state = state
 
 
-def copied(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
+def copied(value: Any, copy_other: Callable[[Any], Any] | None = None) -> Any:
     """A value with copies of its containers and arrays, however deep.
 
     Args:
         value: Anything.
-        other: Copies all other objects in it; by default, only named tuples are copied.
+        copy_other: Copies all other objects in it; by default, only named tuples are copied.
     """
     kind: Any = type(value)
     if kind in _SCALARS:
         return value
     if kind in PLAIN_DICTS:
-        return {key: copied(item, other) for key, item in value.items()}
+        return {key: copied(item, copy_other) for key, item in value.items()}
     if kind in (list, tuple):
-        return kind(copied(item, other) for item in value)
+        return kind(copied(item, copy_other) for item in value)
     if kind is deque:
-        return deque((copied(item, other) for item in value), value.maxlen)
-    if isinstance(value, dict) and other is None:  # a subclass, such as an OrderedDict
+        return deque((copied(item, copy_other) for item in value), value.maxlen)
+    if isinstance(value, dict) and copy_other is None:  # a subclass, such as an OrderedDict
         clone = copy.copy(value)
         for key, item in value.items():
             clone[key] = copied(item)
@@ -201,10 +148,10 @@ def copied(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
             return value.copy("K")
         array = np.empty_like(value)
         for i in np.ndindex(value.shape):
-            array[i] = copied(value[i], other)
+            array[i] = copied(value[i], copy_other)
         return array
-    if other is not None:
-        return other(value)
+    if copy_other is not None:
+        return copy_other(value)
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         items = [copied(item) for item in value]
         changed = any(a is not b for a, b in zip(items, value, strict=True))

@@ -6,17 +6,19 @@ from contextlib import closing
 from functools import partial
 
 import gymnasium
-import metaworld  # noqa: F401 (registers its ids)
+import metaworld
 import numpy as np
 import pytest
 from gymnasium import wrappers
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as vector_wrappers
-from gymnasium.wrappers.utils import RunningMeanStd
+from metaworld.wrappers import RandomTaskSelectWrapper
 
 import mtwrappers as mt
+from mtwrappers.common.errors import NotDeterministicError
 from mtwrappers.envs.point_goal import PointGoalEnv
-from mtwrappers.state.env_state import get_state, set_state
+from mtwrappers.state import registry
+from mtwrappers.state.env_state import get_state, saves_changes, set_state
 from tests.fakes import CountingEnv, equal
 
 GRAVITIES = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0, 10.0)]
@@ -146,116 +148,250 @@ def test_a_vector_environment_that_says_nothing_of_its_state_is_refused():
 # The wrappers of others.
 
 
-class Plain(gymnasium.Wrapper):
-    """Observes a drawn number and its count of resets; keeps data of every kind, and constants."""
+class Later(gymnasium.Wrapper):
+    """Adds the number of resets to rewards, and keeps what is no plain data."""
 
-    last = None  # as a subclass of a wrapper may have it
-
-    def __init__(self, env, seed):
+    def __init__(self, env):
         super().__init__(env)
-        self.rng, self.own = np.random.Generator(np.random.MT19937(seed)), np.random.default_rng(5)
-        self.resets, self.history, self.recent = 0, [], deque(maxlen=2)
-        self.nested = {"a": (1, [np.zeros(2)]), (1, "b"): None, "rms": RunningMeanStd(shape=(2,))}
-        self.space, self.function, self.kind = env.action_space, lambda x: 2 * x, int
-        self.inner, self.module = env, np
+        self.resets, self.helper, self.names = 0, object(), {"set"}
 
     def reset(self, **kwargs):
-        obs, _ = super().reset(**kwargs)
-        self.last = float(self.rng.random())
         self.resets += 1
-        self.history.append(np.float32(self.resets))
-        self.recent.append(self.last)
-        self.nested["a"][1][0] += 1
-        self.nested["rms"].update(obs[None])
-        return obs, {"info": repr([self.last, self.resets, self.history, self.recent]), "x": 1}
-
-
-class Subclass(wrappers.NormalizeReward):
-    """Keeps more than the wrapper of Gymnasium that it is."""
-
-    factor = 1
-
-    def reset(self, **kwargs):
-        self.factor *= 2
         return super().reset(**kwargs)
 
     def step(self, action):
         obs, reward, *rest = super().step(action)
-        return obs, reward * self.factor, *rest
+        return obs, reward + self.resets, *rest
 
 
-class Stateless(gymnasium.RewardWrapper):
-    def reward(self, reward):
-        return -reward
+class WithMethods(Later):
+    def get_state(self):
+        return {"resets": self.resets}
+
+    def set_state(self, state):
+        self.resets = int(state["resets"])
 
 
-OTHERS = {
-    "plain": lambda seed: Plain(CountingEnv(), seed),
-    "subclass": lambda seed: Subclass(Stateless(CountingEnv())),
-}
+class Registered(Later):
+    pass
 
 
-@pytest.mark.parametrize("kind", OTHERS)
-def test_plain_data_of_a_wrapper_by_others_is_kept(kind, tmp_path):
-    first, other = OTHERS[kind](0), OTHERS[kind](1)
+class SubclassOfRegistered(Registered):
+    pass
+
+
+class SubclassOfGymnasium(wrappers.NormalizeReward):
+    """Is another wrapper, with the state of the one that it is derived from."""
+
+    more = 0
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setattr(registry, "_FUNCTIONS", {**registry._FUNCTIONS})
+    registry.register_state(Registered, WithMethods.get_state, WithMethods.set_state)
+
+
+DECLARED = [WithMethods, Registered, SubclassOfRegistered]
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("cls", DECLARED)
+def test_a_wrapper_that_declares_its_state_goes_on(cls, tmp_path):
+    first, other = cls(CountingEnv()), cls(CountingEnv())
     episodes(first)
+    assert get_state(first)[0] == (cls.__name__, {}, {"resets": 3})
     mt.save_checkpoint(tmp_path / "x", env=first)
     mt.load_checkpoint(tmp_path / "x", env=other)
-    assert repr(get_state(other)) == repr(get_state(first))
+    assert other.resets == 3
     assert equal(episodes(other), episodes(first))
-    if kind == "plain":
-        assert type(other.nested["a"]) is tuple
-        assert other.recent.maxlen == 2
-        assert other.function(2) == 4
 
 
-class Helper:
-    """A class of somebody's own."""
+@pytest.mark.usefixtures("registered")
+def test_a_class_can_be_registered_after_its_state_was_read():
+    class Late(Later):
+        pass
 
-    def __init__(self):
-        self.weights = [1.0]
+    env = Late(CountingEnv())
+    assert get_state(env)[0] == ("Late", {}, {})
+    registry.register_state(Late, WithMethods.get_state, WithMethods.set_state)
+    assert get_state(env)[0] == ("Late", {}, {"resets": 0})
 
-    def __call__(self, obs):
-        return obs
+
+def test_a_subclass_of_a_wrapper_of_gymnasium_has_the_state_of_that_one():
+    first, other = (SubclassOfGymnasium(CountingEnv(3)) for _ in range(2))
+    episodes(first)
+    first.more = 1
+    set_state(other, get_state(first))
+    assert other.return_rms.mean == first.return_rms.mean != 0
+    assert other.more == 0
 
 
-@pytest.mark.parametrize(
-    ("value", "named"),
-    [
-        (Helper(), "Helper <"),
-        ([1, {"x": Helper()}], "Helper <"),
-        ({1, 2}, "set {1, 2}"),
-        (b"ab", "bytes b'ab'"),
-        (np.random.RandomState(0), "RandomState"),
-    ],
-)
-def test_a_wrapper_whose_state_is_unknown_is_refused_by_name(value, named):
-    env = Stateless(CountingEnv())
-    env.mine = value
-    message = f"state of Stateless is unknown: its attribute mine is or has {named}.*get_state"
-    with pytest.raises(TypeError, match=message):
-        get_state(env)
-    env.mine = 1
-    get_state(env)
+def test_a_wrapper_that_declares_nothing_has_no_state_whatever_its_attributes_are():
+    first, other = Later(CountingEnv()), Later(CountingEnv())
+    episodes(first)
+    [layer, (name, _, bottom)] = get_state(first)
+    assert layer == ("Later", {}, {})
+    assert (name, list(bottom)) == ("CountingEnv", ["np_random"])
+    set_state(other, get_state(first))
+    assert other.resets == 0
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("cls", [Later, *DECLARED])
+def test_a_replay_finds_that_a_wrapper_has_not_declared_what_it_keeps(cls, tmp_path):
+    def make():
+        return mt.MetaIterativeEnvExecutor(lambda: cls(CountingEnv()), 1, journal=True)
+
+    with closing(make()) as first, closing(make()) as other:
+        first.reset(seed=0)
+        first.reset()
+        first.step(np.zeros(1, np.int64))
+        mt.save_checkpoint(tmp_path / "x", envs=first)
+        if cls in DECLARED:
+            mt.load_checkpoint(tmp_path / "x", envs=other)
+        else:
+            message = (
+                r"environment 0.*not deterministic.*must be in its get_state\(\) and set_state"
+            )
+            with pytest.raises(mt.CheckpointError, match=message) as caught:
+                mt.load_checkpoint(tmp_path / "x", envs=other)
+            assert isinstance(caught.value.__cause__, NotDeterministicError)
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_call_changes_a_state_only_if_the_layer_or_one_inside_declares_it():
+    def saves(wrapper):
+        return saves_changes(wrapper(CountingEnv()), "resets")
+
+    assert [saves(cls) for cls in (Later, *DECLARED)] == [False, True, True, True]
+    assert saves(lambda env: Later(Registered(env)))
+    assert saves(lambda env: Later(wrappers.NormalizeReward(env)))
+    assert not saves(lambda env: wrappers.TimeLimit(Later(env), 3))
 
 
 @pytest.mark.parametrize("name", ["env", "reset", "__class__", "_saved_kwargs", "np_random"])
-def test_a_state_sets_no_attribute_that_is_no_data(name):
-    env = Stateless(CountingEnv())
+def test_a_state_sets_no_attribute_of_a_wrapper_without_one(name):
+    env = Later(CountingEnv())
     [(label, identity, _), bottom] = get_state(env)
-    with pytest.raises(ValueError, match=f"{name} of Stateless is not plain data"):
+    with pytest.raises(ValueError, match=rf"expected \[\] of Later, got \['{name}'\]"):
         set_state(env, [(label, identity, {name: 1}), bottom])
 
 
+def test_an_environment_whose_generator_is_none_of_numpys_is_refused():
+    env = CountingEnv()
+    env.np_random = np.random.RandomState(0)
+    message = "state of CountingEnv is unknown: its np_random must be a numpy.random.Generator.*got"
+    with pytest.raises(TypeError, match=message):
+        get_state(env)
+
+
+def test_another_kind_of_generator_goes_on():
+    first, other = CountingEnv(), CountingEnv()
+    first.np_random = np.random.Generator(np.random.MT19937(3))
+    first.np_random.random()
+    set_state(other, get_state(first))
+    assert other.np_random.random() == first.np_random.random()
+
+
+def test_a_generator_that_is_shared_stays_shared():
+    first, other = CountingEnv(), CountingEnv()
+    first.reset(seed=1)
+    shared = other.np_random
+    set_state(other, get_state(first))
+    assert other.np_random is shared
+
+
+Random = partial(RandomTaskSelectWrapper, tasks=metaworld.ML1("reach-v3", seed=0).train_tasks[:1])
+REACH = metaworld.ALL_V3_ENVIRONMENTS["reach-v3"]
+# A wrapper, values in a file that it does not take, and the end of the message.
+WRONG = [
+    (wrappers.NormalizeObservation, {"more": 1}, r"\['_up.*, 'obs_rms'\] of .*, got .*'more'"),
+    (
+        wrappers.NormalizeObservation,
+        {"obs_rms": {"mean": np.zeros(3), "var": np.ones(3), "count": 1.0}},
+        r"the mean in obs_rms of NormalizeObservation to be numbers of shape \(2,\), got array",
+    ),
+    (
+        wrappers.NormalizeObservation,
+        {"obs_rms": {"mean": np.zeros(2), "var": np.ones(2), "count": "1"}},
+        "the count in obs_rms of NormalizeObservation to be a number, got '1'",
+    ),
+    (
+        wrappers.NormalizeObservation,
+        {"obs_rms": np.zeros(2)},
+        r"\['count', 'mean', 'var'\] of RunningMeanStd, got array",
+    ),
+    (
+        wrappers.NormalizeReward,
+        {"_update_running_mean": 1},
+        "_update_running_mean of NormalizeReward to be True or False, got 1",
+    ),
+    (
+        wrappers.NormalizeReward,
+        {"discounted_reward": [0.0]},
+        r"discounted_reward of NormalizeReward to be numbers of shape \(1,\), got \[0.0\]",
+    ),
+    (
+        wrappers.RecordEpisodeStatistics,
+        {"episode_count": True},
+        "episode_count of RecordEpisodeStatistics to be a number, got True",
+    ),
+    (
+        wrappers.RecordEpisodeStatistics,
+        {"time_queue": deque([1.0])},
+        "time_queue of RecordEpisodeStatistics to be a deque of at most 100 numbers, got deque",
+    ),
+    (
+        wrappers.RecordEpisodeStatistics,
+        {"return_queue": deque(["1"], maxlen=100)},
+        "return_queue of RecordEpisodeStatistics to be a deque of at most 100 numbers, got deque",
+    ),
+    (Random, {"tasks": []}, r"a list of tasks, got \[\]"),
+    (Random, {"tasks": [np.zeros(3)]}, r"a list of tasks, got \[array"),
+]
+
+
+@pytest.mark.parametrize(("wrapper", "changes", "message"), WRONG)
+def test_a_value_is_checked_by_the_wrapper_that_takes_it(wrapper, changes, message):
+    env = wrapper(CountingEnv())
+    before = repr(get_state(env))
+    [(label, identity, state), bottom] = get_state(env)
+    with pytest.raises(ValueError, match=f"expected {message}"):
+        set_state(env, [(label, identity, {**state, **changes}), bottom])
+    assert repr(get_state(env)) == before
+
+
+@pytest.mark.filterwarnings("ignore:.*Box observation space maximum and minimum:UserWarning")
 @pytest.mark.parametrize(
-    "change", [{}, {"obs_rms": {"mean": np.zeros(3), "var": np.ones(3), "count": 1.0}}]
+    ("make", "changes", "error", "message"),
+    [
+        (CountingEnv, {"np_random": [1]}, ValueError, r"the state of a generator, got \[1\]"),
+        (REACH, {"_last_rand_vec": [1.0]}, ValueError, r"expected a random vector, got \[1.0\]"),
+        (
+            REACH,
+            {"_freeze_rand_vec": 1},
+            TypeError,
+            "_freeze_rand_vec must be True or False",
+        ),
+    ],
 )
-def test_statistics_of_something_else_are_refused(change):
-    env = wrappers.NormalizeObservation(CountingEnv())
-    [(label, identity, kept), bottom] = get_state(env)
-    kept = {**kept, "obs_rms": {"#RunningMeanStd": change["obs_rms"]}} if change else {}
-    with pytest.raises(ValueError, match=r"expected (\['_update|statistics of shape \(2,\))"):
-        set_state(env, [(label, identity, kept), bottom])
+def test_a_value_is_checked_by_the_environment_that_takes_it(make, changes, error, message):
+    env = make()
+    before = repr(get_state(env))
+    [(label, identity, state)] = get_state(env)
+    with pytest.raises(error, match=message):
+        set_state(env, [(label, identity, {**state, **changes})])
+    assert repr(get_state(env)) == before
+
+
+def test_statistics_that_are_shared_stay_shared():
+    first, other = (wrappers.NormalizeObservation(CountingEnv()) for _ in range(2))
+    episodes(first)
+    shared = other.obs_rms
+    set_state(other, get_state(first))
+    assert other.obs_rms is shared
+    assert shared.mean.tolist() == first.obs_rms.mean.tolist() != [0.0, 0.0]
 
 
 def test_set_task_environments_keep_their_task_and_their_order_of_tasks():

@@ -58,6 +58,26 @@ class PickledEnv(CountingEnv, EzPickle):
         EzPickle.__init__(self, length, render_mode)
 
 
+class Scaled(gymnasium.RewardWrapper):
+    def __init__(self, env, factor=2.0):
+        super().__init__(env)
+        self.factor = factor
+
+    def reward(self, reward):
+        return self.factor * reward
+
+
+class PickledScaled(Scaled, EzPickle):
+    def __init__(self, env, factor=2.0):
+        EzPickle.__init__(self, env, factor)
+        super().__init__(env, factor)
+
+
+class Negated(gymnasium.RewardWrapper):
+    def reward(self, reward):
+        return -reward
+
+
 @dataclasses.dataclass
 class Goal:
     x: int
@@ -169,6 +189,7 @@ DIFFERENT = [
     (partial(around, mt.NormalizeRewardPerTask), {"gamma": 0.9}, "gamma 0.9, got 0.99"),
     (partial(around, mt.NormalizeObservationPerTask), {"epsilon": 0.1}, "epsilon 0.1, got 1e-08"),
     (partial(around, wrappers.NormalizeReward), {"gamma": 0.9}, "gamma 0.9, got 0.99"),
+    (partial(around, PickledScaled), {"factor": 3.0}, "factor 3.0, got 2.0"),
     (
         partial(executor, mt.VectorRL2Observation),
         {"reward_divisor": 2.0},
@@ -285,6 +306,7 @@ def test_the_module_and_the_code_of_a_function_are_compared_if_both_are_known():
     ("maker", "name"),
     [
         (partial(own, spec=False), "CountingEnv"),
+        (partial(around, Scaled), "Scaled"),
         (partial(multi, made=[Config(1)]), "Config"),
         (partial(mt.as_vector, partial(Maze, config=3), 2, workers=2, journal=True), "Maze"),
     ],
@@ -299,7 +321,13 @@ def test_a_checkpoint_of_arguments_that_are_not_kept_warns_when_it_is_saved(make
             mt.save_checkpoint(tmp_path / "run.ckpt", env=env)
 
 
-@pytest.mark.parametrize("maker", [maze, PickledEnv, partial(multi, made=[Goal(1)]), PointGoalEnv])
+@pytest.mark.parametrize(
+    "maker",
+    [
+        *(maze, PickledEnv, partial(multi, made=[Goal(1)]), PointGoalEnv),
+        *(partial(around, PickledScaled), partial(around, Negated)),
+    ],
+)
 def test_a_checkpoint_of_arguments_that_are_kept_does_not_warn(maker, tmp_path):
     with closing(maker()) as env, warnings.catch_warnings():
         warnings.simplefilter("error")
