@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import enum
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -113,6 +114,26 @@ class TaskSpace:
         return task_state, {}
 
 
+class ResetDraws(enum.Enum):
+    """Which resets draw a task, if none was set since the last reset and no option names one."""
+
+    NEVER = "never"
+    AFTER_SEEDING = "the first reset after the task stream was seeded"
+    ALWAYS = "every reset"
+
+
+class TaskChange(enum.Enum):
+    """How the choice of the task changed since the last reset.
+
+    Seeding the task stream turns ``NONE`` into ``SEEDED``, setting a task turns both into ``SET``,
+    and a reset turns each into ``NONE``.
+    """
+
+    NONE = "not at all"
+    SEEDED = "the task stream was seeded"
+    SET = "a task was set, which the next reset begins"
+
+
 class TaskSetMTEnv(MTEnv):
     """An `MTEnv` over a set of tasks, with an inner environment for each of them.
 
@@ -131,6 +152,8 @@ class TaskSetMTEnv(MTEnv):
         tasks: The set of tasks.
         initial_task_state: The task at the start; by default the first.
         sample_tasks_on_reset: Whether every reset draws a task.
+        draws_after_seeding: Whether the first reset after each task seed draws a task, even if
+            ``sample_tasks_on_reset`` is not set.
         first_seed: The seed that an unseeded environment gives itself; ``None`` for entropy.
 
     Raises:
@@ -147,10 +170,7 @@ class TaskSetMTEnv(MTEnv):
     # The observation and the infos of the current task.
     _task_obs: Any
     _task_info: dict[str, Any]
-    # Whether the first reset after each seed draws a task, even if other resets do not.
-    _draws_first = False
-    # Whether the task was set, and the task stream seeded, since the last reset.
-    _was_set = _was_seeded = False
+    _change = TaskChange.NONE
 
     def __init__(
         self,
@@ -161,6 +181,7 @@ class TaskSetMTEnv(MTEnv):
         *,
         initial_task_state: Any = None,
         sample_tasks_on_reset: bool = False,
+        draws_after_seeding: bool = False,
         first_seed: int | None = None,
     ) -> None:
         self._seeded: set[int] = set()  # the branches whose environments were seeded
@@ -174,6 +195,9 @@ class TaskSetMTEnv(MTEnv):
             env_observation_space,
             tasks.task_observation_space if space is None else space,
         )
+        self._draws_by_itself = (
+            ResetDraws.AFTER_SEEDING if draws_after_seeding else ResetDraws.NEVER
+        )
         self.sample_tasks_on_reset = sample_tasks_on_reset
         self._first_seed = first_seed
         self._in_episode = False  # whether `step` may be called
@@ -185,11 +209,12 @@ class TaskSetMTEnv(MTEnv):
     @property
     def sample_tasks_on_reset(self) -> bool:
         """Whether every reset draws a task. Can be set at any time."""
-        return self._sample_tasks_on_reset
+        return self._resets_draw is ResetDraws.ALWAYS
 
     @sample_tasks_on_reset.setter
     def sample_tasks_on_reset(self, on: bool) -> None:
-        self._sample_tasks_on_reset = check_flag(on, "sample_tasks_on_reset")
+        every_reset = check_flag(on, "sample_tasks_on_reset")
+        self._resets_draw = ResetDraws.ALWAYS if every_reset else self._draws_by_itself
 
     # Only for a list of tasks; an environment over a space has no such attributes.
 
@@ -208,7 +233,7 @@ class TaskSetMTEnv(MTEnv):
     def task_states(self) -> tuple[int, ...]:
         """The task states that resets switch between without options."""
         states: tuple[int, ...] = self._task_set.states
-        return states if self._moves else (self._task_state,)
+        return (self._task_state,) if self._resets_draw is ResetDraws.NEVER else states
 
     @abc.abstractmethod
     def _activate(self, task_state: Any) -> None:
@@ -233,7 +258,7 @@ class TaskSetMTEnv(MTEnv):
     def _turn_to(self, task_state: Any) -> None:
         self._activate(task_state)
         self._task_state = task_state
-        self._was_set, self._in_episode = True, False
+        self._change, self._in_episode = TaskChange.SET, False
         self._task_obs, self._task_info = self._task_set.describe(task_state)
 
     def sample_task_state(self) -> Any:
@@ -249,7 +274,8 @@ class TaskSetMTEnv(MTEnv):
     def seed_task(self, seed: int | None = None) -> list[int]:
         """Seeds the task stream and the space of ``task_obs``; the selection starts over."""
         seeds = super().seed_task(seed)
-        self._was_seeded = True
+        if self._change is TaskChange.NONE:
+            self._change = TaskChange.SEEDED
         if self._selector is not None:
             self._selector.reset()
         return seeds
@@ -269,14 +295,14 @@ class TaskSetMTEnv(MTEnv):
             self.seed_task(seed)
         if self._history is not None:
             self._history.end()  # records an episode that is cut here, before the next draw
-        if "resample_task" in asked or (state is None and self._draws()):
+        if "resample_task" in asked or (state is None and self._next_reset_draws()):
             state = self.sample_task_state()
         if state is not None:
             self._turn_to(state)
         elif self._env is None:
             self._activate(self._task_state)
         env_obs, info = self._reset_below(others)
-        self._was_set = self._was_seeded = False
+        self._change = TaskChange.NONE
         self._in_episode = True
         if self._history is not None:
             self._history.begin(self._task_set.place(self._task_state))
@@ -284,22 +310,17 @@ class TaskSetMTEnv(MTEnv):
 
     def _seed_itself(self) -> None:
         """Seeds the streams that were not seeded, if resets draw tasks."""
-        if self._moves:
+        if self._resets_draw is not ResetDraws.NEVER:
             if self._env_seed is None:
                 self.seed(self._first_seed)
             if self._task_seed is None:
                 self.seed_task(self._first_seed)
 
-    @property
-    def _moves(self) -> bool:
-        """Whether some resets draw a task without being asked by an option."""
-        return self.sample_tasks_on_reset or self._draws_first
-
-    def _draws(self) -> bool:
+    def _next_reset_draws(self) -> bool:
         """Whether a reset whose options name no task draws one."""
-        if self._was_set:
+        if self._change is TaskChange.SET or self._resets_draw is ResetDraws.NEVER:
             return False
-        return self.sample_tasks_on_reset or (self._draws_first and self._was_seeded)
+        return self._resets_draw is ResetDraws.ALWAYS or self._change is TaskChange.SEEDED
 
     def _reset_below(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Resets the environment of the current task, at first with the seed of its branch."""
@@ -334,7 +355,7 @@ class TaskSetMTEnv(MTEnv):
     def _require_reset(self) -> None:
         if not self._in_episode:
             why = "was set but not reset"
-            if not self._was_set:
+            if self._change is not TaskChange.SET:
                 why = "has no episode since the environment was made, copied or closed"
             raise ResetNeeded(
                 f"task {self._task_state} {why}: call reset() before step() and render()"
@@ -345,8 +366,8 @@ class TaskSetMTEnv(MTEnv):
         self._seed_itself()
         return {
             **super().get_state(),
-            "was_set": self._was_set,
-            "was_seeded": self._was_seeded,
+            "was_set": self._change is TaskChange.SET,
+            "was_seeded": self._change is TaskChange.SEEDED,
             "sample_tasks_on_reset": self.sample_tasks_on_reset,
             "selection": None if self._selector is None else self._selector.get_state(),
             "seeded": sorted(self._seeded),
@@ -367,4 +388,6 @@ class TaskSetMTEnv(MTEnv):
         for branch, kept in state["envs"].items():
             set_state(self._build(int(branch)), kept)
         self.sample_tasks_on_reset = state["sample_tasks_on_reset"]
-        self._was_set, self._was_seeded = state["was_set"], state["was_seeded"]
+        self._change = TaskChange.SEEDED if state["was_seeded"] else TaskChange.NONE
+        if state["was_set"]:
+            self._change = TaskChange.SET

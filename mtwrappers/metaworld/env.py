@@ -321,7 +321,6 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     """
 
     metadata = METADATA
-    _draws_first = True
     _passes_options_on = False
     _options_hint = (
         "a task_state is the index of a task, of the class task_names[task_ids[task_state]]; with "
@@ -378,6 +377,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             None,
             TaskList(**listed) if goals_drawn is None else ContinuousTasks(goals_drawn, **listed),
             sample_tasks_on_reset=sample_tasks_on_reset,
+            draws_after_seeding=True,
             first_seed=seed,
         )
         self.render_mode = self.pool.render_mode

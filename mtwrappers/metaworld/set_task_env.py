@@ -18,7 +18,7 @@ from mtwrappers.common.checks import check_choice, check_flag, check_options, no
 from mtwrappers.common.errors import short
 from mtwrappers.core.mtenv import TASK_OPTIONS
 from mtwrappers.core.selection import WithoutReplacement
-from mtwrappers.core.task_list import TaskSetMTEnv
+from mtwrappers.core.task_list import TaskChange, TaskSetMTEnv
 from mtwrappers.metaworld.class_env import action_box, warn_of_v1
 from mtwrappers.metaworld.env import ClassPool, Layout, MetaWorldMTEnv, Wrapper
 from mtwrappers.metaworld.tasks import Goals, Kind, check_task_vector, decode, with_vector
@@ -101,7 +101,6 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
     <train task of MT1: push-v3, rand_vec [-0.076  0.664  0.02   0.089  0.852  0.014]>
     """
 
-    _draws_first = False
     _sentences = None
     task_ids = _without("task_ids")
     task_states = _without("task_states")
@@ -184,7 +183,7 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
             self.set_task(task_state)
             return
         self._env = self._task_state = self._task_obs = None
-        self._was_set = self._in_episode = False
+        self._change, self._in_episode = TaskChange.NONE, False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
