@@ -26,7 +26,8 @@ from mtwrappers.common.checks import (
 from mtwrappers.common.seeding import check_seed, goal_generator
 from mtwrappers.common.spaces import append_onehot, difference
 from mtwrappers.core.selection import SelectName, Strategy
-from mtwrappers.core.task_list import TaskList, TaskSetMTEnv
+from mtwrappers.core.task_set_env import TaskSetMTEnv
+from mtwrappers.core.tasks import TaskList, Tasks
 from mtwrappers.metaworld.class_env import (
     METADATA,
     SawyerClassEnv,
@@ -38,9 +39,9 @@ from mtwrappers.metaworld.class_env import (
 )
 from mtwrappers.metaworld.tasks import (
     OPTIONS,
+    ClassAndVector,
     ContinuousGoals,
     ContinuousTasks,
-    Exact,
     Goals,
     Kind,
     check_goals,
@@ -364,18 +365,16 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         self.tasks = [every[state] for state in states]
         if select is None:
             select = "uniform" if self.pool.layout.goals_visible else "without_replacement"
-        listed: dict[str, Any] = {
-            "task_ids": [classes.index(task.env_name) for task in every],
-            "task_names": classes,
-            "task_states": states,
-            "select": select,
-        }
-        goals_drawn = self.pool.goals
+        task_ids = [classes.index(task.env_name) for task in every]
+        task_list = TaskList(task_ids, classes, states, select)
+        tasks: Tasks[Any] = task_list
+        if self.pool.goals is not None:
+            tasks = ContinuousTasks(self.pool.goals, task_list)
         super().__init__(
             action_box(),
             self.pool.observation_space,
             None,
-            TaskList(**listed) if goals_drawn is None else ContinuousTasks(goals_drawn, **listed),
+            tasks,
             sample_tasks_on_reset=sample_tasks_on_reset,
             draws_after_seeding=True,
             first_seed=seed,
@@ -475,17 +474,17 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         """
         return np.array(decode(self._task(self._task_state))["rand_vec"], dtype=np.float64)
 
-    def exact_task_state(self, task_state: int, seed: int) -> int | Exact:
+    def exact_task_state(self, task_state: int, seed: int) -> int | ClassAndVector:
         """The task state that ``reset(seed=seed, options={"task_state": task_state})`` would set.
 
         With continuous goals it contains the goal; otherwise it is ``task_state``. Nothing is
         changed.
         """
-        state: int | Exact = self._task_set.check(task_state, "task state")
-        if self.pool.goals is None:
+        tasks = self._task_set
+        state: int | ClassAndVector = tasks.check(task_state, "task state")
+        if not isinstance(tasks, ContinuousTasks):
             return state
-        exact: Exact = self._task_set.complete(state, goal_generator(check_seed(seed)))
-        return exact
+        return tasks.draw_missing(state, goal_generator(check_seed(seed)))
 
     def set_task_state(self, task_state: Any) -> None:
         """Makes ``task_state`` the current task, from the next `reset` on."""
@@ -525,11 +524,6 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def __getstate__(self) -> dict[str, Any]:
         # A copy builds its own simulation, so it needs a reset.
         return {**self.__dict__, "_env": None, "_in_episode": False}
-
-    def _turn_to(self, task_state: Any) -> None:
-        if isinstance(self._task_set, ContinuousTasks):
-            task_state = self._task_set.complete(task_state)
-        super()._turn_to(task_state)
 
     def _activate(self, task_state: Any) -> None:
         self._env = self.pool.turn_to(self._task(task_state))

@@ -18,7 +18,8 @@ from mtwrappers.common.checks import check_choice, check_flag, check_options, no
 from mtwrappers.common.errors import short
 from mtwrappers.core.mtenv import TASK_OPTIONS
 from mtwrappers.core.selection import WithoutReplacement
-from mtwrappers.core.task_list import TaskChange, TaskSetMTEnv
+from mtwrappers.core.task_set_env import TaskChange, TaskSetMTEnv
+from mtwrappers.core.tasks import Description, Tasks
 from mtwrappers.metaworld.class_env import action_box, warn_of_v1
 from mtwrappers.metaworld.env import ClassPool, Layout, MetaWorldMTEnv, Wrapper
 from mtwrappers.metaworld.tasks import Goals, Kind, check_task_vector, decode, with_vector
@@ -135,8 +136,9 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
         keep_arguments(self, self.pool.arguments)
         if benchmark is not None:
             warn_of_v1(self.pool.settings.reward_function_version, self.pool.layout.classes)
-        tasks: Any = SetTasks(self.pool, kind)
-        TaskSetMTEnv.__init__(self, action_box(), self.pool.observation_space, None, tasks)
+        self._set_tasks = SetTasks(self.pool, kind)
+        space = self.pool.observation_space
+        TaskSetMTEnv.__init__(self, action_box(), space, None, self._set_tasks)
         self.tasks = self.pool.tasks
         self.render_mode = self.pool.render_mode
         self._take_spaces()
@@ -158,7 +160,7 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
             ValueError: If ``n_tasks`` is negative or not an integer, or there is no benchmark.
         """
         n, anew = not_negative(n_tasks, "n_tasks"), check_flag(with_replacement, "with_replacement")
-        return [self._task_set.draw(self.np_random_task, anew) for _ in range(n)]
+        return [self._set_tasks.draw(self.np_random_task, anew) for _ in range(n)]
 
     def seed_tasks(self, seed: int | None = None) -> None:
         """Seeds the draws of `sample_tasks`, from entropy if ``seed`` is ``None``."""
@@ -171,7 +173,7 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
             ValueError: If it is malformed, of the other kind, or needs another observation space;
                 the current task is then kept.
         """
-        self._turn_to(self._task_set.check(task, "task"))
+        self._turn_to(self._set_tasks.check(task, "task"))
 
     def get_task_state(self) -> SetTaskDict | None:
         """As `get_task`."""
@@ -220,19 +222,18 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
 
     def _reset_below(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         # A wrapper may be random.
-        result: tuple[Any, dict[str, Any]] = self._env.reset(seed=self._seed_below)
-        return result
+        return self._current_env.reset(seed=self._seed_below)
 
     def _activate(self, task_state: Any) -> None:
         if task_state is None:
             if not self.tasks:
                 raise ResetNeeded("no task was set: call set_task(task) before reset()")
-            task_state = self._task_state = self._task_set.of_place(0)
-            self._task_obs, _ = self._task_set.describe(task_state)
-        layout = None if self._task_set.fixed else layout_of(task_state)
+            task_state = self._task_state = self._set_tasks.of_place(0)
+            self._task_obs, _ = self._set_tasks.describe(task_state)
+        layout = None if self._set_tasks.fixed else layout_of(task_state)
         self._env = self.pool.turn_to(task_state["inner"], layout)
         if layout is not None:
-            self._task_set.fixed = True
+            self._set_tasks.fixed = True
             self._take_spaces()
 
     def _take_spaces(self) -> None:
@@ -246,27 +247,24 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
         return task_state["inner"]
 
 
-class SetTasks:
+class SetTasks(Tasks[Any]):
     """The tasks of a `ClassPool` as dicts, which are also the task states.
 
     They are drawn in rounds: one of every class, in a random order.
     """
 
-    history = None
-
     def __init__(self, pool: ClassPool, kind: Kind | None) -> None:
         self._pool, self._kind = pool, kind
         self.fixed = bool(pool.tasks)  # whether the observation space is
-        self.num_tasks = len(pool.tasks)
-        self.task_names = tuple(pool.layout.classes)
-        self.task_observation_space = Discrete(len(pool.layout.classes))
+        self.states = tuple(range(len(pool.tasks)))
+        self.names = tuple(pool.layout.classes)
+        self.space = Discrete(len(pool.layout.classes))
         self._by_class: dict[str, list[int]] = {}
         for place, task in enumerate(pool.tasks):
             self._by_class.setdefault(task.env_name, []).append(place)
-        self.selector = self
-        self.reset()
+        self.restart()
 
-    def reset(self) -> None:
+    def restart(self) -> None:
         """Begins the first round."""
         self._round = WithoutReplacement()  # of the classes
         self._sweeps = {name: WithoutReplacement() for name in self._by_class}
@@ -314,7 +312,7 @@ class SetTasks:
             )
         return SetTask(task)
 
-    def describe(self, task: SetTaskDict | None) -> tuple[Any, dict[str, Any]]:
+    def describe(self, task: SetTaskDict | None) -> Description:
         """The index of a task's class; its infos are those of the class."""
         known = list(self._pool.layout.classes)
         return None if task is None else known.index(task["inner"].env_name), {}

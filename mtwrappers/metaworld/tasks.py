@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_choice, positive
 from mtwrappers.common.did_you_mean import did_you_mean
-from mtwrappers.core.task_list import TaskList
+from mtwrappers.core.tasks import Description, TaskList, Tasks
 from mtwrappers.metaworld.upstream import all_classes, classes_by_name, metaworld
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.state.plain_data import set_generator
@@ -309,7 +309,7 @@ def _listed(classes: tuple[Any, ...], hidden: bool, seed: int, length: int) -> t
 
 Goals: TypeAlias = Literal["list", "continuous"]
 # A class by its index, and its random vector.
-Exact: TypeAlias = tuple[int, tuple[float, ...]]
+ClassAndVector: TypeAlias = tuple[int, tuple[float, ...]]
 
 
 def check_goals(goals: Goals, benchmark: Any, options: MutableMapping[str, Any]) -> bool:
@@ -389,50 +389,69 @@ class ContinuousGoals:
         return decode(self._tasks[k])["env_cls"]
 
 
-class ContinuousTasks(TaskList):
+class ContinuousTasks(Tasks["int | ClassAndVector"]):
     """A list of tasks with one entry per class, and a new goal at every draw.
 
-    A drawn task state is exact: ``(k, vector)``. The index ``k`` alone stands for class ``k`` with
-    the next goal.
+    A task state that was drawn or set is a class's index with its random vector. The index alone
+    stands for the class with the next goal of the stream.
 
     Args:
         goals: The stream of goals.
-        **tasks: The arguments of `TaskList`.
+        classes: The task of each class, whose goal is ignored.
     """
 
-    def __init__(self, goals: ContinuousGoals, **tasks: Any) -> None:
-        self.goals = goals
-        super().__init__(**tasks)
+    def __init__(self, goals: ContinuousGoals, classes: TaskList) -> None:
+        self._goals, self._classes = goals, classes
+        self.space, self.names, self.history = classes.space, classes.names, classes.history
+        self.ids, self.states = classes.ids, classes.states
 
-    def first(self) -> Exact:  # type: ignore[override] # more than an index
-        """The first class."""
-        return self.complete(super().first())
+    def first(self) -> ClassAndVector:
+        """The first class, with the next goal."""
+        return self.draw_missing(self._classes.first())
 
-    def draw(self, rng: Generator) -> Exact:  # type: ignore[override] # more than an index
+    def draw(self, rng: Generator) -> ClassAndVector:
         """The class that the selection strategy draws, with the next goal."""
-        return self.complete(super().draw(rng))
+        return self.draw_missing(self._classes.draw(rng))
 
-    def complete(self, task_state: int | Exact, stream: Generator | None = None) -> Exact:
-        """Completes a task state that is only an index with the next goal of the stream."""
+    def draw_missing(
+        self, task_state: int | ClassAndVector, stream: Generator | None = None
+    ) -> ClassAndVector:
+        """Draws the goal of a task state that is only an index, from ``stream`` if it is given."""
         if isinstance(task_state, tuple):
             return task_state
-        return task_state, tuple(self.goals.draw(task_state, stream).tolist())
+        return task_state, tuple(self._goals.draw(task_state, stream).tolist())
 
-    def check(self, task_state: Any, what: str) -> Any:
-        """Returns a class's index, or an exact state, or raises `ValueError`."""
+    def check(self, task_state: object, name: str) -> int | ClassAndVector:
+        """Returns a class's index, with a random vector if it came with one."""
         if not isinstance(task_state, (tuple, list)):
-            return super().check(task_state, what)
+            return self._classes.check(task_state, name)
         if len(task_state) != 2:
             raise ValueError(
-                f"{what} must be the index of a class, or (index, random vector), got {task_state}"
+                f"{name} must be the index of a class, or (index, random vector), got {task_state}"
             )
-        k = super().check(task_state[0], f"the class of {what}")
-        return k, self.goals.check(k, task_state[1], f"the random vector of {what}")
+        k = self._classes.check(task_state[0], f"the class of {name}")
+        return k, self._goals.check(k, task_state[1], f"the random vector of {name}")
 
-    def describe(self, task_state: Any) -> tuple[np.int64, dict[str, Any]]:
+    def describe(self, task_state: int | ClassAndVector) -> Description:
         """The description of the class of a task state."""
-        return super().describe(task_state[0])
+        return self._classes.describe(_class_index(task_state))
 
-    def place(self, task_state: Any) -> int:
-        """The place of a task state's class."""
-        return super().place(task_state[0])
+    def restart(self) -> None:
+        """Makes the selection strategy start over; goals have a stream of their own."""
+        self._classes.restart()
+
+    def begin_episode(self, task_state: int | ClassAndVector) -> None:
+        """Begins an episode of the task's class in the history, if there is one."""
+        self._classes.begin_episode(_class_index(task_state))
+
+    def get_state(self) -> dict[str, Any]:
+        """The state of the selection strategy and its history, ready for JSON."""
+        return self._classes.get_state()
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the state that `get_state` returned."""
+        self._classes.set_state(state)
+
+
+def _class_index(task_state: int | ClassAndVector) -> int:
+    return task_state[0] if isinstance(task_state, tuple) else task_state

@@ -1,117 +1,22 @@
-"""The multi-task protocol over a set of tasks, such as a list, and their inner environments."""
+"""The multi-task protocol over a declared set of tasks, and their inner environments."""
 
 from __future__ import annotations
 
 import abc
-import copy
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
+import gymnasium
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Discrete, Space
-from numpy.random import Generator
+from gymnasium.spaces import Space
 
 from mtwrappers.common import seeding
-from mtwrappers.common.checks import check_flag, check_index, check_task_names
-from mtwrappers.common.spaces import as_element, summary
+from mtwrappers.common.checks import check_flag
 from mtwrappers.core.mtenv import MTEnv, Observation
-from mtwrappers.core.selection import SelectName, Strategy, TaskSelector
+from mtwrappers.core.tasks import Tasks
 from mtwrappers.state.env_state import get_state, set_state
-
-
-class TaskList:
-    """A list of tasks, whose task states are the indices into it, and how to draw the next one.
-
-    Args:
-        task_ids: The id of every task state, integers from 0 on.
-        task_names: The name of every task id, if they have names.
-        task_states: The task states that can be drawn and set; by default all.
-        select: How to draw; see `mtwrappers.core.selection`.
-    """
-
-    def __init__(
-        self,
-        task_ids: Sequence[int],
-        task_names: Sequence[str] | None = None,
-        task_states: Sequence[int] | None = None,
-        select: SelectName | Strategy = "uniform",
-    ) -> None:
-        self.task_ids = tuple(task_ids)
-        num_ids = max(self.task_ids) + 1
-        self.task_names = check_task_names(task_names, num_ids)
-        self.task_observation_space = Discrete(num_ids)
-        self.states = tuple(range(len(self.task_ids)) if task_states is None else task_states)
-        self.num_tasks = len(self.states)
-        self._places = {state: place for place, state in enumerate(self.states)}
-        ids = [self.task_ids[state] for state in self.states]
-        # A curriculum weighs ids, or single tasks if there is only one id.
-        self.selector = TaskSelector(select, len(ids), ids if len(set(ids)) > 1 else None)
-
-    def first(self) -> int:
-        """The first task state."""
-        return self.states[0]
-
-    def draw(self, rng: Generator) -> int:
-        """The task state that the selection strategy draws."""
-        return self.states[self.selector(rng)]
-
-    def check(self, task_state: Any, what: str) -> int:
-        """Returns ``task_state`` as an `int`, or raises `ValueError`."""
-        state = check_index(task_state, len(self.task_ids), what)
-        if state not in self._places:
-            own = self.states
-            some = list(own) if len(own) < 6 else f"{own[0]}, {own[1]}, ..., {own[-1]}"
-            raise ValueError(
-                f"{what} must be one of this environment's own {len(own)}: {some}; got {state}. In "
-                "a vector environment, options={'env_options': [{'task_state': ...}, ...]} has one "
-                "for each environment"
-            )
-        return state
-
-    def place(self, task_state: int) -> int:
-        """The place of a task state in `states`."""
-        return self._places[task_state]
-
-    def describe(self, task_state: int) -> tuple[np.int64, dict[str, Any]]:
-        """The task id, and the infos ``task_id`` and ``task_name``."""
-        task_id = self.task_ids[task_state]
-        named = {} if self.task_names is None else {"task_name": self.task_names[task_id]}
-        return np.int64(task_id), {"task_id": task_id, **named}
-
-
-class TaskSpace:
-    """Tasks that are the elements of a space; the elements are also the task states."""
-
-    task_names = selector = None
-
-    def __init__(self, space: Space[Any]) -> None:
-        self._space = copy.deepcopy(space)
-        self.task_observation_space = copy.deepcopy(space)
-
-    def first(self) -> Any:
-        """An element drawn from entropy."""
-        return self._space.sample()
-
-    def draw(self, rng: Generator) -> Any:
-        """Draws the next element."""
-        self._space.seed(int(rng.integers(2**32)))
-        return self._space.sample()
-
-    def check(self, task_state: Any, what: str) -> Any:
-        """Returns a copy of ``task_state``, with arrays for lists, or raises `ValueError`."""
-        try:
-            return copy.deepcopy(as_element(self._space, task_state))
-        except ValueError:
-            raise ValueError(
-                f"{what} must be an element of {summary(self._space)}, got {task_state!r}"
-            ) from None
-
-    def describe(self, task_state: Any) -> tuple[Any, dict[str, Any]]:
-        """The element, and no infos."""
-        return task_state, {}
 
 
 class ResetDraws(enum.Enum):
@@ -162,14 +67,14 @@ class TaskSetMTEnv(MTEnv):
     """
 
     # The environment of the current task, ``None`` until the first reset needs it.
-    _env: Any = None
+    _env: gymnasium.Env[Any, Any] | None = None
     # Its branch of the environment seed; ``None`` if it is deterministic.
     _branch: int | None = None
     # The inner environments that were built and have a random stream, by branch.
-    _envs: Mapping[int, Any] = MappingProxyType({})
+    _envs: Mapping[int, gymnasium.Env[Any, Any]] = MappingProxyType({})
     # The observation and the infos of the current task.
-    _task_obs: Any
-    _task_info: dict[str, Any]
+    _task_obs: object
+    _task_info: dict[str, object]
     _change = TaskChange.NONE
 
     def __init__(
@@ -177,7 +82,7 @@ class TaskSetMTEnv(MTEnv):
         action_space: Space[Any],
         env_observation_space: Space[Any],
         task_observation_space: Space[Any] | None,
-        tasks: TaskList | TaskSpace,
+        tasks: Tasks[Any],
         *,
         initial_task_state: Any = None,
         sample_tasks_on_reset: bool = False,
@@ -185,15 +90,14 @@ class TaskSetMTEnv(MTEnv):
         first_seed: int | None = None,
     ) -> None:
         self._seeded: set[int] = set()  # the branches whose environments were seeded
-        self._task_set: Any = tasks
-        self._selector = tasks.selector
-        self._history = None if tasks.selector is None else tasks.selector.history
-        self.task_names = tasks.task_names
+        self._task_set = tasks
+        self._history = tasks.history
+        self.task_names = tasks.names
         space = task_observation_space
         super().__init__(
             action_space,
             env_observation_space,
-            tasks.task_observation_space if space is None else space,
+            tasks.space if space is None else space,
         )
         self._draws_by_itself = (
             ResetDraws.AFTER_SEEDING if draws_after_seeding else ResetDraws.NEVER
@@ -221,25 +125,32 @@ class TaskSetMTEnv(MTEnv):
     @property
     def num_tasks(self) -> int:
         """The number of task states."""
-        return int(self._task_set.num_tasks)
+        return len(self._require_list(self._task_set.states))
 
     @property
     def task_ids(self) -> tuple[int, ...]:
         """The task id of each task state."""
-        ids: tuple[int, ...] = self._task_set.task_ids
-        return ids
+        return self._require_list(self._task_set.ids)
 
     @property
     def task_states(self) -> tuple[int, ...]:
         """The task states that resets switch between without options."""
-        states: tuple[int, ...] = self._task_set.states
+        states = self._require_list(self._task_set.states)
         return (self._task_state,) if self._resets_draw is ResetDraws.NEVER else states
+
+    def _require_list(self, values: tuple[int, ...] | None) -> tuple[int, ...]:
+        if values is None:
+            raise AttributeError(
+                f"the tasks of this {type(self).__name__} are the elements of a space, which have "
+                "no indices: num_tasks, task_ids and task_states are for a list of tasks"
+            )
+        return values
 
     @abc.abstractmethod
     def _activate(self, task_state: Any) -> None:
         """Switches ``_env`` to a task, or raises and changes nothing."""
 
-    def _build(self, branch: int) -> Any:
+    def _build(self, branch: int) -> gymnasium.Env[Any, Any]:
         """One of ``_envs``, built if necessary."""
         return self._envs[branch]
 
@@ -256,6 +167,7 @@ class TaskSetMTEnv(MTEnv):
         self._turn_to(self._task_set.check(task_state, "task state"))
 
     def _turn_to(self, task_state: Any) -> None:
+        task_state = self._task_set.draw_missing(task_state)
         self._activate(task_state)
         self._task_state = task_state
         self._change, self._in_episode = TaskChange.SET, False
@@ -276,8 +188,7 @@ class TaskSetMTEnv(MTEnv):
         seeds = super().seed_task(seed)
         if self._change is TaskChange.NONE:
             self._change = TaskChange.SEEDED
-        if self._selector is not None:
-            self._selector.reset()
+        self._task_set.restart()
         return seeds
 
     def reset(
@@ -304,8 +215,7 @@ class TaskSetMTEnv(MTEnv):
         env_obs, info = self._reset_below(others)
         self._change = TaskChange.NONE
         self._in_episode = True
-        if self._history is not None:
-            self._history.begin(self._task_set.place(self._task_state))
+        self._task_set.begin_episode(self._task_state)
         return self.observe(env_obs), {**info, **self._task_info}
 
     def _seed_itself(self) -> None:
@@ -327,7 +237,7 @@ class TaskSetMTEnv(MTEnv):
         branch, seed = self._branch, None
         if branch is not None and self._env_seed is not None and branch not in self._seeded:
             seed = seeding.child_seed(self._env_seed, branch)
-        result: tuple[Any, dict[str, Any]] = self._env.reset(seed=seed, options=options or None)
+        result = self._current_env.reset(seed=seed, options=options or None)
         if seed is not None and branch is not None:
             self._seeded.add(branch)
         return result
@@ -336,7 +246,7 @@ class TaskSetMTEnv(MTEnv):
         """Steps the environment of the current task, or raises `ResetNeeded`."""
         if not self._in_episode:
             self._require_reset()
-        env_obs, reward, terminated, truncated, info = self._env.step(action)
+        env_obs, reward, terminated, truncated, info = self._current_env.step(action)
         if self._history is not None:
             self._history.step(float(reward), bool(terminated or truncated), info)
         return (
@@ -350,7 +260,12 @@ class TaskSetMTEnv(MTEnv):
     def render(self) -> Any:
         """Renders the environment of the current task; needs a `reset`, as `step` does."""
         self._require_reset()
-        return self._env.render()
+        return self._current_env.render()
+
+    @property
+    def _current_env(self) -> gymnasium.Env[Any, Any]:
+        assert self._env is not None  # a reset has set it
+        return self._env
 
     def _require_reset(self) -> None:
         if not self._in_episode:
@@ -369,7 +284,7 @@ class TaskSetMTEnv(MTEnv):
             "was_set": self._change is TaskChange.SET,
             "was_seeded": self._change is TaskChange.SEEDED,
             "sample_tasks_on_reset": self.sample_tasks_on_reset,
-            "selection": None if self._selector is None else self._selector.get_state(),
+            "selection": self._task_set.get_state(),
             "seeded": sorted(self._seeded),
             "envs": {str(i): get_state(env) for i, env in self._envs.items()},
         }
@@ -382,11 +297,10 @@ class TaskSetMTEnv(MTEnv):
             ValueError: If ``state`` does not fit.
         """
         super().set_state(state)
-        if self._selector is not None:
-            self._selector.set_state(state["selection"])
+        self._task_set.set_state(state["selection"])
         self._seeded = set(state["seeded"])
-        for branch, kept in state["envs"].items():
-            set_state(self._build(int(branch)), kept)
+        for branch, env_state in state["envs"].items():
+            set_state(self._build(int(branch)), env_state)
         self.sample_tasks_on_reset = state["sample_tasks_on_reset"]
         self._change = TaskChange.SEEDED if state["was_seeded"] else TaskChange.NONE
         if state["was_set"]:
