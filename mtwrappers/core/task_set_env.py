@@ -125,26 +125,25 @@ class TaskSetMTEnv(MTEnv):
     @property
     def num_tasks(self) -> int:
         """The number of task states."""
-        return len(self._require_list(self._task_set.states))
+        return len(self._require_indices(self._task_set.states, "num_tasks"))
 
     @property
     def task_ids(self) -> tuple[int, ...]:
         """The task id of each task state."""
-        return self._require_list(self._task_set.ids)
+        return self._require_indices(self._task_set.ids, "task_ids")
 
     @property
     def task_states(self) -> tuple[int, ...]:
         """The task states that resets switch between without options."""
-        states = self._require_list(self._task_set.states)
+        states = self._require_indices(self._task_set.states, "task_states")
         return (self._task_state,) if self._resets_draw is ResetDraws.NEVER else states
 
-    def _require_list(self, values: tuple[int, ...] | None) -> tuple[int, ...]:
-        if values is None:
+    def _require_indices(self, indices: tuple[int, ...] | None, name: str) -> tuple[int, ...]:
+        if indices is None:
             raise AttributeError(
-                f"the tasks of this {type(self).__name__} are the elements of a space, which have "
-                "no indices: num_tasks, task_ids and task_states are for a list of tasks"
+                f"{type(self).__name__} has no {name}: its task states are not indices into a list"
             )
-        return values
+        return indices
 
     @abc.abstractmethod
     def _activate(self, task_state: Any) -> None:

@@ -121,7 +121,6 @@ class ClassPool:
         settings: The settings that every environment here is built with.
         render_mode: The render mode of every environment here.
         max_episode_steps: The number of steps until truncation, ``None`` for no limit.
-        terminate_on_success: Whether a success ends an episode, from the next `turn_to` on.
         current: The environment of the last `turn_to`, without wrappers; ``None`` before.
         arguments: The benchmark and all ``options``, for `keep_arguments`.
     """
@@ -151,7 +150,7 @@ class ClassPool:
         self.settings = SawyerSettings(**options)
         self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
         self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
-        self.terminate_on_success = False
+        self._terminate_on_success = False
         self.current: SawyerClassEnv | None = None
         self.render_mode = self.settings.render_mode
         self.max_episode_steps = max_episode_steps
@@ -192,6 +191,37 @@ class ClassPool:
     def envs_built(self) -> int:
         """The number of classes built so far."""
         return len(self._built)
+
+    @property
+    def terminate_on_success(self) -> bool:
+        """Whether a success ends an episode. Can be set at any time."""
+        return self._terminate_on_success
+
+    @terminate_on_success.setter
+    def terminate_on_success(self, on: bool) -> None:
+        self._terminate_on_success = check_flag(on, "terminate_on_success")
+        if self.current is not None:
+            self.current.terminate_on_success = self._terminate_on_success
+
+    @functools.cached_property
+    def goals_digest(self) -> str:
+        """The digest of all goals of the benchmark, also of those that an environment leaves out.
+
+        For continuous goals, which follow from reset seeds, it is a digest of the classes.
+        """
+        tasks_digest = digest(self.tasks)
+        return tasks_digest if self.goals is None else f"continuous {tasks_digest}"
+
+    @property
+    def current_env(self) -> SawyerClassEnv:
+        """`current`, after a `turn_to`."""
+        assert self.current is not None
+        return self.current
+
+    @property
+    def goal(self) -> NDArray[np.float64]:
+        """The goal of the current environment, ``(3,)``, in metres."""
+        return np.array(self.current_env.sawyer._target_pos, dtype=np.float64)
 
     @property
     def env_observation_space(self) -> Any:
@@ -431,19 +461,19 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             )
         return self._sentences
 
-    @functools.cached_property
+    @property
     def goals_digest(self) -> str:
         """The digest of all goals of the benchmark, not only of those in ``task_states``.
 
         For continuous goals, which follow from reset seeds, it is a digest of the classes.
         """
-        classes = digest(self.pool.tasks)
-        return classes if self.pool.goals is None else f"continuous {classes}"
+        return self.pool.goals_digest
 
     @property
     def goal(self) -> NDArray[np.float64]:
         """The current goal, ``(3,)``, in metres. Privileged information if goals are hidden."""
-        return np.array(self._class_env.sawyer._target_pos, dtype=np.float64)
+        self._require_reset()
+        return self.pool.goal
 
     @property
     def terminate_on_success(self) -> bool:
@@ -452,19 +482,12 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @terminate_on_success.setter
     def terminate_on_success(self, on: bool) -> None:
-        self.pool.terminate_on_success = on = check_flag(on, "terminate_on_success")
-        if self.pool.current is not None:
-            self.pool.current.terminate_on_success = on
-
-    @property
-    def _class_env(self) -> SawyerClassEnv:
-        self._require_reset()
-        assert self.pool.current is not None  # the reset has built it
-        return self.pool.current
+        self.pool.terminate_on_success = on
 
     def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
         """Draws the current state; see `mtwrappers.metaworld.frames.Camera.images`."""
-        return self._class_env.images(kinds)
+        self._require_reset()
+        return self.pool.current_env.images(kinds)
 
     @property
     def rand_vec(self) -> NDArray[np.float64]:
