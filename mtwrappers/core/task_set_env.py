@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-import gymnasium
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Space
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_flag
-from mtwrappers.core.mtenv import MTEnv, Observation
+from mtwrappers.core.mtenv import AnyEnv, AnySpace, Info, MTEnv, Observation
 from mtwrappers.core.tasks import Tasks
 from mtwrappers.state.env_state import get_state, set_state
 
@@ -67,11 +65,11 @@ class TaskSetMTEnv(MTEnv):
     """
 
     # The environment of the current task, ``None`` until the first reset needs it.
-    _env: gymnasium.Env[Any, Any] | None = None
+    _env: AnyEnv | None = None
     # Its branch of the environment seed; ``None`` if it is deterministic.
     _branch: int | None = None
     # The inner environments that were built and have a random stream, by branch.
-    _envs: Mapping[int, gymnasium.Env[Any, Any]] = MappingProxyType({})
+    _envs: Mapping[int, AnyEnv] = MappingProxyType({})
     # The observation and the infos of the current task.
     _task_obs: object
     _task_info: dict[str, object]
@@ -79,9 +77,9 @@ class TaskSetMTEnv(MTEnv):
 
     def __init__(
         self,
-        action_space: Space[Any],
-        env_observation_space: Space[Any],
-        task_observation_space: Space[Any] | None,
+        action_space: AnySpace,
+        env_observation_space: AnySpace,
+        task_observation_space: AnySpace | None,
         tasks: Tasks[Any],
         *,
         initial_task_state: Any = None,
@@ -149,7 +147,7 @@ class TaskSetMTEnv(MTEnv):
     def _activate(self, task_state: Any) -> None:
         """Switches ``_env`` to a task, or raises and changes nothing."""
 
-    def _build(self, branch: int) -> gymnasium.Env[Any, Any]:
+    def _build(self, branch: int) -> AnyEnv:
         """One of ``_envs``, built if necessary."""
         return self._envs[branch]
 
@@ -192,12 +190,12 @@ class TaskSetMTEnv(MTEnv):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+    ) -> tuple[Observation, Info]:
         """Begins an episode as `MTEnv.reset` does; other options reach the inner environment."""
-        asked, others = self._split_options(options)
+        task_options, other_options = self._split_options(options)
         state = None
-        if "task_state" in asked:
-            state = self._task_set.check(asked["task_state"], "task state")
+        if "task_state" in task_options:
+            state = self._task_set.check(task_options["task_state"], "task state")
         if seed is None:
             self._seed_itself()
         else:
@@ -205,13 +203,13 @@ class TaskSetMTEnv(MTEnv):
             self.seed_task(seed)
         if self._history is not None:
             self._history.end()  # records an episode that is cut here, before the next draw
-        if "resample_task" in asked or (state is None and self._next_reset_draws()):
+        if "resample_task" in task_options or (state is None and self._next_reset_draws()):
             state = self.sample_task_state()
         if state is not None:
             self._turn_to(state)
         elif self._env is None:
             self._activate(self._task_state)
-        env_obs, info = self._reset_below(others)
+        env_obs, info = self._reset_below(other_options)
         self._change = TaskChange.NONE
         self._in_episode = True
         self._task_set.begin_episode(self._task_state)
@@ -231,7 +229,7 @@ class TaskSetMTEnv(MTEnv):
             return False
         return self._resets_draw is ResetDraws.ALWAYS or self._change is TaskChange.SEEDED
 
-    def _reset_below(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def _reset_below(self, options: dict[str, Any]) -> tuple[Any, Info]:
         """Resets the environment of the current task, at first with the seed of its branch."""
         branch, seed = self._branch, None
         if branch is not None and self._env_seed is not None and branch not in self._seeded:
@@ -241,7 +239,7 @@ class TaskSetMTEnv(MTEnv):
             self._seeded.add(branch)
         return result
 
-    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:
         """Steps the environment of the current task, or raises `ResetNeeded`."""
         if not self._in_episode:
             self._require_reset()
@@ -262,7 +260,7 @@ class TaskSetMTEnv(MTEnv):
         return self._current_env.render()
 
     @property
-    def _current_env(self) -> gymnasium.Env[Any, Any]:
+    def _current_env(self) -> AnyEnv:
         assert self._env is not None  # a reset has set it
         return self._env
 

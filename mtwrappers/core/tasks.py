@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
-from gymnasium.spaces import Discrete, Space
+from gymnasium.spaces import Discrete
 from numpy.random import Generator
 
 from mtwrappers.common.checks import check_index, check_task_names
 from mtwrappers.common.spaces import as_element, summary
 from mtwrappers.core.history import TaskHistory
+from mtwrappers.core.mtenv import AnySpace
 from mtwrappers.core.selection import SelectName, Strategy, TaskSelector
 
 TaskState = TypeVar("TaskState")
@@ -34,7 +35,7 @@ class Tasks(abc.ABC, Generic[TaskState]):
         history: The recent episodes of each of these; ``None`` if draws do not depend on them.
     """
 
-    space: Space[Any]
+    space: AnySpace
     names: tuple[str, ...] | None = None
     ids: tuple[int, ...] | None = None
     states: tuple[int, ...] | None = None
@@ -167,7 +168,7 @@ class TaskList(Tasks[int]):
 class TaskSpace(Tasks[Any]):
     """Tasks that are the elements of a space; the elements are also the task states."""
 
-    def __init__(self, space: Space[Any]) -> None:
+    def __init__(self, space: AnySpace) -> None:
         self._space = copy.deepcopy(space)
         self.space = copy.deepcopy(space)
 

@@ -40,10 +40,12 @@ from mtwrappers.metaworld.class_env import (
 from mtwrappers.metaworld.tasks import (
     OPTIONS,
     ClassAndVector,
+    Classes,
     ContinuousGoals,
     ContinuousTasks,
     Goals,
     Kind,
+    Task,
     check_goals,
     decode,
     digest,
@@ -65,14 +67,14 @@ from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
 _META_WORLDS = {*DESCRIPTIONS["metaworld"]}
 Env: TypeAlias = gymnasium.Env[Any, Any]
-Wrapper: TypeAlias = Callable[[Env, Any], Env]
+Wrapper: TypeAlias = Callable[[Env, Task], Env]
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
     """The settings that determine the observation space: classes, visible goals, one-hot."""
 
-    classes: dict[str, type[Any]]
+    classes: Classes
     goals_visible: bool
     onehot: bool
 
@@ -144,9 +146,11 @@ class ClassPool:
             max_episode_steps = positive(max_episode_steps, "max_episode_steps")
         goals_seed = 0 if seed is None else seed
         # With continuous goals nothing depends on the benchmark's goals, so their seed is fixed.
-        own = {name: options.pop(name) for name in OPTIONS if name in options}
+        benchmark_options = {name: options.pop(name) for name in OPTIONS if name in options}
         if isinstance(benchmark, str):
-            benchmark = make_benchmark(benchmark, seed=0 if continuous else goals_seed, **own)
+            benchmark = make_benchmark(
+                benchmark, seed=0 if continuous else goals_seed, **benchmark_options
+            )
         self.settings = SawyerSettings(**options)
         self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
         self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
@@ -155,12 +159,12 @@ class ClassPool:
         self.render_mode = self.settings.render_mode
         self.max_episode_steps = max_episode_steps
         self.name = "its first"
-        self.tasks: list[Any] = []
+        self.tasks: list[Task] = []
         self.kinds: list[Kind] = []
         self.goals: ContinuousGoals | None = None
         classes, visible = all_classes(), True
         if benchmark is not None:
-            kinds = [kind] if kind else ["train", "test"]
+            kinds: tuple[Kind, ...] = (kind,) if kind else ("train", "test")
             classes, self.tasks, self.kinds = split_of(benchmark, *kinds)
             self.name = type(benchmark).__name__
             if continuous:
@@ -175,10 +179,10 @@ class ClassPool:
         self.layout = Layout(classes, visible, onehot)
         self.arguments = dataclasses.asdict(self.settings)
         del self.arguments["fast"]  # the fast classes give the same bits
-        made = self.arguments["benchmark"] = describe(benchmark)
-        if made is not None and "name" not in made:  # not from `make_benchmark`
-            of_tasks = {"type": made["type"], "tasks": digest(self.tasks)}
-            self.arguments["benchmark"] = of_tasks
+        description = describe(benchmark)
+        if description is not None and "name" not in description:  # not from `make_benchmark`
+            description = {"type": description["type"], "tasks": digest(self.tasks)}
+        self.arguments["benchmark"] = description
         if self.layout.is_upstream:
             # The cameras of other classes are only known once these are built.
             find_cameras(self.settings.camera_name)
@@ -224,11 +228,11 @@ class ClassPool:
         return np.array(self.current_env.sawyer._target_pos, dtype=np.float64)
 
     @property
-    def env_observation_space(self) -> Any:
+    def env_observation_space(self) -> gymnasium.Space[Any]:
         """`observation_space` without the one-hot at its end."""
         return self.observation_space if self._wrapper is not None else self.layout.box
 
-    def turn_to(self, task: Any, layout: Layout | None = None) -> Env:
+    def turn_to(self, task: Task, layout: Layout | None = None) -> Env:
         """Sets a `metaworld.Task`; returns its environment, which needs a reset.
 
         The task must be one of ``tasks``, or be checked, because Meta-World unpickles its data.
@@ -261,7 +265,7 @@ class ClassPool:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_built": {}, "current": None}
 
-    def _environment(self, task: Any, layout: Layout) -> tuple[SawyerClassEnv, Env]:
+    def _environment(self, task: Task, layout: Layout) -> tuple[SawyerClassEnv, Env]:
         """The environment of a task's class, bare and wrapped, built on first use."""
         name = task.env_name
         if name in self._built:
@@ -386,16 +390,16 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             options=options,
         )
         keep_arguments(self, self.pool.arguments)
-        every, classes = self.pool.tasks, list(self.pool.layout.classes)
+        all_tasks, classes = self.pool.tasks, list(self.pool.layout.classes)
         if task_states is None:
             warn_of_v1(self.pool.settings.reward_function_version, classes)
-        chosen = range(len(every)) if task_states is None else task_states
+        chosen = range(len(all_tasks)) if task_states is None else task_states
         chosen = check_list(chosen, "task_states", "task")
-        states = [check_index(state, len(every), "each of task_states") for state in chosen]
-        self.tasks = [every[state] for state in states]
+        states = [check_index(state, len(all_tasks), "each of task_states") for state in chosen]
+        self.tasks = [all_tasks[state] for state in states]
         if select is None:
             select = "uniform" if self.pool.layout.goals_visible else "without_replacement"
-        task_ids = [classes.index(task.env_name) for task in every]
+        task_ids = [classes.index(task.env_name) for task in all_tasks]
         task_list = TaskList(task_ids, classes, states, select)
         tasks: Tasks[Any] = task_list
         if self.pool.goals is not None:
@@ -454,10 +458,10 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     def _require_sentences(self) -> Mapping[str, str]:
         if self._sentences is None:
-            known = ", ".join(map(repr, DESCRIPTIONS))
+            tables = ", ".join(map(repr, DESCRIPTIONS))
             raise AttributeError(
                 "task and task_description would reveal the class, which is hidden here; "
-                f"to enable them, pass descriptions={known} or a table to gymnasium.make"
+                f"to enable them, pass descriptions={tables} or a table to gymnasium.make"
             )
         return self._sentences
 
@@ -551,9 +555,10 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def _activate(self, task_state: Any) -> None:
         self._env = self.pool.turn_to(self._task(task_state))
 
-    def _task(self, task_state: Any) -> Any:
+    def _task(self, task_state: Any) -> Task:
         """The `metaworld.Task` of a task state."""
         if self.pool.goals is None:
-            return self.pool.tasks[task_state]
+            task: Task = self.pool.tasks[task_state]
+            return task
         k, vector = task_state
         return with_vector(self.pool.tasks[k], vector)

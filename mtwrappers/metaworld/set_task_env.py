@@ -489,8 +489,8 @@ def layout_of(task: Any) -> Layout:
     """
     try:
         check_choice(task["kind"], ("train", "test"), "task['kind']")
-        given, inner, _ = task["classes"], task["inner"], task["benchmark"]
-        classes = dict(given) if isinstance(given, Mapping) else classes_by_name(given)
+        names, inner, _ = task["classes"], task["inner"], task["benchmark"]
+        classes = dict(names) if isinstance(names, Mapping) else classes_by_name(names)
         data = decode(inner)
         if classes[inner.env_name] is not data["env_cls"]:
             raise ValueError(f"{inner.env_name!r} is not the name of {data['env_cls']}")
