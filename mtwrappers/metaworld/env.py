@@ -51,7 +51,7 @@ from mtwrappers.metaworld.tasks import (
     digest,
     first_of_each_class,
     make_benchmark,
-    split_of,
+    read_splits,
     with_vector,
 )
 from mtwrappers.metaworld.text import (
@@ -165,7 +165,7 @@ class ClassPool:
         classes, visible = all_classes(), True
         if benchmark is not None:
             kinds: tuple[Kind, ...] = (kind,) if kind else ("train", "test")
-            classes, self.tasks, self.kinds = split_of(benchmark, *kinds)
+            classes, self.tasks, self.kinds = read_splits(benchmark, *kinds)
             self.name = type(benchmark).__name__
             if continuous:
                 self.tasks, self.kinds = first_of_each_class(self.tasks, self.kinds)

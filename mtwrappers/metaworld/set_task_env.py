@@ -206,7 +206,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
 
     def _activate(self, task: SetTask) -> None:
         """Switches to a task and its class, or raises and changes nothing."""
-        layout = None if self._set_tasks.fixed else layout_of(task)
+        layout = None if self._set_tasks.fixed else read_layout(task)
         self._env = self.pool.turn_to(task["inner"], layout)
         self._task = task
         if layout is not None:
@@ -449,7 +449,7 @@ class SetTasks(Tasks[SetTask]):
 
     def check(self, task: object, name: str) -> SetTask:
         """Returns a copy of a task that can be set, or raises `ValueError`."""
-        layout, here = layout_of(task), self._pool.layout
+        layout, here = read_layout(task), self._pool.layout
         assert isinstance(task, Mapping)
         if self._kind is not None and task["kind"] != self._kind:
             raise ValueError(
@@ -481,7 +481,7 @@ class SetTasks(Tasks[SetTask]):
             sweep.set_state(state["sweeps"][name])
 
 
-def layout_of(task: Any) -> Layout:
+def read_layout(task: Any) -> Layout:
     """The layout of the environment that a task comes from.
 
     Raises:

@@ -267,7 +267,7 @@ def share_out(
     return shares
 
 
-def split_of(benchmark: object, *kinds: Kind) -> tuple[Classes, list[Task], list[Kind]]:
+def read_splits(benchmark: object, *kinds: Kind) -> tuple[Classes, list[Task], list[Kind]]:
     """The classes and the tasks of a benchmark's splits, and the kind of each task.
 
     Raises:
