@@ -370,10 +370,10 @@ class TaskStream(PhasedStream, MTEnv):
         known = getattr(self._mt_env, "_task_set", None)
         if known is None:
             return [task]
-        if not isinstance(task, str) or known.task_names is None:
+        if not isinstance(task, str) or known.names is None:
             return [known.check(task, f"phase {i}: a task state")]
-        if task not in known.task_names:
-            names = list(known.task_names)
+        if task not in known.names:
+            names = list(known.names)
             raise ValueError(f"phase {i}: a task must be one of {names}, got {task!r}")
         return [state for state in known.states if self._name(state) == task]
 

@@ -7,12 +7,14 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 WINDOW = 20
+# The return and the success of an episode; ``None`` if its infos did not report any.
+Outcome: TypeAlias = tuple[float, bool | None]
 
 
 class TaskHistory:
@@ -68,17 +70,17 @@ class TaskHistory:
     @property
     def mean_returns(self) -> NDArray[np.float64]:
         """The mean of each task's `returns`, shape ``(num_tasks,)``; NaN without an episode."""
-        return _means(self._tasks, 0)
+        return _means(map(self.returns, range(self.num_tasks)))
 
     @property
     def success_rates(self) -> NDArray[np.float64]:
         """The mean of each task's `successes`, shape ``(num_tasks,)``; NaN where none is known."""
-        return _means(self._tasks, 1)
+        return _means(map(self.successes, range(self.num_tasks)))
 
     @property
     def group_success_rates(self) -> NDArray[np.float64]:
         """The success rate of each group's last episodes, shape ``(num_groups,)``; NaN if none."""
-        return _means(self._by_group, 1)
+        return _means([success for _, success in episodes] for episodes in self._by_group)
 
     def begin(self, task: int | None) -> None:
         """Begins an episode of ``task``; ``None`` means that no episode is under way."""
@@ -129,12 +131,15 @@ class TaskHistory:
         self._task, self._steps, self._return, self._success = state["episode"]
 
 
-def _windows(each: Iterable[Iterable[Any]]) -> list[deque[tuple[float, bool | None]]]:
-    return [deque(episodes, WINDOW) for episodes in each]
+def _windows(episodes_by_task: Iterable[Iterable[Any]]) -> list[deque[Outcome]]:
+    return [deque(episodes, WINDOW) for episodes in episodes_by_task]
 
 
-def _means(each: Iterable[Iterable[Any]], field: int) -> NDArray[np.float64]:
-    """The mean of a field over each window's episodes, NaN where the field is not known."""
-    known = [[episode[field] for episode in own if episode[field] is not None] for own in each]
-    # Added in order: since Python 3.12, `sum` of floats gives other last bits.
-    return np.array([reduce(add, own, 0) / len(own) if own else math.nan for own in known])
+def _means(values_by_task: Iterable[Iterable[float | None]]) -> NDArray[np.float64]:
+    """The mean of each task's values, of those that are known; NaN without one."""
+    means = []
+    for values in values_by_task:
+        numbers = [value for value in values if value is not None]
+        # Added in order: since Python 3.12, `sum` of floats gives other last bits.
+        means.append(reduce(add, numbers, 0) / len(numbers) if numbers else math.nan)
+    return np.array(means)

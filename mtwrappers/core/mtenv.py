@@ -15,6 +15,10 @@ from mtwrappers.common.checks import check_flag, check_mapping, check_options, c
 from mtwrappers.common.errors import SeedNotSetError
 
 Observation: TypeAlias = dict[str, Any]
+Info: TypeAlias = dict[str, Any]
+# An environment and a space whose values have types that depend on it.
+AnyEnv: TypeAlias = gymnasium.Env[Any, Any]
+AnySpace: TypeAlias = Space[Any]
 TASK_OPTIONS = frozenset({"task_state", "resample_task"})
 
 
@@ -85,9 +89,9 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
 
     def __init__(
         self,
-        action_space: Space[Any],
-        env_observation_space: Space[Any],
-        task_observation_space: Space[Any],
+        action_space: AnySpace,
+        env_observation_space: AnySpace,
+        task_observation_space: AnySpace,
     ) -> None:
         self.action_space = check_space(action_space, "action_space")
         self.env_observation_space = check_space(env_observation_space, "env_observation_space")
@@ -212,7 +216,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+    ) -> tuple[Observation, Info]:
         """Seeds both streams and applies the task options; a subclass returns its own result.
 
         Args:
@@ -225,17 +229,19 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             ValueError: If both options are given, or an option with a similar name.
             SeedNotSetError: If a task is to be drawn and no task seed was set.
         """
-        asked, _ = self._split_options(options)
+        task_options, _ = self._split_options(options)
         if seed is not None:
             self.seed(seed)
             self.seed_task(seed)
-        if "resample_task" in asked:
+        if "resample_task" in task_options:
             self.reset_task_state()
-        elif "task_state" in asked:
-            self.set_task_state(asked["task_state"])
+        elif "task_state" in task_options:
+            self.set_task_state(task_options["task_state"])
         return {}, {}
 
-    def _split_options(self, options: dict[str, Any] | None) -> tuple[dict[str, Any], ...]:
+    def _split_options(
+        self, options: dict[str, Any] | None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns the given task option, if any, and the other options, or raises."""
         if options is None:
             return {}, {}
@@ -246,16 +252,16 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             passes_on=self._passes_options_on,
             hint=self._options_hint,
         )
-        others = dict(options)
-        asked = {name: others.pop(name) for name in TASK_OPTIONS if name in options}
-        if not check_flag(asked.get("resample_task", False), "options['resample_task']"):
-            asked.pop("resample_task", None)
-        if len(asked) > 1:
+        other_options = dict(options)
+        task_options = {name: other_options.pop(name) for name in TASK_OPTIONS if name in options}
+        if not check_flag(task_options.get("resample_task", False), "options['resample_task']"):
+            task_options.pop("resample_task", None)
+        if len(task_options) > 1:
             raise ValueError(
                 "options must hold task_state or resample_task, not both; got "
-                f"task_state={asked['task_state']!r} and resample_task=True"
+                f"task_state={task_options['task_state']!r} and resample_task=True"
             )
-        return asked, others
+        return task_options, other_options
 
     def observe(self, env_obs: Any) -> Observation:
         """Returns ``{"env_obs": env_obs, "task_obs": ...}`` for the current task."""

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Space
+from gymnasium.spaces import Box
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
@@ -20,6 +20,7 @@ from mtwrappers.common.spaces import (
     padded,
     summary,
 )
+from mtwrappers.core.mtenv import AnyEnv, AnySpace, Info
 
 # What `unify=` takes: ``"pad"``, or the arguments of `PadSpaces` in a dict.
 Unify: TypeAlias = Literal["pad"] | Mapping[str, Any] | None
@@ -60,74 +61,77 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def __init__(
         self,
-        env: gymnasium.Env[Any, Any],
+        env: AnyEnv,
         observation_size: int | None = None,
         action_size: int | None = None,
     ) -> None:
         check_env(env, "env")
         sizes = {"observation_size": observation_size, "action_size": action_size}
         # Plain values, so that specs go through JSON.
-        given = {name: positive(n, name) for name, n in sizes.items() if n is not None}
+        checked = {name: positive(n, name) for name, n in sizes.items() if n is not None}
         RecordConstructorArgs.__init__(
             self,
-            observation_size=given.get("observation_size"),
-            action_size=given.get("action_size"),
+            observation_size=checked.get("observation_size"),
+            action_size=checked.get("action_size"),
         )
         super().__init__(env)
         spaces = env.observation_space, env.action_space
-        padding = Padding.of([spaces], ["the environment"], given)
+        padding = Padding.of([spaces], ["the environment"], checked)
         _require_nothing_appended(env, "the environment", padding.observation_space)
         self._pad_to(padding)
 
     def _pad_to(self, padding: Padding) -> PadSpaces:
         """Precomputes how to pad to common spaces, which may be those of several environments."""
         self.observation_space, self.action_space = padding
-        common: Any
-        own: Any
-        own, common = self.env.observation_space, padding.observation_space
-        self._box, self._size, self._shape, self._dtype = own, len(own.low), own.shape, own.dtype
-        self._zeros = np.zeros(common.shape, common.dtype)
+        box: Any = self.env.observation_space
+        padded_box: Any = padding.observation_space
+        self._box, self._size, self._shape, self._dtype = box, len(box.low), box.shape, box.dtype
+        self._zeros = np.zeros(padded_box.shape, padded_box.dtype)
         self.observation_mask = np.arange(len(self._zeros)) < self._size
-        own, common = self.env.action_space, padding.action_space
-        self._changes_actions = isinstance(own, Box)
-        if self._changes_actions:
-            self._num_actions, self._action_dtype = len(own.low), own.dtype
-            self._action_shape, self._casts = common.shape, common.dtype != own.dtype
-            self.action_mask = np.arange(len(common.low)) < self._num_actions
+        actions, padded_actions = self.env.action_space, padding.action_space
+        self._changes_actions = isinstance(actions, Box)
+        if isinstance(actions, Box) and isinstance(padded_actions, Box):
+            self._num_actions, self._action_dtype = len(actions.low), actions.dtype
+            self._action_shape = padded_actions.shape
+            self._casts = padded_actions.dtype != actions.dtype
+            self.action_mask = np.arange(len(padded_actions.low)) < self._num_actions
         return self
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[Any], dict[str, Any]]:
+    ) -> tuple[NDArray[Any], Info]:
         """Resets the environment."""
         obs, info = self.env.reset(seed=seed, options=options)
         return self._pad(obs), self._with_masks(info)
 
-    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, Info]:
         """Steps the environment with an action without its padding."""
         if self._changes_actions:
             action = self._cut(action)
         obs, reward, terminated, truncated, info = self.env.step(action)
         return self._pad(obs), reward, terminated, truncated, self._with_masks(info)
 
-    def _with_masks(self, info: dict[str, Any]) -> dict[str, Any]:
+    def _with_masks(self, info: Info) -> Info:
         info = {**info, "observation_mask": self.observation_mask.copy()}
         if self.action_mask is not None:
             info["action_mask"] = self.action_mask.copy()
         return info
 
     def _pad(self, obs: Any) -> NDArray[Any]:
-        out: NDArray[Any] = self._zeros.copy()
+        row: NDArray[Any] = self._zeros.copy()
         # The fast path for nearly all observations.
-        known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
-        out[: self._size] = obs if known else as_row(obs, self._box)
-        return out
+        fits_box = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
+        row[: self._size] = obs if fits_box else as_row(obs, self._box)
+        return row
 
     def _cut(self, action: Any) -> Any:
         if type(action) is not np.ndarray or action.shape != self._action_shape:
-            given, action = action, np.asarray(action)
-            if action.shape != self._action_shape:
-                raise ValueError(f"expected an action of shape {self._action_shape}, got {given!r}")
+            array = np.asarray(action)
+            if array.shape != self._action_shape:
+                raise ValueError(
+                    f"expected an action of shape {self._action_shape}, got {action!r}"
+                )
+            action = array
         cut = action[: self._num_actions]
         return cut.astype(self._action_dtype) if self._casts else cut
 
@@ -140,13 +144,13 @@ class Padding(NamedTuple):
         action_space: The padded action space of all environments.
     """
 
-    observation_space: Space[Any]
-    action_space: Space[Any]
+    observation_space: AnySpace
+    action_space: AnySpace
 
     @classmethod
     def of(
         cls,
-        spaces: Sequence[tuple[Space[Any], Space[Any]]],
+        spaces: Sequence[tuple[AnySpace, AnySpace]],
         names: Sequence[str],
         unify: Unify,
         action_dtype: Any = None,
@@ -160,18 +164,18 @@ class Padding(NamedTuple):
             action_dtype: The dtype of actions of a Box; by default, the one that NumPy promotes the
                 dtypes of these spaces to.
         """
-        given = unify if isinstance(unify, Mapping) else {}
+        sizes = unify if isinstance(unify, Mapping) else {}
         observations, actions = zip(*spaces, strict=True)
         return cls(
-            _union_of_observations(observations, names, given.get("observation_size")),
-            _union_of_actions(actions, names, given.get("action_size"), action_dtype),
+            _unite_observations(observations, names, sizes.get("observation_size")),
+            _unite_actions(actions, names, sizes.get("action_size"), action_dtype),
         )
 
-    def wrap(self, env: gymnasium.Env[Any, Any], name: str = "the environment") -> PadSpaces:
+    def wrap(self, env: AnyEnv, name: str = "the environment") -> PadSpaces:
         """Pads an environment, or raises an error that names it."""
-        expected = _box_of_observations(self.observation_space, "env_observation_space")
-        own = _box_of_observations(env.observation_space, f"the observation space of {name}")
-        compared: Space[Any] = padded(own, expected)
+        expected = _require_box(self.observation_space, "env_observation_space")
+        box = _require_box(env.observation_space, f"the observation space of {name}")
+        compared: AnySpace = padded(box, expected)
         if not fits(compared, expected):
             raise ValueError(
                 f"{name} has an observation space that is not within the common one when padded "
@@ -184,12 +188,12 @@ class Padding(NamedTuple):
             if inner != actions:
                 raise _differ(inner, name, actions)
             return PadSpaces(env, size)._pad_to(self)
-        inner = _box_of_actions(inner, f"the action space of {name}")
+        inner = _require_action_box(inner, f"the action space of {name}")
         _require_actions(inner, name, actions)
         return PadSpaces(env, size, actions.shape[0])._pad_to(self)
 
 
-def _require_nothing_appended(env: gymnasium.Env[Any, Any], name: str, space: Space[Any]) -> None:
+def _require_nothing_appended(env: AnyEnv, name: str, space: AnySpace) -> None:
     """Raises `ValueError` if padding would move entries that a wrapper of ours has appended.
 
     Their places would then depend on the environment: an agent would read the one-hot of one task
@@ -226,20 +230,20 @@ def check_unify(unify: Unify) -> Unify:
     }
 
 
-def _box_of_observations(space: Space[Any], what: str) -> Box:
+def _require_box(space: AnySpace, name: str) -> Box:
     if isinstance(space, Box) and len(space.shape) == 1:
         return space
     raise TypeError(
-        f"{what} must be a 1-D Box to be padded, got {summary(space)}; "
+        f"{name} must be a 1-D Box to be padded, got {summary(space)}; "
         f"{_WRAP}FlattenObservation(env)"
     )
 
 
-def _box_of_actions(space: Space[Any], what: str) -> Box:
+def _require_action_box(space: AnySpace, name: str) -> Box:
     if isinstance(space, Box) and len(space.shape) == 1 and space.dtype.kind == "f":
         return space
     raise TypeError(
-        f"{what} must be a 1-D Box of floating-point numbers to be padded, got {summary(space)}; "
+        f"{name} must be a 1-D Box of floating-point numbers to be padded, got {summary(space)}; "
         f"{_WRAP}"
         "TransformAction(env, function, Box)"
     )
@@ -252,7 +256,7 @@ _WRAP = (
 )
 
 
-def _differ(space: Space[Any], name: str, expected: Space[Any]) -> ValueError:
+def _differ(space: AnySpace, name: str, expected: AnySpace) -> ValueError:
     return ValueError(
         f"{name} has another action space than the first one; only Boxes are padded, so give all "
         f"of them one space, such as the largest: {_WRAP}TransformAction(env, function, space); "
@@ -260,11 +264,9 @@ def _differ(space: Space[Any], name: str, expected: Space[Any]) -> ValueError:
     )
 
 
-def _union_of_observations(
-    spaces: Sequence[Space[Any]], names: Sequence[str], size: int | None
-) -> Box:
+def _unite_observations(spaces: Sequence[AnySpace], names: Sequence[str], size: int | None) -> Box:
     boxes = [
-        _box_of_observations(space, f"the observation space of {name}")
+        _require_box(space, f"the observation space of {name}")
         for space, name in zip(spaces, names, strict=True)
     ]
     if size is not None:
@@ -276,19 +278,19 @@ def _union_of_observations(
     return pad_boxes(boxes, size)
 
 
-def _union_of_actions(
-    spaces: Sequence[Space[Any]],
+def _unite_actions(
+    spaces: Sequence[AnySpace],
     names: Sequence[str],
     size: int | None,
     dtype: Any,
-) -> Space[Any]:
+) -> AnySpace:
     if size is None and not any(isinstance(space, Box) for space in spaces):
         for space, name in zip(spaces, names, strict=True):
             if space != spaces[0]:
                 raise _differ(space, name, spaces[0])
         return spaces[0]
     boxes = [
-        _box_of_actions(space, f"the action space of {name}")
+        _require_action_box(space, f"the action space of {name}")
         for space, name in zip(spaces, names, strict=True)
     ]
     longest = max(box.shape[0] for box in boxes) if size is None else size

@@ -169,24 +169,24 @@ class TaskSelector:
             raise ValueError(f"select must be one of {names} or a callable, got {select!r}")
         # A copy: environments that were given one strategy must not share its memory.
         self._strategy = copy.deepcopy(strategy)
-        self._what = f"the task drawn by the selection strategy {strategy!r}"
+        self._drawn_name = f"the task drawn by the selection strategy {strategy!r}"
         self._num_tasks = num_tasks
         self._last: int | None = None
-        sees = "history" in inspect.signature(strategy).parameters
-        self.history = TaskHistory(num_tasks, groups) if sees else None
+        takes_history = "history" in inspect.signature(strategy).parameters
+        self.history = TaskHistory(num_tasks, groups) if takes_history else None
 
     def reset(self) -> None:
         """Starts over, as if nothing had been drawn."""
         self._last = None
         if self.history is not None:
             self.history.reset()
-        self._ask("reset")
+        self._call_strategy("reset")
 
     def get_state(self) -> dict[str, Any]:
         """The last draw, what the strategy remembers, and the history, ready for JSON."""
         return {
             "last": self._last,
-            "strategy": self._ask("get_state"),
+            "strategy": self._call_strategy("get_state"),
             "history": None if self.history is None else self.history.get_state(),
         }
 
@@ -197,16 +197,16 @@ class TaskSelector:
             self.history.set_state(state["history"])
         self._last = state["last"]
         if state["strategy"] is not None:
-            self._ask("set_state", state["strategy"])
+            self._call_strategy("set_state", state["strategy"])
 
     def __call__(self, rng: Generator) -> int:
         """Draws the next task."""
-        seen = {} if self.history is None else {"history": self.history}
-        drawn = self._strategy(self._num_tasks, self._last, rng, **seen)
-        self._last = check_index(drawn, self._num_tasks, self._what)
+        keywords = {} if self.history is None else {"history": self.history}
+        drawn = self._strategy(self._num_tasks, self._last, rng, **keywords)
+        self._last = check_index(drawn, self._num_tasks, self._drawn_name)
         return self._last
 
-    def _ask(self, method: str, *args: Any) -> Any:
+    def _call_strategy(self, name: str, *args: Any) -> Any:
         """Calls a method of the strategy, if it exists."""
-        found = getattr(self._strategy, method, None)
-        return None if found is None else found(*args)
+        method = getattr(self._strategy, name, None)
+        return None if method is None else method(*args)

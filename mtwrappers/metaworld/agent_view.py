@@ -18,6 +18,7 @@ from mtwrappers.common.checks import check_choice, check_flag, check_fraction, p
 from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.class_env import CAMERAS, FAR, FREE, OBS_SIZE, camera_names
 from mtwrappers.metaworld.env import MetaWorldMTEnv
+from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 from mtwrappers.metaworld.tasks import META_LEARNING
 from mtwrappers.metaworld.text import check_descriptions
 from mtwrappers.metaworld.upstream import all_classes
@@ -113,9 +114,16 @@ class AgentObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         state: Any = env.observation_space
         for key, part in self._parts.items():
             spaces[key] = Box(state.low[part], state.high[part], dtype=state.dtype)
-        self._instruction = instruction
+        # The environment that has the sentence, if it is observed.
+        self._described_env: MetaWorldMTEnv | None = None
         if instruction:
-            spaces["instruction"] = self._mt_env.description_space
+            if not isinstance(self._mt_env, MetaWorldMTEnv):
+                raise AttributeError(
+                    "instruction=True needs the descriptions of an MTEnv, such as "
+                    f"mtwrappers/MT10-v0; {type(self._mt_env).__name__} has none"
+                )
+            self._described_env = self._mt_env
+            spaces["instruction"] = self._described_env.description_space
         self._alone = list(spaces) == ["pixels"]
         self.observation_space = spaces["pixels"] if self._alone else Dict(spaces)
 
@@ -129,16 +137,16 @@ class AgentObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         if self._alone:
             return seen["pixels"]
         seen |= {key: obs[part] for key, part in self._parts.items()}
-        if self._instruction:
-            seen["instruction"] = self._mt_env.task_description
+        if self._described_env is not None:
+            seen["instruction"] = self._described_env.task_description
         return seen
 
 
-def _mt_env_of(env: gymnasium.Env[Any, Any]) -> MetaWorldMTEnv:
+def _mt_env_of(env: gymnasium.Env[Any, Any]) -> MetaWorldMTEnv | MetaWorldSetTaskEnv:
     bottom: Any = env.unwrapped
     while hasattr(bottom, "env"):  # a TaskStream, whose `unwrapped` is itself
         bottom = bottom.env.unwrapped
-    if not isinstance(bottom, MetaWorldMTEnv):
+    if not isinstance(bottom, (MetaWorldMTEnv, MetaWorldSetTaskEnv)):
         raise TypeError(
             "AgentObservation expects an environment of mtwrappers on Meta-World, such as "
             f"mtwrappers/MT10-v0, got {env}; gymnasium.wrappers.AddRenderObservation observes "

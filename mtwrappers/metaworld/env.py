@@ -26,7 +26,8 @@ from mtwrappers.common.checks import (
 from mtwrappers.common.seeding import check_seed, goal_generator
 from mtwrappers.common.spaces import append_onehot, difference
 from mtwrappers.core.selection import SelectName, Strategy
-from mtwrappers.core.task_list import TaskList, TaskSetMTEnv
+from mtwrappers.core.task_set_env import TaskSetMTEnv
+from mtwrappers.core.tasks import TaskList, Tasks
 from mtwrappers.metaworld.class_env import (
     METADATA,
     SawyerClassEnv,
@@ -38,17 +39,19 @@ from mtwrappers.metaworld.class_env import (
 )
 from mtwrappers.metaworld.tasks import (
     OPTIONS,
+    ClassAndVector,
+    Classes,
     ContinuousGoals,
     ContinuousTasks,
-    Exact,
     Goals,
     Kind,
+    Task,
     check_goals,
     decode,
     digest,
     first_of_each_class,
     make_benchmark,
-    split_of,
+    read_splits,
     with_vector,
 )
 from mtwrappers.metaworld.text import (
@@ -64,14 +67,14 @@ from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
 _META_WORLDS = {*DESCRIPTIONS["metaworld"]}
 Env: TypeAlias = gymnasium.Env[Any, Any]
-Wrapper: TypeAlias = Callable[[Env, Any], Env]
+Wrapper: TypeAlias = Callable[[Env, Task], Env]
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
     """The settings that determine the observation space: classes, visible goals, one-hot."""
 
-    classes: dict[str, type[Any]]
+    classes: Classes
     goals_visible: bool
     onehot: bool
 
@@ -120,7 +123,6 @@ class ClassPool:
         settings: The settings that every environment here is built with.
         render_mode: The render mode of every environment here.
         max_episode_steps: The number of steps until truncation, ``None`` for no limit.
-        terminate_on_success: Whether a success ends an episode, from the next `turn_to` on.
         current: The environment of the last `turn_to`, without wrappers; ``None`` before.
         arguments: The benchmark and all ``options``, for `keep_arguments`.
     """
@@ -144,24 +146,26 @@ class ClassPool:
             max_episode_steps = positive(max_episode_steps, "max_episode_steps")
         goals_seed = 0 if seed is None else seed
         # With continuous goals nothing depends on the benchmark's goals, so their seed is fixed.
-        own = {name: options.pop(name) for name in OPTIONS if name in options}
+        benchmark_options = {name: options.pop(name) for name in OPTIONS if name in options}
         if isinstance(benchmark, str):
-            benchmark = make_benchmark(benchmark, seed=0 if continuous else goals_seed, **own)
+            benchmark = make_benchmark(
+                benchmark, seed=0 if continuous else goals_seed, **benchmark_options
+            )
         self.settings = SawyerSettings(**options)
         self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
         self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
-        self.terminate_on_success = False
+        self._terminate_on_success = False
         self.current: SawyerClassEnv | None = None
         self.render_mode = self.settings.render_mode
         self.max_episode_steps = max_episode_steps
         self.name = "its first"
-        self.tasks: list[Any] = []
+        self.tasks: list[Task] = []
         self.kinds: list[Kind] = []
         self.goals: ContinuousGoals | None = None
         classes, visible = all_classes(), True
         if benchmark is not None:
-            kinds = [kind] if kind else ["train", "test"]
-            classes, self.tasks, self.kinds = split_of(benchmark, *kinds)
+            kinds: tuple[Kind, ...] = (kind,) if kind else ("train", "test")
+            classes, self.tasks, self.kinds = read_splits(benchmark, *kinds)
             self.name = type(benchmark).__name__
             if continuous:
                 self.tasks, self.kinds = first_of_each_class(self.tasks, self.kinds)
@@ -175,10 +179,10 @@ class ClassPool:
         self.layout = Layout(classes, visible, onehot)
         self.arguments = dataclasses.asdict(self.settings)
         del self.arguments["fast"]  # the fast classes give the same bits
-        made = self.arguments["benchmark"] = describe(benchmark)
-        if made is not None and "name" not in made:  # not from `make_benchmark`
-            of_tasks = {"type": made["type"], "tasks": digest(self.tasks)}
-            self.arguments["benchmark"] = of_tasks
+        description = describe(benchmark)
+        if description is not None and "name" not in description:  # not from `make_benchmark`
+            description = {"type": description["type"], "tasks": digest(self.tasks)}
+        self.arguments["benchmark"] = description
         if self.layout.is_upstream:
             # The cameras of other classes are only known once these are built.
             find_cameras(self.settings.camera_name)
@@ -193,11 +197,42 @@ class ClassPool:
         return len(self._built)
 
     @property
-    def env_observation_space(self) -> Any:
+    def terminate_on_success(self) -> bool:
+        """Whether a success ends an episode. Can be set at any time."""
+        return self._terminate_on_success
+
+    @terminate_on_success.setter
+    def terminate_on_success(self, on: bool) -> None:
+        self._terminate_on_success = check_flag(on, "terminate_on_success")
+        if self.current is not None:
+            self.current.terminate_on_success = self._terminate_on_success
+
+    @functools.cached_property
+    def goals_digest(self) -> str:
+        """The digest of all goals of the benchmark, also of those that an environment leaves out.
+
+        For continuous goals, which follow from reset seeds, it is a digest of the classes.
+        """
+        tasks_digest = digest(self.tasks)
+        return tasks_digest if self.goals is None else f"continuous {tasks_digest}"
+
+    @property
+    def current_env(self) -> SawyerClassEnv:
+        """`current`, after a `turn_to`."""
+        assert self.current is not None
+        return self.current
+
+    @property
+    def goal(self) -> NDArray[np.float64]:
+        """The goal of the current environment, ``(3,)``, in metres."""
+        return np.array(self.current_env.sawyer._target_pos, dtype=np.float64)
+
+    @property
+    def env_observation_space(self) -> gymnasium.Space[Any]:
         """`observation_space` without the one-hot at its end."""
         return self.observation_space if self._wrapper is not None else self.layout.box
 
-    def turn_to(self, task: Any, layout: Layout | None = None) -> Env:
+    def turn_to(self, task: Task, layout: Layout | None = None) -> Env:
         """Sets a `metaworld.Task`; returns its environment, which needs a reset.
 
         The task must be one of ``tasks``, or be checked, because Meta-World unpickles its data.
@@ -230,7 +265,7 @@ class ClassPool:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_built": {}, "current": None}
 
-    def _environment(self, task: Any, layout: Layout) -> tuple[SawyerClassEnv, Env]:
+    def _environment(self, task: Task, layout: Layout) -> tuple[SawyerClassEnv, Env]:
         """The environment of a task's class, bare and wrapped, built on first use."""
         name = task.env_name
         if name in self._built:
@@ -321,7 +356,6 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     """
 
     metadata = METADATA
-    _draws_first = True
     _passes_options_on = False
     _options_hint = (
         "a task_state is the index of a task, of the class task_names[task_ids[task_state]]; with "
@@ -356,28 +390,27 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             options=options,
         )
         keep_arguments(self, self.pool.arguments)
-        every, classes = self.pool.tasks, list(self.pool.layout.classes)
+        all_tasks, classes = self.pool.tasks, list(self.pool.layout.classes)
         if task_states is None:
             warn_of_v1(self.pool.settings.reward_function_version, classes)
-        chosen = range(len(every)) if task_states is None else task_states
+        chosen = range(len(all_tasks)) if task_states is None else task_states
         chosen = check_list(chosen, "task_states", "task")
-        states = [check_index(state, len(every), "each of task_states") for state in chosen]
-        self.tasks = [every[state] for state in states]
+        states = [check_index(state, len(all_tasks), "each of task_states") for state in chosen]
+        self.tasks = [all_tasks[state] for state in states]
         if select is None:
             select = "uniform" if self.pool.layout.goals_visible else "without_replacement"
-        listed: dict[str, Any] = {
-            "task_ids": [classes.index(task.env_name) for task in every],
-            "task_names": classes,
-            "task_states": states,
-            "select": select,
-        }
-        goals_drawn = self.pool.goals
+        task_ids = [classes.index(task.env_name) for task in all_tasks]
+        task_list = TaskList(task_ids, classes, states, select)
+        tasks: Tasks[Any] = task_list
+        if self.pool.goals is not None:
+            tasks = ContinuousTasks(self.pool.goals, task_list)
         super().__init__(
             action_box(),
             self.pool.observation_space,
             None,
-            TaskList(**listed) if goals_drawn is None else ContinuousTasks(goals_drawn, **listed),
+            tasks,
             sample_tasks_on_reset=sample_tasks_on_reset,
+            draws_after_seeding=True,
             first_seed=seed,
         )
         self.render_mode = self.pool.render_mode
@@ -425,26 +458,26 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     def _require_sentences(self) -> Mapping[str, str]:
         if self._sentences is None:
-            known = ", ".join(map(repr, DESCRIPTIONS))
+            tables = ", ".join(map(repr, DESCRIPTIONS))
             raise AttributeError(
                 "task and task_description would reveal the class, which is hidden here; "
-                f"to enable them, pass descriptions={known} or a table to gymnasium.make"
+                f"to enable them, pass descriptions={tables} or a table to gymnasium.make"
             )
         return self._sentences
 
-    @functools.cached_property
+    @property
     def goals_digest(self) -> str:
         """The digest of all goals of the benchmark, not only of those in ``task_states``.
 
         For continuous goals, which follow from reset seeds, it is a digest of the classes.
         """
-        classes = digest(self.pool.tasks)
-        return classes if self.pool.goals is None else f"continuous {classes}"
+        return self.pool.goals_digest
 
     @property
     def goal(self) -> NDArray[np.float64]:
         """The current goal, ``(3,)``, in metres. Privileged information if goals are hidden."""
-        return np.array(self._class_env.sawyer._target_pos, dtype=np.float64)
+        self._require_reset()
+        return self.pool.goal
 
     @property
     def terminate_on_success(self) -> bool:
@@ -453,19 +486,12 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @terminate_on_success.setter
     def terminate_on_success(self, on: bool) -> None:
-        self.pool.terminate_on_success = on = check_flag(on, "terminate_on_success")
-        if self.pool.current is not None:
-            self.pool.current.terminate_on_success = on
-
-    @property
-    def _class_env(self) -> SawyerClassEnv:
-        self._require_reset()
-        assert self.pool.current is not None  # the reset has built it
-        return self.pool.current
+        self.pool.terminate_on_success = on
 
     def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
         """Draws the current state; see `mtwrappers.metaworld.frames.Camera.images`."""
-        return self._class_env.images(kinds)
+        self._require_reset()
+        return self.pool.current_env.images(kinds)
 
     @property
     def rand_vec(self) -> NDArray[np.float64]:
@@ -475,17 +501,17 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         """
         return np.array(decode(self._task(self._task_state))["rand_vec"], dtype=np.float64)
 
-    def exact_task_state(self, task_state: int, seed: int) -> int | Exact:
+    def exact_task_state(self, task_state: int, seed: int) -> int | ClassAndVector:
         """The task state that ``reset(seed=seed, options={"task_state": task_state})`` would set.
 
         With continuous goals it contains the goal; otherwise it is ``task_state``. Nothing is
         changed.
         """
-        state: int | Exact = self._task_set.check(task_state, "task state")
-        if self.pool.goals is None:
+        tasks = self._task_set
+        state: int | ClassAndVector = tasks.check(task_state, "task state")
+        if not isinstance(tasks, ContinuousTasks):
             return state
-        exact: Exact = self._task_set.complete(state, goal_generator(check_seed(seed)))
-        return exact
+        return tasks.draw_missing(state, goal_generator(check_seed(seed)))
 
     def set_task_state(self, task_state: Any) -> None:
         """Makes ``task_state`` the current task, from the next `reset` on."""
@@ -526,17 +552,13 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         # A copy builds its own simulation, so it needs a reset.
         return {**self.__dict__, "_env": None, "_in_episode": False}
 
-    def _turn_to(self, task_state: Any) -> None:
-        if isinstance(self._task_set, ContinuousTasks):
-            task_state = self._task_set.complete(task_state)
-        super()._turn_to(task_state)
-
     def _activate(self, task_state: Any) -> None:
         self._env = self.pool.turn_to(self._task(task_state))
 
-    def _task(self, task_state: Any) -> Any:
+    def _task(self, task_state: Any) -> Task:
         """The `metaworld.Task` of a task state."""
         if self.pool.goals is None:
-            return self.pool.tasks[task_state]
+            task: Task = self.pool.tasks[task_state]
+            return task
         k, vector = task_state
         return with_vector(self.pool.tasks[k], vector)

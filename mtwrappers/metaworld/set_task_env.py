@@ -7,26 +7,38 @@ which determine the observation space), and ``inner`` (the `metaworld.Task`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NoReturn, TypeAlias
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
+import gymnasium
+import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
 from numpy.random import Generator
+from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_choice, check_flag, check_options, not_negative
+from mtwrappers.common import seeding
+from mtwrappers.common.checks import (
+    check_choice,
+    check_flag,
+    check_mapping,
+    check_options,
+    not_negative,
+)
 from mtwrappers.common.errors import short
 from mtwrappers.core.mtenv import TASK_OPTIONS
 from mtwrappers.core.selection import WithoutReplacement
-from mtwrappers.core.task_list import TaskSetMTEnv
-from mtwrappers.metaworld.class_env import action_box, warn_of_v1
-from mtwrappers.metaworld.env import ClassPool, Layout, MetaWorldMTEnv, Wrapper
+from mtwrappers.core.tasks import Description, Tasks
+from mtwrappers.metaworld.class_env import METADATA, action_box, warn_of_v1
+from mtwrappers.metaworld.env import ClassPool, Env, Layout, Wrapper
 from mtwrappers.metaworld.tasks import Goals, Kind, check_task_vector, decode, with_vector
 from mtwrappers.metaworld.upstream import classes_by_name
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.state.plain_data import PLAIN_DICTS
 
 SetTaskDict: TypeAlias = dict[str, Any]
+_NO_TASK = "no task was set: call set_task(task) before reset()"
 
 
 class SetTask(dict[str, Any]):
@@ -43,28 +55,28 @@ class SetTask(dict[str, Any]):
 PLAIN_DICTS.add(SetTask)
 
 
-def _without(name: str) -> Any:
-    """A property of `MetaWorldMTEnv` that is missing here."""
+class Episode(enum.Enum):
+    """Where an environment is with its episode.
 
-    def missing(self: Any) -> NoReturn:
-        raise AttributeError(
-            f"{type(self).__name__} has no {name}: its tasks are dicts, from sample_tasks and for "
-            "set_task; MetaWorldMTEnv has a list of tasks and their indices"
-        )
+    Setting a task leads to ``TASK_SET`` and `reset` to ``BEGUN``. In a copy, and after `close`,
+    ``BEGUN`` turns into ``NONE``, because the simulation is built anew.
+    """
 
-    return property(missing)
+    NONE = "has no episode since the environment was made, copied or closed"
+    TASK_SET = "was set but not reset"
+    BEGUN = "is in an episode"
 
 
-class MetaWorldSetTaskEnv(MetaWorldMTEnv):
+class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     """A benchmark as one environment whose task is set from outside.
 
     A task is a small dict (under 4 KB pickled) that any `MetaWorldSetTaskEnv` accepts, even one
     that was made without arguments in another process. Copies and pickles have the same task and
     need a `reset`. ``info`` contains ``task_name``, and with a one-hot also ``task_id``.
 
-    The interface is garage's (https://github.com/rlworkgroup/garage). It stands on
-    `MetaWorldMTEnv`, whose task state is then a task, or ``None`` before one is set; observations
-    are plain arrays.
+    The interface is garage's (https://github.com/rlworkgroup/garage). A `reset` keeps the task
+    unless its options set or draw another one. It is no `MTEnv`; over the same benchmarks,
+    `MetaWorldMTEnv` is one.
 
     Args:
         benchmark: A `metaworld.Benchmark` or the name of one. With ``None``, the first task that is
@@ -84,6 +96,12 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
             of `mtwrappers.metaworld.make_benchmark`, if ``benchmark`` is a name, and the fields of
             `mtwrappers.metaworld.class_env.SawyerSettings`.
 
+    Attributes:
+        pool: The `ClassPool` that owns the tasks and their environments.
+        tasks: The benchmark's `metaworld.Task`s; with continuous goals, one task per class.
+        task_names: The names of all classes that determine the observation space.
+        env_observation_space: The observation space without the one-hot at its end.
+
     Raises:
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has none of these values, or arguments cannot be combined.
@@ -101,14 +119,7 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
     <train task of MT1: push-v3, rand_vec [-0.076  0.664  0.02   0.089  0.852  0.014]>
     """
 
-    _draws_first = False
-    _sentences = None
-    task_ids = _without("task_ids")
-    task_states = _without("task_states")
-    exact_task_state = _without("exact_task_state")
-    task = _without("task")
-    task_description = _without("task_description")
-    description_space = _without("description_space")
+    metadata = METADATA
 
     def __init__(
         self,
@@ -136,16 +147,27 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
         keep_arguments(self, self.pool.arguments)
         if benchmark is not None:
             warn_of_v1(self.pool.settings.reward_function_version, self.pool.layout.classes)
-        tasks: Any = SetTasks(self.pool, kind)
-        TaskSetMTEnv.__init__(self, action_box(), self.pool.observation_space, None, tasks)
+        self._set_tasks = SetTasks(self.pool, kind)
+        self._task: SetTask | None = None
+        # The environment of the task's class in its wrappers, ``None`` until a reset needs it.
+        self._env: Env | None = None
+        self._episode = Episode.NONE
+        self.action_space = action_box()
         self.tasks = self.pool.tasks
         self.render_mode = self.pool.render_mode
         self._take_spaces()
         self.seed_tasks(seed)
 
+    # Tasks.
+
+    @property
+    def num_tasks(self) -> int:
+        """The number of tasks of the benchmark; with continuous goals, of its classes."""
+        return len(self.tasks)
+
     def get_task(self) -> SetTaskDict | None:
         """The current task, or ``None`` before one is set."""
-        return None if self._task_state is None else SetTask(self._task_state)
+        return None if self._task is None else SetTask(self._task)
 
     def sample_tasks(self, n_tasks: int, with_replacement: bool = False) -> list[SetTaskDict]:
         """Draws tasks in rounds, so that each class has the same share.
@@ -159,11 +181,15 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
             ValueError: If ``n_tasks`` is negative or not an integer, or there is no benchmark.
         """
         n, anew = not_negative(n_tasks, "n_tasks"), check_flag(with_replacement, "with_replacement")
-        return [self._task_set.draw(self.np_random_task, anew) for _ in range(n)]
+        return [self._set_tasks.draw(self._task_stream, anew) for _ in range(n)]
 
     def seed_tasks(self, seed: int | None = None) -> None:
         """Seeds the draws of `sample_tasks`, from entropy if ``seed`` is ``None``."""
-        self.seed_task(seed)
+        self._task_seed = seeding.chosen_seed(seed)
+        self._task_stream = seeding.task_generator(self._task_seed)
+        self._set_tasks.restart()
+        if self.pool.goals is not None:
+            self.pool.goals.seed(self._task_seed)
 
     def set_task(self, task: SetTaskDict) -> None:
         """Sets a task from `sample_tasks`; the next `reset` begins an episode on it.
@@ -172,19 +198,27 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
             ValueError: If it is malformed, of the other kind, or needs another observation space;
                 the current task is then kept.
         """
-        self._turn_to(self._task_set.check(task, "task"))
+        self._set_checked(self._set_tasks.check(task, "task"))
 
-    def get_task_state(self) -> SetTaskDict | None:
-        """As `get_task`."""
-        return self.get_task()
+    def _set_checked(self, task: SetTask) -> None:
+        self._activate(task)
+        self._episode = Episode.TASK_SET
 
-    def set_task_state(self, task_state: Any) -> None:
-        """As `set_task`; ``None`` is the state before a task was set."""
-        if task_state is not None:
-            self.set_task(task_state)
-            return
-        self._env = self._task_state = self._task_obs = None
-        self._was_set = self._in_episode = False
+    def _activate(self, task: SetTask) -> None:
+        """Switches to a task and its class, or raises and changes nothing."""
+        layout = None if self._set_tasks.fixed else read_layout(task)
+        self._env = self.pool.turn_to(task["inner"], layout)
+        self._task = task
+        if layout is not None:
+            self._set_tasks.fixed = True
+            self._take_spaces()
+
+    def _take_spaces(self) -> None:
+        self.observation_space = self.pool.observation_space
+        self.env_observation_space = self.pool.env_observation_space
+        self.task_names = tuple(self.pool.layout.classes)
+
+    # Episodes.
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -192,12 +226,30 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
         """Begins an episode of the current task, or of the benchmark's first if none was set.
 
         ``seed`` also seeds `sample_tasks`; ``options={"task": task}`` sets a task first, as
-        ``task_state``, the name in `MTEnv`, does.
+        ``task_state``, the name in `MTEnv`, does; ``options={"resample_task": True}`` draws one.
 
         Raises:
             ResetNeeded: If no task was set and there is no benchmark.
+            TypeError: If ``resample_task`` is not a bool.
             ValueError: If the task cannot be set, or there is another option.
         """
+        task, draws = self._read_options(options)
+        if seed is not None:
+            self._seed_env(seeding.check_seed(seed))
+            self.seed_tasks(seed)
+        if draws:
+            task = self._set_tasks.draw(self._task_stream)
+        if task is not None:
+            self._set_checked(task)
+        elif self._env is None:
+            self._activate(self._set_tasks.first() if self._task is None else self._task)
+        assert self._env is not None  # it was just activated, or before
+        obs, info = self._env.reset(seed=seed)  # a wrapper may be random
+        self._episode = Episode.BEGUN
+        return obs, dict(info)
+
+    def _read_options(self, options: dict[str, Any] | None) -> tuple[SetTask | None, bool]:
+        """The task that reset options name, and whether they ask to draw one."""
         check_options(
             options,
             ("task", *TASK_OPTIONS),
@@ -212,70 +264,165 @@ class MetaWorldSetTaskEnv(MetaWorldMTEnv):
                     f"got task={named['task']!r} and task_state={named['task_state']!r}"
                 )
             named["task_state"] = named.pop("task")
-        self._seed_below = seed
-        return super().reset(seed=seed, options=named or None)
+        draws = check_flag(named.get("resample_task", False), "options['resample_task']")
+        if "task_state" not in named:
+            return None, draws
+        if draws:
+            raise ValueError(
+                "options must hold task_state or resample_task, not both; got "
+                f"task_state={named['task_state']!r} and resample_task=True"
+            )
+        return self._set_tasks.check(named["task_state"], "task"), False
 
-    def observe(self, env_obs: Any) -> Any:
-        """Returns ``env_obs`` itself."""
-        return env_obs
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Steps the environment of the current task, or raises `ResetNeeded`."""
+        obs, reward, terminated, truncated, info = self._require_reset().step(action)
+        return obs, float(reward), bool(terminated), bool(truncated), dict(info)
 
-    def _reset_below(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        # A wrapper may be random.
-        result: tuple[Any, dict[str, Any]] = self._env.reset(seed=self._seed_below)
-        return result
+    def render(self) -> Any:
+        """Renders the environment of the current task; needs a `reset`, as `step` does."""
+        return self._require_reset().render()
 
-    def _activate(self, task_state: Any) -> None:
-        if task_state is None:
-            if not self.tasks:
-                raise ResetNeeded("no task was set: call set_task(task) before reset()")
-            task_state = self._task_state = self._task_set.of_place(0)
-            self._task_obs, _ = self._task_set.describe(task_state)
-        layout = None if self._task_set.fixed else layout_of(task_state)
-        self._env = self.pool.turn_to(task_state["inner"], layout)
-        if layout is not None:
-            self._task_set.fixed = True
-            self._take_spaces()
+    def _require_reset(self) -> Env:
+        """The environment of the current episode, or `ResetNeeded`."""
+        if self._episode is not Episode.BEGUN or self._env is None:
+            raise ResetNeeded(
+                f"task {self._task} {self._episode.value}: call reset() before step() and render()"
+            )
+        return self._env
 
-    def _take_spaces(self) -> None:
-        self.observation_space = self.pool.observation_space
-        self.env_observation_space = self.pool.env_observation_space
-        self.task_names = tuple(self.pool.layout.classes)
+    def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
+        """Draws the current state; see `mtwrappers.metaworld.frames.Camera.images`."""
+        self._require_reset()
+        return self.pool.current_env.images(kinds)
 
-    def _task(self, task_state: Any) -> Any:
-        if task_state is None:
-            raise ResetNeeded("no task was set: call set_task(task) before reset()")
-        return task_state["inner"]
+    def close(self) -> None:
+        """Closes and frees every class that was built. A later `reset` builds it again."""
+        self.__dict__.update(self.__getstate__())
+        self.pool.close()
+
+    # What is known of the task, and how it ends.
+
+    @property
+    def envs_built(self) -> int:
+        """The number of classes built so far."""
+        return self.pool.envs_built
+
+    @property
+    def _max_episode_steps(self) -> int | None:
+        """The number of steps until truncation, named as in Gymnasium's ``TimeLimit``."""
+        return self.pool.max_episode_steps
+
+    @property
+    def goals_digest(self) -> str:
+        """The digest of all goals of the benchmark; see `ClassPool.goals_digest`."""
+        return self.pool.goals_digest
+
+    @property
+    def goal(self) -> NDArray[np.float64]:
+        """The current goal, ``(3,)``, in metres. Privileged information if goals are hidden."""
+        self._require_reset()
+        return self.pool.goal
+
+    @property
+    def rand_vec(self) -> NDArray[np.float64]:
+        """Meta-World's random vector of the current task, ``(3,)`` or ``(6,)``, in metres.
+
+        It is the goal, or the object's start position and the goal. Privileged, as `goal` is.
+        """
+        if self._task is None:
+            raise ResetNeeded(_NO_TASK)
+        return np.array(decode(self._task["inner"])["rand_vec"], dtype=np.float64)
+
+    @property
+    def terminate_on_success(self) -> bool:
+        """Whether a success ends the episode. Can be set at any time."""
+        return self.pool.terminate_on_success
+
+    @terminate_on_success.setter
+    def terminate_on_success(self, on: bool) -> None:
+        self.pool.terminate_on_success = on
+
+    # The state between two episodes.
+
+    def get_state(self) -> dict[str, Any]:
+        """The state between two episodes: the task, the streams, and the round of draws."""
+        if self._np_random_seed is None:
+            self._seed_env(seeding.fresh_seed())
+        state = {
+            "task_state": self.get_task(),
+            "env_stream": seeding.stream_state(self._np_random_seed, self._np_random),
+            "task_stream": seeding.stream_state(self._task_seed, self._task_stream),
+            "was_set": self._episode is Episode.TASK_SET,
+            "selection": self._set_tasks.get_state(),
+            "terminate_on_success": self.terminate_on_success,
+        }
+        if self.pool.goals is not None:
+            state["goal_stream"] = self.pool.goals.get_state()
+        return state
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the state that `get_state` returned; the next `reset` continues from it.
+
+        Raises:
+            TypeError: If ``state`` is not a dict.
+            ValueError: If ``state`` does not fit.
+        """
+        goals = self.pool.goals
+        if "goal_stream" not in check_mapping(state, "a state") and goals is not None:
+            raise ValueError(f"expected a state with 'goal_stream', got {sorted(state)}")
+        if state["task_state"] is None:
+            self._task = self._env = None
+        else:
+            self.set_task(state["task_state"])
+        self._seed_env(state["env_stream"]["seed"])
+        self.np_random.bit_generator.state = state["env_stream"]["state"]
+        self.seed_tasks(state["task_stream"]["seed"])
+        self._task_stream.bit_generator.state = state["task_stream"]["state"]
+        self._set_tasks.set_state(state["selection"])
+        self._episode = Episode.TASK_SET if state["was_set"] else Episode.NONE
+        self.terminate_on_success = state["terminate_on_success"]
+        if goals is not None:
+            goals.set_state(state["goal_stream"])
+
+    def _seed_env(self, seed: int) -> None:
+        self._np_random_seed, self._np_random = seed, seeding.env_generator(seed)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy builds its own simulation, so it needs a reset.
+        episode = Episode.NONE if self._episode is Episode.BEGUN else self._episode
+        return {**self.__dict__, "_env": None, "_episode": episode}
 
 
-class SetTasks:
+class SetTasks(Tasks[SetTask]):
     """The tasks of a `ClassPool` as dicts, which are also the task states.
 
     They are drawn in rounds: one of every class, in a random order.
     """
 
-    history = None
-
     def __init__(self, pool: ClassPool, kind: Kind | None) -> None:
         self._pool, self._kind = pool, kind
         self.fixed = bool(pool.tasks)  # whether the observation space is
-        self.num_tasks = len(pool.tasks)
-        self.task_names = tuple(pool.layout.classes)
-        self.task_observation_space = Discrete(len(pool.layout.classes))
+        self.states = tuple(range(len(pool.tasks)))
+        self.names = tuple(pool.layout.classes)
+        self.space = Discrete(len(pool.layout.classes))
         self._by_class: dict[str, list[int]] = {}
         for place, task in enumerate(pool.tasks):
             self._by_class.setdefault(task.env_name, []).append(place)
-        self.selector = self
-        self.reset()
+        self.restart()
 
-    def reset(self) -> None:
+    def restart(self) -> None:
         """Begins the first round."""
         self._round = WithoutReplacement()  # of the classes
         self._sweeps = {name: WithoutReplacement() for name in self._by_class}
 
-    def first(self) -> None:
-        """No task: the first reset sets one."""
+    def first(self) -> SetTask:
+        """The benchmark's first task."""
+        if not self._pool.tasks:
+            raise ResetNeeded(_NO_TASK)
+        return self.of_place(0)
 
-    def draw(self, rng: Generator, anew: bool = False) -> SetTaskDict:
+    def draw(self, rng: Generator, anew: bool = False) -> SetTask:
         """Draws a task of the next class of the round."""
         if not self._by_class:
             raise ValueError("sample_tasks needs a benchmark; this environment has none")
@@ -285,7 +432,7 @@ class SetTasks:
             return self.of_place(places[int(rng.integers(len(places)))])
         return self.of_place(places[self._sweeps[name](len(places), None, rng)])
 
-    def of_place(self, place: int) -> SetTaskDict:
+    def of_place(self, place: int) -> SetTask:
         """The dict of a task of the benchmark; a continuous goal is drawn."""
         goals, inner = self._pool.goals, self._pool.tasks[place]
         if goals is not None:
@@ -300,25 +447,27 @@ class SetTasks:
             inner=inner,
         )
 
-    def check(self, task: Any, what: str) -> SetTaskDict:
+    def check(self, task: object, name: str) -> SetTask:
         """Returns a copy of a task that can be set, or raises `ValueError`."""
-        layout, here = layout_of(task), self._pool.layout
+        layout, here = read_layout(task), self._pool.layout
+        assert isinstance(task, Mapping)
         if self._kind is not None and task["kind"] != self._kind:
             raise ValueError(
                 f"this environment is for {self._kind} tasks, got a {task['kind']} task"
             )
-        name = task["inner"].env_name
-        if self.fixed and not here.takes(name, layout):
+        class_name = task["inner"].env_name
+        if self.fixed and not here.takes(class_name, layout):
             raise ValueError(
-                f"this environment is for tasks of {self._pool.name} with {here}, got {name!r} of "
-                f"{task['benchmark']} with {layout}: it needs another observation space"
+                f"this environment is for tasks of {self._pool.name} with {here}, got "
+                f"{class_name!r} of {task['benchmark']} with {layout}: it needs another "
+                "observation space"
             )
         return SetTask(task)
 
-    def describe(self, task: SetTaskDict | None) -> tuple[Any, dict[str, Any]]:
+    def describe(self, task: SetTask) -> Description:
         """The index of a task's class; its infos are those of the class."""
-        known = list(self._pool.layout.classes)
-        return None if task is None else known.index(task["inner"].env_name), {}
+        names = list(self._pool.layout.classes)
+        return names.index(task["inner"].env_name), {}
 
     def get_state(self) -> dict[str, Any]:
         """The state that `draw` continues from."""
@@ -332,7 +481,7 @@ class SetTasks:
             sweep.set_state(state["sweeps"][name])
 
 
-def layout_of(task: Any) -> Layout:
+def read_layout(task: Any) -> Layout:
     """The layout of the environment that a task comes from.
 
     Raises:
@@ -340,8 +489,8 @@ def layout_of(task: Any) -> Layout:
     """
     try:
         check_choice(task["kind"], ("train", "test"), "task['kind']")
-        given, inner, _ = task["classes"], task["inner"], task["benchmark"]
-        classes = dict(given) if isinstance(given, Mapping) else classes_by_name(given)
+        names, inner, _ = task["classes"], task["inner"], task["benchmark"]
+        classes = dict(names) if isinstance(names, Mapping) else classes_by_name(names)
         data = decode(inner)
         if classes[inner.env_name] is not data["env_cls"]:
             raise ValueError(f"{inner.env_name!r} is not the name of {data['env_cls']}")

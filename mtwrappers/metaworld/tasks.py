@@ -10,50 +10,98 @@ import hashlib
 import pickle
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeGuard, cast
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_choice, positive
 from mtwrappers.common.did_you_mean import did_you_mean
-from mtwrappers.core.task_list import TaskList
+from mtwrappers.core.tasks import Description, TaskList, Tasks
 from mtwrappers.metaworld.upstream import all_classes, classes_by_name, metaworld
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.state.plain_data import set_generator
 
+SawyerClass: TypeAlias = type[Any]
+Classes: TypeAlias = dict[str, SawyerClass]
 
-def encode(name: str, cls: type[Any], rand_vec: Any, hidden: bool) -> Any:
+
+class Task(Protocol):
+    """A `metaworld.Task`, which need not be installed for this module to be imported."""
+
+    @property
+    def env_name(self) -> str:
+        """The name of the class."""
+
+    @property
+    def data(self) -> bytes:
+        """A pickled `TaskData`."""
+
+    def __hash__(self) -> int:
+        """Equal for equal tasks."""
+
+
+class TaskData(TypedDict):
+    """The data of a task."""
+
+    rand_vec: NDArray[np.float64]
+    env_cls: SawyerClass
+    partially_observable: bool
+
+
+class Benchmark(Protocol):
+    """A `metaworld.Benchmark`."""
+
+    @property
+    def train_classes(self) -> Mapping[str, SawyerClass]:
+        """The classes of the train tasks by name."""
+
+    @property
+    def test_classes(self) -> Mapping[str, SawyerClass]:
+        """The classes of the test tasks by name."""
+
+    @property
+    def train_tasks(self) -> Sequence[Task]:
+        """The train tasks, class by class."""
+
+    @property
+    def test_tasks(self) -> Sequence[Task]:
+        """The test tasks, class by class."""
+
+
+def encode(name: str, cls: SawyerClass, rand_vec: NDArray[np.float64], hidden: bool) -> Task:
     """Makes a `metaworld.Task`, byte for byte as Meta-World does."""
     data = {"rand_vec": rand_vec, "env_cls": cls, "partially_observable": hidden}
-    return metaworld().Task(env_name=name, data=pickle.dumps(data))
+    task: Task = metaworld().Task(env_name=name, data=pickle.dumps(data))
+    return task
 
 
-def is_task(value: Any) -> bool:
+def is_task(value: object) -> TypeGuard[Task]:
     """Whether ``value`` is a `metaworld.Task`; does not import Meta-World."""
     return type(value).__name__ == "Task" and type(value).__module__.startswith("metaworld")
 
 
-def check_task(task: Any) -> None:
-    """Raises `TypeError` unless ``task`` is a `metaworld.Task`."""
+def check_task(task: object) -> Task:
+    """Returns ``task``, or raises `TypeError` unless it is a `metaworld.Task`."""
     if not is_task(task):
         raise TypeError(f"expected a metaworld.Task, got {task!r}")
+    return task
 
 
-def decode(task: Any) -> dict[str, Any]:
-    """The data of a task: ``rand_vec``, ``env_cls`` and ``partially_observable``.
+def decode(task: object) -> TaskData:
+    """The data of a task.
 
     Raises:
         TypeError: If ``task`` is not a `metaworld.Task`, whose data alone is unpickled.
     """
-    check_task(task)
-    return dict(pickle.loads(task.data))
+    data: TaskData = dict(pickle.loads(check_task(task).data))  # type: ignore[assignment]
+    return data
 
 
 @functools.lru_cache(maxsize=10_000)
-def check_task_vector(task: Any) -> None:
+def check_task_vector(task: Task) -> None:
     """Raises `ValueError` for a random vector that Meta-World's reset would redraw forever."""
     from mtwrappers.metaworld.blueprint import check_vector
 
@@ -63,7 +111,7 @@ def check_task_vector(task: Any) -> None:
     check_vector(data["env_cls"], vector, what, drawn=False)
 
 
-def digest(tasks: Iterable[Any]) -> str:
+def digest(tasks: Iterable[Task]) -> str:
     """The digest of a list of tasks, the same on every machine."""
     code = hashlib.sha256()
     for task in tasks:
@@ -73,13 +121,13 @@ def digest(tasks: Iterable[Any]) -> str:
     return code.hexdigest()[:16]
 
 
-def with_vector(task: Any, vector: Any) -> Any:
+def with_vector(task: Task, vector: ArrayLike) -> Task:
     """The same task with another random vector."""
     data = decode(task)
     return encode(task.env_name, data["env_cls"], np.array(vector), data["partially_observable"])
 
 
-def to_plain(task: Any) -> list[Any]:
+def to_plain(task: Task) -> list[Any]:
     """Returns a task as JSON values and an array.
 
     Raises:
@@ -91,7 +139,7 @@ def to_plain(task: Any) -> list[Any]:
     return [task.env_name, np.array(data["rand_vec"]), bool(data["partially_observable"])]
 
 
-def from_plain(plain: Sequence[Any]) -> Any:
+def from_plain(plain: Sequence[object]) -> Task:
     """Reverses `to_plain`, or raises `ValueError`."""
     name, rand_vec, hidden = plain
     if not isinstance(name, str) or name not in all_classes():
@@ -106,7 +154,6 @@ def from_plain(plain: Sequence[Any]) -> Any:
 
 
 Kind: TypeAlias = Literal["train", "test"]
-Classes: TypeAlias = dict[str, type[Any]]
 
 # These hide their goals and have a test split.
 META_LEARNING = ("ML1", "ML10", "ML25", "ML45", "CustomML")
@@ -145,7 +192,7 @@ def make_benchmark(
     test_classes: Sequence[str] | None = None,
     seed: int | None = 0,
     num_goals: int = NUM_GOALS,
-) -> Any:
+) -> Benchmark:
     """Makes a `metaworld.Benchmark` without compiling a model.
 
     The tasks are byte for byte those of ``metaworld.MT10(seed=seed)`` and so on: all of them, or
@@ -194,7 +241,7 @@ def make_benchmark(
     benchmark._train_classes, benchmark._test_classes = OrderedDict(train), OrderedDict(test)
     benchmark._train_tasks = list(_tasks(train, hidden, goals_seed, int(num_goals)))
     benchmark._test_tasks = list(_tasks(test, hidden, test_seed, int(num_goals)))
-    return benchmark
+    return cast(Benchmark, benchmark)
 
 
 def class_names(
@@ -215,12 +262,12 @@ def share_out(
     shares = []
     for group, c in enumerate(owners):
         first, groups_of_class = owners.index(c), owners.count(c)
-        own = range(num_goals * c, num_goals * (c + 1))[group - first :: groups_of_class]
-        shares.append((c, range(c, c + 1) if continuous else own))
+        task_states = range(num_goals * c, num_goals * (c + 1))[group - first :: groups_of_class]
+        shares.append((c, range(c, c + 1) if continuous else task_states))
     return shares
 
 
-def split_of(benchmark: Any, *kinds: Any) -> tuple[dict[str, Any], list[Any], list[Kind]]:
+def read_splits(benchmark: object, *kinds: Kind) -> tuple[Classes, list[Task], list[Kind]]:
     """The classes and the tasks of a benchmark's splits, and the kind of each task.
 
     Raises:
@@ -231,21 +278,19 @@ def split_of(benchmark: Any, *kinds: Any) -> tuple[dict[str, Any], list[Any], li
         raise ValueError(
             f"benchmark must be a metaworld.Benchmark or the name of one, got {benchmark!r}"
         )
-    classes: dict[str, Any] = {}
-    tasks: list[Any] = []
-    kind_of: list[Kind] = []
+    classes: Classes = {}
+    tasks: list[Task] = []
+    task_kinds: list[Kind] = []
     for kind in kinds:
         check_choice(kind, ("train", "test"), "kind")
-        own = getattr(benchmark, f"{kind}_tasks")
-        if own:
-            for task in own:
-                check_task(task)
+        split_tasks = [check_task(task) for task in getattr(benchmark, f"{kind}_tasks")]
+        if split_tasks:
             classes.update(getattr(benchmark, f"{kind}_classes"))
-            tasks += own
-            kind_of += [kind] * len(own)
+            tasks += split_tasks
+            task_kinds += [kind] * len(split_tasks)
     if not tasks:
         raise ValueError(f"{type(benchmark).__name__} has no {' or '.join(kinds)} tasks")
-    return classes, tasks, kind_of
+    return classes, tasks, task_kinds
 
 
 def _classes(
@@ -255,19 +300,19 @@ def _classes(
     test_classes: Sequence[str] | None,
 ) -> tuple[Classes, Classes]:
     """The train and the test classes by name, in order."""
-    given = {"env_name": env_name, "train_classes": train_classes, "test_classes": test_classes}
+    arguments = {"env_name": env_name, "train_classes": train_classes, "test_classes": test_classes}
     takes = TAKES.get(name, ())
-    for argument, value in given.items():
+    for argument, value in arguments.items():
         if value is not None and argument not in takes:
-            others = [one for one, taken in TAKES.items() if argument in taken]
+            others = [benchmark for benchmark, taken in TAKES.items() if argument in taken]
             raise ValueError(
                 f"{name} takes no {argument}, got {value!r}; it is for {' and '.join(others)}"
             )
         if value is None and argument in takes and argument != "env_name":
             raise ValueError(f"{name} needs {argument}, a list of class names")
     if "env_name" in takes:
-        one = classes_by_name([DEFAULT_CLASS if env_name is None else env_name], "env_name")
-        return one, one if name == "ML1" else {}
+        classes = classes_by_name([DEFAULT_CLASS if env_name is None else env_name], "env_name")
+        return classes, classes if name == "ML1" else {}
     if takes:
         assert train_classes is not None
         train = classes_by_name(train_classes, "train_classes")
@@ -281,7 +326,7 @@ def _classes(
     return classes_by_name([*table]), {}
 
 
-def _tasks(classes: Classes, hidden: bool, seed: int, num_goals: int) -> Iterator[Any]:
+def _tasks(classes: Classes, hidden: bool, seed: int, num_goals: int) -> Iterator[Task]:
     """The first ``num_goals`` tasks of each of these classes, class by class."""
     length = max(num_goals, NUM_GOALS)
     every = _listed(tuple(classes.items()), hidden, seed, length)
@@ -290,7 +335,9 @@ def _tasks(classes: Classes, hidden: bool, seed: int, num_goals: int) -> Iterato
 
 
 @functools.lru_cache(maxsize=8)
-def _listed(classes: tuple[Any, ...], hidden: bool, seed: int, length: int) -> tuple[Any, ...]:
+def _listed(
+    classes: tuple[tuple[str, SawyerClass], ...], hidden: bool, seed: int, length: int
+) -> tuple[Task, ...]:
     """The tasks of these classes, ``length`` of each."""
     if not classes:
         return ()
@@ -309,10 +356,10 @@ def _listed(classes: tuple[Any, ...], hidden: bool, seed: int, length: int) -> t
 
 Goals: TypeAlias = Literal["list", "continuous"]
 # A class by its index, and its random vector.
-Exact: TypeAlias = tuple[int, tuple[float, ...]]
+ClassAndVector: TypeAlias = tuple[int, tuple[float, ...]]
 
 
-def check_goals(goals: Goals, benchmark: Any, options: MutableMapping[str, Any]) -> bool:
+def check_goals(goals: Goals, benchmark: object, options: MutableMapping[str, Any]) -> bool:
     """Whether goals are continuous; the benchmark is then made with one goal per class.
 
     Raises:
@@ -328,9 +375,11 @@ def check_goals(goals: Goals, benchmark: Any, options: MutableMapping[str, Any])
     return True
 
 
-def first_of_each_class(tasks: Sequence[Any], kinds: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def first_of_each_class(
+    tasks: Sequence[Task], kinds: Sequence[Kind]
+) -> tuple[list[Task], list[Kind]]:
     """The first task of each kind and class, and the kinds."""
-    first: dict[tuple[Any, str], Any] = {}
+    first: dict[tuple[Kind, str], Task] = {}
     for task, kind in zip(tasks, kinds, strict=True):
         first.setdefault((kind, task.env_name), task)
     return list(first.values()), [kind for kind, _ in first]
@@ -348,7 +397,7 @@ class ContinuousGoals:
         seed: Determines the vectors, until `seed` is called.
     """
 
-    def __init__(self, tasks: Sequence[Any], seed: int) -> None:
+    def __init__(self, tasks: Sequence[Task], seed: int) -> None:
         self._tasks = tasks
         self.seed(seed)
 
@@ -363,17 +412,17 @@ class ContinuousGoals:
 
         return draw_vectors(self._class(k), 1, self._stream if stream is None else stream)[0]
 
-    def check(self, k: int, vector: Any, what: str) -> tuple[float, ...]:
+    def check(self, k: int, vector: object, name: str) -> tuple[float, ...]:
         """Returns a vector that Meta-World might draw for class ``k``, or raises `ValueError`."""
         from mtwrappers.metaworld.blueprint import check_vector
 
         try:
-            array = np.array(vector, dtype=np.float64)
+            array = np.array(cast(ArrayLike, vector), dtype=np.float64)
         except (TypeError, ValueError):
             array = np.empty(0)
         if array.ndim != 1 or not array.size or not np.isfinite(array).all():
-            raise ValueError(f"{what} must be 3 or 6 finite numbers, got {vector!r}")
-        check_vector(self._class(k), array, f"{what} of {self._tasks[k].env_name}")
+            raise ValueError(f"{name} must be 3 or 6 finite numbers, got {vector!r}")
+        check_vector(self._class(k), array, f"{name} of {self._tasks[k].env_name}")
         return tuple(array.tolist())
 
     def get_state(self) -> dict[str, Any]:
@@ -385,54 +434,73 @@ class ContinuousGoals:
         self.seed(state["seed"])
         set_generator(self._stream, state["state"])
 
-    def _class(self, k: int) -> Any:
+    def _class(self, k: int) -> SawyerClass:
         return decode(self._tasks[k])["env_cls"]
 
 
-class ContinuousTasks(TaskList):
+class ContinuousTasks(Tasks["int | ClassAndVector"]):
     """A list of tasks with one entry per class, and a new goal at every draw.
 
-    A drawn task state is exact: ``(k, vector)``. The index ``k`` alone stands for class ``k`` with
-    the next goal.
+    A task state that was drawn or set is a class's index with its random vector. The index alone
+    stands for the class with the next goal of the stream.
 
     Args:
         goals: The stream of goals.
-        **tasks: The arguments of `TaskList`.
+        classes: The task of each class, whose goal is ignored.
     """
 
-    def __init__(self, goals: ContinuousGoals, **tasks: Any) -> None:
-        self.goals = goals
-        super().__init__(**tasks)
+    def __init__(self, goals: ContinuousGoals, classes: TaskList) -> None:
+        self._goals, self._classes = goals, classes
+        self.space, self.names, self.history = classes.space, classes.names, classes.history
+        self.ids, self.states = classes.ids, classes.states
 
-    def first(self) -> Exact:  # type: ignore[override] # more than an index
-        """The first class."""
-        return self.complete(super().first())
+    def first(self) -> ClassAndVector:
+        """The first class, with the next goal."""
+        return self.draw_missing(self._classes.first())
 
-    def draw(self, rng: Generator) -> Exact:  # type: ignore[override] # more than an index
+    def draw(self, rng: Generator) -> ClassAndVector:
         """The class that the selection strategy draws, with the next goal."""
-        return self.complete(super().draw(rng))
+        return self.draw_missing(self._classes.draw(rng))
 
-    def complete(self, task_state: int | Exact, stream: Generator | None = None) -> Exact:
-        """Completes a task state that is only an index with the next goal of the stream."""
+    def draw_missing(
+        self, task_state: int | ClassAndVector, stream: Generator | None = None
+    ) -> ClassAndVector:
+        """Draws the goal of a task state that is only an index, from ``stream`` if it is given."""
         if isinstance(task_state, tuple):
             return task_state
-        return task_state, tuple(self.goals.draw(task_state, stream).tolist())
+        return task_state, tuple(self._goals.draw(task_state, stream).tolist())
 
-    def check(self, task_state: Any, what: str) -> Any:
-        """Returns a class's index, or an exact state, or raises `ValueError`."""
+    def check(self, task_state: object, name: str) -> int | ClassAndVector:
+        """Returns a class's index, with a random vector if it came with one."""
         if not isinstance(task_state, (tuple, list)):
-            return super().check(task_state, what)
+            return self._classes.check(task_state, name)
         if len(task_state) != 2:
             raise ValueError(
-                f"{what} must be the index of a class, or (index, random vector), got {task_state}"
+                f"{name} must be the index of a class, or (index, random vector), got {task_state}"
             )
-        k = super().check(task_state[0], f"the class of {what}")
-        return k, self.goals.check(k, task_state[1], f"the random vector of {what}")
+        k = self._classes.check(task_state[0], f"the class of {name}")
+        return k, self._goals.check(k, task_state[1], f"the random vector of {name}")
 
-    def describe(self, task_state: Any) -> tuple[np.int64, dict[str, Any]]:
+    def describe(self, task_state: int | ClassAndVector) -> Description:
         """The description of the class of a task state."""
-        return super().describe(task_state[0])
+        return self._classes.describe(_class_index(task_state))
 
-    def place(self, task_state: Any) -> int:
-        """The place of a task state's class."""
-        return super().place(task_state[0])
+    def restart(self) -> None:
+        """Makes the selection strategy start over; goals have a stream of their own."""
+        self._classes.restart()
+
+    def begin_episode(self, task_state: int | ClassAndVector) -> None:
+        """Begins an episode of the task's class in the history, if there is one."""
+        self._classes.begin_episode(_class_index(task_state))
+
+    def get_state(self) -> dict[str, Any]:
+        """The state of the selection strategy and its history, ready for JSON."""
+        return self._classes.get_state()
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the state that `get_state` returned."""
+        self._classes.set_state(state)
+
+
+def _class_index(task_state: int | ClassAndVector) -> int:
+    return task_state[0] if isinstance(task_state, tuple) else task_state

@@ -11,7 +11,8 @@ from gymnasium.spaces import Space
 
 from mtwrappers.common.checks import check_callable, check_env, check_list
 from mtwrappers.core.selection import SelectName, Strategy
-from mtwrappers.core.task_list import TaskList, TaskSetMTEnv, TaskSpace
+from mtwrappers.core.task_set_env import TaskSetMTEnv
+from mtwrappers.core.tasks import TaskList, Tasks, TaskSpace
 from mtwrappers.state.identity import keep_arguments
 
 
@@ -94,7 +95,7 @@ class EnvToMTEnv(TaskSetMTEnv):
             raise ValueError("task_obs and task_observation_space go together; got only one")
         self._observe_task = None if task_obs is None else check_callable(task_obs, "task_obs")
         self.tasks: list[Any] = []
-        task_set: TaskList | TaskSpace
+        task_set: Tasks[Any]
         if not isinstance(tasks, Space):
             self.tasks = check_list(tasks, "tasks", "task")
             task_set = TaskList(range(len(self.tasks)), task_names, select=select)

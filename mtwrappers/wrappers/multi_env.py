@@ -25,7 +25,8 @@ from mtwrappers.common.spaces import difference, fits
 from mtwrappers.core.mtenv import Observation
 from mtwrappers.core.pad_spaces import Padding, Unify, check_unify
 from mtwrappers.core.selection import SelectName, Strategy
-from mtwrappers.core.task_list import TaskList, TaskSetMTEnv
+from mtwrappers.core.task_set_env import TaskSetMTEnv
+from mtwrappers.core.tasks import TaskList
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.wrappers.action_repeat import ActionRepeat
 from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
@@ -147,24 +148,23 @@ class MultiEnvWrapper(TaskSetMTEnv):
     @property
     def active_env(self) -> gymnasium.Env[Any, Any]:
         """The environment of the current task."""
-        env: gymnasium.Env[Any, Any] = self._env
-        return env
+        return self._current_env
 
     @property
     def _max_episode_steps(self) -> Any:
         """The limit of the active environment's ``TimeLimit``; `AttributeError` if it has none."""
-        return self._env.get_wrapper_attr("_max_episode_steps")
+        return self._current_env.get_wrapper_attr("_max_episode_steps")
 
     @property
     def observation_mask(self) -> NDArray[np.bool_]:
         """A mask of the active environment's own observation entries, ``(O,)``; see `PadSpaces`."""
-        mask: NDArray[np.bool_] = self._env.get_wrapper_attr("observation_mask")
+        mask: NDArray[np.bool_] = self._current_env.get_wrapper_attr("observation_mask")
         return mask
 
     @property
     def action_mask(self) -> NDArray[np.bool_] | None:
         """A mask of the active environment's own action entries, ``(A,)``; see `PadSpaces`."""
-        mask: NDArray[np.bool_] | None = self._env.get_wrapper_attr("action_mask")
+        mask: NDArray[np.bool_] | None = self._current_env.get_wrapper_attr("action_mask")
         return mask
 
     def observe(self, env_obs: Any) -> Observation:

@@ -113,11 +113,7 @@ make("CW10").reset(options={"goal": [0, 0.8, 0.2]}) -> ValueError: MetaWorldMTEn
 MetaWorldSetTaskEnv("MT1").reset(options={"goal": 1}) -> ValueError: ...got ['goal']; task is a dict
 MetaWorldSetTaskEnv("MT1").reset(options={"Task": 1}) -> ValueError: ...got ['Task']
 MetaWorldSetTaskEnv().reset(options={"resample_task": True}) -> ValueError: sample_tasks needs a ben
-MetaWorldSetTaskEnv().sample_task_state() -> ValueError: sample_tasks needs a benchmark; this enviro
 MetaWorldSetTaskEnv("MT1").reset(options={"task": 1, "task_state": 2}) -> ValueError: options must h
-MetaWorldSetTaskEnv("MT1").task_states -> AttributeError: MetaWorldSetTaskEnv has no task_states: it
-MetaWorldSetTaskEnv("MT1").exact_task_state(0, 0) -> AttributeError: MetaWorldSetTaskEnv has no exac
-MetaWorldSetTaskEnv("MT1").task -> AttributeError: MetaWorldSetTaskEnv has no task: its tasks are di
 setattr(MetaWorldMTEnv("MT1"), "terminate_on_success", "x") -> TypeError: terminate_on_success must 
 setattr(MetaWorldMTEnv("MT1"), "sample_tasks_on_reset", 1) -> TypeError: sample_tasks_on_reset must 
 MetaWorldSetTaskEnv().sample_tasks(1) -> ValueError: sample_tasks needs a benchmark

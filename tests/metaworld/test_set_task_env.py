@@ -12,8 +12,8 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from gymnasium.wrappers import TransformObservation
 
-from mtwrappers import MetaWorldSetTaskEnv, TaskOnehotWrapper
-from mtwrappers.metaworld import make_benchmark
+from mtwrappers import MetaWorldSetTaskEnv, MTEnv, TaskOnehotWrapper
+from mtwrappers.metaworld import MetaWorldMTEnv, make_benchmark
 from mtwrappers.metaworld import tasks as mw_tasks
 from mtwrappers.metaworld.class_env import observation_box
 from mtwrappers.testing import check_set_task_env
@@ -160,13 +160,50 @@ def test_the_state_before_a_task_was_set_is_one_without_a_task():
     other.set_task(other.sample_tasks(2)[1])
     other.reset()
     other.set_state(state)
-    assert (other.get_task(), other.get_task_obs()) == (None, None)
+    assert other.get_task() is None
     with pytest.raises(ResetNeeded, match="no task was set"):
         _ = other.rand_vec
     with pytest.raises(ResetNeeded, match="task None has no episode since"):
         other.step(np.zeros(4, np.float32))
     assert equal(other.reset(), env.reset())
     assert other.get_task()["inner"] == other.tasks[0]
+
+
+def test_it_has_the_members_of_its_interface_and_none_of_an_mtenv_that_it_is_not():
+    env = MetaWorldSetTaskEnv("MT1", num_goals=2, seed=0)
+    assert not isinstance(env, MTEnv)
+    of_mtenv = {name for name in dir(MetaWorldMTEnv) if not name.startswith("_")}
+    own = {name for name in dir(env) if not name.startswith("_")}
+    assert sorted(of_mtenv - own) == [
+        *("assert_env_seed_is_set", "assert_task_seed_is_set", "description_space"),
+        *("exact_task_state", "get_task_obs", "get_task_state", "np_random_task", "observe"),
+        *("reset_task_state", "sample_task_state", "sample_tasks_on_reset", "seed", "seed_task"),
+        *("set_task_state", "task", "task_description", "task_ids", "task_states"),
+    ]
+
+
+def test_a_reset_draws_a_task_only_when_it_is_asked_to():
+    env, other = (MetaWorldSetTaskEnv(**PAIR_ENV, seed=3) for _ in range(2))
+    first, second = other.sample_tasks(2)
+    env.reset(options={"resample_task": True})
+    assert equal(env.get_task(), first)
+    env.reset(options={"resample_task": False})
+    assert equal(env.get_task(), first)
+    env.reset(options={"resample_task": True})
+    assert equal(env.get_task(), second)
+    with pytest.raises(ValueError, match=r"task_state or resample_task, not both; got task_state="):
+        env.reset(options={"task": first, "resample_task": True})
+    with pytest.raises(TypeError, match=r"options\['resample_task'\] must be True or False, got 1"):
+        env.reset(options={"resample_task": 1})
+
+
+def test_a_state_that_earlier_versions_saved_is_restored():
+    env, other = (MetaWorldSetTaskEnv(**PAIR_ENV, seed=3) for _ in range(2))
+    env.set_task(env.sample_tasks(3)[2])
+    of_mtenv = {"was_seeded": True, "sample_tasks_on_reset": False, "seeded": [], "envs": {}}
+    other.set_state({**env.get_state(), **of_mtenv})
+    assert equal(other.get_task(), env.get_task())
+    assert equal(other.sample_tasks(5), env.sample_tasks(5))
 
 
 def test_stepping_and_rendering_need_a_reset():

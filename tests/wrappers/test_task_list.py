@@ -165,6 +165,26 @@ def test_every_reset_draws_the_next_task_if_asked_to_and_none_was_set(make):
     assert [state_after(env) for _ in range(2)] == [0, 0]
 
 
+def test_one_that_stays_draws_in_the_first_reset_after_a_seed_if_no_task_was_set():
+    env = metaworld(select="round_robin", seed=3)
+    assert env.task_states == (0, 1, 2, 3, 4, 5)
+    assert [state_after(env) for _ in range(3)] == [0, 0, 0]
+    env.set_task_state(5)
+    env.seed_task(1)  # the task that was set goes first, and the seed then has no more to say
+    assert [state_after(env) for _ in range(2)] == [5, 5]
+    env.seed_task(1)
+    env.sample_tasks_on_reset = True
+    env.sample_tasks_on_reset = False
+    state = env.get_state()
+    assert [state_after(env) for _ in range(2)] == [0, 0]
+    env.set_state(state)
+    assert [state_after(env) for _ in range(2)] == [0, 0]
+    stays = one(select="round_robin")
+    stays.set_task_state(4)
+    assert stays.task_states == (4,)
+    assert [state_after(stays, seed=seed) for seed in (0, 1)] == [4, 4]
+
+
 @every
 def test_one_that_draws_on_reset_seeds_itself_where_nobody_did(make):
     env = make(sample_tasks_on_reset=True)
