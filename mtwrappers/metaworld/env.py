@@ -464,7 +464,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         return self.pool.current
 
     def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
-        """Draws the current state; see `mtwrappers.metaworld.frames.Camera.images`."""
+        """Draws the current state; see `mtwrappers.metaworld.frames.Cameras.images`."""
         return self._class_env.images(kinds)
 
     @property
