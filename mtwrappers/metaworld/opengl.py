@@ -184,7 +184,7 @@ def remember_current_context(backend: str) -> Callable[[], object]:
         context, display = library.eglGetCurrentContext(), library.eglGetCurrentDisplay()
         if context:
             return partial(library.eglMakeCurrent, display, *surfaces, context)
-        return library.eglReleaseThread
+        return partial(library.eglReleaseThread)
     if backend == "osmesa":
         library = importlib.import_module("OpenGL.osmesa")
         type_of_channels = importlib.import_module("OpenGL.GL").GL_FLOAT  # MuJoCo's
