@@ -29,13 +29,13 @@ from mtwrappers.wrappers.rl2 import RL2Observation
 
 ObservationName: TypeAlias = Literal["state", "pixels", "pixels_agent_pos", "pixels_state"]
 # The parts of a state in an observation that is a dict: the key, and the number of leading entries.
-_PARTS: dict[ObservationName, dict[str, int]] = {
+_STATE_SIZES: dict[ObservationName, dict[str, int]] = {
     "state": {"environment_state": OBS_SIZE},
     "pixels": {},
     "pixels_agent_pos": {"agent_pos": 4},
     "pixels_state": {"environment_state": OBS_SIZE},
 }
-OBSERVATIONS = tuple(_PARTS)
+OBSERVATIONS = tuple(_STATE_SIZES)
 # Vision-language-action projects move corner2 to the place of this camera.
 CAMERA = "corner4"
 # No far clipping plane of Meta-World's own models is beyond this, in metres.
@@ -44,8 +44,9 @@ FAR_PLANE = 120.0
 
 def without_frames(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of an id without those that only change frames and sentences."""
-    seen = {"observation", "camera_name", "camera_id", "depth", "width", "height", "shadows"}
-    return {name: value for name, value in kwargs.items() if name not in seen | {"instruction"}}
+    names = {"observation", "camera_name", "camera_id", "depth", "width", "height", "shadows"}
+    names.add("instruction")
+    return {name: value for name, value in kwargs.items() if name not in names}
 
 
 class AgentObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
@@ -94,11 +95,12 @@ class AgentObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
             self, observation=observation, depth=depth, instruction=instruction
         )
         super().__init__(env)
-        parts = _PARTS[check_choice(observation, OBSERVATIONS, "observation")]
-        self._parts = {**{key: slice(size) for key, size in parts.items()}, **_parts_of_task(env)}
-        self._mt_env = _mt_env_of(env)
-        look, is_upstream = self._mt_env.pool.settings, self._mt_env.pool.layout.is_upstream
-        size = look.height, look.width
+        sizes = _STATE_SIZES[check_choice(observation, OBSERVATIONS, "observation")]
+        state_slices = {key: slice(size) for key, size in sizes.items()}
+        self._slices = {**state_slices, **_slice_task_parts(env)}
+        self._mt_env = _find_mt_env(env)
+        settings, is_upstream = self._mt_env.pool.settings, self._mt_env.pool.layout.is_upstream
+        size = settings.height, settings.width
         spaces: dict[str, Any] = {}
         self._kinds: dict[str, str] = {}  # the kind of image for each key
         if observation != "state":
@@ -107,13 +109,13 @@ class AgentObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         if depth:
             self._kinds["depth"] = "depth"
             spaces["depth"] = Box(0.0, FAR_PLANE if is_upstream else FAR, size, np.float32)
-        self._several = not isinstance(look.camera_name, (str, type(None)))
-        if self._several:
-            names = camera_names(look.camera_name) or ()
+        self._has_several_cameras = not isinstance(settings.camera_name, (str, type(None)))
+        if self._has_several_cameras:
+            names = camera_names(settings.camera_name) or ()
             spaces = {key: Dict(dict.fromkeys(names, box)) for key, box in spaces.items()}
         state: Any = env.observation_space
-        for key, part in self._parts.items():
-            spaces[key] = Box(state.low[part], state.high[part], dtype=state.dtype)
+        for key, entries in self._slices.items():
+            spaces[key] = Box(state.low[entries], state.high[entries], dtype=state.dtype)
         # The environment that has the sentence, if it is observed.
         self._described_env: MetaWorldMTEnv | None = None
         if instruction:
@@ -124,25 +126,28 @@ class AgentObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
                 )
             self._described_env = self._mt_env
             spaces["instruction"] = self._described_env.description_space
-        self._alone = list(spaces) == ["pixels"]
-        self.observation_space = spaces["pixels"] if self._alone else Dict(spaces)
+        self._is_frame_alone = list(spaces) == ["pixels"]
+        self.observation_space = spaces["pixels"] if self._is_frame_alone else Dict(spaces)
 
     def observation(self, obs: Any) -> Any:
         """Returns the current frames, the parts of the state ``obs``, and the sentence."""
-        seen: dict[str, Any] = {}
+        observation: dict[str, Any] = {}
         if self._kinds:
-            drawn = self._mt_env.images(self._kinds.values())
+            images = self._mt_env.images(self._kinds.values())
             for key, kind in self._kinds.items():
-                seen[key] = drawn[kind] if self._several else next(iter(drawn[kind].values()))
-        if self._alone:
-            return seen["pixels"]
-        seen |= {key: obs[part] for key, part in self._parts.items()}
+                by_camera = images[kind]
+                observation[key] = (
+                    by_camera if self._has_several_cameras else next(iter(by_camera.values()))
+                )
+        if self._is_frame_alone:
+            return observation["pixels"]
+        observation |= {key: obs[entries] for key, entries in self._slices.items()}
         if self._described_env is not None:
-            seen["instruction"] = self._described_env.task_description
-        return seen
+            observation["instruction"] = self._described_env.task_description
+        return observation
 
 
-def _mt_env_of(env: gymnasium.Env[Any, Any]) -> MetaWorldMTEnv | MetaWorldSetTaskEnv:
+def _find_mt_env(env: gymnasium.Env[Any, Any]) -> MetaWorldMTEnv | MetaWorldSetTaskEnv:
     bottom: Any = env.unwrapped
     while hasattr(bottom, "env"):  # a TaskStream, whose `unwrapped` is itself
         bottom = bottom.env.unwrapped
@@ -155,17 +160,17 @@ def _mt_env_of(env: gymnasium.Env[Any, Any]) -> MetaWorldMTEnv | MetaWorldSetTas
     return bottom
 
 
-def _parts_of_task(env: gymnasium.Env[Any, Any]) -> dict[str, slice]:
+def _slice_task_parts(env: gymnasium.Env[Any, Any]) -> dict[str, slice]:
     """The slices of ``task_embedding`` and ``task_onehot`` in a flat observation."""
     space: Any = env.observation_space
-    parts, end, mt_space = {}, OBS_SIZE, env.unwrapped.observation_space
+    slices, end, mt_space = {}, OBS_SIZE, env.unwrapped.observation_space
     if isinstance(mt_space, Dict) and "task_embedding" in mt_space.spaces:
         embedding: Any = mt_space["task_embedding"]
         end += embedding.shape[0]
-        parts["task_embedding"] = slice(OBS_SIZE, end)
+        slices["task_embedding"] = slice(OBS_SIZE, end)
     if space.shape[0] > end:
-        parts["task_onehot"] = slice(end, None)
-    return parts
+        slices["task_onehot"] = slice(end, None)
+    return slices
 
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
@@ -288,9 +293,9 @@ def by_our_names(kwargs: Mapping[str, Any]) -> dict[str, Any]:
         TypeError: If both names of an argument are given.
         ValueError: If Meta-World does not accept a value.
     """
-    found = dict(kwargs)
+    renamed = dict(kwargs)
     for name, (ours, values) in UPSTREAM.items():
-        if (value := found.pop(name, None)) is None:  # Meta-World's default
+        if (value := renamed.pop(name, None)) is None:  # Meta-World's default
             continue
         if values is not None:
             value = values[check_choice(value, list(values), name)]
@@ -302,8 +307,8 @@ def by_our_names(kwargs: Mapping[str, Any]) -> dict[str, Any]:
         # It overrides the default classes of an id, and the length of the list.
         elif ours in kwargs and not ours.endswith("_classes"):
             raise TypeError(f"{name} is Meta-World's name for {ours}, got both")
-        found[ours] = value
-    return found
+        renamed[ours] = value
+    return renamed
 
 
 def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict[str, Any]]:
@@ -316,10 +321,10 @@ def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict
             or sentences are to be observed for an id that has none.
     """
     others = by_our_names(kwargs)
-    own = {name: others.pop(name) for name in INPUTS if name in others}
-    if own.get("task_encoding") is None:
-        own["task_encoding"] = "none" if benchmark in WITHOUT_ONEHOT else "onehot"
-    view = AgentView(**own)
+    view_kwargs = {name: others.pop(name) for name in INPUTS if name in others}
+    if view_kwargs.get("task_encoding") is None:
+        view_kwargs["task_encoding"] = "none" if benchmark in WITHOUT_ONEHOT else "onehot"
+    view = AgentView(**view_kwargs)
     if others.get("descriptions") is not None:
         check_descriptions(others["descriptions"], all_classes())
     elif view.instruction and benchmark in META_LEARNING:

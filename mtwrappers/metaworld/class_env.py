@@ -221,14 +221,14 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         self.sawyer = class_to_build(cls, settings.fast)(
             reward_function_version=settings.reward_function_version
         )
-        self._camera: Any = None
+        self._cameras: Any = None
         if settings.render_mode is not None:
-            from mtwrappers.metaworld.frames import Camera  # which imports mujoco
+            from mtwrappers.metaworld.frames import Cameras  # which imports mujoco
 
             model = self.sawyer.model
             names = [model.camera(i).name for i in range(model.ncam)]
             cameras = find_cameras(settings.camera_name, names)
-            self._camera = Camera(model, cameras, settings)
+            self._cameras = Cameras(model, cameras, settings)
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
         self._idle_steps = settings.idle_steps
         self.terminate_on_success = False
@@ -241,8 +241,8 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         obs, _ = self.sawyer.reset()
         if self._idle_steps:
             obs = self._idle()
-        if self._camera is not None:
-            self._camera.begin(self.sawyer.data)
+        if self._cameras is not None:
+            self._cameras.begin(self.sawyer.data)
         return obs, {**dict.fromkeys(INFO_KEYS, 0.0), "task_name": self.name}
 
     def step(
@@ -285,21 +285,21 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
     def render(self) -> Any:
         """Draws the current state in the render mode; see `mtwrappers.metaworld.frames`."""
-        if self._camera is None:
+        if self._cameras is None:
             gymnasium.logger.warn(
                 f"{self.name}: there is nothing to render without a render_mode; make the "
                 f"environment with one of {list(RENDER_MODES)}"
             )
             return None
-        return self._camera.frame(self.sawyer.data, self.render_mode)
+        return self._cameras.frame(self.sawyer.data, self.render_mode)
 
     def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
-        """Draws the current state; see `mtwrappers.metaworld.frames.Camera.images`."""
-        images: dict[str, dict[str, NDArray[Any]]] = self._camera.images(self.sawyer.data, kinds)
+        """Draws the current state; see `mtwrappers.metaworld.frames.Cameras.images`."""
+        images: dict[str, dict[str, NDArray[Any]]] = self._cameras.images(self.sawyer.data, kinds)
         return images
 
     def close(self) -> None:
-        """Frees the camera's resources."""
-        if self._camera is not None:
-            self._camera.close()
+        """Frees the cameras' resources."""
+        if self._cameras is not None:
+            self._cameras.close()
         self.sawyer.close()

@@ -489,7 +489,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         self.pool.terminate_on_success = on
 
     def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
-        """Draws the current state; see `mtwrappers.metaworld.frames.Camera.images`."""
+        """Draws the current state; see `mtwrappers.metaworld.frames.Cameras.images`."""
         self._require_reset()
         return self.pool.current_env.images(kinds)
 

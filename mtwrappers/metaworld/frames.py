@@ -3,25 +3,24 @@
 A frame is drawn from a copy of the simulation's state after ``mj_forward``. So it is never stale,
 unlike Meta-World's first frame after a reset, and drawing does not change the simulation.
 
-One thread draws the frames of all models, in one OpenGL context. OpenGL's current context belongs
-to a thread, so other renderers neither make another one current nor free this one. The context
-holds the meshes and textures of each model (15 to 45 MB) and, while there are any, a shadow map and
-frame buffer (75 MB) that all models share; MuJoCo would allocate these for each model.
+The cameras of a model have a `ModelRenderer`, which holds the meshes and textures of the model (15
+to 45 MB), a frame buffer of the size of a frame and, with shadows, a shadow map (64 MB). All
+renderers of a process draw in one OpenGL context, see `OpenGL`. A `mujoco.Renderer` would have one
+of its own, of the backend that ``MUJOCO_GL`` names when MuJoCo is imported, and cannot draw in a
+shared one, because it does not bind its frame buffer again.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import importlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from queue import SimpleQueue
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import mujoco
 import numpy as np
@@ -29,200 +28,185 @@ from gymnasium.error import DependencyNotInstalled
 from numpy.typing import NDArray
 
 from mtwrappers.common.extras import opengl_undone_on_error
-from mtwrappers.metaworld.opengl import check_value, choose_gl, chosen_backend, describe_failure
-
-# The fields of an MjrContext that name its frame buffer and its shadow map.
-_BUFFERS = (
-    *("offColor", "offColor_r", "offDepthStencil", "offDepthStencil_r", "offFBO", "offFBO_r"),
-    *("offWidth", "offHeight", "offSamples", "shadowFBO", "shadowTex", "shadowSize"),
+from mtwrappers.metaworld.opengl import (
+    check_value,
+    choose_gl,
+    chosen_backend,
+    describe_failure,
+    remember_current_context,
 )
+
 _FONT = mujoco.mjtFontScale.mjFONTSCALE_50  # no text is drawn
+_MAX_GEOMS = 1000  # as many as Gymnasium allows in a scene
+# The kinds of images that can be drawn.
+Kind: TypeAlias = Literal["colours", "depth"]
+_KINDS: dict[str, tuple[Kind, ...]] = {
+    "rgb_array": ("colours",),
+    "depth_array": ("depth",),
+    "rgbd_tuple": ("colours", "depth"),
+}
+_SHADOW_FLAGS = [int(mujoco.mjtRndFlag.mjRND_SHADOW), int(mujoco.mjtRndFlag.mjRND_REFLECTION)]
+_FLAT_FLAGS = [int(mujoco.mjtRndFlag.mjRND_SEGMENT), int(mujoco.mjtRndFlag.mjRND_IDCOLOR)]
+_STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
-class DrawingThread:
-    """Runs jobs one after another in a thread with its own OpenGL context.
+class OpenGL:
+    """The OpenGL context of this process, which is current only while something is drawn.
+
+    So any thread can draw. And other renderers, which free their objects in whichever context is
+    current, never free those of this package.
+
+    Attributes:
+        process: The id of the process; its forks cannot use the context.
 
     Raises:
         DependencyNotInstalled: If OpenGL does not work here; the message says what to do.
     """
 
     def __init__(self) -> None:
-        # Finalizers may put jobs at any moment, which is safe with this kind of queue.
-        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        self._drawings: set[Drawing] = set()
-        self._buffers: dict[tuple[int, int], Any] = {}
-        self.process: int | None = os.getpid()  # None once the thread has ended
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
-        try:
-            self._context = self.run(_open_context)
-        except DependencyNotInstalled:
-            self._jobs.put(None)
-            raise
+        self.process = os.getpid()
+        self._lock = threading.RLock()
+        # A garbage collection may begin while a frame is drawn, and must not free anything then.
+        self._unused_renderers: list[ModelRenderer] = []
+        self._backend, self._context = _open_context()
         # Registered after MuJoCo's own handler, which ends EGL, and so called before it.
-        atexit.register(self._end)
+        atexit.register(self._close)
 
-    def run(self, job: Callable[[], Any]) -> Any:
-        """Runs ``job`` in the thread; returns its result, or raises its exception."""
-        done: Future[Any] = Future()
-        self._jobs.put((done, job))
-        return done.result()
+    @contextlib.contextmanager
+    def current(self) -> Iterator[None]:
+        """Makes the context current, and afterwards the one that was current before.
 
-    def add(self, model: Any) -> Drawing:
-        """Loads a model's meshes and textures into OpenGL; call it in the thread itself."""
-        drawing = Drawing(model, self._buffers)
-        self._drawings.add(drawing)
-        return drawing
-
-    def drop(self, drawing: Drawing) -> Future[None] | None:
-        """Schedules a drawing to be freed; call it in any thread.
-
-        Returns:
-            A future that ends when it is freed, or ``None`` in the thread itself and in a fork,
-            which cannot wait for it.
+        Other threads wait until then.
         """
-        self._drawings.discard(drawing)
-        done: Future[None] = Future()
-        self._jobs.put((done, functools.partial(self._free, drawing)))
-        here = self.process == os.getpid() and threading.current_thread() is not self._thread
-        return done if here else None
-
-    def _free(self, drawing: Drawing) -> None:
-        drawing.free()
-        if not self._drawings:
-            for buffers in self._buffers.values():
-                buffers.free()
-            self._buffers.clear()
-
-    def _work(self) -> None:
-        while (given := self._jobs.get()) is not None:
-            done, job = given
+        with self._lock:
+            restore_context = remember_current_context(self._backend)
             try:
-                done.set_result(job())
-            except BaseException as exc:
-                done.set_exception(exc)
-            del given, done, job  # they refer to the environment
+                self._context.make_current()
+                while self._unused_renderers:
+                    self._unused_renderers.pop().free()
+                yield
+            finally:
+                restore_context()
 
-    def _end(self) -> None:
-        if self.process == os.getpid():  # a fork does not have the thread
-            self.process = None
-            for held in (*self._drawings, *self._buffers.values(), self._context):
-                # SDL ends EGL for the whole process when it quits, so freeing may fail.
-                with contextlib.suppress(Exception):
-                    self.run(held.free)
+    def free(self, renderer: ModelRenderer) -> None:
+        """Frees a renderer, except in a fork, which has no part in it."""
+        self.free_later(renderer)
+        if self.process == os.getpid():
+            # SDL ends EGL for the whole process when it quits, and the renderers with it.
+            with contextlib.suppress(Exception), self.current():
+                pass
+
+    def free_later(self, renderer: ModelRenderer) -> None:
+        """Frees a renderer when the context is current the next time."""
+        self._unused_renderers.append(renderer)
+
+    def _close(self) -> None:
+        if self.process == os.getpid():
+            with contextlib.suppress(Exception):  # as in `free`
+                self._context.free()
 
 
-def _open_context() -> Any:
+def _open_context() -> tuple[str, Any]:
+    """Opens a context.
+
+    Returns:
+        The module of `mujoco` that it is from, and the ``GLContext``.
+    """
     name = chosen_backend() or choose_gl() or ""
     module = name if name in ("cgl", "egl", "osmesa") else "glfw"
     try:
         check_value(name)
         with opengl_undone_on_error():
             backend = importlib.import_module(f"mujoco.{module}")
+        restore_context = remember_current_context(module)
         context = backend.GLContext(1, 1)
         context.make_current()
         # Without a window, MuJoCo would raise now, and then hang in the next attempt.
         if module == "glfw" and not importlib.import_module("glfw").get_current_context():
             raise RuntimeError("GLFW opened no window")
-        _bare_context(mujoco.MjModel.from_xml_string("<mujoco/>")).free()
+        empty_model = mujoco.MjModel.from_xml_string("<mujoco/>")
+        mujoco.MjrContext(empty_model, _FONT).free()
+        restore_context()
     except Exception as exc:
         error = f"{type(exc).__name__}: {exc}"
         raise DependencyNotInstalled(describe_failure(name, error)) from exc
-    return context
+    return module, context
 
 
 _lock = threading.Lock()
-_thread: DrawingThread | None = None
+_opengl: OpenGL | None = None
 
 
-def drawing_thread() -> DrawingThread:
-    """The drawing thread of this process, made on first use.
+def process_opengl() -> OpenGL:
+    """The OpenGL context of this process, opened on first use.
 
     Raises:
         RuntimeError: In a fork of a process that has drawn frames.
     """
-    global _thread
-    if _thread is None:
+    global _opengl
+    if _opengl is None:
         with _lock:
-            _thread = _thread or DrawingThread()
-    if _thread.process != os.getpid():
+            _opengl = _opengl or OpenGL()
+    if _opengl.process != os.getpid():
         raise RuntimeError(
             "cannot draw frames in a process that was forked from one that had drawn some: OpenGL "
             "is not fork-safe. Start it with 'forkserver' or 'spawn': pass "
             "context='forkserver' to gymnasium.make_vec, or, with vectorization_mode='async', "
             "vector_kwargs={'context': 'forkserver'}"
         )
-    return _thread
+    return _opengl
 
 
-class Drawing:
-    """A model's OpenGL resources, for use in the drawing thread.
+class ModelRenderer:
+    """Draws scenes of a model, as `mujoco.Renderer` does, in the OpenGL context that is current.
 
-    ``shared`` holds the frame buffers and shadow maps of all models, by quality.
+    Args:
+        model: The model, which is not changed.
+        settings: The `SawyerSettings` to draw with.
     """
 
-    def __init__(self, model: Any, shared: dict[tuple[int, int], Any]) -> None:
-        quality = model.vis.quality
-        self._quality = int(quality.shadowsize), int(quality.offsamples)
-        self._shared = shared
-        self._context = _bare_context(model)
+    def __init__(self, model: Any, settings: Any) -> None:
+        self._model = model
+        self._has_shadows = settings.shadows
+        self._options = mujoco.MjvOption()
+        self._scene = mujoco.MjvScene(model, _MAX_GEOMS)
+        self._rect = mujoco.MjrRect(0, 0, settings.width, settings.height)
+        quality, size = model.vis.quality, model.vis.global_
+        before = quality.shadowsize, size.offwidth, size.offheight
+        try:
+            size.offwidth, size.offheight = settings.width, settings.height
+            if not settings.shadows:
+                quality.shadowsize = 0
+            self._context = mujoco.MjrContext(model, _FONT)
+        finally:
+            quality.shadowsize, size.offwidth, size.offheight = before
         self._context.readDepthMap = mujoco.mjtDepthMap.mjDEPTH_ZEROFAR
-        self._own = {name: getattr(self._context, name) for name in _BUFFERS}
 
-    def colours(self, scene: Any, rect: Any) -> NDArray[np.uint8]:
-        """The colours of a scene, ``(height, width, 3)``, lowest row first."""
-        self._render(scene, rect)
-        image = np.empty((rect.height, rect.width, 3), np.uint8)
-        mujoco.mjr_readPixels(image, None, rect, self._context)
-        return image
+    def update_scene(self, data: Any, view: mujoco.MjvCamera) -> None:
+        """Sets what is drawn, and from where."""
+        category = mujoco.mjtCatBit.mjCAT_ALL
+        mujoco.mjv_updateScene(self._model, data, self._options, None, view, category, self._scene)
 
-    def depth(self, scene: Any, rect: Any) -> NDArray[np.float32]:
-        """Distances from the camera's plane as `mujoco.Renderer` computes them.
-
-        They are ``(height, width)``, in metres, lowest row first.
-        """
+    def draw(self, kind: Kind) -> NDArray[Any]:
+        """Draws the scene; see `Cameras.images`. The first row is the lowest."""
+        is_depth = kind == "depth"
+        self._scene.flags[_SHADOW_FLAGS] = self._has_shadows
         # Flat colours without multisampling, which would mix distances.
-        flags = [int(mujoco.mjtRndFlag.mjRND_SEGMENT), int(mujoco.mjtRndFlag.mjRND_IDCOLOR)]
-        scene.flags[flags] = True
-        self._render(scene, rect)
-        scene.flags[flags] = False
-        image = np.empty((rect.height, rect.width), np.float32)
-        mujoco.mjr_readPixels(None, image, rect, self._context)
-        return _metres(image, scene.camera[0])
+        self._scene.flags[_FLAT_FLAGS] = is_depth
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
+        mujoco.mjr_render(self._rect, self._scene, self._context)
+        size = self._rect.height, self._rect.width
+        if is_depth:
+            depth = np.empty(size, np.float32)
+            mujoco.mjr_readPixels(None, depth, self._rect, self._context)
+            return _metres(depth, self._scene.camera[0])
+        colours = np.empty((*size, 3), np.uint8)
+        mujoco.mjr_readPixels(colours, None, self._rect, self._context)
+        return colours
 
     def free(self) -> None:
-        """Frees the resources that are not shared."""
-        self._use(self._own)
+        """Frees what the renderer holds in OpenGL."""
         self._context.free()
-
-    def _render(self, scene: Any, rect: Any) -> None:
-        buffers = self._shared.get(self._quality)
-        if buffers is None:
-            model = mujoco.MjModel.from_xml_string("<mujoco/>")
-            model.vis.global_.offwidth, model.vis.global_.offheight = rect.width, rect.height
-            model.vis.quality.shadowsize, model.vis.quality.offsamples = self._quality
-            buffers = self._shared[self._quality] = mujoco.MjrContext(model, _FONT)
-        width, height = max(rect.width, buffers.offWidth), max(rect.height, buffers.offHeight)
-        if (width, height) != (buffers.offWidth, buffers.offHeight):
-            mujoco.mjr_resizeOffscreen(width, height, buffers)
-        self._use({name: getattr(buffers, name) for name in _BUFFERS})
-        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
-        mujoco.mjr_render(rect, scene, self._context)
-
-    def _use(self, buffers: dict[str, Any]) -> None:
-        for name, value in buffers.items():
-            setattr(self._context, name, value)
-
-
-def _bare_context(model: Any) -> Any:
-    """A `mujoco.MjrContext` with buffers of the smallest size. The model is not changed."""
-    quality, size = model.vis.quality, model.vis.global_
-    before = quality.shadowsize, size.offwidth, size.offheight
-    quality.shadowsize, size.offwidth, size.offheight = 0, 1, 1
-    try:
-        return mujoco.MjrContext(model, _FONT)
-    finally:
-        quality.shadowsize, size.offwidth, size.offheight = before
 
 
 def _metres(buffer: NDArray[np.float32], camera: Any) -> NDArray[np.float32]:
@@ -236,58 +220,48 @@ def _metres(buffer: NDArray[np.float32], camera: Any) -> NDArray[np.float32]:
     return metres.astype(np.float32)
 
 
-# The kinds of images that can be drawn.
-Kind: TypeAlias = Literal["colours", "depth"]
-_KINDS: dict[str, tuple[Kind, ...]] = {
-    "rgb_array": ("colours",),
-    "depth_array": ("depth",),
-    "rgbd_tuple": ("colours", "depth"),
-}
-_STATE = mujoco.mjtState.mjSTATE_INTEGRATION
+@dataclass(frozen=True)
+class _Camera:
+    """A camera of a model.
+
+    Attributes:
+        view: Where it is.
+        is_rotated: Whether its frames are rotated by 180 degrees, because it hangs upside down.
+    """
+
+    view: mujoco.MjvCamera
+    is_rotated: bool
 
 
-class _View(NamedTuple):
-    """The name of a camera, its `mujoco.MjvCamera`, and whether its frames are rotated by 180°."""
-
-    name: str
-    camera: Any
-    turned: bool
-
-
-class Camera:
+class Cameras:
     """The cameras of one model; for the free camera see `begin`.
 
     Args:
         model: The model.
-        found: The index of each camera by name, -1 for the free camera.
+        indices: The index of each camera by name, -1 for the free camera.
         settings: The `SawyerSettings` to draw with.
     """
 
-    def __init__(self, model: Any, found: Mapping[str, int], settings: Any) -> None:
+    def __init__(self, model: Any, indices: Mapping[str, int], settings: Any) -> None:
         self._model = model
+        self._settings = settings
         self._data = mujoco.MjData(model)
-        self._free: Any = None
-        self._views = []
-        for name, index in found.items():
-            camera = mujoco.MjvCamera()
-            turned = False
-            if index == -1:
-                self._free = camera
-                camera.distance = model.stat.extent
-            else:
-                camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
-                camera.fixedcamid = index
-                # The vertical component of its upward axis, which is 0 if it looks straight down.
-                turned = bool(model.cam_mat0[index][7] < -1e-6)
-            self._views.append(_View(name, camera, turned))
-        self._rect = mujoco.MjrRect(0, 0, settings.width, settings.height)
-        self._options = mujoco.MjvOption()
-        self._scene = mujoco.MjvScene(model, 1000)  # as many geoms as Gymnasium allows
-        if not settings.shadows:
-            flags = mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION
-            self._scene.flags[[int(flag) for flag in flags]] = False
         self._state = np.empty(mujoco.mj_stateSize(model, _STATE))
-        self._drawing: Drawing | None = None
+        self._free_view: mujoco.MjvCamera | None = None
+        self._cameras: dict[str, _Camera] = {}
+        for name, index in indices.items():
+            view = mujoco.MjvCamera()
+            is_rotated = False
+            if index == -1:
+                self._free_view = view
+                view.distance = model.stat.extent
+            else:
+                view.type = mujoco.mjtCamera.mjCAMERA_FIXED
+                view.fixedcamid = index
+                # The vertical component of its upward axis, which is 0 if it looks straight down.
+                is_rotated = bool(model.cam_mat0[index][7] < -1e-6)
+            self._cameras[name] = _Camera(view, is_rotated)
+        self._renderer: ModelRenderer | None = None
 
     def begin(self, data: Any) -> None:
         """Begins an episode: points the free camera at the median of the geoms' positions.
@@ -295,9 +269,9 @@ class Camera:
         Gymnasium does this once, at the first frame. Here it is done at the start of each episode,
         so that a frame depends only on its episode.
         """
-        if self._free is not None:
-            self._take(data)
-            self._free.lookat[:] = np.median(self._data.geom_xpos, axis=0)
+        if self._free_view is not None:
+            self._copy_state(data)
+            self._free_view.lookat[:] = np.median(self._data.geom_xpos, axis=0)
 
     def frame(self, data: Any, mode: Literal["rgb_array", "depth_array", "rgbd_tuple"]) -> Any:
         """Draws the current state of a `mujoco.MjData`, which is not changed, by the first camera.
@@ -310,12 +284,13 @@ class Camera:
             DependencyNotInstalled: If OpenGL does not work here; the message says what to do.
             RuntimeError: If this process was forked from one that had drawn frames.
         """
-        by_kind = self.images(data, _KINDS[mode], self._views[:1])
-        images = [image for by_camera in by_kind.values() for image in by_camera.values()]
+        first_camera = next(iter(self._cameras))
+        by_kind = self.images(data, _KINDS[mode], [first_camera])
+        images = [by_camera[first_camera] for by_camera in by_kind.values()]
         return tuple(images) if mode == "rgbd_tuple" else images[0]
 
     def images(
-        self, data: Any, kinds: Iterable[Kind], views: Sequence[_View] | None = None
+        self, data: Any, kinds: Iterable[Kind], names: Iterable[str] | None = None
     ) -> dict[Kind, dict[str, NDArray[Any]]]:
         """Draws the current state of a `mujoco.MjData`, which is not changed.
 
@@ -324,7 +299,7 @@ class Camera:
             kinds: What to draw: ``"colours"``, ``(height, width, 3)`` uint8; ``"depth"``, the
                 distance from the camera's plane in metres, ``(height, width)`` float32, at most up
                 to the far clipping plane.
-            views: The cameras to draw; by default all.
+            names: The cameras to draw; by default all.
 
         Returns:
             The images by kind and camera.
@@ -333,43 +308,37 @@ class Camera:
             DependencyNotInstalled: If OpenGL does not work here; the message says what to do.
             RuntimeError: If this process was forked from one that had drawn frames.
         """
-        thread, kinds = drawing_thread(), tuple(kinds)
-        self._take(data)
-        drawn: dict[Kind, dict[str, NDArray[Any]]] = {kind: {} for kind in kinds}
-        for view in self._views if views is None else views:
-            mujoco.mjv_updateScene(
-                self._model,
-                self._data,
-                self._options,
-                None,
-                view.camera,
-                mujoco.mjtCatBit.mjCAT_ALL,
-                self._scene,
-            )
-            for kind, image in thread.run(functools.partial(self._draw, thread, kinds)).items():
-                # OpenGL's first row is the lowest.
-                upright = image[:, ::-1] if view.turned else image[::-1]
-                drawn[kind][view.name] = upright.copy()
-        return drawn
+        opengl = process_opengl()
+        images: dict[Kind, dict[str, NDArray[Any]]] = {kind: {} for kind in kinds}
+        self._copy_state(data)
+        with opengl.current():
+            renderer = self._renderer or self._make_renderer(opengl)
+            for name in self._cameras if names is None else names:
+                camera = self._cameras[name]
+                renderer.update_scene(self._data, camera.view)
+                for kind, by_camera in images.items():
+                    image = renderer.draw(kind)
+                    # OpenGL's first row is the lowest.
+                    upright = image[:, ::-1] if camera.is_rotated else image[::-1]
+                    by_camera[name] = upright.copy()
+        return images
 
     def close(self) -> None:
-        """Frees the OpenGL resources of these cameras. The next frame allocates them again."""
-        if self._drawing is not None:
-            self._drawing = None
-            if (done := self._drop()) is not None:
-                done.exception()  # once it is done, the memory can go back to the system
+        """Frees the renderer of these cameras. The next frame makes another one."""
+        if self._renderer is not None:
+            self._free_later.detach()
+            renderer, self._renderer = self._renderer, None
+            self._opengl.free(renderer)
 
-    def _draw(self, thread: DrawingThread, kinds: Sequence[Kind]) -> dict[Kind, NDArray[Any]]:
-        if self._drawing is None:
-            self._drawing = thread.add(self._model)
-            # Frees the drawing if these cameras are garbage-collected without `close`.
-            self._drop = weakref.finalize(self, thread.drop, self._drawing)
-            self._drop.atexit = False
-        draw: dict[Kind, Callable[[Any, Any], NDArray[Any]]]
-        draw = {"colours": self._drawing.colours, "depth": self._drawing.depth}
-        return {kind: draw[kind](self._scene, self._rect) for kind in kinds}
+    def _make_renderer(self, opengl: OpenGL) -> ModelRenderer:
+        renderer = ModelRenderer(self._model, self._settings)
+        # Frees the renderer if these cameras are garbage-collected without `close`.
+        self._free_later = weakref.finalize(self, opengl.free_later, renderer)
+        self._free_later.atexit = False
+        self._opengl, self._renderer = opengl, renderer
+        return renderer
 
-    def _take(self, data: Any) -> None:
+    def _copy_state(self, data: Any) -> None:
         """Copies the state of ``data``, and computes all quantities that depend on it."""
         mujoco.mj_getState(self._model, data, self._state, _STATE)
         mujoco.mj_setState(self._model, self._data, self._state, _STATE)

@@ -5,12 +5,16 @@ The environment variable ``MUJOCO_GL`` chooses one. This module does not import 
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 DOCTOR = "`mtwrappers doctor` tries every OpenGL backend, and names the package that each lacks"
 # The backends of each system; the last one needs a display.
@@ -159,3 +163,38 @@ def describe_failure(name: str, error: str) -> str:
     trials = map(try_backend, BACKENDS)
     reasons = "; ".join(f"{trial.backend}: {trial.reason}" for trial in trials)
     return f"cannot draw frames: no OpenGL backend works here: {reasons}. {DOCTOR}"
+
+
+def remember_current_context(backend: str) -> Callable[[], object]:
+    """Remembers the OpenGL context that is current in this thread, or that there is none.
+
+    Args:
+        backend: The module of `mujoco` with a ``GLContext``, which was imported.
+
+    Returns:
+        A function that restores it. With ``"cgl"`` it does nothing: MuJoCo locks a context to the
+        thread that draws first.
+    """
+    library: Any
+    if backend == "egl":
+        library = importlib.import_module("OpenGL.EGL")
+        surfaces = [
+            library.eglGetCurrentSurface(end) for end in (library.EGL_DRAW, library.EGL_READ)
+        ]
+        context, display = library.eglGetCurrentContext(), library.eglGetCurrentDisplay()
+        if context:
+            return partial(library.eglMakeCurrent, display, *surfaces, context)
+        return partial(library.eglReleaseThread)
+    if backend == "osmesa":
+        library = importlib.import_module("OpenGL.osmesa")
+        type_of_channels = importlib.import_module("OpenGL.GL").GL_FLOAT  # MuJoCo's
+        context = library.OSMesaGetCurrentContext()
+        if not context:
+            return partial(library.OSMesaMakeCurrent, None, None, type_of_channels, 0, 0)
+        width, height, _, buffer = library.OSMesaGetColorBuffer(context)
+        return partial(library.OSMesaMakeCurrent, context, buffer, type_of_channels, width, height)
+    if backend == "glfw":
+        library = importlib.import_module("glfw")
+        library.init()
+        return partial(library.make_context_current, library.get_current_context())
+    return lambda: None

@@ -28,7 +28,7 @@ from mtwrappers.evaluation.protocol import (
     succeeded,
     weights,
 )
-from mtwrappers.metaworld.frames import Camera
+from mtwrappers.metaworld.frames import Cameras
 from mtwrappers.metaworld.opengl import choose_gl
 from mtwrappers.metaworld.tasks import class_names
 
@@ -304,7 +304,7 @@ def test_a_protocol_of_frames_shows_them_and_is_replayed_without(tmp_path, monke
     assert without.with_states() is without
     with closing(without.make_vec()) as envs, pytest.raises(ValueError, match="got 'state'"):
         SEEN.evaluate(policy, envs)
-    monkeypatch.setattr(Camera, "__init__", lambda *_: pytest.fail("it draws"))
+    monkeypatch.setattr(Cameras, "__init__", lambda *_: pytest.fail("it draws"))
     assert verify(tmp_path / "r.json").ok
     file = json.loads((tmp_path / "r.json").read_text())
     file["environments"]["kwargs"]["camera_name"] = "corner"

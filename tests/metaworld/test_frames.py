@@ -45,6 +45,7 @@ def gl(request):
 BESIDE_OTHERS = """
 a, b = make(0).render(), make(1).render()
 assert len(np.unique(a)) > 50 and not np.array_equal(a, b)
+assert threading.active_count() == 1
 
 envs = [make(state) for state in (0, 1, 1)]
 for env in envs:
@@ -84,6 +85,43 @@ if os.fork() == 0:
 os.wait()
 check(env, a)
 """
+
+
+FOREIGN_CONTEXT = """
+model = mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom size='1'/></worldbody></mujoco>")
+data, scene, rect = mujoco.MjData(model), mujoco.MjvScene(model, 10), mujoco.MjrRect(0, 0, 64, 48)
+mujoco.mj_forward(model, data)
+option, camera = mujoco.MjvOption(), mujoco.MjvCamera()
+mujoco.mjv_updateScene(model, data, option, None, camera, mujoco.mjtCatBit.mjCAT_ALL, scene)
+gl = mujoco.GLContext(64, 48)
+gl.make_current()  # only once, as Gymnasium's viewer does
+context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
+mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, context)
+
+def foreign_frame():
+    image = np.zeros((48, 64, 3), np.uint8)
+    mujoco.mjr_render(rect, scene, context)
+    mujoco.mjr_readPixels(image, None, rect, context)
+    return image
+
+foreign = foreign_frame()
+assert len(np.unique(foreign)) > 10
+env = make()
+frame = env.render()
+assert np.array_equal(foreign_frame(), foreign)
+check(env, frame)
+env.close()
+assert np.array_equal(foreign_frame(), foreign)
+del env, make
+gc.collect()
+assert np.array_equal(foreign_frame(), foreign)
+context.free()
+gl.free()
+"""
+
+
+def test_a_context_of_the_caller_stays_current(gl):
+    assert draw(gl, FOREIGN_CONTEXT) == ""
 
 
 def test_frames_are_the_same_whatever_else_is_drawn_or_closed_and_a_fork_draws_none(gl):

@@ -168,6 +168,25 @@ def test_an_observation_has_the_images_and_what_was_asked_for_beside_them(made, 
         assert equal(again.reset(seed=3)[0], obs)
 
 
+def test_an_interrupted_depth_image_does_not_change_later_frames(made, monkeypatch):
+    env = made(render_mode="rgbd_tuple", camera_name="corner")
+    colours, depth = env.render()
+    read_pixels = mujoco.mjr_readPixels
+
+    def interrupt(image, *args):
+        if image is None:  # depth
+            raise KeyboardInterrupt
+        read_pixels(image, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mujoco, "mjr_readPixels", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            env.render()
+    later_colours, later_depth = env.render()
+    assert np.array_equal(later_colours, colours)
+    assert np.array_equal(later_depth, depth)
+
+
 def test_an_image_is_the_one_that_its_camera_draws_alone(made):
     obs, _ = made(**BOTH).reset(seed=0)
     for name in BOTH["camera_name"]:
