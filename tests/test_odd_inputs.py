@@ -161,7 +161,6 @@ few_shot_evaluate(SimpleNamespace(adapt=print), point) -> TypeError: ...have get
 few_shot_evaluate(begins, point, 2, adaptation_steps=0) -> ValueError: adaptation_steps must be a
 few_shot_evaluate(begins, point, 2, adaptation_steps=2) -> ValueError: ...needs a policy with adapt
 few_shot_evaluate(begins, point, [[0, 1], [0]]) -> ValueError: trials must be 
-few_shot_evaluate(begins, point_disabled()) -> ValueError: ...autoreset_mode='SameStep'...'Disabled'
 few_shot_evaluate(begins, three(), 2) -> ValueError: ...: pass tasks, 3 for each of 2 trials
 few_shot_evaluate(begins, MetaIterativeEnvExecutor(drawing, 2)) -> ValueError: ..._on_reset=False
 few_shot_evaluate(adapts, point, adaptation_episodes=-1) -> ValueError: ...got -1

@@ -380,9 +380,14 @@ def _run(
 
 
 def _without_autoreset(envs: Any) -> contextlib.AbstractContextManager[None]:
-    """A context manager in which environments, or those in their wrappers, do not autoreset."""
-    while not hasattr(envs, "without_autoreset"):  # wrappers of Gymnasium do not forward it
-        envs = envs.env
+    """A context manager in which environments do not reset themselves.
+
+    Those in wrappers of others still do, because these may rely on it: Gymnasium's
+    ``RecordEpisodeStatistics`` refuses an info with the statistics of an episode, which the infos
+    of a last step have if no autoreset follows.
+    """
+    if not hasattr(envs, "without_autoreset"):
+        return contextlib.nullcontext()
     context: contextlib.AbstractContextManager[None] = envs.without_autoreset()
     return context
 

@@ -293,6 +293,11 @@ class EnvBlock:
             self._drop_prepared()
             raise
 
+    @property
+    def has_prepared(self) -> bool:
+        """Whether there are environments to go on with."""
+        return self._prepared is not None
+
     def commit(self) -> None:
         """Goes on with the environments that were prepared, and closes the others."""
         block, self._prepared = self._prepared, None

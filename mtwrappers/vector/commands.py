@@ -453,19 +453,22 @@ class Prepare(Command):
 
 @dataclass(eq=False)
 class Commit(Command):
-    """Goes on with the environments of `Prepare`, which have these logs."""
+    """Goes on with the environments of `Prepare`, which have these logs and pauses."""
 
     name = "set_state"
     needs_reset = True
 
     logs: Sequence[ReplayLog]
+    paused: NDArray[np.bool_]
 
     def part(self, rows: slice) -> Commit:
         """The command for one block."""
-        return Commit(self.logs[rows])
+        return Commit(self.logs[rows], self.paused[rows])
 
     def run(self, block: EnvBlock) -> None:
         """Runs it."""
+        if not block.has_prepared:  # its worker was lost since
+            block.prepare(self.logs, self.paused)
         block.commit()
 
     def record_success(

@@ -729,7 +729,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             raise RuntimeError(_NEEDS_JOURNAL)
         pool.run(Prepare(logs, paused))
         self._due[...] = True  # should it be interrupted
-        pool.run(Commit(logs))
+        pool.run(Commit(logs, paused))
         self._first_seeds = first_seeds
         self._due[...] = due
 
