@@ -36,6 +36,14 @@ class SlowEnv(CountingSetTaskEnv):
         time.sleep(self.pause)
         return super().step(action)
 
+    def get_state(self):
+        rng = self.np_random.bit_generator.state
+        return {"pause": self.pause, "first": self.first, "sweep": self._sweep, "rng": rng}
+
+    def set_state(self, state):
+        self.pause, self.first, self._sweep = state["pause"], state["first"], state["sweep"]
+        self.np_random.bit_generator.state = state["rng"]
+
 
 def tick(observations, rng):
     return np.array([own.integers(2) for own in rng])
