@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import operator
 import os
@@ -120,9 +121,10 @@ class _Actor(BlockServer):
 
     def __init__(self) -> None:
         super().__init__()
-        # Answers by the number of their command, until the executor has said that it has them: a
-        # call may be interrupted after it has called the actor, and before it keeps the reference.
-        self._answers: dict[int, bytes] = {}
+        # The number of each command and its answer, by the place of the call among all of the
+        # actor's, until the executor has said that it has them: it may be interrupted after it has
+        # called the actor, and before it keeps the reference.
+        self._answers: dict[int, tuple[int, bytes]] = {}
 
     def silence(self) -> float:
         """The seconds since the last sign of life of its block."""
@@ -133,22 +135,26 @@ class _Actor(BlockServer):
         """The address of the actor's node."""
         return str(import_extra("ray", "ray").util.get_node_ip_address())
 
-    def handle(self, number: int, command: bytes, received: int) -> tuple[dict[int, bytes], bytes]:
+    def handle(
+        self, call: int, number: int, command: bytes, received: int
+    ) -> tuple[dict[int, tuple[int, bytes]], bytes]:
         """Runs a command.
 
         Args:
+            call: The place of this call among all of the actor's.
             number: The number of the command.
             command: The command, pickled.
-            received: The number of the last answer that has arrived.
+            received: The last call of which the answer has arrived.
 
         Returns:
-            The answers that have not arrived yet, by their numbers, and the data of the buffers,
-            once there are any. All are bytes, because Ray would make every array read-only.
+            The numbers of commands and answers that have not arrived yet, by their calls, and the
+            data of the buffers, once there are any. Answers and data are bytes, because Ray would
+            make every array read-only.
         """
-        self._answers = {n: answer for n, answer in self._answers.items() if n > received}
+        self._answers = {c: answer for c, answer in self._answers.items() if c > received}
         if self.block is not None and hasattr(self.block, "buffers"):
             self.block.beat()
-        self._answers[number] = self.answer(command)
+        self._answers[call] = number, self.answer(command)
         if self.block is None or not hasattr(self.block, "buffers"):
             return self._answers, b""
         return self._answers, self.block.buffers.pack()
@@ -168,7 +174,8 @@ class ActorWorker(Worker):
         """Requests an actor from the cluster."""
         self._host = self._reason = ""
         self._has_buffers = False  # whether the actor has
-        self._received = HELLO  # the number of the last answer
+        self._calls = itertools.count(1)
+        self._received = 0  # the last call of which the answer has arrived
         # Ray itself would restart it without its environments.
         options = {**actor_options(self._settings), "max_restarts": 0}
         actor_class = self._cluster.ray.remote(concurrency_groups={_SIGNS: 1})(_Actor)
@@ -184,7 +191,8 @@ class ActorWorker(Worker):
     def write(self, message: tuple[int, bytes]) -> None:
         """Calls the actor."""
         if self._cluster.is_there():
-            self._replies.add(self._actor.handle.remote(*message, self._received))
+            call = next(self._calls)
+            self._replies.add(self._actor.handle.remote(call, *message, self._received))
 
     def finish_writing(self) -> None:
         """Does nothing, because Ray sends a message as a whole."""
@@ -225,9 +233,9 @@ class ActorWorker(Worker):
         # A reply that comes late has the results of an earlier command.
         if written and self.buffers is not None and max(answers) > self._received:
             self.buffers.unpack(written)
-        for number in sorted(answers):
-            self.take_answer(number, answers[number])
-            self._received = max(self._received, number)
+        for call in sorted(answers):
+            self.take_answer(*answers[call])
+            self._received = max(self._received, call)
 
     def is_alive(self) -> bool:
         """Whether Ray is running; Ray itself reports when an actor ends."""
