@@ -30,7 +30,7 @@ def last_step(cls):
     with closing(MetaIterativeEnvExecutor([partial(cls, 2), partial(cls, 9)], 2)) as envs:
         envs.reset(seed=0)
         envs.step([0, 0])
-        obs, rewards, terminated, truncated, infos = envs.step([0, 0])
+        *_, terminated, truncated, infos = envs.step([0, 0])
     values = dict.fromkeys(Step._fields, np.zeros(2))
     return Step(**{**values, "finished": terminated | truncated, "infos": infos})
 
