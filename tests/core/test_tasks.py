@@ -78,7 +78,7 @@ def test_a_set_without_one_of_the_methods_is_refused_with_their_names():
     class Unchecked(Letters):
         check = Tasks.check
 
-    with pytest.raises(TypeError, match=r"abstract.* check"):
+    with pytest.raises(TypeError, match=r"abstract.*check"):
         Unchecked()
 
 

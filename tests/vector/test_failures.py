@@ -321,6 +321,8 @@ def call_with_what_only_workers_have(envs, rows):
     envs.call("set_task", OnlyThere())
 
 
+# Python 3.12 warns of every fork beside other threads.
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_notes_that_cannot_be_read_cost_the_worker_and_are_no_one_elses_failure():
     with closing(parallel(on_worker_failure="recover")) as envs:
         envs.reset(seed=0)

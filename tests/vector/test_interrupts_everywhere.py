@@ -69,6 +69,8 @@ def raise_in(k, call):
     """Makes a call, and raises before its ``k``-th bytecode; returns where, or None."""
     tracer = RaiseBefore(k)
     before = sys.gettrace()
+    # Python 3.12 looks for bytecodes only if a frame has asked for them before.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(tracer)
     try:
         call()
