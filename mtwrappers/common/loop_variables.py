@@ -52,17 +52,17 @@ def _loop_variables(function: FunctionType) -> set[str]:
     try:
         tree = ast.parse(source)
     except SyntaxError:  # such as a magic command of a notebook
-        source = ""
-    if not source:  # as in an interactive session
-        return {*code.co_freevars}
+        tree = ast.Module([], [])
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    definitions = [node for node in parents if _first_line(node) == code.co_firstlineno]
+    if not definitions:  # no source, as in an interactive session, or that of another text
+        return {*code.co_freevars}
     variables: set[str] = set()
-    for node in parents:
-        if _first_line(node) == code.co_firstlineno:
-            loop = parents[node]
-            while loop in parents and not _targets(loop):
-                loop = parents[loop]
-            variables |= _targets(loop)
+    for definition in definitions:
+        loop = parents[definition]
+        while loop in parents and not _targets(loop):
+            loop = parents[loop]
+        variables |= _targets(loop)
     return variables & {*code.co_freevars, *code.co_names}
 
 
