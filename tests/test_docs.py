@@ -209,6 +209,8 @@ def test_every_linked_file_is_there():
     links += [ROOT / link for text in PAGES.values() for link in inside.findall(text)]
     inside = re.compile(rf": {re.escape(repository)}/blob/main/(\S+)$", re.MULTILINE)
     links += [ROOT / link for link in inside.findall(settings)]
+    # The guarantees name their tests.
+    links += [ROOT / test for test in re.findall(r"`(tests/[^`]+)`", PAGES["guarantees.md"])]
     assert len(links) > 100
     assert [link for link in links if not link.exists()] == []
 
