@@ -176,7 +176,8 @@ def test_the_guide_from_demonstrations_to_a_score_runs_line_by_line(tmp_path):
 @pytest.mark.slow
 def test_the_guide_to_ppo_runs_line_by_line(run, tmp_path):
     """With fewer steps and episodes; first the Python, then the commands."""
-    pytest.importorskip("stable_baselines3")
+    for package in ("stable_baselines3", "sb3_contrib"):
+        pytest.importorskip(package)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     run(replaced(SNIPPETS[PPO], FEWER), tmp_path)
     smaller = {
