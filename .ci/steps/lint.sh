@@ -1,0 +1,3 @@
+# Ruff's rules and format.
+"$bin/ruff" check .
+"$bin/ruff" format --check .
