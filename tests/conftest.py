@@ -14,7 +14,7 @@ with contextlib.suppress(ImportError):  # without MuJoCo there are no models
 
 # A fork server, which then has what its workers import: each worker imports the module of its test.
 multiprocessing.set_forkserver_preload(
-    ["hypothesis", "metaworld", "tests.evaluation.fakes", "tests.odd_inputs", "tests.vector.faults"]
+    ["hypothesis", "metaworld", "tests.evaluation.fakes", "tests.refusals", "tests.vector.faults"]
 )
 
 # A process started in the background of a script ignores Ctrl-C, which some tests press.
