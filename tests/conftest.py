@@ -1,5 +1,6 @@
+"""The two tiers of tests, and what each test leaves as it was."""
+
 import contextlib
-import gc
 import multiprocessing
 import random
 import signal
@@ -7,12 +8,10 @@ import signal
 import numpy as np
 import pytest
 
+from tests.compiled_models import compile_models_once
 from tests.vector.processes import nothing_left_behind
 
-with contextlib.suppress(ImportError):  # without MuJoCo there are no models
-    import tests.models  # noqa: F401
-
-# A fork server, which then has what its workers import: each worker imports the module of its test.
+# A fork server has what its workers import, so that each starts sooner.
 multiprocessing.set_forkserver_preload(
     ["hypothesis", "metaworld", "tests.evaluation.fakes", "tests.refusals", "tests.vector.faults"]
 )
@@ -27,41 +26,34 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Runs the tier that was asked for, and hypothesis as long as it is worth there.
-
-    Files that are shared out among processes keep their order, whose last ones are quick: by
-    itself, pytest-xdist keeps files of few tests for the end, and some of those are the longest.
-    """
+    """Selects the tier, and the number of examples that hypothesis tries in it."""
     if config.option.all and config.option.markexpr == "not slow":
         config.option.markexpr = ""
     with contextlib.suppress(ImportError):
         from hypothesis import settings
 
-        slow = config.option.markexpr != "not slow"
-        settings.register_profile("tier", deadline=None, max_examples=40 if slow else 10)
+        is_fast = config.option.markexpr == "not slow"
+        settings.register_profile("tier", deadline=None, max_examples=10 if is_fast else 40)
         settings.load_profile("tier")
+    # Processes take files in their order, whose last ones are quick. By itself, pytest-xdist keeps
+    # files of few tests for the end, and some of those are the longest.
     config.option.loadscopereorder = False
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Puts tests of workers first, and marks the slow cases of the tests that have fast ones, too.
-
-    The larger this process is, the longer a fork takes; and once a library has threads, workers
-    come from a fork server, which is slower.
-    """
-    items.sort(key=lambda item: item.path.parent.name not in ("vector", "testing", "samplers"))
+    """Marks the cases of `slow_but` tests as slow, but for those that it names."""
     for item in items:
         for mark in item.iter_markers("slow_but"):
             if not any(f"-{name}-" in f"-{item.callspec.id}-" for name in mark.args):
                 item.add_marker("slow")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _short_collections():
-    """What was imported by now is no garbage: the collections of a module need not look at it."""
-    gc.collect()
-    gc.freeze()
+@pytest.fixture(autouse=True, scope="session")
+def _models_compiled_once():
+    """Copies compiled models for all environments of Meta-World, which saves half a minute."""
+    with compile_models_once():
+        yield
 
 
 @pytest.fixture
