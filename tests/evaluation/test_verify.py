@@ -155,6 +155,7 @@ def test_what_is_true_is_confirmed(settings, kind, played):
     ("policy", "kwargs"), [(Adapts(), {"envs_per_task": 2}), (Remembers(), {"envs_per_task": 2})]
 )
 @pytest.mark.parametrize("goals", ["list", "continuous"])
+@pytest.mark.slow_but("list-policy0-kwargs0", "continuous-policy1-kwargs1")
 def test_environments_that_share_trials_are_made_again_as_they_were(
     policy, kwargs, goals, tmp_path
 ):
@@ -582,12 +583,12 @@ ENDS = ("false", "refused")
 
 @pytest.mark.parametrize("name", ["r.json", "r.npz"])
 def test_a_mutated_file_is_an_error_of_one_line_or_changes_nothing(name, played, tmp_path):
-    """60 files, each with some bytes changed, cut or doubled."""
+    """25 files, each with some bytes changed, cut or doubled."""
     rng, where = np.random.default_rng(0), played["plain"]
     kinds = set()
     data, tracing = (where / name).read_bytes(), tracemalloc.start()
     assert tracing is None
-    for _ in range(60):
+    for _ in range(25):
         other = bytearray(data)
         at = int(rng.integers(len(other)))
         match rng.integers(4):
