@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import multiprocessing
+import os
 import random
 import signal
 
@@ -42,6 +43,12 @@ def pytest_configure(config):
     # Processes take files in their order, whose last ones are quick. By itself, pytest-xdist keeps
     # files of few tests for the end, and some of those are the longest.
     config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """Three processes for two cores: a third of the time, tests wait for workers and clocks."""
+    return -(-3 * len(os.sched_getaffinity(0)) // 2) if hasattr(os, "sched_getaffinity") else None
 
 
 @pytest.hookimpl(tryfirst=True)
