@@ -1,0 +1,11 @@
+"""Measurements behind the figures of the README and the website, by the page that has them.
+
+- ``docs/speed.md``: `metaworld`, `vector`, `path_wise`, `ray`, `sb3`, `learning`
+- ``docs/guides/pixels.md``: `pixels`
+- ``docs/guides/many-cores.md``: `scale`
+- ``docs/guides/ml10-meta-rl.md``: `meta_learning`
+- ``docs/what-scores-depend-on.md``: `protocols`, with `bias`
+- ``docs/learners.md``: `imitation`, `reference`
+- ``docs/guides/evaluation.md``: `coverage`
+- ``docs/guarantees.md``: `soak`
+"""

@@ -7,7 +7,7 @@ with two layers of 64 in NumPy. Beside `MetaSampler` step-wise and path-wise sta
 Meta-World's own ``make_vec``, EnvPool stepped with the same policy (where it is installed; it has
 no mixed classes, so each class in its turn), and the physics alone on 2 threads. Every player runs
 for the same number of environment steps, in turns. Prints a table, writes
-``results/path_wise.json`` and ``path_wise.png``.
+``results/path_wise.json``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable
-from statistics import median
 from typing import Any
 
 import gymnasium
@@ -23,9 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import (
-    HERE,
-    bar_plot,
-    cpu_name,
     machine,
     rates,
     ratio,
@@ -120,7 +116,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     rounds = 3 if parser.parse_args().quick else 7
     warnings.simplefilter("ignore")
-    rows, groups, results = [], {}, {}
+    rows, results = [], {}
     path_wise = "mtwrappers path-wise, 2 workers"
     targets = {
         "mtwrappers step-wise, 2 workers": 1.3,
@@ -130,14 +126,11 @@ def main() -> None:
     }
     for name, policy in (("random policy", Random()), ("two layers of 64", Layers())):
         found = results[name] = compare(policy, rounds)
-        groups[f"MT10, {name}"] = {key: median(values) for key, values in found.items()}
         for other, least in targets.items():
             if other in found:
                 what = f"{name}: path-wise / {other}"
                 rows.append(target_row(what, ratio(found, path_wise, other), least))
     save("path_wise", {"rates": results, "targets": rows})
-    title = f"Environment steps per second on {cpu_name()}, 2 cores"
-    bar_plot(HERE / "path_wise.png", title, groups, "steps/s")
     print(machine()["cpu"], machine()["cores"], "cores")
     print(table(rows))
 

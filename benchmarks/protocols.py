@@ -3,7 +3,8 @@
     python -m benchmarks.protocols [--workers 2] [--part PART]
 
 The policy is Meta-World's scripted expert of each class with Gaussian noise on its actions. Three
-parts, whose figures go to ``protocols.json`` beside this file and into pictures of the docs:
+parts, whose figures go to ``protocols.json`` beside this file, from which ``docs/pictures.py``
+draws the pictures of the docs:
 
 - ``protocols``: its score on MT50 under every published protocol, each whole.
 - ``choices``: its score under variants that differ from one of these in one choice, with 10
@@ -22,12 +23,9 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from benchmarks import bias
@@ -37,7 +35,7 @@ from mtwrappers.evaluation import Episode, EvaluationResult
 from mtwrappers.evaluation.protocol import Protocol, succeeded
 from mtwrappers.metaworld.experts import expert
 
-DATA, PICTURES = HERE / "protocols.json", HERE.parent / "docs/assets"
+DATA = HERE / "protocols.json"
 NOISE = 0.6  # standard deviation, on actions in [-1, 1]
 EPISODES = 10  # of each task, in the variants
 HELD = 10
@@ -224,64 +222,6 @@ def shown(data: dict[str, Any]) -> str:
     return "\n\n".join(texts)
 
 
-def panel(height: float) -> tuple[Figure, Any]:
-    """A figure whose text can be read at the width of a phone."""
-    figure = Figure(figsize=(4.6, height), layout="constrained", dpi=200)
-    axes = figure.subplots()
-    axes.tick_params(labelsize=8.5)
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
-
-
-def draw_rates(labels: list[str], values: list[float], colors: Any, **bars: Any) -> tuple[Any, ...]:
-    """Horizontal bars of success rates, with their values."""
-    figure, axes = panel(0.75 + 0.33 * len(labels))
-    drawn = axes.barh(labels, values, 0.7, color=colors, **bars)
-    texts = axes.bar_label(drawn, fmt="{:.2f}", label_type="center", fontsize=8.5)
-    axes.set_xlim(0, 1)
-    axes.invert_yaxis()
-    axes.set_xlabel("success rate", fontsize=9)
-    return figure, axes, texts
-
-
-def draw(data: dict[str, Any], folder: Path) -> None:
-    """One picture for the protocols, one for the choices, and one for the bias."""
-    rows = data["protocols"]
-    means = [next(iter(row["means"].values())) for row in rows]
-    labels = [f"{row['protocol']}\n(mean over {next(iter(row['means']))})" for row in rows]
-    values = [mean["value"] for mean in means]
-    ends = np.abs([[m["low"] - m["value"], m["high"] - m["value"]] for m in means]).T
-    figure, _, texts = draw_rates(labels, values, "#2a6fb0", xerr=ends, ecolor="#333333")
-    for text in texts:
-        text.set_color("white")
-    figure.savefig(folder / "protocols.png")
-
-    rows = data["choices"]
-    colors = ["#333333"] + ["#b8c4d0"] * (len(rows) - 1)
-    values = [row["success"] for row in rows]
-    figure, axes, texts = draw_rates([fill(row["choice"], 24) for row in rows], values, colors)
-    texts[0].set_color("white")
-    axes.axvline(values[0], color="#333333", linewidth=0.8, linestyle=":")
-    figure.savefig(folder / "protocol-choices.png")
-
-    rows = data["bias"]
-    figure, axes = panel(2.8)
-    true = [row["true rate"] for row in rows]
-    axes.plot([0, 1], [0, 1], color="#333333", linewidth=0.8, linestyle=":")
-    axes.plot(true, [row["Meta-World"] for row in rows], "o-", color="#c0504d")
-    ends = np.abs([[row["low"] - row["ours"], row["high"] - row["ours"]] for row in rows]).T
-    axes.errorbar(true, [row["ours"] for row in rows], ends, fmt="s-", color="#2a6fb0", capsize=3)
-    last = rows[-1]
-    axes.annotate("metaworld.evaluation", (true[-1], last["Meta-World"]), (8, -4),
-                  textcoords="offset points", color="#c0504d", fontsize=9)  # fmt: skip
-    axes.annotate("few_shot_evaluate\n(95 % intervals)", (true[-1], last["ours"]), (8, -22),
-                  textcoords="offset points", color="#2a6fb0", fontsize=9)  # fmt: skip
-    axes.set(xlim=(0, 0.95), ylim=(0, 1.03))
-    axes.set_xlabel("share of the goals that the policy solves", fontsize=9)
-    axes.set_ylabel("reported success rate", fontsize=9)
-    figure.savefig(folder / "few-shot-bias.png")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--workers", type=int, default=2)
@@ -294,8 +234,6 @@ def main() -> None:
         data["machine"] = machine()
         DATA.write_text(json.dumps(data, indent=1) + "\n")
     print(shown(data))
-    if set(PARTS) <= set(data):
-        draw(data, PICTURES)
 
 
 if __name__ == "__main__":

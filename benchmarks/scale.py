@@ -2,8 +2,8 @@
 
     python -m benchmarks.scale [--latency 1e-4] [--bandwidth 1.25e9] [--cores 2] [--envs 5] ...
 
-Takes the costs from ``results/costs.json``, which ``python -m benchmarks.costs`` writes, or else
-those below. Prints a table and draws ``docs/assets/scale.png``.
+Takes the costs that were measured on one machine, below, and prints a table; ``docs/pictures.py``
+draws it.
 
 A cluster has ``n`` nodes of ``c`` cores, with a worker on each core that steps ``k`` environments:
 ``W = n c`` workers and ``N = W k`` environments. A driver on one of the nodes sends and receives
@@ -42,15 +42,8 @@ Left out: that of many workers the slowest is slower than of two, and that nodes
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, field, fields
 
-from matplotlib.figure import Figure
-
-HERE = Path(__file__).parent
-RESULTS = HERE / "results"
 NODES = [round(10 ** (i / 12)) for i in range(37)]  # 1 to 1,000
 
 
@@ -73,10 +66,10 @@ class Costs:
         return self.policy_call + self.policy_row * rows
 
 
-# MT10 on two Ray actors of an idle machine (2 virtual cores of an AMD EPYC), with two layers of 64
-# in NumPy, from `benchmarks.costs`. But a message costs what `MetaRayEnvExecutor` takes of its
-# thread, and the rests are such that one node has the 2,673 (step-wise) and 8,719 (path-wise) steps
-# per second of `benchmarks.ray`.
+# MT10 on two plain Ray actors of an idle machine (2 virtual cores of an AMD EPYC), with two layers
+# of 64 in NumPy. But a message costs what `MetaRayEnvExecutor` takes of its thread, and the rests
+# are such that one node has the 2,673 (step-wise) and 8,719 (path-wise) steps per second of
+# `benchmarks.ray`.
 MEASURED = Costs(
     env_step=170e-6,
     policy_call=5.9e-6,
@@ -146,7 +139,6 @@ def ideal(costs: Costs, cluster: Cluster, nodes: int) -> dict[str, float]:
 
 
 MODELS = {"ideal": ideal, "path-wise": path_wise, "step-wise": step_wise}
-LABELS = {"ideal": "ideal", "path-wise": "whole trajectories", "step-wise": "step by step"}
 
 
 def rate(model: str, costs: Costs, cluster: Cluster, nodes: int) -> float:
@@ -155,54 +147,16 @@ def rate(model: str, costs: Costs, cluster: Cluster, nodes: int) -> float:
     return nodes * cluster.cores * cluster.envs / seconds
 
 
-def fitted(costs: Costs, cluster: Cluster, rates: Mapping[str, float]) -> Costs:
-    """The costs with the rests by which one node has the rates that were measured on it."""
-    costs, envs = replace(costs, step_rest=0.0, path_rest=0.0), cluster.cores * cluster.envs
-    rests = {m: envs / rates[m] - envs / rate(m, costs, cluster, 1) for m in rates}
-    return replace(costs, step_rest=rests["step-wise"], path_rest=rests["path-wise"])
-
-
-def plot(path: Path, costs: Costs, cluster: Cluster) -> None:
-    """Draws the rates, and says which term is the largest on the most nodes."""
-    axes = (figure := Figure(figsize=(4.8, 4.2), layout="constrained", dpi=200)).subplots()
-    for model, style in zip(MODELS, ("#8a97a5 --", "#2a6fb0 -", "#c8553d -"), strict=True):
-        rates = [rate(model, costs, cluster, nodes) for nodes in NODES]
-        color, line = style.split()
-        terms = MODELS[model](costs, cluster, NODES[-1])
-        limit = max(terms, key=lambda name: terms[name])
-        label = LABELS[model] + f"; limit: {limit}" * (len(terms) > 1)
-        axes.loglog(NODES, rates, color=color, lw=2, ls=line, label=label)
-    axes.set_xlim(1, NODES[-1])
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.set_xlabel(f"nodes of {cluster.cores} cores, {cluster.envs} environments per core")
-    axes.set_ylabel("environment steps per second")
-    network = f"{cluster.latency * 1e6:g} µs, {cluster.bandwidth * 8e-9:g} Gbit/s between machines"
-    axes.set_title(f"MT10 on a cluster, modelled:\n{network}", fontsize=11, loc="left")
-    axes.legend(frameon=False, loc="upper left")
-    axes.grid(color="#e3e7eb")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     for option in fields(Cluster):
         text = f"{option.metadata['help']} (%(default)s)"
         kind = type(option.default)
         parser.add_argument(f"--{option.name}", type=kind, default=option.default, help=text)
-    parser.add_argument("--costs", type=Path, default=RESULTS / "costs.json", help="%(default)s")
-    picture = HERE.parent / "docs/assets/scale.png"
-    parser.add_argument("--out", type=Path, default=picture, help="%(default)s")
-    args = vars(parser.parse_args())
-    path, out = args.pop("costs"), args.pop("out")
-    costs, cluster = MEASURED, Cluster(**args)
-    if path.exists():
-        costs = Costs(**json.loads(path.read_text()))
+    cluster = Cluster(**vars(parser.parse_args()))
     print(f"{'nodes':>5}", *(f"{model:>12}" for model in MODELS))
     for nodes in (1, 2, 4, 10, 30, 100, 300, 1000):
-        print(f"{nodes:5}", *(f"{rate(m, costs, cluster, nodes):12,.0f}" for m in MODELS))
-    plot(out, costs, cluster)
+        print(f"{nodes:5}", *(f"{rate(m, MEASURED, cluster, nodes):12,.0f}" for m in MODELS))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 The environments are Meta-World's stock classes everywhere (``fast=False``), so that the executors
 are compared and nothing else; ``benchmarks/metaworld.py`` compares the rest. Prints a table,
-writes ``results/vector.json`` and ``vector.png``.
+writes ``results/vector.json``.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import mtwrappers
 from benchmarks.common import (
-    HERE,
-    bar_plot,
-    cpu_name,
     limit_row,
     machine,
     pss,
@@ -201,12 +198,6 @@ def main() -> None:
     rows.append(limit_row("throughput lost from 10 to 200 environments", fall, 0.10))
     results.update(executor_share=share, scaling=scale, targets=rows)
     save("vector", results)
-    bar_plot(
-        HERE / "vector.png",
-        f"Environment steps per second on {cpu_name()}, 2 cores",
-        groups,
-        "steps/s",
-    )
     print(machine()["cpu"], machine()["cores"], "cores")
     for group, bars in groups.items():
         print(group, {k: f"{v:,.0f}" for k, v in bars.items()})

@@ -1,10 +1,9 @@
-"""Writes the gallery of Meta-World's 50 tasks: ``gallery.md`` and a picture per task.
+"""Writes the gallery of Meta-World's 50 classes, ``gallery.md``.
 
-    python docs/gallery.py             # everything, some minutes
-    python docs/gallery.py --pictures  # the pictures alone
-    python docs/gallery.py --page      # gallery.md alone, from the figures in gallery.json
+    python docs/gallery.py            # from the figures in gallery.json
+    python docs/gallery.py --measure  # measures them before, in some minutes
 
-Needs the extra ``cli``, and EGL or OSMesa (Debian: libegl1 or libosmesa6) for the pictures.
+`pictures.py` draws its pictures. Needs the extra ``metaworld``.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from PIL import Image
 
 import mtwrappers
 from mtwrappers.cli.rollout import ScriptedPolicy
@@ -25,9 +23,7 @@ from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.experts import expert
 
 DOCS = Path(__file__).parent
-PICTURES, FIGURES, PAGE = DOCS / "assets" / "gallery", DOCS / "gallery.json", DOCS / "gallery.md"
-# Pixels of a side; the pictures are cut from larger ones, and together stay far below 2 MB.
-SIZE, QUALITY, DRAWN, CUT = 240, 80, 600, (120, 60, 600, 540)
+FIGURES, PAGE = DOCS / "gallery.json", DOCS / "gallery.md"
 EPISODES, ROUNDS, STEPS = 10, 15, 100
 # The two objects of an observation, and what each of their numbers says.
 OBJECTS = {"1": (slice(4, 7), slice(7, 11)), "2": (slice(11, 14), slice(14, 18))}
@@ -87,57 +83,25 @@ WHAT_TO_DO = {
 }
 
 
-def run(env: gymnasium.Env, name: str, steps: int) -> int:
-    """Runs a class until its first success, or so many steps; returns the number of steps."""
-    obs, info = env.reset(seed=0, options={"task_state": 0})
-    act, goal = expert(name), env.unwrapped.goal
-    for step in range(steps):
-        if info["success"] == 1.0:
-            return step
-        obs, *_, info = env.step(act(obs, goal))
-    return steps
-
-
-def draw_pictures(names: list[str]) -> None:
-    """Draws each class where its expert is half way to its first success."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        env = gymnasium.make(
-            "mtwrappers/MT1-v0",
-            env_name=name,
-            render_mode="rgb_array",
-            camera_name="corner4",
-            width=DRAWN,
-            height=DRAWN,
-        )
-        half = run(env, name, 499) // 2
-        run(env, name, half)
-        image = Image.fromarray(env.render()).crop(CUT)
-        image = image.resize((SIZE, SIZE), Image.Resampling.LANCZOS)
-        image.save(PICTURES / f"{name}.webp", quality=QUALITY, method=6)
-        env.close()
-        print(f"drew {name}")
-
-
 def measure(names: list[str]) -> dict[str, dict[str, Any]]:
     """What a page says of each class: its expert's success, its observation, its step's cost."""
     envs = gymnasium.make_vec("mtwrappers/MT50-v0", workers=2, seed=0)
     policy = ScriptedPolicy(True, envs, 0)
     result = mtwrappers.evaluate(policy, envs, EPISODES, observers=[policy])
     envs.close()
-    costs = step_costs(names)
+    costs = measure_step_costs(names)
     return {
         name: {
             "success_once": result.per_task[name]["success_once"].value,
             "success_final": result.per_task[name]["success_final"].value,
             "cost": costs[name],
-            "observation": observed(name),
+            "observation": list_observed_numbers(name),
         }
         for name in names
     }
 
 
-def step_costs(names: list[str]) -> dict[str, float]:
+def measure_step_costs(names: list[str]) -> dict[str, float]:
     """The time of a step in multiples of that of reach-v3, least of interleaved rounds."""
     envs = {name: gymnasium.make("mtwrappers/MT1-v0", env_name=name) for name in names}
     actions = np.random.default_rng(0).uniform(-1, 1, (STEPS, 4)).astype(np.float32)
@@ -152,7 +116,7 @@ def step_costs(names: list[str]) -> dict[str, float]:
     return {name: round(least[name] / least["reach-v3"], 2) for name in names}
 
 
-def observed(name: str) -> list[str]:
+def list_observed_numbers(name: str) -> list[str]:
     """Which of the numbers 4 to 17 of an observation are used, seen over one episode."""
     env = gymnasium.make("mtwrappers/MT1-v0", env_name=name)
     obs, _ = env.reset(seed=0)
@@ -162,24 +126,25 @@ def observed(name: str) -> list[str]:
         obs, *_ = env.step(act(obs, goal))
         seen = np.maximum(seen, np.abs(obs))
     env.close()
-    found = []
-    for number, (position, rotation) in OBJECTS.items():
-        for part, what in ((position, "position"), (rotation, "rotation")):
-            if seen[part].any():
-                found.append(f"{part.start}-{part.stop - 1}: {what} of object {number}")
-    return found
+    numbers = []
+    for index, (position, rotation) in OBJECTS.items():
+        for entries, quantity in ((position, "position"), (rotation, "rotation")):
+            if seen[entries].any():
+                last = entries.stop - 1
+                numbers.append(f"{entries.start}-{last}: {quantity} of object {index}")
+    return numbers
 
 
-def page(figures: dict[str, dict[str, Any]]) -> str:
+def render_page(figures: dict[str, dict[str, Any]]) -> str:
     """The gallery in Markdown."""
     parts = [HEAD.format(episodes=EPISODES)]
     benchmarks = {name: make_benchmark(name) for name in ("MT10", "ML10")}
-    for name, found in figures.items():
-        numbers = ", ".join(line.partition(":")[0] for line in found["observation"])
+    for name, figure in figures.items():
+        numbers = ", ".join(line.partition(":")[0] for line in figure["observation"])
         facts = [
             f"numbers {numbers}" if numbers else "no numbers",
-            f"expert {found['success_once']:.0%} / {found['success_final']:.0%}",
-            f"cost {found['cost']:.2f}",
+            f"expert {figure['success_once']:.0%} / {figure['success_final']:.0%}",
+            f"cost {figure['cost']:.2f}",
             *["MT10"] * (name in benchmarks["MT10"].train_classes),
             *["ML10 train"] * (name in benchmarks["ML10"].train_classes),
             *["ML10 test"] * (name in benchmarks["ML10"].test_classes),
@@ -245,19 +210,13 @@ success, and some of them undo it.
 
 
 def main() -> None:
-    """Writes what was asked for."""
+    """Writes the page, and the figures if they are to be measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pictures", action="store_true", help="draw the pictures alone")
-    parser.add_argument("--page", action="store_true", help="write the page alone")
-    args = parser.parse_args()
-    names = sorted(WHAT_TO_DO)
-    if args.pictures or not args.page:
-        draw_pictures(names)
-    if not args.pictures:
-        if not args.page:
-            FIGURES.write_text(json.dumps(measure(names), indent=1) + "\n")
-        PAGE.write_text(page(json.loads(FIGURES.read_text())))
-        print(f"wrote {PAGE}")
+    parser.add_argument("--measure", action="store_true", help="measure the figures first")
+    if parser.parse_args().measure:
+        FIGURES.write_text(json.dumps(measure(sorted(WHAT_TO_DO)), indent=1) + "\n")
+    PAGE.write_text(render_page(json.loads(FIGURES.read_text())))
+    print(f"wrote {PAGE}")
 
 
 if __name__ == "__main__":

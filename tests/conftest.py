@@ -1,20 +1,21 @@
+"""The two tiers of tests, and what each test leaves as it was."""
+
 import contextlib
 import gc
 import multiprocessing
+import os
 import random
 import signal
 
 import numpy as np
 import pytest
 
+from tests.compiled_models import compile_models_once
 from tests.vector.processes import nothing_left_behind
 
-with contextlib.suppress(ImportError):  # without MuJoCo there are no models
-    import tests.models  # noqa: F401
-
-# A fork server, which then has what its workers import: each worker imports the module of its test.
+# A fork server has what its workers import, so that each starts sooner.
 multiprocessing.set_forkserver_preload(
-    ["hypothesis", "metaworld", "tests.evaluation.fakes", "tests.odd_inputs", "tests.vector.faults"]
+    ["hypothesis", "metaworld", "tests.evaluation.fakes", "tests.refusals", "tests.vector.faults"]
 )
 
 # A process started in the background of a script ignores Ctrl-C, which some tests press.
@@ -22,35 +23,41 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+FORKING_ROOMS = ("vector", "testing", "samplers")
+
+
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="run the tests marked as slow, too")
 
 
 def pytest_configure(config):
-    """Runs the tier that was asked for, and hypothesis as long as it is worth there.
-
-    Files that are shared out among processes keep their order, whose last ones are quick: by
-    itself, pytest-xdist keeps files of few tests for the end, and some of those are the longest.
-    """
+    """Selects the tier, and the number of examples that hypothesis tries in it."""
     if config.option.all and config.option.markexpr == "not slow":
         config.option.markexpr = ""
     with contextlib.suppress(ImportError):
         from hypothesis import settings
 
-        slow = config.option.markexpr != "not slow"
-        settings.register_profile("tier", deadline=None, max_examples=40 if slow else 10)
+        is_fast = config.option.markexpr == "not slow"
+        settings.register_profile("tier", deadline=None, max_examples=10 if is_fast else 40)
         settings.load_profile("tier")
+    # Processes take files in their order, whose last ones are quick. By itself, pytest-xdist keeps
+    # files of few tests for the end, and some of those are the longest.
     config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """Three processes for two cores: a third of the time, tests wait for workers and clocks."""
+    return -(-3 * len(os.sched_getaffinity(0)) // 2) if hasattr(os, "sched_getaffinity") else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Puts tests of workers first, and marks the slow cases of the tests that have fast ones, too.
+    """Puts the tests that fork most first, and marks the slow cases of `slow_but` tests.
 
-    The larger this process is, the longer a fork takes; and once a library has threads, workers
-    come from a fork server, which is slower.
+    The more a process has imported and made, the longer a fork takes.
     """
-    items.sort(key=lambda item: item.path.parent.name not in ("vector", "testing", "samplers"))
+    items.sort(key=lambda item: item.path.parent.name not in FORKING_ROOMS)
     for item in items:
         for mark in item.iter_markers("slow_but"):
             if not any(f"-{name}-" in f"-{item.callspec.id}-" for name in mark.args):
@@ -58,10 +65,21 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _short_collections():
-    """What was imported by now is no garbage: the collections of a module need not look at it."""
+def _imports_frozen():
+    """Freezes what there is before the tests of a module, as Python recommends before forks.
+
+    Collections of garbage, which many tests ask for, then look only at what the tests make, and
+    forked processes do not copy the memory of the rest.
+    """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _models_compiled_once():
+    """Copies compiled models for all environments of Meta-World, which saves half a minute."""
+    with compile_models_once():
+        yield
 
 
 @pytest.fixture

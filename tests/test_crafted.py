@@ -146,6 +146,7 @@ def replaced(values, place, value):
 
 
 @pytest.mark.parametrize("kind", MAKES)
+@pytest.mark.slow_but("Meta-World's wrapper", "a user's wrapper", "a vector environment")
 def test_nothing_in_a_checkpoint_is_unpickled_wherever_it_stands(kind, tmp_path):
     path, (make, options) = tmp_path / "x", MAKES[kind]
     # An array, or text, has an attribute `data` as a task has.

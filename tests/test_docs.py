@@ -39,22 +39,23 @@ RUN = sorted(name for name, code in SNIPPETS.items() if code and name not in (DE
 SERVER = """
 import json, os, signal, sys, types
 import gymnasium, matplotlib.figure, metaworld, scipy.stats
-import tests.models
-for name in metaworld.env_dict.MT10_V3:
-    metaworld.ALL_V3_ENVIRONMENTS[name]()
-for line in sys.stdin:
-    code, cwd = json.loads(line)
-    if os.fork() == 0:
-        break
-    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
-else:
-    os._exit(0)
-os.chdir(cwd)
-for fd, path in enumerate((os.devnull, "stdout", "stderr")):
-    os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), fd)
-signal.alarm(300)
-main = sys.modules["__main__"] = types.ModuleType("__main__")
-exec(compile(code, "<snippet>", "exec"), vars(main))
+from tests.compiled_models import compile_models_once
+with compile_models_once():
+    for name in metaworld.env_dict.MT10_V3:
+        metaworld.ALL_V3_ENVIRONMENTS[name]()
+    for line in sys.stdin:
+        code, cwd = json.loads(line)
+        if os.fork() == 0:
+            break
+        print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+    else:
+        os._exit(0)
+    os.chdir(cwd)
+    for fd, path in enumerate((os.devnull, "stdout", "stderr")):
+        os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), fd)
+    signal.alarm(300)
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    exec(compile(code, "<snippet>", "exec"), vars(main))
 """
 
 

@@ -71,7 +71,10 @@ def _files(tmp_path, monkeypatch):
             "rolout",
             f'Unknown command "rolout". Did you mean "rollout"? Available commands: {COMMANDS}',
         ),
-        ("rollout MT1 --epsodes 3", "Unknown option: --epsodes. Did you mean --episodes? --epis"),
+        (
+            "rollout MT1 --epsodes 3",
+            "Unknown option: --epsodes. Did you mean --episodes? --episodes",
+        ),
         (
             "rollout MT1 --env-name push-v3",
             "Unknown option: --env-name. Did you mean --task? --task: Evaluate only this class; "
@@ -82,23 +85,35 @@ def _files(tmp_path, monkeypatch):
             "Unknown option: --num-envs. Did you mean --workers or --episodes? --workers: "
             "Worker processes (default: all cores). --episodes: Episodes per class (default: 5, or",
         ),
-        ("rollout MT1 push-v3", 'Unexpected argument "push-v3": rollout takes one benchmark; ch'),
+        (
+            "rollout MT1 push-v3",
+            'Unexpected argument "push-v3": rollout takes one benchmark; choose',
+        ),
         ("rollout", "a benchmark is required, such as: mtwrappers rollout MT10"),
         ("rollout MT1 --task push-v3 --task reach-v3", "MT1 has one class, got 2; several are"),
         ("rollout MT1 --out /proc/x", "cannot write to /proc/x"),
         ("verify", "verify needs a value for RESULT: A file of rollout or EvaluationResult.save, "),
-        ("rollout MT1 --seed 1.5", "Invalid value for --seed: expected a whole number such as 1"),
+        (
+            "rollout MT1 --seed 1.5",
+            "Invalid value for --seed: expected a whole number such as 1000000",
+        ),
         ("verify a --sample 1%", "Invalid value for --sample: expected a number such as 0.1, got"),
-        ("compare a --format html", 'Invalid value "html" for --format. Choose from: "table", "m'),
+        (
+            "compare a --format html",
+            'Invalid value "html" for --format. Choose from: "table", "markdown"',
+        ),
         # What is to be run.
         ("rollout MT1O", "unknown benchmark 'MT1O'; did you mean 'MT1' or 'MT10'?"),
-        ("rollout push-v3", "push-v3 is a class: choose it with mtwrappers rollout MT1 --task pus"),
+        (
+            "rollout push-v3",
+            "push-v3 is a class: choose it with mtwrappers rollout MT1 --task push-v3",
+        ),
         ("rollout MT10 --task reach", "unknown class 'reach' of MT10; did you mean 'reach-v3'?"),
         (
             "rollout ML45 --task bin-picking",
             "unknown class 'bin-picking' of ML45-train; did you mean 'bin-picking-v3'?",
         ),
-        ("rollout MT1 --execution ray --workers 0", "ray needs one worker or more, got --work"),
+        ("rollout MT1 --execution ray --workers 0", "ray needs one worker or more, got --workers"),
         (
             "rollout ML10 --task drawer-open-v3",
             "drawer-open-v3 is not a class of ML10-train but of ML10-test: mtwrappers rollout "
@@ -126,12 +141,15 @@ def _files(tmp_path, monkeypatch):
         ("rollout ML10 --protocol metaworld-3.1", "metaworld-3.1 is for "),
         ("rollout --protocol metaworld-3.1 --episodes 2", "it has 50 episodes per class, got 2; "),
         # Policies.
-        ("rollout MT1 --policy exprt", "\"exprt\" for --policy. Did you mean 'expert'? See mtwra"),
+        (
+            "rollout MT1 --policy exprt",
+            "\"exprt\" for --policy. Did you mean 'expert'? See mtwrappers",
+        ),
         ("rollout MT1 --policy own.py", "Name the policy in the file too, such as own.py:act. "),
         (
             "rollout MT1 --policy ppo.zip",
             'Invalid value "ppo.zip" for --policy. Choose from expert, random, FILE.py:NAME, '
-            "package.module:NAME. For a saved model, write a FILE.py with a function NAME that l",
+            "package.module:NAME. For a saved model, write a FILE.py with a function NAME",
         ),
         ("rollout MT1 --policy ovn.py:act", "is no file 'ovn.py'; did you mean 'own.py'"),
         ("rollout MT1 --policy own.py:number", "or an object with get_actions, got 3"),
@@ -139,14 +157,20 @@ def _files(tmp_path, monkeypatch):
         ("rollout MT1 --policy own.py:nothing", "the result of nothing() must be a function from"),
         (
             "rollout MT1 --policy own.py:fails",
-            "fails() failed: ValueError: of mine (own.py, line 1",
+            "fails() failed: ValueError: of mine (own.py, line 14)",
         ),
         ("rollout MT1 --policy own.py:expert", "ZeroDivisionError: of mine (own.py, line 3)"),
         ("rollout MT1 --policy own.py:short", "ValueError: expected actions of shape (1, 4)"),
-        ("rollout MT1 --policy broken.py:act", "import failed: ZeroDivisionError: division by zer"),
+        (
+            "rollout MT1 --policy broken.py:act",
+            "import failed: ZeroDivisionError: division by zero",
+        ),
         # Results.
         ("verify .", ". has no results.json: expected the folder of a complete rollout (--resume"),
-        ("verify none.json", "cannot read none.json: No such file or directory; expected the f"),
+        (
+            "verify none.json",
+            "cannot read none.json: No such file or directory; expected the folder",
+        ),
         ("verify broken.json", "cannot verify broken.json: expected an evaluation in JSON"),
         ("verify alone.json", "there is no file alone.npz with its evidence"),
         ("compare none", "a rollout or a file of EvaluationResult.save, or reference:NAME"),
@@ -162,28 +186,43 @@ def _files(tmp_path, monkeypatch):
             "the results of run are not comparable: run-0.json and run-1.json are both of training "
             "seed 0, and both have 'reach-v3', episode 0; --force compares them anyway",
         ),
-        ("compare late.json early.json", "ends of training, 9 steps and 5 steps (early.json); --f"),
+        (
+            "compare late.json early.json",
+            "ends of training, 9 steps and 5 steps (early.json); --force",
+        ),
         ("compare mine.json reference:expert", "results of 'expert'; did you mean 'experts'?"),
         (f"compare mine.json {EXPERTS} reference:experts", f"{EXPERTS} is given twice"),
-        ("compare mine.json reference:experts/tdmpc2-MT50", "not comparable: protocols metaworld"),
-        ("compare reference:experts reference:random", "reference:experts has one result per pro"),
+        (
+            "compare mine.json reference:experts/tdmpc2-MT50",
+            "not comparable: protocols metaworld-3.1",
+        ),
+        (
+            "compare reference:experts reference:random",
+            "reference:experts has one result per protocol",
+        ),
         # Environments.
         ("check none:make", "No module named 'none'"),
-        ("check my_env:WalkEmv", "my_env has no 'WalkEmv'; did you mean 'WalkEnv'"),
+        ("check my_env:WalkEmv", "my_env has no 'WalkEmv'; did you mean 'WalkEnv'?"),
         (
             "check my_env.py",
-            "got 'my_env.py'; name the function in the file too, such as my_env.py:m",
+            "got 'my_env.py'; name the function in the file too, such as my_env.py:make",
         ),
         (
             "check CartPoles",
-            "expected package.module:NAME, FILE.py:NAME or a registered id, got 'C",
+            "expected package.module:NAME, FILE.py:NAME or a registered id, got 'CartPoles'",
         ),
         ("check CartPole", "a registered id, got 'CartPole'; did you mean 'CartPole-v1'?"),
-        ("check mtwrappers/MT11-v0", "no such id; did you mean 'mtwrappers/MT1-v0', 'mtwrapper"),
+        (
+            "check mtwrappers/MT11-v0",
+            "no such id; did you mean 'mtwrappers/MT1-v0', 'mtwrappers/MT10-v0'",
+        ),
         ("check my_env:WalkEnv --kwargs {", "--kwargs must be JSON"),
         ("check my_env:np", "expected an id, or a function"),
         ("check my_env:WalkEnv --kwargs [3]", "--kwargs must be a JSON object, got [3]"),
-        ("check class.py:make", "must make a gymnasium.Env or VectorEnv, got <class 'own_file.Ow"),
+        (
+            "check class.py:make",
+            "must make a gymnasium.Env or VectorEnv, got <class 'own_file.Own'>",
+        ),
     ],
 )
 def test_it_is_one_line_that_names_the_way_out(arguments, message, capsys):

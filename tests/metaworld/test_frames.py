@@ -14,7 +14,7 @@ PRELUDE = """
 import gc, json, os, threading, time, warnings
 os.dup2(1, 2)  # errors to what is returned
 import gymnasium, mujoco, numpy as np
-import mtwrappers, tests.models
+import mtwrappers
 MADE = dict(num_goals=1, render_mode="rgb_array", camera_name="corner2", width=64, height=48)
 
 def make(state=0):

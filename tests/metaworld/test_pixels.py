@@ -41,7 +41,7 @@ NAMES = ["dial-turn-v3", "reach-v3", "window-close-v3", "door-lock-v3"]
 
 
 @pytest.mark.parametrize(("name", "camera"), [*zip(NAMES * 2, [*CAMERAS, "free"], strict=True)])
-@pytest.mark.slow_but("corner", "gripperPOV")
+@pytest.mark.slow_but("gripperPOV")
 def test_first_and_later_frames_are_upstreams_after_mj_forward(made, name, camera):
     camera_id = -1 if camera == "free" else CAMERAS.index(camera)  # Meta-World's own argument
     env = made(env_name=name, observation="pixels", shadows=True, camera_id=camera_id)

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box
 import mtwrappers as mt
 from mtwrappers.samplers.policies import PolicyCaller
 from tests.evaluation.fakes import ScriptedEnv, scripted
-from tests.odd_inputs import check, lines
+from tests.refusals import assert_refused, refusal, refusals
 
 
 def planned(observations, horizon=3):
@@ -183,23 +183,60 @@ def ask(answer, k=3, get_actions=False):
 
 
 ZEROS = np.zeros
-REFUSED = """
-ask(ZEROS((6, 2, 2))) -> ValueError: ActionChunks executes 3 actions of each chunk, but the policy returned chunks of 2, shape (6, 2, 2): pass k=2 or less
-ask(ZEROS((6, 2))) -> ValueError: ActionChunks expects chunks of shape (n, H, A) with H >= 3 from the policy, got (6, 2): a policy that returns one action for each row needs no ActionChunks
-ask(ZEROS((1, 4, 2))) -> ValueError: expected chunks of actions of shape (6, ...) from the policy, got (1, 4, 2)
-ask(ZEROS((2, 3, 2)), get_actions=True) -> ValueError: ...with H >= 3 from the policy, got (6, 2): a policy that
-ask(ZEROS((2, 3, 1, 2)), get_actions=True) -> ValueError: ...chunks of 1, shape (6, 1, 2): pass k=1 or less
-ask(ZEROS((6, 8, 2)), None) -> ValueError: expected actions of shape (6, 2) from the policy, got (6, 8, 2): if these are chunks of 8 actions, pass mtwrappers.ActionChunks(policy, k), with k from 1 to 8
-ask(ZEROS((2, 3, 8, 2)), None, get_actions=True) -> ValueError: expected actions of shape (2, 3, 2) from the policy, got (2, 3, 8, 2): if these are chunks
-ask(ZEROS((6, 3, 2)), 0) -> ValueError: k must be
-ask(ZEROS((6, 3, 2)), 2.5) -> ...Error: k must be
-ActionChunks(3, 1) -> TypeError: a policy must have get_actions(observations) or be callable, such ...got 3
-"""  # noqa: E501
 
 
-@lines(REFUSED)
-def test_answers_that_are_no_chunks_are_refused(line):
-    check(line, **globals())
+@refusals(
+    refusal(
+        lambda: ask(ZEROS((6, 2, 2))),
+        ValueError,
+        "ActionChunks executes 3 actions of each chunk, but the policy returned "
+        "chunks of 2, shape (6, 2, 2): pass k=2 or less",
+    ),
+    refusal(
+        lambda: ask(ZEROS((6, 2))),
+        ValueError,
+        "ActionChunks expects chunks of shape (n, H, A) with H >= 3 from the "
+        "policy, got (6, 2): a policy that returns one action for each row needs no"
+        " ActionChunks",
+    ),
+    refusal(
+        lambda: ask(ZEROS((1, 4, 2))),
+        ValueError,
+        "expected chunks of actions of shape (6, ...) from the policy, got (1, 4, 2)",
+    ),
+    refusal(
+        lambda: ask(ZEROS((2, 3, 2)), get_actions=True),
+        ValueError,
+        "...with H >= 3 from the policy, got (6, 2): a policy that",
+    ),
+    refusal(
+        lambda: ask(ZEROS((2, 3, 1, 2)), get_actions=True),
+        ValueError,
+        "...chunks of 1, shape (6, 1, 2): pass k=1 or less",
+    ),
+    refusal(
+        lambda: ask(ZEROS((6, 8, 2)), None),
+        ValueError,
+        "expected actions of shape (6, 2) from the policy, got (6, 8, 2): if these "
+        "are chunks of 8 actions, pass mtwrappers.ActionChunks(policy, k), with k "
+        "from 1 to 8",
+    ),
+    refusal(
+        lambda: ask(ZEROS((2, 3, 8, 2)), None, get_actions=True),
+        ValueError,
+        "expected actions of shape (2, 3, 2) from the policy, got (2, 3, 8, 2): if "
+        "these are chunks",
+    ),
+    refusal(lambda: ask(ZEROS((6, 3, 2)), 0), ValueError, "k must be"),
+    refusal(lambda: ask(ZEROS((6, 3, 2)), 2.5), ValueError, "k must be"),
+    refusal(
+        lambda: mt.ActionChunks(3, 1),
+        TypeError,
+        "a policy must have get_actions(observations) or be callable, such ...got 3",
+    ),
+)
+def test_answers_that_are_no_chunks_are_refused(call, error, message):
+    assert_refused(call, error, message)
 
 
 def test_agent_infos_that_change_between_chunks_are_refused():

@@ -9,7 +9,7 @@ from gymnasium.spaces import Discrete
 
 from mtwrappers.samplers.policies import PolicyCaller
 from tests.fakes import equal
-from tests.odd_inputs import check, lines
+from tests.refusals import assert_refused, refusal, refusals
 
 # Two tasks with three environments each, and observations of two numbers.
 OBSERVATIONS = np.arange(12.0).reshape(6, 2)
@@ -175,26 +175,6 @@ class Grad:
         raise RuntimeError("detach() it")
 
 
-REFUSED = """
-PolicyCaller("random", 2, 3) -> TypeError: a policy must have get_actions(...) or be callable, such
-ask(np.zeros((2, 2, 2))) -> ValueError: ...of shape (2, 3, ...) from the policy, got (2, 2, 2)
-ask([ACTIONS[0], ACTIONS[1][:2]]) -> ValueError: actions must be ...rows of one shape, got list
-called(None) -> TypeError: expected actions of ..., got None: is a return missing?
-called(Grad()) -> TypeError: actions from the policy must become an array: detach() it
-called((ACTED, None)) -> TypeError: ...tuple (actions, state): ...predict(obs)[0], or ...get_actions
-ask(ACTIONS, [{"mean": MEANS[0]}]) -> ValueError: ...['mean'] of shape (2, 3, ...)...got (1, 3, 2)
-ask(ACTIONS, [[{"std": 0.0}] * 3, [{"std": 0.0}] * 2]) -> ValueError: agent_infos['std'] of task 1 m
-ask(ACTIONS, {"a": {"std": np.zeros((2, 2))}}) -> ValueError: ...infos['a']['std'] of ...got (2, 2)
-ask(ACTIONS, [{"a": np.zeros(3)}, {"b": np.zeros(3)}]) -> ValueError: ...of task 1 ...got ['b']
-ask(ACTIONS, 3.0) -> TypeError: agent_infos must be dicts, in lists or not, got float 3.0
-called([None] * 6) -> TypeError: actions from the policy must be numbers, ...as NoneType None: con
-in_discrete(STDS.ravel() > 2) -> TypeError: ...integers in Discrete(2), got bools: ...np.int64)
-of_dicts(lambda obs: np.zeros(len(obs))) -> ValueError: ...got (2,): ...take len(observations['a'])
-of_dicts(lambda obs: [0] * len(obs["b"])) -> ValueError: ...got (2,): ...take len(observations['a'])
-answered(None) -> TypeError: ...must return a pair (actions, agent_infos), got
-"""
-
-
 def called(actions):
     return PolicyCaller(lambda _: actions, 2, 3)(OBSERVATIONS)
 
@@ -214,6 +194,81 @@ def answered(answer):
     return PolicyCaller(policy, 2, 3)(OBSERVATIONS)
 
 
-@lines(REFUSED)
-def test_what_is_no_policy_and_no_answer_of_one_is_refused(line):
-    check(line, **globals())
+@refusals(
+    refusal(
+        lambda: PolicyCaller("random", 2, 3),
+        TypeError,
+        "a policy must have get_actions(...) or be callable, such",
+    ),
+    refusal(
+        lambda: ask(np.zeros((2, 2, 2))),
+        ValueError,
+        "...of shape (2, 3, ...) from the policy, got (2, 2, 2)",
+    ),
+    refusal(
+        lambda: ask([ACTIONS[0], ACTIONS[1][:2]]),
+        ValueError,
+        "actions must be ...rows of one shape, got list",
+    ),
+    refusal(
+        lambda: called(None), TypeError, "expected actions of ..., got None: is a return missing?"
+    ),
+    refusal(
+        lambda: called(Grad()),
+        TypeError,
+        "actions from the policy must become an array: detach() it",
+    ),
+    refusal(
+        lambda: called((ACTED, None)),
+        TypeError,
+        "...tuple (actions, state): ...predict(obs)[0], or ...get_actions(observations)",
+    ),
+    refusal(
+        lambda: ask(ACTIONS, [{"mean": MEANS[0]}]),
+        ValueError,
+        "...['mean'] of shape (2, 3, ...)...got (1, 3, 2)",
+    ),
+    refusal(
+        lambda: ask(ACTIONS, [[{"std": 0.0}] * 3, [{"std": 0.0}] * 2]),
+        ValueError,
+        "agent_infos['std'] of task 1 must",
+    ),
+    refusal(
+        lambda: ask(ACTIONS, {"a": {"std": np.zeros((2, 2))}}),
+        ValueError,
+        "...infos['a']['std'] of ...got (2, 2)",
+    ),
+    refusal(
+        lambda: ask(ACTIONS, [{"a": np.zeros(3)}, {"b": np.zeros(3)}]),
+        ValueError,
+        "...of task 1 ...got ['b']",
+    ),
+    refusal(
+        lambda: ask(ACTIONS, 3.0),
+        TypeError,
+        "agent_infos must be dicts, in lists or not, got float 3.0",
+    ),
+    refusal(
+        lambda: called([None] * 6),
+        TypeError,
+        "actions from the policy must be numbers, ...as NoneType None: convert",
+    ),
+    refusal(
+        lambda: in_discrete(STDS.ravel() > 2),
+        TypeError,
+        "...integers in Discrete(2), got bools: ...np.int64)",
+    ),
+    refusal(
+        lambda: of_dicts(lambda obs: np.zeros(len(obs))),
+        ValueError,
+        "...got (2,): ...take len(observations['a'])",
+    ),
+    refusal(
+        lambda: of_dicts(lambda obs: [0] * len(obs["b"])),
+        ValueError,
+        "...got (2,): ...take len(observations['a'])",
+    ),
+    refusal(lambda: answered(None), TypeError, "...must return a pair (actions, agent_infos), got"),
+)
+def test_what_is_no_policy_and_no_answer_of_one_is_refused(call, error, message):
+    assert_refused(call, error, message)

@@ -103,7 +103,7 @@ def sampled(env, policy, rounds=3, longest=25, **kwargs):
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@pytest.mark.slow_but("random get_actions, and episodes of all lengths", "chunks of actions")
+@pytest.mark.slow_but("random get_actions, and episodes of all lengths")
 def test_paths_are_the_same_wherever_the_policy_is_asked(name):
     env, policy = POLICIES[name]
     rounds = 1 if policy is Notes else 3  # what it remembers stays in the workers
@@ -188,6 +188,7 @@ def test_torch_has_one_thread_in_a_worker():
 @pytest.mark.parametrize(
     ("mode", "workers", "num_envs"), [("NextStep", 2, 3), ("SameStep", 1, 3), ("Disabled", 3, 6)]
 )
+@pytest.mark.slow_but("NextStep-2-3")
 def test_an_evaluation_finds_the_same_wherever_the_policy_is_asked(mode, workers, num_envs):
     kwargs = {"max_episode_steps": 20, "autoreset_mode": mode}
     make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs, **kwargs)

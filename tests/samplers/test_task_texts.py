@@ -42,6 +42,7 @@ WAYS_TO_ASK = [
 
 @all_modes
 @pytest.mark.parametrize("way", WAYS_TO_ASK, ids=str)
+@pytest.mark.slow_but("SameStep")
 def test_each_episode_is_described_by_its_own_sentence_and_the_name_of_its_task(mode, way):
     """`drawn` pays what the observation says, `reads` what the sentence says."""
     expected = evaluated(drawn)

@@ -27,11 +27,8 @@ check = partial(check_vector_env, steps=80)
 ALONE = [name for name, (_, rows, *_) in faults.ENVS.items() if not rows.startswith(MANY)]
 INSIDE = [name for name in faults.ENVS if name not in ALONE]
 # Of each kind one in the fast tier.
-FAST_INSIDE = ("counted", "late in workers", "hidden state", "thread", "process", "open file")
-FAST_VECTORS = (
-    *("#1132", "finals at once", "swapped actions", "masked reset", "seed // 10", "last reward"),
-    *("packed seeds", "keeps actions", "acts at resets"),
-)
+FAST_INSIDE = ("counted", "late in workers", "process")
+FAST_VECTORS = ("#1132", "finals at once", "swapped actions", "masked reset", "keeps actions")
 
 
 def found(make, rows, says="", others=(), left_out=()):
@@ -113,6 +110,7 @@ class Scaled(gymnasium.vector.VectorWrapper):
         faults.same(lambda envs: NormalizeReward(VectorStatistics(envs)), mode=NEXT),
     ],
 )
+@pytest.mark.slow_but("make2")
 def test_what_wrappers_change_is_no_fault(make):
     report = check(make)
     assert report.ok, str(report)

@@ -69,6 +69,7 @@ def text_of(exc):
     ],
     ids=["KeyError", "OSError", "two parts", "unpicklable"],
 )
+@pytest.mark.slow_but("KeyError", "unpicklable-parallel")
 def test_any_exception_arrives_with_its_environment(executor, args, message):
     fault = partial(fail, *args)
     where = "the constructor of environment 3 failed"

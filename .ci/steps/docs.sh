@@ -1,0 +1,2 @@
+# The website.
+"$bin/mkdocs" build --strict --site-dir "$work/site"

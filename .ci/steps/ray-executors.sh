@@ -1,0 +1,2 @@
+# Executors on Ray.
+.ci/pytest-ray tests/vector/test_ray.py

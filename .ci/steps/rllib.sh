@@ -1,0 +1,2 @@
+# RLlib.
+.ci/pytest-ray tests/integrations/test_rllib.py

@@ -1,0 +1,4 @@
+# The slow tier, but for the kills and the types, which have steps. Some of its files are long, so
+# processes share them.
+"$bin/python" -m pytest -m slow -n auto --dist worksteal --durations=20 \
+  --ignore=tests/vector/test_kills.py --ignore=tests/test_types.py

@@ -1,0 +1,85 @@
+"""Odd uses of the example and of the id over any environments: what was expected and what came."""
+
+from gymnasium.error import NameNotFound, ResetNeeded
+
+from mtwrappers import PointGoalEnv
+from mtwrappers.vector.settings import DifferentSpacesError
+from tests.fakes import CountingEnv
+from tests.refusals import (
+    INF,
+    NAN,
+    assert_refused,
+    begin_episode,
+    make,
+    make_vec,
+    refusal,
+    refusals,
+)
+
+
+@refusals(
+    refusal(lambda: PointGoalEnv(radius=NAN), ValueError, "radius must be in (0, 4], got nan"),
+    refusal(
+        lambda: PointGoalEnv(render_mode="human"),
+        ValueError,
+        "...render_mode must be None, got 'human'",
+    ),
+    refusal(
+        lambda: PointGoalEnv().set_task({"goal": (1, NAN)}),
+        ValueError,
+        "a task must be {'goal': (x, y)}, got {'goal'",
+    ),
+    refusal(
+        lambda: PointGoalEnv().reset(options={"tasks": 1}),
+        ValueError,
+        "PointGoalEnv takes no ...got ['tasks']",
+    ),
+    refusal(
+        lambda: PointGoalEnv().reset(options={"goal": (1, 0)}),
+        ValueError,
+        "...got ['goal']; set_task sets a goal",
+    ),
+    refusal(lambda: PointGoalEnv().step([0, 0]), ResetNeeded, "call reset() before step()"),
+    refusal(
+        lambda: begin_episode(PointGoalEnv()).step([0, INF]),
+        ValueError,
+        "expected a finite ...got [0, inf]",
+    ),
+    refusal(
+        lambda: make("MultiEnv", env_ids=[CountingEnv]),
+        TypeError,
+        "entry 0 of env_ids must be a ...; register the",
+    ),
+    refusal(
+        lambda: make("MultiEnv", env_ids=["CartPole-v1"] * 2),
+        ValueError,
+        "env_ids has ['CartPole-v1'] more than",
+    ),
+    refusal(
+        lambda: make_vec("MultiEnv", env_ids=["CartPole-v1"] * 2),
+        ValueError,
+        "env_ids has ...pass a name for each",
+    ),
+    refusal(
+        lambda: make("MultiEnv", env_ids=["tests/Nope-v9"]),
+        NameNotFound,
+        "the constructor of task 0 ('tests/Nope-v9')",
+    ),
+    refusal(
+        lambda: make("MultiEnv", env_kwargs=[3, {}]),
+        TypeError,
+        "env_kwargs of task 0 must be a dict, got 3",
+    ),
+    refusal(
+        lambda: make_vec("MultiEnv", env_ids=["tests/Short-v0", "tests/Long-v0"]),
+        DifferentSpacesError,
+        "environment 1 has another observation",
+    ),
+    refusal(
+        lambda: make_vec("MultiEnv", num_envs=5),
+        ValueError,
+        "MultiEnv has 2 tasks: num_envs must be a multiple of",
+    ),
+)
+def test_odd_uses_say_what_was_expected_and_what_came(call, error, message):
+    assert_refused(call, error, message)

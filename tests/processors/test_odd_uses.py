@@ -1,0 +1,70 @@
+"""Odd uses of processors: what was expected and what came."""
+
+import numpy as np
+
+from mtwrappers import (
+    DiceSampleProcessor,
+    LinearFeatureBaseline,
+    LinearTimeBaseline,
+    SampleProcessor,
+    ZeroBaseline,
+)
+from mtwrappers.processors.returns import discounted_sums
+from tests.refusals import assert_refused, refusal, refusals
+
+PATH = {"observations": np.zeros((3, 2)), "actions": np.zeros((3, 1)), "rewards": np.ones(3)}
+PATH["terminated"] = PATH["truncated"] = np.zeros(3, bool)
+
+
+def process(**changes):
+    """Processes a path of three steps with these arrays."""
+    return SampleProcessor(ZeroBaseline()).process_samples([{**PATH, **changes}])
+
+
+@refusals(
+    refusal(
+        lambda: SampleProcessor(None),
+        TypeError,
+        "a baseline must be ...with fit and predict, such as ...got None",
+    ),
+    refusal(
+        lambda: DiceSampleProcessor(ZeroBaseline(), 2, bootstrap_truncated=True),
+        ValueError,
+        "...a return_baseline",
+    ),
+    refusal(
+        lambda: SampleProcessor(ZeroBaseline()).process_samples([PATH], log="al"),
+        ValueError,
+        "log ...got 'al'",
+    ),
+    refusal(
+        lambda: process(observations=np.full(3, None)),
+        ValueError,
+        "each observation of ...got dtype object",
+    ),
+    refusal(
+        lambda: LinearFeatureBaseline(-1), ValueError, "reg_coeff must be zero or greater, got -1"
+    ),
+    refusal(
+        lambda: LinearTimeBaseline().predict({}),
+        ValueError,
+        "path 0 of those to predict lacks ['observations']; it",
+    ),
+    refusal(
+        lambda: SampleProcessor(ZeroBaseline()).process_samples({0: [PATH]}),
+        ValueError,
+        "...; the paths of several",
+    ),
+    refusal(
+        lambda: ZeroBaseline().predict(None),
+        ValueError,
+        "path 0 of those to predict must be a dict, got None",
+    ),
+    refusal(
+        lambda: discounted_sums([1, 2, 3], 0.9, [2]),
+        ValueError,
+        "lengths must add up to 3 steps, got [2]",
+    ),
+)
+def test_odd_uses_say_what_was_expected_and_what_came(call, error, message):
+    assert_refused(call, error, message)

@@ -1,0 +1,60 @@
+"""Odd uses of samplers: what was expected and what came."""
+
+import numpy as np
+from gymnasium.error import ClosedEnvironmentError
+
+import mtwrappers
+from tests.fakes import CountingEnv
+from tests.refusals import NAN, assert_refused, closed, refusal, refusals
+
+
+def sampler(env=mtwrappers.PointGoalEnv, policy=np.negative, **kwargs):
+    """Two rollouts of at most five steps in each of two tasks."""
+    sizes = {"rollouts_per_meta_task": 2, "meta_batch_size": 2, "max_path_length": 5}
+    return mtwrappers.MetaSampler(env, policy, **{**sizes, **kwargs})
+
+
+@refusals(
+    refusal(
+        lambda: sampler(envs_per_task=3),
+        ValueError,
+        "envs_per_task=3 is more than rollouts_per_meta_task=2",
+    ),
+    refusal(
+        lambda: sampler(parallel=True, execution="ray"),
+        ValueError,
+        "parallel=True means ...got execution='ray'",
+    ),
+    refusal(
+        lambda: sampler(log_sink="stdout"),
+        TypeError,
+        "a log sink must be a callable (key, value) ...got 'stdout'",
+    ),
+    refusal(
+        lambda: sampler(nope=1),
+        TypeError,
+        "MetaSampler got an unexpected keyword argument 'nope': it takes",
+    ),
+    refusal(
+        lambda: sampler(autoreset_mode="NextStep"),
+        TypeError,
+        "MetaSampler got ...mode': it resets environments",
+    ),
+    refusal(
+        lambda: sampler(env=CountingEnv).update_tasks(),
+        TypeError,
+        "<CountingEnv instance> has no sample_tasks(n);",
+    ),
+    refusal(
+        lambda: sampler(policy=lambda o: o * NAN).obtain_samples(),
+        ValueError,
+        "actions of environments [0, 1, 2,",
+    ),
+    refusal(
+        lambda: closed(sampler()).obtain_samples(),
+        ClosedEnvironmentError,
+        "MetaIterativeEnvExecutor was",
+    ),
+)
+def test_odd_uses_say_what_was_expected_and_what_came(call, error, message):
+    assert_refused(call, error, message)
