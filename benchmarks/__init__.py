@@ -8,4 +8,5 @@
 - ``docs/learners.md``: `imitation`, `reference`
 - ``docs/guides/evaluation.md``: `coverage`
 - ``docs/guarantees.md``: `soak`
+- ``CONTRIBUTING.md``: `distances`
 """
