@@ -240,7 +240,7 @@ def with_task_id(task_id):
     refusal(
         lambda: two_tasks(task_names={"a", "b"}),
         TypeError,
-        "task_names must be a list of at least one name, got {'a'",
+        "task_names must be a list of at least one name, got {",
     ),
     refusal(lambda: two_tasks().set_state(None), TypeError, "a state must be a dict, got None"),
     refusal(
