@@ -42,6 +42,10 @@ FAMILIES: dict[str, str | None] = {
     "SwimmerVel": "mujoco",
     "Walker2dRandParams": "mujoco",
     "HopperRandParams": "mujoco",
+    "PointRobot": None,
+    "SparsePointRobot": None,
+    "Bandit": None,
+    "TabularMDP": None,
 }
 
 # id -> (module of make_env and make_vec_env, keyword arguments, steps of an episode)

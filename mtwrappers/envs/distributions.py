@@ -191,3 +191,48 @@ class Disc(Distribution):
     def can_draw(self, value: NDArray[np.float64]) -> bool:
         """Whether it is one of these values, up to rounding."""
         return math.hypot(*value) <= self.radius * (1 + 1e-9)
+
+
+@dataclass(frozen=True)
+class Normal(Distribution):
+    """Independent and normal."""
+
+    mean: float
+    std: float
+    shape: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return "finite"
+
+    @property
+    def space(self) -> Box:
+        """The box of all numbers."""
+        return Box(-np.inf, np.inf, self.shape, np.float64)
+
+    def draw(self, rng: Generator) -> Any:
+        """Draws a value."""
+        return rng.normal(self.mean, self.std, self.shape)
+
+
+@dataclass(frozen=True)
+class Dirichlet(Distribution):
+    """Independent probabilities along the last axis, uniform among all (a flat Dirichlet)."""
+
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return "probabilities with the sum 1 along the last axis"
+
+    @property
+    def space(self) -> Box:
+        """The smallest box around its values."""
+        return Box(0.0, 1.0, self.shape, np.float64)
+
+    def draw(self, rng: Generator) -> Any:
+        """Draws a value."""
+        return rng.dirichlet(np.ones(self.shape[-1]), self.shape[:-1])
+
+    def can_draw(self, value: NDArray[np.float64]) -> bool:
+        """Whether these are probabilities, up to rounding."""
+        sums_to_one = np.allclose(value.sum(axis=-1), 1.0, rtol=0.0, atol=1e-6)
+        return super().can_draw(value) and bool(sums_to_one)

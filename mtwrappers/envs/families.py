@@ -11,13 +11,17 @@ from gymnasium.wrappers import TimeLimit
 from mtwrappers.common.checks import check_choice, check_episode_steps, check_keywords, positive
 from mtwrappers.envs.family import Family, FamilyTasks, ListName, TaskFamilyEnv
 from mtwrappers.envs.mujoco_families import MUJOCO_FAMILIES
+from mtwrappers.envs.point_robot import POINT_FAMILIES
+from mtwrappers.envs.tabular import TABULAR_FAMILIES
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, fit_sizes, make_executor
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 
 Encoding: TypeAlias = Literal["none", "dict"]
 
-FAMILIES: dict[str, Family] = {family.name: family for family in MUJOCO_FAMILIES}
+FAMILIES: dict[str, Family] = {
+    family.name: family for family in (*MUJOCO_FAMILIES, *POINT_FAMILIES, *TABULAR_FAMILIES)
+}
 
 
 def make_env(
