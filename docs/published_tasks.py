@@ -1,16 +1,16 @@
 """Writes the lists of tasks that were published, ``mtwrappers/envs/published_tasks.json``.
 
-PEARL (Rakelly et al. 2019) draws the tasks of three families after ``np.random.seed(1337)``, in
-``sample_tasks`` or in the constructor, and splits them by its configurations: the first are for
-training, the last for tests. These lists are drawn here from a generator of NumPy's legacy kind with
-that seed. From github.com/katerakelly/oyster at 44e20fd:
+PEARL (Rakelly et al. 2019) draws the tasks of three families after ``np.random.seed(1337)``, and
+splits them by its configurations: the first are for training, the last for tests. They are drawn
+here from a generator of NumPy's legacy kind with that seed. From github.com/katerakelly/oyster at
+44e20fd:
 
-- ``rlkit/envs/half_cheetah_vel.py`` and ``configs/cheetah-vel.json``: 100 and 30 of 130;
-- ``rlkit/envs/half_cheetah_dir.py`` and ``configs/cheetah-dir.json``: both directions in both lists;
-- ``rlkit/envs/point_robot.py``, ``configs/point-robot.json`` and ``configs/sparse-point-robot.json``:
-  80 and 20 of 100.
+- ``rlkit/envs/half_cheetah_vel.py``, ``configs/cheetah-vel.json``: 100 and 30 of 130;
+- ``rlkit/envs/half_cheetah_dir.py``, ``configs/cheetah-dir.json``: both directions in both lists;
+- ``rlkit/envs/point_robot.py``, ``configs/point-robot.json`` and ``sparse-point-robot.json``: 80
+  and 20 of 100.
 
-All other families of PEARL draw from NumPy's global generator, which its code does not seed, so that
+The other families of PEARL draw from NumPy's global generator, which its code does not seed, so
 their tasks differ from run to run.
 
     python docs/published_tasks.py
@@ -47,4 +47,6 @@ def draw_lists():
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(draw_lists(), indent=1) + "\n", encoding="utf-8")
+    # A line for each family.
+    rows = [f"{json.dumps(name)}: {json.dumps(lists)}" for name, lists in draw_lists().items()]
+    FILE.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")

@@ -88,7 +88,7 @@ class Family:
         published = self.find_source(source_name).published
         if published is None:
             having = [name for name, source in self.sources.items() if source.published]
-            alternatives = f"; source={having} have" if having else ""
+            alternatives = f"; sources with lists are {having}" if having else ""
             raise ValueError(
                 f"source {source_name or next(iter(self.sources))!r} of {self.name} has published "
                 f"no list of tasks, so tasks must be None, got {tasks!r}{alternatives}"
@@ -129,12 +129,12 @@ class FamilyTasks(Tasks[Task]):
 
     def first(self) -> Task:
         """The first task of the list, or one that is always the same."""
-        return self.draw(np.random.default_rng(0)) if self.listed is None else self.listed[0]
+        return self.draw(np.random.default_rng(0)) if self.listed is None else dict(self.listed[0])
 
     def draw(self, rng: Generator) -> Task:
         """Draws each entry, or the next task of a sweep over the list."""
         if self.listed is not None:
-            return self.listed[self._sweep(len(self.listed), None, rng)]
+            return dict(self.listed[self._sweep(len(self.listed), None, rng)])
         entries = self._distributions.items()
         return {name: freeze(distribution.draw(rng)) for name, distribution in entries}
 
