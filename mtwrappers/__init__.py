@@ -73,6 +73,7 @@ _NAMES = {
         "NormalizeRewardPerTask",
         "VectorNormalizeRewardPerTask",
     ),
+    "mtwrappers.wrappers.old_gym": ("OldGym",),
     "mtwrappers.wrappers.rl2": ("RL2Observation", "VectorRL2Observation"),
     "mtwrappers.wrappers.task_name": ("TaskNameWrapper",),
     "mtwrappers.wrappers.task_onehot": ("TaskOnehotWrapper",),

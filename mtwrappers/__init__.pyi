@@ -61,6 +61,7 @@ from mtwrappers.wrappers.normalize_reward import NormalizeRewardPerTask as Norma
 from mtwrappers.wrappers.normalize_reward import (
     VectorNormalizeRewardPerTask as VectorNormalizeRewardPerTask,
 )
+from mtwrappers.wrappers.old_gym import OldGym as OldGym
 from mtwrappers.wrappers.rl2 import RL2Observation as RL2Observation
 from mtwrappers.wrappers.rl2 import VectorRL2Observation as VectorRL2Observation
 from mtwrappers.wrappers.task_name import TaskNameWrapper as TaskNameWrapper

@@ -31,6 +31,23 @@ _META_WORLD: dict[str, dict[str, Any]] = {
     **{f"CustomML-{kind}": {**_CUSTOM_ML, "kind": kind} for kind in ("train", "test")},
 }
 
+# The families of tasks of `mtwrappers.envs.families`, each with the extra that it needs.
+FAMILIES: dict[str, str | None] = {
+    "HalfCheetahVel": "mujoco",
+    "HalfCheetahDir": "mujoco",
+    "AntDir": "mujoco",
+    "AntGoal": "mujoco",
+    "HumanoidDir": "mujoco",
+    "Walker2dVel": "mujoco",
+    "SwimmerVel": "mujoco",
+    "Walker2dRandParams": "mujoco",
+    "HopperRandParams": "mujoco",
+    "PointRobot": None,
+    "SparsePointRobot": None,
+    "Bandit": None,
+    "TabularMDP": None,
+}
+
 # id -> (module of make_env and make_vec_env, keyword arguments, steps of an episode)
 TABLE: dict[str, tuple[str, dict[str, Any], int | None]] = {
     **{
@@ -47,6 +64,11 @@ TABLE: dict[str, tuple[str, dict[str, Any], int | None]] = {
     },
     "mtwrappers/MultiEnv-v0": ("mtwrappers.envs.multi_env", {}, None),
     "mtwrappers/PointGoal-v0": ("mtwrappers.envs.point_goal", {}, 100),
+    # The source of a family, an argument, has its own number of steps.
+    **{
+        f"mtwrappers/{name}-v0": ("mtwrappers.envs.families", {"family": name}, None)
+        for name in FAMILIES
+    },
 }
 
 

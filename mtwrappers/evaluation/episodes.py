@@ -366,6 +366,9 @@ def _tasks_of_trials(envs: Any, design: Design) -> list[list[Any]]:
         states = inner.get_attr("task_states")[:: inner.envs_per_task]
         return draw_states(states, design.trials, design.seed)
     if has_everywhere(inner, "sample_tasks"):
+        # What is drawn must not depend on whether resets draw as well.
+        if has_everywhere(inner, "sample_tasks_on_reset"):
+            inner.set_attr("sample_tasks_on_reset", [False] * inner.num_envs)
 
         def draw() -> list[Any]:
             envs.reset(seed=stream_seed(design.seed, 0))

@@ -517,7 +517,9 @@ def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVec
     if protocol is not None:
         check_envs(protocol, envs)
     draws = "sample_tasks_on_reset"
-    if design.trials and has_everywhere(inner, draws) and any(inner.get_attr(draws)):
+    # A task of `set_task` stays, one of `set_task_state` is that of a single episode.
+    keeps = not design.trials or has_everywhere(inner, "set_task")
+    if not keeps and has_everywhere(inner, draws) and any(inner.get_attr(draws)):
         raise ValueError(
             "the environments draw a task at every reset, but a trial stays on one: make them "
             f"with {draws}=False"

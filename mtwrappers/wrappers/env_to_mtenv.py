@@ -24,14 +24,16 @@ class EnvToMTEnv(TaskSetMTEnv):
 
     With a list of values, the task state is the index into it. With a Gymnasium space, such as a
     Box of goals, the task state and ``task_obs`` are an element of it, `sample_task_state` draws
-    one, and there are no task ids and no ``num_tasks``.
+    one, and there are no task ids and no ``num_tasks``. A declared set of tasks has its own task
+    states.
 
     Copies and pickles are on the same task. They need a `reset` where the environment is built anew
     when it is copied, such as those of Gymnasium on MuJoCo.
 
     Args:
         env: The environment of every task.
-        tasks: The values that ``set_task`` takes, one per task: a list or a space.
+        tasks: The values that ``set_task`` takes, one per task: a list, a space, or a declared set,
+            `mtwrappers.core.tasks.Tasks`, whose task states they are.
         set_task: ``set_task(env, task)`` sets a task. By default, it calls the environment's method
             ``set_task(task)``.
         task_obs: ``task_obs(task)`` returns what the agent observes of a task; by default its
@@ -49,7 +51,7 @@ class EnvToMTEnv(TaskSetMTEnv):
             environment has none.
         ValueError: If there are no tasks, ``initial_task_state`` is not one of them, only one of
             ``task_obs`` and ``task_observation_space`` is given, a name is repeated, or
-            ``task_names`` or ``select`` is given with a space.
+            ``task_names`` or ``select`` is given without a list.
 
     >>> import gymnasium, numpy as np
     >>> from mtwrappers import EnvToMTEnv
@@ -73,7 +75,7 @@ class EnvToMTEnv(TaskSetMTEnv):
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
-        tasks: Sequence[Any] | Space[Any],
+        tasks: Sequence[Any] | Space[Any] | Tasks[Any],
         set_task: Callable[[gymnasium.Env[Any, Any], Any], object] | None = None,
         *,
         task_obs: Callable[[Any], Any] | None = None,
@@ -96,14 +98,14 @@ class EnvToMTEnv(TaskSetMTEnv):
         self._observe_task = None if task_obs is None else check_callable(task_obs, "task_obs")
         self.tasks: list[Any] = []
         task_set: Tasks[Any]
-        if not isinstance(tasks, Space):
+        if not isinstance(tasks, (Space, Tasks)):
             self.tasks = check_list(tasks, "tasks", "task")
             task_set = TaskList(range(len(self.tasks)), task_names, select=select)
         elif task_names is None and isinstance(select, str) and select == "uniform":
-            task_set = TaskSpace(tasks)
+            task_set = TaskSpace(tasks) if isinstance(tasks, Space) else tasks
         else:
             raise ValueError(
-                "task_names and select are for a list of tasks, got a space with "
+                f"task_names and select are for a list of tasks, got a {type(tasks).__name__} with "
                 f"task_names={task_names!r} and select={select!r}"
             )
         super().__init__(
@@ -120,7 +122,7 @@ class EnvToMTEnv(TaskSetMTEnv):
 
     def get_task_obs(self) -> Any:
         """The index of the current task, the element of the space, or ``task_obs(task)``."""
-        if self._observe_task is None and self.tasks:
+        if self._observe_task is None and self._task_set.states is not None:
             return self._task_obs  # a number, which needs no copy
         if self._observe_task is None:
             return copy.deepcopy(self._task_obs)

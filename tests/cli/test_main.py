@@ -26,13 +26,55 @@ def test_list_shows_every_id_whole_with_its_sizes_in_a_file_too(capsys, monkeypa
     rows = {line.split()[0]: line.split()[1:] for line in lines if line.startswith("mtwrappers/")}
     assert list(rows) == list(TABLE)
     action = "float32[4]"
-    assert rows["mtwrappers/MT10-v0"] == ["10", "50", "float64[49]", action, "onehot", "10"]
-    assert rows["mtwrappers/MT50-v0"] == ["50", "50", "float64[89]", action, "onehot", "50"]
-    assert rows["mtwrappers/ML1-test-v0"] == ["1", "50", "float64[39]", action, "none", "1"]
-    assert rows["mtwrappers/ML10-test-v0"] == ["5", "50", "float64[39]", action, "none", "5"]
-    assert rows["mtwrappers/CW20-v0"] == ["10", "new", "float64[59]", action, "onehot", "1"]
-    multi = ["2", "-", "float32[8]", "Discrete(3)", "onehot", "2"]
+    assert rows["mtwrappers/MT10-v0"] == [
+        "10",
+        "50",
+        "float64[49]",
+        action,
+        "onehot",
+        "10",
+        "metaworld",
+    ]
+    assert rows["mtwrappers/MT50-v0"] == [
+        "50",
+        "50",
+        "float64[89]",
+        action,
+        "onehot",
+        "50",
+        "metaworld",
+    ]
+    assert rows["mtwrappers/ML1-test-v0"] == [
+        "1",
+        "50",
+        "float64[39]",
+        action,
+        "none",
+        "1",
+        "metaworld",
+    ]
+    assert rows["mtwrappers/ML10-test-v0"] == [
+        "5",
+        "50",
+        "float64[39]",
+        action,
+        "none",
+        "5",
+        "metaworld",
+    ]
+    assert rows["mtwrappers/CW20-v0"] == [
+        "10",
+        "new",
+        "float64[59]",
+        action,
+        "onehot",
+        "1",
+        "metaworld",
+    ]
+    multi = ["2", "-", "float32[8]", "Discrete(3)", "onehot", "2", "-"]
     assert rows["mtwrappers/MultiEnv-v0"] == multi
+    ant = ["any", "new", "float64[113]", "float32[8]", "none", "1", "mujoco"]
+    assert rows["mtwrappers/AntGoal-v0"] == ant
 
 
 # protocols

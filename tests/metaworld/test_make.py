@@ -13,7 +13,7 @@ from mtwrappers import (
     MetaParallelEnvExecutor,
     NormalizeObservationPerTask,
 )
-from mtwrappers.common.registration import TABLE
+from mtwrappers.common.registration import FAMILIES, TABLE
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.make import select_determining_arguments
 from tests.fakes import check_env_warnings, equal
@@ -21,6 +21,7 @@ from tests.fakes import play as episode_of
 from tests.metaworld.fakes import PAIR, episode, make, make_vec
 
 IDS = [env_id.removeprefix("mtwrappers/").removesuffix("-v0") for env_id in TABLE]
+IDS = [name for name in IDS if name not in FAMILIES]
 NUM_CLASSES = dict.fromkeys(("CustomMT", "CustomML-train", "MultiEnv"), 2)
 NUM_CLASSES |= dict.fromkeys(("ML10-test", "ML25-test", "ML45-test"), 5)
 NUM_CLASSES |= {"CustomML-test": 1, "PointGoal": 1}

@@ -1,0 +1,362 @@
+"""The classic families of tasks on MuJoCo, as their sources define them.
+
+Physics and resets are those of Gymnasium's environments (v5). A source chooses the arguments of the
+environment, the distribution of tasks, the reward, the observation and the length. Where an
+observation has more numbers than Gymnasium's, they are read from the same simulator. The guide to
+families cites the file of each source.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from mtwrappers.common.extras import import_extra
+from mtwrappers.envs.distributions import Choice, Circle, Disc, Distribution, Power, Uniform
+from mtwrappers.envs.family import Family, Source, Task
+
+Info: TypeAlias = dict[str, Any]
+Terms: TypeAlias = dict[str, float]
+# The terms of the reward of a step, from the task, the infos and the environment.
+ComputeTerms: TypeAlias = Callable[[Task, Info, Any], Terms]
+# An observation from Gymnasium's own and MuJoCo's data.
+Observe: TypeAlias = Callable[[NDArray[np.float64], Any], NDArray[Any]]
+
+
+class MujocoTaskEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment of Gymnasium on MuJoCo with a reward that depends on a task.
+
+    Args:
+        env: The environment.
+        distributions: The distribution of each entry of a task.
+        compute_terms: Computes the terms of the reward, which is their sum.
+        observe: Computes observations; by default they are those of ``env``.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        distributions: Mapping[str, Distribution],
+        compute_terms: ComputeTerms,
+        observe: Observe | None = None,
+    ) -> None:
+        super().__init__(env)
+        self.distributions = dict(distributions)
+        self._compute_terms, self._observe = compute_terms, observe
+        self._task: Task = {}
+        if observe is not None:
+            example = self._observation(np.zeros(env.observation_space.shape or ()))
+            dtype: Any = example.dtype
+            self.observation_space = Box(-np.inf, np.inf, example.shape, dtype)
+
+    def set_task(self, task: Task) -> None:
+        """Sets the task of the next episode."""
+        self._task = task
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], Info]:
+        """Resets the environment."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        return self._observation(obs), info
+
+    def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, Info]:
+        """Steps the environment; ``info`` has the terms of the reward, and not Gymnasium's."""
+        obs, _, terminated, truncated, info = self.env.step(action)
+        terms = self._compute_terms(self._task, info, self.unwrapped)
+        terms = {name: float(term) for name, term in terms.items()}
+        info = {name: value for name, value in info.items() if not name.startswith("reward_")}
+        return (
+            self._observation(obs),
+            sum(terms.values()),
+            terminated,
+            truncated,
+            {**info, **terms},
+        )
+
+    def _observation(self, obs: NDArray[np.float64]) -> NDArray[Any]:
+        env: Any = self.unwrapped
+        return obs if self._observe is None else self._observe(obs, env.data)
+
+
+class RandomParametersEnv(MujocoTaskEnv):
+    """An environment whose tasks are multipliers of parameters of its model, one for each entry.
+
+    The parameters are always products with those of the model file. What MuJoCo derives from masses
+    and inertias when it compiles a model (``mj_setConst``) is not derived again, as in the source.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        model: Any = env.unwrapped
+        model = model.model
+        self._nominal = {name: getattr(model, name).copy() for name in _LARGEST_FACTORS}
+        distributions = {
+            name: Power(base, 3.0, self._nominal[name].shape)
+            for name, base in _LARGEST_FACTORS.items()
+        }
+        super().__init__(env, distributions, _run_forward)
+
+    def set_task(self, task: Task) -> None:
+        """Sets the parameters of the model."""
+        super().set_task(task)
+        env: Any = self.unwrapped
+        for name, nominal in self._nominal.items():
+            getattr(env.model, name)[:] = nominal * np.asarray(task[name])
+
+
+# The parameters of a model that vary, and the bases of their multipliers.
+_LARGEST_FACTORS = {
+    "body_mass": 1.5,
+    "body_inertia": 1.5,
+    "dof_damping": 1.3,
+    "geom_friction": 1.5,
+}
+
+
+# Rewards.
+
+
+def _reach_velocity(sign: float, alive: float, task: Task, info: Info, env: Any) -> Terms:
+    """The distance to a velocity, times ``sign``."""
+    error = abs(info["x_velocity"] - task["velocity"])
+    terms = {"reward_run": sign * error, "reward_ctrl": info["reward_ctrl"]}
+    return terms | ({"reward_survive": alive} if alive else {})
+
+
+def _run_in_direction(
+    scale: float, alive: float, in_radians: bool, task: Task, info: Info, env: Any
+) -> Terms:
+    """The velocity in a direction: a sign of x, a vector, or an angle."""
+    direction: Any = task["direction"]
+    if in_radians:
+        direction = math.cos(direction), math.sin(direction)
+    if isinstance(direction, tuple):
+        speed = direction[0] * info["x_velocity"] + direction[1] * info["y_velocity"]
+    else:
+        speed = direction * info["x_velocity"]
+    terms = {"reward_forward": scale * speed, "reward_ctrl": info["reward_ctrl"]}
+    if "reward_contact" in info:
+        terms["reward_contact"] = info["reward_contact"]
+    return terms | ({"reward_survive": alive} if alive else {})
+
+
+def _reach_goal(bonus: float, alive: float, task: Task, info: Info, env: Any) -> Terms:
+    """The distance to a goal in the 1-norm."""
+    goal: Any = task["goal"]
+    # Positions in infos are those of the joints, one physics step ahead of the bodies.
+    x, y, _ = env.data.body("torso").xpos
+    terms = {"reward_goal": bonus - abs(x - goal[0]) - abs(y - goal[1])}
+    terms |= {"reward_ctrl": info["reward_ctrl"], "reward_contact": info["reward_contact"]}
+    return terms | ({"reward_survive": alive} if alive else {})
+
+
+def _run_forward(task: Task, info: Info, env: Any) -> Terms:
+    return {
+        "reward_forward": info["x_velocity"],
+        "reward_ctrl": info["reward_ctrl"],
+        "reward_survive": 1.0,
+    }
+
+
+# Observations.
+
+
+def _add_torso(obs: NDArray[np.float64], data: Any) -> NDArray[Any]:
+    """Appends the position of the torso, as float32."""
+    return np.concatenate([obs, data.body("torso").xpos]).astype(np.float32)
+
+
+def _add_world_forces(obs: NDArray[np.float64], data: Any) -> NDArray[Any]:
+    """Puts the contact forces of the world, which Gymnasium leaves out, before those of bodies."""
+    start = obs.size - data.cfrc_ext[1:].size
+    return np.insert(obs, start, np.clip(data.cfrc_ext[0], -1, 1))
+
+
+def _add_torso_frame(obs: NDArray[np.float64], data: Any) -> NDArray[Any]:
+    """Adds the contact forces of the world, and the torso's rotation and position, as float32."""
+    torso = data.body("torso")
+    parts = [_add_world_forces(obs, data), torso.xmat, torso.xpos]
+    return np.concatenate(parts).astype(np.float32)
+
+
+def _observe_humanoid(obs: NDArray[np.float64], data: Any) -> NDArray[Any]:
+    """Adds the zeros of the world and of the root's actuators, which Gymnasium leaves out."""
+    parts = [data.qpos[2:], data.qvel, data.cinert, data.cvel, data.qfrc_actuator, data.cfrc_ext]
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
+# Rows.
+
+
+@dataclass(frozen=True)
+class _Robot:
+    """An environment of Gymnasium, and what is observed of it.
+
+    Attributes:
+        module: The module in ``gymnasium.envs.mujoco``.
+        class_name: The class.
+        arguments: Its arguments.
+        observe: Computes observations; by default they are those of the class.
+    """
+
+    module: str
+    class_name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    observe: Observe | None = None
+
+    def make(self, render_mode: str | None) -> Any:
+        """Makes the environment.
+
+        Raises:
+            DependencyNotInstalled: If MuJoCo is not installed.
+        """
+        import_extra("mujoco", "mujoco")
+        module = import_extra(f"gymnasium.envs.mujoco.{self.module}", "mujoco")
+        return getattr(module, self.class_name)(**self.arguments, render_mode=render_mode)
+
+
+def _make(
+    robot: _Robot,
+    distributions: Mapping[str, Distribution],
+    compute_terms: ComputeTerms,
+    render_mode: str | None,
+) -> MujocoTaskEnv:
+    return MujocoTaskEnv(robot.make(render_mode), distributions, compute_terms, robot.observe)
+
+
+def _make_random_parameters(robot: _Robot, render_mode: str | None) -> MujocoTaskEnv:
+    return RandomParametersEnv(robot.make(render_mode))
+
+
+def _row(
+    robot: _Robot,
+    name: str,
+    distribution: Distribution,
+    compute_terms: ComputeTerms,
+    episode_steps: int,
+    published: str | None = None,
+) -> Source:
+    """A source whose tasks have one entry."""
+    make = functools.partial(_make, robot, {name: distribution}, compute_terms)
+    return Source(make, episode_steps, published)
+
+
+_CHEETAH = _Robot("half_cheetah_v5", "HalfCheetahEnv", {"ctrl_cost_weight": 0.05})
+_CHEETAH_TORSO = dataclasses.replace(_CHEETAH, observe=_add_torso)
+_ANT = _Robot("ant_v5", "AntEnv", {"include_cfrc_ext_in_observation": False})
+_ANT_PROMP = _Robot("ant_v5", "AntEnv", {"healthy_z_range": (0.0, 1.0)}, _add_world_forces)
+_SEES_POSITION = {"exclude_current_positions_from_observation": False}
+_ANT_GOAL = _Robot(
+    "ant_v5",
+    "AntEnv",
+    {**_SEES_POSITION, "ctrl_cost_weight": 0.1, "terminate_when_unhealthy": False},
+    _add_world_forces,
+)
+_ANT_MAML = _Robot(
+    "ant_v5", "AntEnv", {**_SEES_POSITION, "ctrl_cost_weight": 0.005}, _add_torso_frame
+)
+_HUMANOID = _Robot("humanoid_v5", "HumanoidEnv", {}, _observe_humanoid)
+_WALKER_PROMP = _Robot("walker2d_v5", "Walker2dEnv", {"frame_skip": 8})
+_SWIMMER = _Robot("swimmer_v5", "SwimmerEnv")
+
+_SIGN = Choice((-1.0, 1.0))
+_reach_speed = functools.partial(_reach_velocity, -1.0, 0.0)
+_run = functools.partial(_run_in_direction, 1.0, 0.0, False)
+_run_alive = functools.partial(_run_in_direction, 1.0, 1.0, False)
+_run_radians = functools.partial(_run_in_direction, 1.0, 1.0, True)
+_run_maml = functools.partial(_run_in_direction, 1.0, 0.05, False)
+_walk_upright = functools.partial(_run_in_direction, 1.25, 5.0, False)
+_reach_point = functools.partial(_reach_goal, 0.0, 0.0)
+_reach_point_maml = functools.partial(_reach_goal, 4.0, 0.05)
+
+MUJOCO_FAMILIES = (
+    Family(
+        "HalfCheetahVel",
+        {
+            "pearl": _row(
+                *(_CHEETAH_TORSO, "velocity", Uniform(0.0, 3.0), _reach_speed, 200),
+                published="PEARL, HalfCheetahVel",
+            ),
+            "varibad": _row(_CHEETAH_TORSO, "velocity", Uniform(0.0, 3.0), _reach_speed, 200),
+            "promp": _row(_CHEETAH, "velocity", Uniform(0.0, 3.0), _reach_speed, 100),
+            "maml": _row(_CHEETAH_TORSO, "velocity", Uniform(0.0, 2.0), _reach_speed, 100),
+            "garage": _row(_CHEETAH_TORSO, "velocity", Uniform(0.0, 2.0), _reach_speed, 100),
+        },
+    ),
+    Family(
+        "HalfCheetahDir",
+        {
+            "pearl": _row(
+                *(_CHEETAH_TORSO, "direction", _SIGN, _run, 200),
+                published="PEARL, HalfCheetahDir",
+            ),
+            "varibad": _row(_CHEETAH_TORSO, "direction", _SIGN, _run, 200),
+            "promp": _row(_CHEETAH, "direction", _SIGN, _run, 100),
+            "maml": _row(_CHEETAH_TORSO, "direction", _SIGN, _run, 100),
+            "garage": _row(_CHEETAH_TORSO, "direction", _SIGN, _run, 100),
+        },
+    ),
+    Family(
+        "AntDir",
+        {
+            "pearl": _row(_ANT, "direction", Circle(), _run_alive, 200),
+            "varibad": _row(_ANT, "direction", _SIGN, _run_radians, 200),
+            "promp": _row(_ANT_PROMP, "direction", _SIGN, _run_alive, 100),
+            "promp-2d": _row(_ANT_PROMP, "direction", Circle(), _run_alive, 100),
+            "maml": _row(_ANT_MAML, "direction", _SIGN, _run_maml, 100),
+        },
+    ),
+    Family(
+        "AntGoal",
+        {
+            "pearl": _row(_ANT_GOAL, "goal", Disc(3.0), _reach_point, 200),
+            "varibad": _row(_ANT_GOAL, "goal", Disc(3.0), _reach_point, 200),
+            "promp": _row(_ANT_GOAL, "goal", Disc(3.0), _reach_point, 100),
+            "maml": _row(_ANT_MAML, "goal", Uniform(-3.0, 3.0, (2,)), _reach_point_maml, 100),
+        },
+    ),
+    Family(
+        "HumanoidDir",
+        {
+            "pearl": _row(_HUMANOID, "direction", Circle(), _walk_upright, 200),
+            "promp": _row(_HUMANOID, "direction", _SIGN, _walk_upright, 100),
+            "promp-2d": _row(_HUMANOID, "direction", Circle(), _walk_upright, 100),
+        },
+    ),
+    Family(
+        "Walker2dVel",
+        {
+            "promp": _row(
+                *(_WALKER_PROMP, "velocity", Uniform(0.0, 10.0)),
+                *(functools.partial(_reach_velocity, -1.0, 15.0), 100),
+            ),
+        },
+    ),
+    Family(
+        "SwimmerVel",
+        {
+            # The sign is the one of its code, which rewards the distance to the velocity.
+            "promp": _row(
+                *(_SWIMMER, "velocity", Uniform(0.1, 0.2)),
+                *(functools.partial(_reach_velocity, 1.0, 0.0), 100),
+            ),
+            "mended": _row(_SWIMMER, "velocity", Uniform(0.1, 0.2), _reach_speed, 100),
+        },
+    ),
+    *(
+        Family(
+            f"{robot.class_name.removesuffix('Env')}RandParams",
+            {"pearl": Source(functools.partial(_make_random_parameters, robot), 200)},
+        )
+        for robot in (_Robot("walker2d_v5", "Walker2dEnv"), _Robot("hopper_v5", "HopperEnv"))
+    ),
+)

@@ -1,0 +1,200 @@
+"""The interface of OpenAI Gym before 0.26, which the loops of older meta-RL projects call."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete, Space
+
+from mtwrappers.common.checks import check_env, check_index, check_list
+from mtwrappers.common.seeding import check_seed
+from mtwrappers.wrappers.vector import require_single
+
+
+class OldGym:
+    """An environment with the interface that PEARL, VariBAD, learn2learn and others call.
+
+    `reset` returns an observation, and `step` four values. `reset_task`, `get_all_task_idx` and
+    `seed` are the methods that those projects added. Unlike in Gymnasium, a task stays until the
+    next `reset_task` or `set_task`, also where ``env`` draws a task at every reset.
+
+    All other attributes are those of ``env``, such as ``sample_tasks``, ``_max_episode_steps``, or
+    ``_freeze_rand_vec`` of Meta-World's classes, which are also set there. ``unwrapped`` is this
+    object. If the program has imported the old ``gym``, Box and Discrete spaces are its own, since
+    those projects check their type.
+
+    Args:
+        env: An environment with ``set_task``, or with the task states of `MTEnv`, or with neither
+            if no task is set.
+        tasks: The tasks that `reset_task` takes by index; by default, the index is the task state
+            of an `MTEnv`.
+
+    Raises:
+        TypeError: If ``env`` is not a single environment, or ``tasks`` is not a list.
+        ValueError: If ``tasks`` is empty.
+
+    >>> from mtwrappers import OldGym, PointGoalEnv
+    >>> env = PointGoalEnv()
+    >>> env = OldGym(env, tasks=[{"goal": (1.0, 0.0)}, {"goal": (0.0, 1.0)}])
+    >>> env.reset_task(1)
+    array([0., 0.])
+    >>> obs, reward, done, info = env.step([0.0, 0.1])
+    >>> reward, done, env.get_task(), env.get_all_task_idx()
+    (-0.9, False, {'goal': (0.0, 1.0)}, range(0, 2))
+    """
+
+    env: gymnasium.Env[Any, Any]
+    tasks: list[Any] | None
+    # The task that every reset begins, if `_is_set`.
+    _task: Any
+    _is_set: bool
+
+    def __init__(
+        self, env: gymnasium.Env[Any, Any], tasks: Sequence[dict[str, Any]] | None = None
+    ) -> None:
+        require_single(check_env(env, "env"), "OldGym")
+        vars(self).update(
+            env=env,
+            tasks=None if tasks is None else check_list(tasks, "tasks", "task"),
+            _task=None,
+            _is_set=False,
+        )
+
+    @property
+    def unwrapped(self) -> OldGym:
+        """This object, since there is nothing below it that has the old interface."""
+        return self
+
+    @property
+    def observation_space(self) -> Any:
+        """The environment's space; the old ``gym``'s if that was imported."""
+        return _convert_space(self.env.observation_space)
+
+    @property
+    def action_space(self) -> Any:
+        """The environment's space; the old ``gym``'s if that was imported."""
+        return _convert_space(self.env.action_space)
+
+    @property
+    def _goal(self) -> Any:
+        """The value of the current task, which PEARL stores in the paths of its evaluation."""
+        task = self.get_task()
+        return next(iter(task.values())) if len(task) == 1 else task
+
+    def seed(self, seed: int | None = None) -> list[int]:
+        """Seeds the environment and the drawing of tasks at once, by a reset with ``seed``.
+
+        Returns:
+            The seed; an empty list for ``None``, which seeds nothing.
+        """
+        if seed is None:
+            return []
+        self.env.reset(seed=check_seed(seed))
+        return [int(seed)]
+
+    def reset(self) -> Any:
+        """Begins an episode on the task that was set, and returns its observation."""
+        if self._is_set:
+            name = "set_task" if self._sets_tasks() else "set_task_state"
+            self.env.get_wrapper_attr(name)(self._task)
+        return self.env.reset()[0]
+
+    def step(self, action: Any) -> tuple[Any, float, bool, dict[str, Any]]:
+        """Steps the environment.
+
+        Returns:
+            The observation, the reward, whether the episode has ended for any reason, and the info,
+            which at a time limit has ``"TimeLimit.truncated"``, as in the old ``gym``: whether the
+            limit alone ended the episode.
+        """
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        if truncated:
+            info = {**info, "TimeLimit.truncated": not terminated}
+        return obs, float(reward), bool(terminated or truncated), info
+
+    def reset_task(self, task: Any = None) -> Any:
+        """Sets a task and begins an episode on it, whose observation it returns.
+
+        Args:
+            task: An index into ``tasks`` (PEARL), a task (VariBAD), or ``None`` to draw one.
+
+        Raises:
+            ValueError: If the index is out of range, or there are no tasks to take it from.
+        """
+        if isinstance(task, (int, np.integer)):
+            task = self._look_up(task)
+        elif task is None:
+            task = self._draw()
+        self.set_task(task)
+        return self.reset()
+
+    def set_task(self, task: Any) -> None:
+        """Sets the task, or the task state of an `MTEnv`, of the next `reset` and all later ones.
+
+        Raises:
+            TypeError: If the environment takes neither.
+        """
+        if not (self._sets_tasks() or self.env.has_wrapper_attr("set_task_state")):
+            raise TypeError(f"{self.env} has no set_task(task) and no set_task_state(task_state)")
+        vars(self).update(_task=task, _is_set=True)
+
+    def get_task(self) -> Any:
+        """The current task, or the task state of an `MTEnv`."""
+        return self.env.get_wrapper_attr("get_task" if self._sets_tasks() else "get_task_state")()
+
+    def get_all_task_idx(self) -> range:
+        """The indices that `reset_task` takes."""
+        if self.tasks is not None:
+            return range(len(self.tasks))
+        if self._sets_tasks():
+            raise ValueError(
+                "there is no list of tasks: pass one, such as OldGym(env, env.sample_tasks(130))"
+            )
+        return range(self.env.get_wrapper_attr("num_tasks"))
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self.env.close()
+
+    def _sets_tasks(self) -> bool:
+        return self.tasks is not None or self.env.has_wrapper_attr("set_task")
+
+    def _look_up(self, index: Any) -> Any:
+        number = check_index(index, len(self.get_all_task_idx()), "the index of a task")
+        return number if self.tasks is None else self.tasks[number]
+
+    def _draw(self) -> Any:
+        if self._sets_tasks():
+            return self.env.get_wrapper_attr("sample_tasks")(1)[0]
+        return self.env.get_wrapper_attr("sample_task_state")()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "env" not in vars(self):  # a copy that is being built
+            raise AttributeError(name)
+        return self.env.get_wrapper_attr(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # VariBAD replaces `reset_task`, and adds attributes that it reads by `__getattribute__`.
+        if hasattr(type(self), name) or not self.env.has_wrapper_attr(name):
+            vars(self)[name] = value
+        else:
+            self.env.set_wrapper_attr(name, value)
+
+    def __repr__(self) -> str:
+        return f"OldGym({self.env})"
+
+
+def _convert_space(space: Space[Any]) -> Any:
+    """The space as one of the old ``gym``, if that was imported and has an equal one."""
+    old_gym = sys.modules.get("gym")
+    if old_gym is None:
+        return space
+    if isinstance(space, Box):
+        return old_gym.spaces.Box(space.low, space.high, dtype=space.dtype)
+    if isinstance(space, Discrete) and space.start == 0:
+        return old_gym.spaces.Discrete(int(space.n))
+    return space
