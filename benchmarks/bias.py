@@ -9,7 +9,6 @@ the protocol ``metaworld-3.1-ml``, which is `few_shot_evaluate`, on ours: on the
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import pickle
 from collections.abc import Callable, Sequence
@@ -164,9 +163,7 @@ def counted_by_meta_world(solves: set[Goal]) -> float:
 
 def counted_by_us(solves: set[Goal], workers: int) -> EvaluationResult:
     """Ours: three episodes of every goal, decided beforehand. One to adapt on is the least."""
-    protocol = dataclasses.replace(
-        protocols["metaworld-3.1-ml"], name="no adaptation", adaptation_episodes=1
-    )
+    protocol = protocols["metaworld-3.1-ml"].variant("no adaptation", adaptation_episodes=1)
     with closing(protocol.make_vec(workers=workers)) as envs:
         result: EvaluationResult = protocol.evaluate(Ours(envs, solves), envs)
     return result

@@ -10,7 +10,6 @@ or new ones in every episode. Results go below ``benchmarks/reference/imitation`
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 
 from benchmarks.common import HERE
@@ -23,10 +22,8 @@ SEEDS = (1, 2, 3)
 STEPS = 97_684  # of demonstrations, and of six rounds of DAgger
 LISTED = protocols["metaworld-3.1"]
 UNSEEN = {
-    "list": dataclasses.replace(LISTED, name="metaworld-3.1, other list", goals_seed=1),
-    "continuous": dataclasses.replace(
-        LISTED, name="metaworld-3.1, new goals", goals="continuous", num_goals=None
-    ),
+    "list": LISTED.variant("metaworld-3.1, other list", seed=1),
+    "continuous": LISTED.variant("metaworld-3.1, new goals", goals="continuous"),
 }
 
 

@@ -113,10 +113,10 @@ def part_choices(workers: int) -> list[dict[str, Any]]:
     base = protocols["metaworld-3.1"].on("MT50")
 
     def variant(name: str, **fields: Any) -> Protocol:
-        return dataclasses.replace(base, name=name, episodes_per_task=EPISODES, **fields)
+        return base.variant(name, episodes_per_task=EPISODES, **fields)
 
     whole = variant("whole episodes", terminate_on_success=False)
-    new = variant("continuous", terminate_on_success=False, num_goals=None)
+    new = variant("continuous", terminate_on_success=False, goals="continuous")
     twice = variant("repeat", terminate_on_success=False, action_repeat=2, max_episode_steps=250)
     idle = variant("idle", terminate_on_success=False, idle_steps=15)
     played = {one.name: play(one, workers) for one in (whole, new, twice, idle)}
@@ -133,7 +133,7 @@ def part_choices(workers: int) -> list[dict[str, Any]]:
     def held(e: Episode) -> bool:
         return (e.longest_success or 0) >= HELD
 
-    groups = dict(protocols["lerobot-0.6"].groups)
+    groups = dict(protocols["lerobot-0.6"].scoring.groups)
     rows = []
     for choice, name, counts, over in (
         ("base: 500 steps, any step, mean over tasks", whole.name, once, "tasks"),

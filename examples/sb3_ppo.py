@@ -9,7 +9,6 @@ guide "Train PPO on MT10" has the results, and a version of 20 lines.
 """
 
 import argparse
-import dataclasses
 import os
 import pickle
 import signal
@@ -198,9 +197,9 @@ def evaluate(folder: Path, seed: int, episodes: int, workers: int) -> None:
     if (folder / "results.json").exists():
         return
     protocol = mtwrappers.protocols["metaworld-3.1"].on("MT10")
-    if episodes != protocol.episodes_per_task:
+    if episodes != protocol.scoring.episodes_per_task:
         name = f"metaworld-3.1, {episodes} episodes"
-        protocol = dataclasses.replace(protocol, name=name, episodes_per_task=episodes)
+        protocol = protocol.variant(name, episodes_per_task=episodes)
     result = protocol.evaluate(
         Policy(folder), workers=workers, evidence=folder / "results.npz"
     ).described(policy="ppo", training_seed=seed, training_steps=int(folder.name))

@@ -107,9 +107,7 @@ FEWER = {
     '"n_steps": 500, "batch_size": 500': '"n_steps": 50, "batch_size": 50',
     "model.learn(1_000_000)": "model.learn(500)",
     "result = protocol.evaluate(": (
-        "import dataclasses\n"
-        "protocol = dataclasses.replace(protocol, name='short', episodes_per_task=1)\n"
-        "result = protocol.evaluate("
+        "protocol = protocol.variant('short', episodes_per_task=1)\nresult = protocol.evaluate("
     ),
 }
 
@@ -121,7 +119,7 @@ def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path):
     code = SNIPPETS[page]
     for package in re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE):
         pytest.importorskip(package)
-    if re.search("render_mode|image_size", code) and choose_gl() is None:
+    if re.search("render_mode|height=", code) and choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
     printed = run(replaced(code, FEWER) if page == "README-PPO" else code, tmp_path)
     if page == "guides/evaluation.md":

@@ -23,7 +23,7 @@ def test_a_result_is_of_the_policy_and_benchmark_of_its_folder_and_says_how_it_w
     one, found = SHIPPED[name], SHIPPED[name].result
     method, _, folder = name.partition("/")
     assert found.description.policy == method
-    assert f"-{found.protocol.benchmark}" in folder
+    assert f"-{found.protocol.settings.benchmark}" in folder
     if seed := re.search(r"-seed(\d+)", folder):
         assert found.description.training_seed == int(seed[1])
     assert found.headline is not None

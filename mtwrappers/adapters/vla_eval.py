@@ -5,7 +5,6 @@ Its configurations name it ``"mtwrappers.adapters.vla_eval:MetaWorldBenchmark"``
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,8 +55,8 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         tasks: Classes such as ``"reach-v3"``, and groups of the protocol such as ``"easy"``; all by
             default. A choice does not change their episodes.
         seed: The seed of the evaluation, as in `Protocol.evaluate`.
-        changes: Fields of the protocol with other values, a new ``name`` among them, such as
-            ``{"name": "mine", "image_size": [256, 256]}``.
+        changes: The arguments of `Protocol.variant`, such as
+            ``{"name": "mine", "height": 256, "width": 256}``.
         send_state: Whether observations have ``state``, where the protocol has one.
         send_environment_state: Whether observations have ``environment_state`` too: Meta-World's
             39 numbers, float32, which the protocol may not let a policy see.
@@ -90,23 +89,25 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         super().__init__()
         self.protocol = protocols[protocol]
         if benchmark is not None or env_name is not None:
-            benchmark = benchmark or self.protocol.benchmark
+            benchmark = benchmark or self.protocol.settings.benchmark
             self.protocol = self.protocol.on(benchmark, env_name)
         if changes is not None:
-            self.protocol = dataclasses.replace(self.protocol, **changes)
+            self.protocol = self.protocol.variant(**{"name": self.protocol.name, **changes})
         if self.protocol.few_shot:
             raise ValueError(f"{self.protocol.name} lets policies adapt, which vla-eval's cannot")
         episodes = self.protocol.plan(seed)
         self._plan = {(episode.task, episode.number): episode for episode in episodes}
-        self._suites = {name: self.protocol.benchmark for name, _ in self._plan}
-        self._suites |= {name: group for group, names in self.protocol.groups for name in names}
+        self._suites = {name: self.protocol.settings.benchmark for name, _ in self._plan}
+        self._suites |= {
+            name: group for group, names in self.protocol.scoring.groups for name in names
+        }
         self._tasks = self._select_tasks(tasks)
-        self._state = slice(_STATE[self.protocol.observation] if send_state else 0)
+        self._state = slice(_STATE[self.protocol.settings.observation] if send_state else 0)
         self._all_state = send_environment_state
         # Observations with frames contain all numbers; `make_obs` chooses among them.
         self._seen = self.protocol
-        if self.protocol.observation != "state":
-            self._seen = dataclasses.replace(self.protocol, name="all", observation="pixels_state")
+        if self.protocol.settings.observes_frames:
+            self._seen = self.protocol.variant("all", observation="pixels_state")
         self._env: Any = None
         self._built: str | None = None
 
@@ -126,7 +127,8 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         ]
 
     def get_metadata(self) -> dict[str, Any]:
-        steps, episodes = self.protocol.max_episode_steps, self.protocol.episodes_per_task
+        steps = self.protocol.settings.max_episode_steps
+        episodes = self.protocol.scoring.episodes_per_task
         return {"max_steps": steps, "max_episodes_per_task": episodes}
 
     def get_metric_keys(self) -> dict[str, str]:
@@ -137,7 +139,9 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
 
     def get_observation_spec(self) -> dict[str, Any]:
         specs = {"language": _specs.LANGUAGE}
-        specs |= dict.fromkeys(camera_names(self.protocol.camera_name) or (), _specs.IMAGE_RGB)
+        specs |= dict.fromkeys(
+            camera_names(self.protocol.settings.camera_name) or (), _specs.IMAGE_RGB
+        )
         for key, size in (("state", self._state.stop), ("environment_state", OBS_SIZE)):
             if size and (key == "state" or self._all_state):
                 specs[key] = _specs.DimSpec(key, size, _FORMATS[size])
@@ -146,9 +150,10 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
     def reset(self, task: Mapping[str, Any]) -> Any:
         name, number = task["name"], task["episode_idx"]
         if (name, number) not in self._plan:
+            episodes = self.protocol.scoring.episodes_per_task
             raise ValueError(
-                f"{self.protocol.name} has {self.protocol.episodes_per_task} episodes of each "
-                f"task, got number {number} (from 0): set episodes_per_task"
+                f"{self.protocol.name} has {episodes} episodes of each task, got number {number} "
+                "(from 0): set episodes_per_task"
             )
         if name != self._built:
             self.cleanup()
@@ -188,7 +193,11 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         if not isinstance(raw_obs, dict):
             return {}
         frames = raw_obs["pixels"]
-        return frames if isinstance(frames, dict) else {str(self.protocol.camera_name): frames}
+        return (
+            frames
+            if isinstance(frames, dict)
+            else {str(self.protocol.settings.camera_name): frames}
+        )
 
     def _film(self, raw_obs: Any) -> None:
         """Records the frame of the first camera."""
@@ -198,8 +207,8 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         if not self._over:
             raise ValueError(
                 "the episode was cut before its end: episodes have at most "
-                f"{self.protocol.max_episode_steps} steps in {self.protocol.name}: leave max_steps "
-                "out, or change max_episode_steps of the protocol"
+                f"{self.protocol.settings.max_episode_steps} steps in {self.protocol.name}: leave "
+                "max_steps out, or change max_episode_steps of the protocol"
             )
         episode = self._record.episode()
         return {"success": succeeded(episode, self.protocol), **to_plain(episode)}

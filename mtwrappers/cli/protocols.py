@@ -24,34 +24,42 @@ def _sentences(described: Any) -> str:
     return f"own-{len(described)}" if isinstance(described, tuple) else _text(described)
 
 
+def _describe_rule(success: str | int) -> str:
+    return f"held {success}" if isinstance(success, int) else success
+
+
+def _image_size(height: int | None, width: int | None) -> str:
+    return "-" if height is None else f"{height} x {width}"
+
+
 # The label of each row, and its cell for a protocol: together they cover all fields.
 FIELDS: dict[str, Callable[[Protocol], str]] = {
-    "benchmark": lambda p: p.benchmark,
-    "tasks": lambda p: p.kind,
-    "reward function": lambda p: p.reward_function_version,
-    "goals": lambda p: "continuous" if p.num_goals is None else "list",
-    "  seed of goals": lambda p: str(p.goals_seed),
-    "  per task": lambda p: _text(p.num_goals),
-    "horizon, actions": lambda p: str(p.max_episode_steps),
-    "action repeat": lambda p: str(p.action_repeat),
-    "idle steps": lambda p: _text(p.idle_steps),
-    "success ends it": lambda p: _text(p.terminate_on_success),
-    "success at": lambda p: f"held {p.success}" if type(p.success) is int else str(p.success),
-    "episodes": lambda p: f"{p.episodes_per_task}/{'goal' if p.few_shot else 'task'}",
-    "few-shot: tasks": lambda p: _text(p.meta_batch_size),
-    "  goals of each": lambda p: _text(p.trials),
-    "  adapting on": lambda p: _text(p.adaptation_episodes),
-    "  how often": lambda p: _text(p.adaptation_steps),
-    "mean over": lambda p: p.means[0],
-    "  and over": lambda p: ", ".join(p.means[1:]) or "-",
-    "groups of tasks": lambda p: "/".join(str(len(of)) for _, of in p.groups) or "-",
-    "agent sees": lambda p: p.observation.partition("_")[0],
-    "  and": lambda p: p.observation.partition("_")[2] or "-",
-    "  the goal": lambda p: _text(not p.hides_goals),
-    "  sentences of": lambda p: _sentences(p.descriptions).partition("-")[0] or "-",
-    "    version": lambda p: _sentences(p.descriptions).partition("-")[2] or "-",
-    "  camera": lambda p: _text(p.camera_name),
-    "  image size": lambda p: " x ".join(map(str, p.image_size or "-")),
+    "benchmark": lambda p: p.settings.benchmark,
+    "tasks": lambda p: p.settings.kind,
+    "reward function": lambda p: p.settings.reward_function_version,
+    "goals": lambda p: p.settings.goals,
+    "  seed of goals": lambda p: str(p.settings.seed),
+    "  per task": lambda p: str(p.settings.num_goals) if p.settings.goals == "list" else "-",
+    "horizon, actions": lambda p: str(p.settings.max_episode_steps),
+    "action repeat": lambda p: str(p.settings.action_repeat),
+    "idle steps": lambda p: _text(p.settings.idle_steps),
+    "success ends it": lambda p: _text(p.settings.terminate_on_success),
+    "success at": lambda p: _describe_rule(p.scoring.success),
+    "episodes": lambda p: f"{p.scoring.episodes_per_task}/{'goal' if p.few_shot else 'task'}",
+    "few-shot: tasks": lambda p: _text(p.settings.meta_batch_size),
+    "  goals of each": lambda p: _text(p.scoring.trials),
+    "  adapting on": lambda p: _text(p.scoring.adaptation_episodes),
+    "  how often": lambda p: _text(p.scoring.adaptation_steps),
+    "mean over": lambda p: p.scoring.means[0],
+    "  and over": lambda p: ", ".join(p.scoring.means[1:]) or "-",
+    "groups of tasks": lambda p: "/".join(str(len(of)) for _, of in p.scoring.groups) or "-",
+    "agent sees": lambda p: p.settings.observation.partition("_")[0],
+    "  and": lambda p: p.settings.observation.partition("_")[2] or "-",
+    "  the goal": lambda p: _text(not p.settings.hides_goals),
+    "  sentences of": lambda p: _sentences(p.settings.descriptions).partition("-")[0] or "-",
+    "    version": lambda p: _sentences(p.settings.descriptions).partition("-")[2] or "-",
+    "  camera": lambda p: _text(p.settings.camera_name),
+    "  image size": lambda p: _image_size(p.settings.height, p.settings.width),
     "digest": lambda p: p.digest[:10],
 }
 

@@ -233,7 +233,7 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
     """
     protocol = None if options.protocol is None else _protocol(options.protocol)
     if protocol is not None:
-        benchmark = benchmark or protocol.benchmark + "-test" * (protocol.kind == "test")
+        benchmark = benchmark or protocol.env_id.removeprefix("mtwrappers/").removesuffix("-v0")
     if benchmark is None:
         raise UsageError("a benchmark is required, such as: mtwrappers rollout MT10")
     scripted = options.policy in POLICIES
@@ -282,13 +282,13 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
             protocol = protocol.on(benchmark, kwargs.get("env_name"))
         except ValueError as exc:
             raise UsageError(f"--protocol {options.protocol}: {exc}") from None
-        episodes = protocol.episodes_per_task
+        episodes = protocol.scoring.episodes_per_task
         if options.episodes not in (None, episodes):
             raise UsageError(
                 f"--protocol {options.protocol}: it has {episodes} episodes per class, got "
                 f"{options.episodes}; leave out --episodes"
             )
-        kwargs.update(protocol.settings)
+        kwargs.update(protocol.settings.arguments)
         design = protocol.design(options.seed, tasks=options.task or None)
     if options.execution == "ray":
         if options.workers == 0:

@@ -1,9 +1,8 @@
 """A protocol: everything that affects a score, as data with a digest.
 
-It defines the environments, goals and episodes that a score is measured on, what counts as a
-success, and what means are taken over. Each argument of `gymnasium.make_vec` with Meta-World's ids
-is fixed by a field of the protocol (`fixed_by`), not allowed under any protocol (`REFUSED`), or
-free.
+`EnvSettings` define the environments, `Scoring` the episodes, what counts as a success, and what
+means are taken over. `check_envs` and `check_made` are the only checks that environments follow a
+protocol.
 """
 
 from __future__ import annotations
@@ -14,16 +13,13 @@ import hashlib
 import json
 import os
 import re
-import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast, get_type_hints
+from typing import Any, cast
 
 import gymnasium
-import numpy as np
 
 from mtwrappers.common.checks import check_choice, check_keywords, check_string
-from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.evaluation.episodes import (
     Design,
     Episode,
@@ -35,98 +31,50 @@ from mtwrappers.evaluation.episodes import (
     is_success,
     make_plan,
 )
-from mtwrappers.evaluation.statistics import Values
+from mtwrappers.evaluation.scoring import Scoring, weights
 from mtwrappers.evaluation.typed import from_plain, to_plain
-from mtwrappers.metaworld.agent_view import ObservationName, by_our_names
-from mtwrappers.metaworld.class_env import CAMERAS, camera_names
-from mtwrappers.metaworld.make import defaults, with_defaults
+from mtwrappers.metaworld.env_settings import EnvSettings
 from mtwrappers.metaworld.tasks import (
     DEFAULT_CLASS,
     META_LEARNING,
     NUM_CLASSES,
-    NUM_GOALS,
     ONE_CLASS,
     class_names,
     share_out,
 )
-from mtwrappers.metaworld.text import DESCRIPTIONS, check_descriptions
 from mtwrappers.samplers.policies import PolicyIn
 from mtwrappers.vector.contract import MetaVectorEnv
 
-Means: TypeAlias = Literal["tasks", "groups"]
-Groups: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
-# The sentence of each class, in the order of the classes' names.
-FrozenTable: TypeAlias = tuple[tuple[str, str], ...]
-
-_AT_LEAST_1 = {"num_goals", "max_episode_steps", "action_repeat", "episodes_per_task", "success"}
-_AT_LEAST_1 |= {"image_size"}
 _NAME = re.compile(r"[!-~](?:[ -~]{0,78}[!-~])?")
-# Meta-World's classes, which need no import of Meta-World.
-_CLASSES = tuple(DESCRIPTIONS["metaworld"])
-# The fields of a protocol with states instead of frames.
-_STATES = {"observation": "state", "camera_name": None, "image_size": None, "descriptions": None}
-# The published protocols by name, each with the benchmarks that its source has. No other protocol
-# can have one of these names, or one that is derived from it; see `_Origin`.
-_published: dict[str, tuple[Protocol, tuple[str, ...]]] = {}
-# The arguments of `gymnasium.make_vec` that `gymnasium.make` does not take.
-_OF_VECTORS = ("meta_batch_size", "envs_per_task")
-# The arguments of `gymnasium.make_vec` that no protocol allows.
-REFUSED = (
-    *("train_classes", "test_classes", "reward_normalization_method", "reward_alpha"),
-    *("vectorization_mode", "vector_kwargs", "wrappers"),
-)
+_SETTINGS = tuple(field.name for field in dataclasses.fields(EnvSettings))
+_SCORING = tuple(field.name for field in dataclasses.fields(Scoring))
+
+_DEFAULT_SCORING = Scoring()
 
 
 @dataclass(frozen=True)
 class Protocol:
     """A way to measure success on Meta-World: scores with equal protocols are comparable.
 
-    The protocols of the literature are in `mtwrappers.protocols`. Make a variant under another
-    name, as in ``dataclasses.replace(protocol, name="mine", episodes_per_task=5)``.
+    The protocols of the literature are in `mtwrappers.protocols`; `variant` changes one.
 
     Args:
         name: The name with a version, such as ``"metaworld-3.1"``; printable ASCII.
         source: The version, repository, commit and files that the fields come from.
-        benchmark: ``"MT1"``, ``"MT10"``, ``"ML10"`` and so on.
-        kind: ``"train"`` or ``"test"`` tasks.
-        env_name: The class of MT1 and ML1.
-        reward_function_version: ``"v1"`` or ``"v2"``.
-        goals_seed: The seed of Meta-World's list of goals.
-        num_goals: The number of goals per class, the first of the list's 50, which are drawn
-            without replacement until all were drawn. ``None`` draws a new goal in every episode,
-            from the class's own distribution; the seed of the evaluation determines them.
-        max_episode_steps: The horizon, in actions of the policy.
-        action_repeat: The number of times that each action is repeated; rewards are summed, and the
-            success of the last repeat counts.
-        idle_steps: The number of zero actions after each reset, before the policy is called.
-        terminate_on_success: Whether a success ends the episode. In few-shot evaluation, it never
-            ends an episode of adaptation.
-        success: When an episode is a success: at ``"any"`` step, at the ``"last"``, or when success
-            was held for this number of consecutive steps.
-        episodes_per_task: The number of episodes per task, or per goal in few-shot evaluation.
-        meta_batch_size: In few-shot evaluation, the number of tasks that adapt at a time; else 0.
-        trials: In few-shot evaluation, the number of goals of each of them; else 0.
-        adaptation_episodes: In few-shot evaluation, the number of episodes per adaptation step.
-        adaptation_steps: In few-shot evaluation, the number of adaptation steps.
-        means: What successes are averaged over, the headline first: ``"tasks"`` (tasks have equal
-            weight) and ``"groups"`` (named groups of tasks have equal weight).
-        groups: The named groups and their tasks.
-        observation: The agent's observation: ``"state"``, 39 numbers, or frames, as in
-            `mtwrappers.metaworld.agent_view`.
-        descriptions: The sentences that describe tasks, if frames are observed: the name of a table
-            in `mtwrappers.metaworld.text`, or a table by class, which may be given as a
-            dict and is stored as tuples.
-        camera_name: The camera of the frames, or several, in order; ``None`` without frames.
-        image_size: The height and width of frames in pixels; ``None`` without frames.
+        settings: The environments. In few-shot evaluation, ``terminate_on_success`` never ends an
+            episode of adaptation.
+        scoring: The episodes and the means.
+        base: The published protocol of which this is the form on another benchmark, or with states
+            instead of frames; see `on` and `with_states`. ``None`` for all others.
 
     Raises:
         TypeError, ValueError: If a field is not valid, fields contradict each other, or the name is
-            that of a published protocol with other fields.
+            that of another protocol, which is published or derived from one.
 
-    >>> import dataclasses, numpy as np
+    >>> import numpy as np
     >>> from mtwrappers import protocols
-    >>> one = protocols["metaworld-3.1"].on("MT1", "reach-v3")
-    >>> quick = dataclasses.replace(one, name="mine", episodes_per_task=2, max_episode_steps=9)
+    >>> reach = protocols["metaworld-3.1"].on("MT1", "reach-v3")
+    >>> quick = reach.variant("mine", episodes_per_task=2, max_episode_steps=9)
     >>> result = quick.evaluate(lambda obs: np.zeros((len(obs), 4)))
     >>> result.headline["tasks"].value, result.protocol.name
     (0.0, 'mine')
@@ -134,33 +82,9 @@ class Protocol:
 
     name: str
     source: tuple[str, ...]
-    benchmark: str
-    kind: Literal["train", "test"] = "train"
-    env_name: str | None = None
-    reward_function_version: Literal["v1", "v2"] = "v2"
-    goals_seed: int = 0
-    num_goals: int | None = NUM_GOALS
-    max_episode_steps: int = 500
-    action_repeat: int = 1
-    idle_steps: int = 0
-    terminate_on_success: bool = False
-    success: Literal["any", "last"] | int = "any"
-    episodes_per_task: int = 50
-    meta_batch_size: int = 0
-    trials: int = 0
-    adaptation_episodes: int = 0
-    adaptation_steps: int = 0
-    means: tuple[Means, ...] = ("tasks",)
-    groups: Groups = ()
-    observation: ObservationName = "state"
-    descriptions: str | FrozenTable | None = None
-    camera_name: str | tuple[str, ...] | None = None
-    image_size: tuple[int, int] | None = None
-
-    def __new__(cls, *_: Any, **fields: Any) -> Protocol:
-        """Raises `TypeError` for an unknown field, with a hint at similar names."""
-        check_keywords(fields, cls.__dataclass_fields__, "Protocol")
-        return super().__new__(cls)
+    settings: EnvSettings
+    scoring: Scoring = _DEFAULT_SCORING
+    base: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -168,87 +92,33 @@ class Protocol:
                 "the name of a protocol must be printable ASCII without spaces around it, at most "
                 f"80 characters, got {ascii(self.name)[:200]}"
             )
-        self._keep("descriptions", _described(self.descriptions))
-        hints = get_type_hints(type(self))
-        for name, given in list(vars(self).items()):
-            value = from_plain(hints[name], to_plain(given), f"{name} of a protocol")
-            self._keep(name, value)
-            least = 1 if name in _AT_LEAST_1 else 0
-            for number in value if isinstance(value, tuple) else (value,):
-                if type(number) is int and not least <= number < 2**32:
-                    raise ValueError(f"{name} must be in [{least}, 2**32 - 1], got {number}")
-        check_choice(self.benchmark, tuple(NUM_CLASSES), f"the benchmark of {self.name}")
-        for found in self._contradictions():
-            raise ValueError(f"protocol {self.name}: {found}")
-        if (origin := _find_origin(self.name)) is not None:
-            for name, expected in origin.fields(self.benchmark, self.env_name).items():
-                if (got := getattr(self, name)) != expected:
-                    raise ValueError(
-                        f"{self.name} has {name}={expected!r}, got {got!r}: give a variant another "
-                        "name"
-                    )
-
-    def _keep(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-
-    def _contradictions(self) -> Iterator[str]:
-        if (self.num_goals or 0) > NUM_GOALS:
-            yield f"num_goals must be at most {NUM_GOALS}, got {self.num_goals}"
-        names = ("meta_batch_size", "trials", "adaptation_episodes", "adaptation_steps")
-        given = [getattr(self, name) for name in names]
-        if any(given) and not all(given):
-            yield f"few-shot evaluation needs all of {', '.join(names)}, got {given}"
-        if not self.means:
-            yield "means must be 'tasks', 'groups' or both, got none"
-        if len({*self.means}) < len(self.means):
-            yield f"means must differ, got {self.means}"
-        if "groups" in self.means and not self.groups:
-            yield "a mean over groups needs groups"
-        yield from self._contradictions_of_groups()
-        if (self.env_name is not None) != (self.benchmark in ONE_CLASS):
-            needs = "takes no" if self.env_name else "needs an"
-            yield f"{self.benchmark} {needs} env_name, got {self.env_name!r}"
-        if self.kind not in NUM_CLASSES[self.benchmark]:
-            yield f"{self.benchmark} has no {self.kind} tasks"
-        states = self.observation == "state"
-        for name in ("camera_name", "image_size"):
-            if states != ((value := getattr(self, name)) is None):
-                yield f"observation={self.observation!r} and {name}={value!r} do not go together"
-        if self.descriptions is None and not states and not self.hides_goals:
-            yield f"observation={self.observation!r} needs descriptions, got None"
-        if self.descriptions is not None and states:
-            got = reprlib.repr(self.descriptions)
-            yield f"descriptions are for frames, got {got} with states"
-        for name in camera_names(self.camera_name) or ():
-            check_choice(name, CAMERAS, "camera_name")
-
-    def _contradictions_of_groups(self) -> Iterator[str]:
-        names = [name for name, _ in self.groups]
-        if len({*names, "tasks", "groups"}) < len(names) + 2:
-            yield f"groups need names that differ, other than 'tasks' and 'groups', got {names}"
-        for group, tasks in self.groups:
-            if not tasks or len({*tasks}) < len(tasks):
-                yield f"group {group!r} must have tasks that differ, got {list(tasks)}"
-            for task in tasks:
-                if task not in _CLASSES and task != self.env_name:
-                    hint = did_you_mean(task, _CLASSES) or "such as 'reach-v3'"
-                    yield f"group {group!r} must have classes of Meta-World, got {task!r}; {hint}"
-
-    @property
-    def hides_goals(self) -> bool:
-        """Whether states do not contain the goal, as in meta-learning."""
-        return self.benchmark in META_LEARNING
-
-    @property
-    def env_id(self) -> str:
-        """The id of the environments."""
-        split = f"-{self.kind}" if self.benchmark in META_LEARNING else ""
-        return f"mtwrappers/{self.benchmark}{split}-v0"
+        source = from_plain(tuple[str, ...], to_plain(self.source), f"the source of {self.name}")
+        object.__setattr__(self, "source", source)
+        for name, cls in (("settings", EnvSettings), ("scoring", Scoring)):
+            if not isinstance(value := getattr(self, name), cls):
+                raise TypeError(f"{name} of {self.name} must be {cls.__name__}, got {value!r}")
+        if self.few_shot != (self.settings.meta_batch_size is not None):
+            raise ValueError(
+                f"protocol {self.name}: few-shot evaluation needs meta_batch_size and trials, got "
+                f"{self.settings.meta_batch_size} and {self.scoring.trials}"
+            )
+        _check_name(self)
 
     @property
     def few_shot(self) -> bool:
         """Whether the policy adapts to each goal before it is evaluated on it."""
-        return self.trials > 0
+        return self.scoring.few_shot
+
+    @property
+    def env_id(self) -> str:
+        """The id of the environments."""
+        return self.settings.env_id
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """The benchmarks that the source has; of an own protocol, its benchmark."""
+        published = _published.get(self.name)
+        return (self.settings.benchmark,) if published is None else published.benchmarks
 
     @property
     def label(self) -> str:
@@ -262,10 +132,37 @@ class Protocol:
         text = json.dumps(to_plain(self), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
+    # Protocols that follow from this one.
+
+    def variant(self, name: str, **changes: Any) -> Protocol:
+        """A protocol of your own: this one with other settings or another scoring.
+
+        Args:
+            name: Its name.
+            **changes: Fields of `EnvSettings` and of `Scoring`, or ``source``.
+
+        Raises:
+            TypeError: If there is no such field, with a hint at similar names.
+            ValueError: If a field is not valid, or the name is taken.
+
+        >>> from mtwrappers import protocols
+        >>> protocols["rlinf"].variant("mine", idle_steps=3, success="last").settings.idle_steps
+        3
+        """
+        check_keywords(changes, ("source", *_SETTINGS, *_SCORING), "Protocol.variant")
+        of_settings = {name: value for name, value in changes.items() if name in _SETTINGS}
+        of_scoring = {name: value for name, value in changes.items() if name in _SCORING}
+        return Protocol(
+            name,
+            changes.get("source", self.source),
+            dataclasses.replace(self.settings, **of_settings),
+            dataclasses.replace(self.scoring, **of_scoring),
+        )
+
     def on(self, benchmark: str, env_name: str | None = None) -> Protocol:
         """The same protocol on another benchmark.
 
-        On a benchmark that its source does not have, it gets another name:
+        A published protocol gets another name on a benchmark that its source does not have:
         ``"lerobot-0.6 on MT10"``. Groups without a task there are left out, and so is the mean over
         groups if fewer than two remain. In few-shot evaluation, the number of trials is scaled so
         that each goal has as many as before.
@@ -281,29 +178,26 @@ class Protocol:
 
         >>> from mtwrappers import protocols
         >>> lerobot = protocols["lerobot-0.6"].on("MT10")
-        >>> lerobot.name, lerobot.env_id, lerobot.means
+        >>> lerobot.name, lerobot.env_id, lerobot.scoring.means
         ('lerobot-0.6 on MT10', 'mtwrappers/MT10-v0', ('tasks', 'groups'))
         """
+        settings = self.settings
         name, _, kind = check_string(benchmark, "benchmark").partition("-")
+        names = _list_benchmarks(settings)
+        if kind not in ("", settings.kind) or name not in names:
+            split = "-test" if settings.kind == "test" else ""
+            listed = ", ".join(f"{name}{split}" for name in names)
+            raise ValueError(f"{self.name} is for {listed}, got {benchmark!r}")
         if env_name is None and name in ONE_CLASS:
             env_name = DEFAULT_CLASS
-        origin = _find_origin(self.name)
-        known: Sequence[str] = [*NUM_CLASSES]
-        if origin is not None and origin.benchmark is not None:
-            known = [origin.benchmark]
-        known = [one for one in known if (one in META_LEARNING) is self.hides_goals]
-        if kind not in ("", self.kind) or name not in known:
-            split = "-test" if self.kind == "test" else ""
-            raise ValueError(
-                f"{self.name} is for {', '.join(one + split for one in known)}, got {benchmark!r}"
-            )
-        moved: dict[str, Any] = {"benchmark": name, "env_name": env_name}
-        own = (self.benchmark,) if origin is None else origin.benchmarks
-        if name not in own:
-            moved |= _moved_fields(self, name, env_name)
-            if origin is not None:
-                moved["name"] = f"{self.name} on {name}"
-        return dataclasses.replace(self, **moved)
+        published = _published.get(self.base or self.name)
+        if published is not None:
+            return published.derive(name, env_name, with_states=not settings.observes_frames)
+        moved = dataclasses.replace(settings, benchmark=name, env_name=env_name)
+        scoring = self.scoring
+        if name != settings.benchmark:
+            scoring = scoring.on(settings, moved)
+        return dataclasses.replace(self, settings=moved, scoring=scoring)
 
     def with_states(self) -> Protocol:
         """The same protocol with states instead of frames, and ``"-states"`` in its name.
@@ -311,20 +205,17 @@ class Protocol:
         It is for policies that read states. Their scores are not comparable with scores of policies
         that observe frames. A protocol without frames is returned unchanged.
         """
-        if self.observation == "state":
+        settings = self.settings
+        if not settings.observes_frames:
             return self
-        name, origin = f"{self.name}-states", _find_origin(self.name)
-        if origin is not None and origin.benchmark is not None:
-            name = f"{origin.published.name}-states on {origin.benchmark}"
-        fields: Any = _STATES
-        return dataclasses.replace(self, name=name, **fields)
+        published = _published.get(self.base or self.name)
+        if published is not None:
+            return published.derive(settings.benchmark, settings.env_name, with_states=True)
+        return dataclasses.replace(
+            self, name=f"{self.name}-states", settings=settings.with_states()
+        )
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The arguments of `gymnasium.make_vec` that the protocol fixes."""
-        fixed = fixed_by(self)
-        by_default = ("benchmark", "kind", "instruction")
-        return {k: v for k, v in fixed.items() if v is not None and k not in by_default}
+    # Environments and episodes.
 
     def make_vec(self, *, workers: int | None = None, **options: Any) -> MetaVectorEnv:
         """Makes the vector environment to measure on.
@@ -339,16 +230,18 @@ class Protocol:
         Raises:
             TypeError, ValueError: If an argument contradicts the protocol, or is not valid.
         """
-        settings, others = self._settle(options)
-        envs: Any = gymnasium.make_vec(self.env_id, workers=workers, **settings, **others)
+        free = self._check_options(options)
+        arguments = self.settings.arguments
+        envs: Any = gymnasium.make_vec(self.env_id, workers=workers, **arguments, **free)
         return envs  # type: ignore[no-any-return]
 
     def make(self, task: str | None = None, **options: Any) -> gymnasium.Env[Any, Any]:
         """Makes the single environment of a task, for a custom loop.
 
         It runs an episode of `plan` after
-        ``reset(seed=one.seed, options={"task_state": one.task_state})``. In few-shot evaluation,
-        resets without these arguments keep the task, as for the later episodes of a trial.
+        ``reset(seed=episode.seed, options={"task_state": episode.task_state})``. In few-shot
+        evaluation, resets without these arguments keep the task, as for the later episodes of a
+        trial.
 
         Args:
             task: The name of the class; by default the first one.
@@ -363,21 +256,34 @@ class Protocol:
         >>> import numpy as np
         >>> from mtwrappers import protocols
         >>> protocol = protocols["metaworld-3.1"].on("MT1", "reach-v3")
-        >>> env, one = protocol.make("reach-v3"), protocol.plan(seed=0)[0]
-        >>> obs, info = env.reset(seed=one.seed, options={"task_state": one.task_state})
+        >>> env, episode = protocol.make("reach-v3"), protocol.plan(seed=0)[0]
+        >>> obs, info = env.reset(seed=episode.seed, options={"task_state": episode.task_state})
         >>> obs, reward, terminated, truncated, info = env.step(np.zeros(4))
-        >>> info["task_name"], env.unwrapped.get_task_state() == one.task_state
+        >>> info["task_name"], env.unwrapped.get_task_state() == episode.task_state
         ('reach-v3', True)
         """
-        names = class_names(self.benchmark, self.kind, self.env_name)
-        i = 0 if task is None else names.index(check_choice(task, names, "task"))
-        settings, others = self._settle(options)
-        settings = {name: value for name, value in settings.items() if name not in _OF_VECTORS}
-        of_each = self.num_goals or 1
-        settings["task_states"] = list(range(of_each * i, of_each * (i + 1)))
+        names = _class_names(self.settings)
+        index = 0 if task is None else names.index(check_choice(task, names, "task"))
+        free, arguments = self._check_options(options), self.settings.single_arguments
+        states_per_class = 1 if self.settings.goals == "continuous" else self.settings.num_goals
+        first = states_per_class * index
+        arguments["task_states"] = list(range(first, first + states_per_class))
         if self.few_shot:
-            settings["sample_tasks_on_reset"] = False
-        return gymnasium.make(self.env_id, **settings, **others)
+            arguments["sample_tasks_on_reset"] = False
+        return gymnasium.make(self.env_id, **arguments, **free)
+
+    def _check_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of `make_vec` that are free; raises an error for one that is not."""
+        # None stands for an argument's default; as the limit of steps, for no limit.
+        given_options = {
+            name: value
+            for name, value in options.items()
+            if value is not None or name == "max_episode_steps"
+        }
+        repeated = {"benchmark": self.settings.benchmark, "kind": self.settings.kind}
+        arguments = {**repeated, **self.settings.arguments, **given_options}
+        free = check_made(self, self.env_id, arguments)
+        return {name: value for name, value in free.items() if name not in repeated}
 
     def plan(self, seed: int = 0, *, adapts: bool = True) -> list[PlannedEpisode]:
         """The episodes that `evaluate` runs with this seed, without building environments.
@@ -394,19 +300,24 @@ class Protocol:
             (``trial % meta_batch_size`` is the task group), and the seed of an episode that
             continues from the previous one is ``None``.
         """
-        design = self.design(seed, adapts=adapts)
-        names = class_names(self.benchmark, self.kind, self.env_name)
-        groups = self.meta_batch_size or len(names)
-        shares = share_out(len(names), groups, self.num_goals or 1, self.num_goals is None)
-        tasks, states = [names[c] for c, _ in shares], [list(own) for _, own in shares]
-        if self.few_shot:
-            rows: list[list[Any]] = [[None] * groups] * self.trials  # goals that no number names
-            if self.num_goals is not None:
-                rows = [*draw_states(states, self.trials, design.seed)]
-            drawn = enumerate(rows)
-            return in_order(one for i, row in drawn for one in design.of_trial(i, tasks, row))
-        choices = [{task: own} for task, own in zip(tasks, states, strict=True)]
-        return in_order([Stage(make_plan(choices, self.episodes_per_task, design.seed))])
+        settings, design = self.settings, self.design(seed, adapts=adapts)
+        classes = _class_names(settings)
+        continuous = settings.goals == "continuous"
+        num_goals = 1 if continuous else settings.num_goals
+        num_groups = settings.meta_batch_size or len(classes)
+        shares = share_out(len(classes), num_groups, num_goals, continuous)
+        tasks = [classes[index] for index, _ in shares]
+        states = [list(task_states) for _, task_states in shares]
+        if not self.few_shot:
+            choices = [{task: group} for task, group in zip(tasks, states, strict=True)]
+            return in_order([Stage(make_plan(choices, design.episodes_per_task, design.seed))])
+        if continuous:  # no number names these goals
+            rows: list[list[Any]] = [[None] * num_groups for _ in range(design.trials)]
+        else:
+            rows = draw_states(states, design.trials, design.seed)
+        return in_order(
+            stage for trial, row in enumerate(rows) for stage in design.of_trial(trial, tasks, row)
+        )
 
     def design(
         self, seed: int = 0, *, tasks: Sequence[str] | None = None, adapts: bool = False
@@ -421,13 +332,14 @@ class Protocol:
         Raises:
             ValueError: If the seed is not valid, or there are tasks in few-shot evaluation.
         """
+        scoring = self.scoring
         return Design(
             seed,
-            self.episodes_per_task,
+            scoring.episodes_per_task,
             cast(Any, tasks),  # of which it makes a tuple
-            self.trials,
-            self.adaptation_episodes,
-            self.adaptation_steps,
+            scoring.trials,
+            scoring.adaptation_episodes,
+            scoring.adaptation_steps,
             adapts=self.few_shot and adapts,
             adaptation_terminate_on_success=False if self.few_shot else None,
         )
@@ -486,136 +398,127 @@ class Protocol:
                 policy, envs, design, self, policy_in, observers, evidence, resume, progress
             )
 
-    def _settle(self, options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The arguments of `make_vec` that the protocol fixes, and the others that were given."""
-        # None stands for an argument's default; as the limit of steps, for no limit.
-        limit = "max_episode_steps"
-        given = {k: v for k, v in by_our_names(options).items() if v is not None or k == limit}
-        fixed = fixed_by(self)
-        check_made(self, self.env_id, {k: v for k, v in fixed.items() if v is not None} | given)
-        return self.settings, {name: value for name, value in given.items() if name not in fixed}
+
+def _class_names(settings: EnvSettings) -> tuple[str, ...]:
+    return class_names(settings.benchmark, settings.kind, settings.env_name)
+
+
+def _list_benchmarks(settings: EnvSettings) -> list[str]:
+    """The benchmarks with tasks of the same kind, which hide goals or not, as those settings'."""
+    return [
+        name
+        for name, kinds in NUM_CLASSES.items()
+        if (name in META_LEARNING) is settings.hides_goals and settings.kind in kinds
+    ]
+
+
+# Published protocols and their names.
 
 
 @dataclass(frozen=True)
-class _Origin:
-    """What the name of a protocol says that it is: a published one, or derived from it.
+class Published:
+    """A protocol of the literature.
 
     Args:
-        published: The published protocol.
-        benchmarks: The benchmarks that the name is for.
-        benchmark: The one benchmark of a name such as ``"rlinf on MT10"``, else ``None``.
-        states: Whether states replace frames, as in ``"rlinf-states"``.
+        protocol: The protocol, on one of its benchmarks.
+        benchmarks: The benchmarks that its source has.
     """
 
-    published: Protocol
+    protocol: Protocol
     benchmarks: tuple[str, ...]
-    benchmark: str | None = None
-    states: bool = False
 
-    def fields(self, benchmark: str, env_name: str | None) -> dict[str, Any]:
-        """The fields that the name stands for on a benchmark."""
-        fields = {name: value for name, value in vars(self.published).items() if name != "name"}
-        if self.states:
-            fields |= _STATES
-        if benchmark in self.benchmarks:
-            fields |= {"benchmark": benchmark, "env_name": env_name}
-        if self.benchmark is not None:
-            fields |= _moved_fields(self.published, self.benchmark, env_name)
-        return fields
+    def derived_names(self) -> set[str]:
+        """The names of all protocols that are derived from this one."""
+        settings, name = self.protocol.settings, self.protocol.name
+        bases = [name, f"{name}-states"] if settings.observes_frames else [name]
+        names = {
+            f"{base} on {benchmark}"
+            for base in bases
+            for benchmark in _list_benchmarks(settings)
+            if benchmark not in self.benchmarks
+        }
+        return names | {*bases[1:]}
 
+    def derive(self, benchmark: str, env_name: str | None, with_states: bool) -> Protocol:
+        """The protocol on a benchmark, also with states instead of frames."""
+        return Protocol(**self.derive_fields(benchmark, env_name, with_states))
 
-def _find_origin(name: str) -> _Origin | None:
-    """What a name says that its protocol is; ``None`` for a name of one's own.
-
-    Only names that `Protocol.on` and `Protocol.with_states` give are derived from a published one.
-    """
-    base, _, benchmark = name.partition(" on ")
-    root = base.removesuffix("-states")
-    if root not in _published:
-        return None
-    published, benchmarks = _published[root]
-    if (states := root != base) and published.observation == "state":
-        return None
-    if base == name:
-        return _Origin(published, benchmarks, None, states)
-    if benchmark not in NUM_CLASSES or benchmark in benchmarks:
-        return None
-    return _Origin(published, (benchmark,), benchmark, states)
-
-
-def _moved_fields(protocol: Protocol, benchmark: str, env_name: str | None) -> dict[str, Any]:
-    """The groups, means and trials of a protocol on a benchmark that it is not for."""
-    fields: dict[str, Any] = {}
-    if protocol.groups:
-        present = class_names(benchmark, protocol.kind, env_name)
-        groups = [
-            (name, tuple(task for task in tasks if task in present))
-            for name, tasks in protocol.groups
-        ]
-        fields["groups"] = tuple(group for group in groups if group[1])
-        if len(fields["groups"]) < 2:
-            fields |= {"groups": (), "means": ("tasks",)}
-    after = NUM_CLASSES[benchmark].get(protocol.kind, 0)
-    before = NUM_CLASSES[protocol.benchmark][protocol.kind]
-    fields["trials"] = protocol.trials and max(1, protocol.trials * after // before)
-    return fields
+    def derive_fields(
+        self, benchmark: str, env_name: str | None, with_states: bool
+    ) -> dict[str, Any]:
+        """The fields of what `derive` returns."""
+        name, scoring = self.protocol.name, self.protocol.scoring
+        settings = dataclasses.replace(
+            self.protocol.settings, benchmark=benchmark, env_name=env_name
+        )
+        if with_states and settings.observes_frames:
+            name, settings = f"{name}-states", settings.with_states()
+        if benchmark not in self.benchmarks:
+            name, scoring = f"{name} on {benchmark}", scoring.on(self.protocol.settings, settings)
+        return {
+            "name": name,
+            "source": self.protocol.source,
+            "settings": settings,
+            "scoring": scoring,
+            "base": None if name == self.protocol.name else self.protocol.name,
+        }
 
 
-def _described(given: Any) -> Any:
-    """Converts descriptions for the field of a protocol: a name or a table of tuples.
-
-    Raises:
-        ValueError: If they are not valid.
-    """
-    if isinstance(given, (tuple, list)):
-        given = dict(from_plain(FrozenTable, to_plain(given), "descriptions of a protocol"))
-    checked = check_descriptions(given)
-    return tuple(sorted(checked.items())) if isinstance(checked, dict) else checked
+# By name. No other protocol can have one of these names, or one that is derived from it.
+_published: dict[str, Published] = {}
 
 
-def _thawed(descriptions: str | FrozenTable | None) -> str | dict[str, str] | None:
-    """Reverses `_described`."""
-    return dict(descriptions) if isinstance(descriptions, tuple) else descriptions
+def publish(*publications: Published) -> dict[str, Protocol]:
+    """Reserves the names of protocols; returns the protocols by name."""
+    _published.update({entry.protocol.name: entry for entry in publications})
+    return {entry.protocol.name: entry.protocol for entry in publications}
 
 
-def publish(*protocols: tuple[Protocol, tuple[str, ...]]) -> dict[str, Protocol]:
-    """Reserves the names of protocols with their benchmarks; returns the protocols by name."""
-    _published.update({one.name: (one, benchmarks) for one, benchmarks in protocols})
-    return {one.name: one for one, _ in protocols}
+def _check_name(protocol: Protocol) -> None:
+    """Raises `ValueError` if a name is that of another protocol, or ``base`` is not its base."""
+    published = _published.get(protocol.base or protocol.name)
+    if published is None:
+        if protocol.base is not None:
+            raise ValueError(
+                f"base must be the name of a published protocol or None, got {protocol.base!r}"
+            )
+        for other in _published.values():
+            if protocol.name in other.derived_names():
+                raise ValueError(
+                    f"{protocol.name} is derived from {other.protocol.name}, and base is None: "
+                    "give a variant another name"
+                )
+        return
+    settings = protocol.settings
+    with_states = protocol.base is not None and not settings.observes_frames
+    benchmark, env_name = settings.benchmark, settings.env_name
+    if benchmark not in _list_benchmarks(published.protocol.settings):
+        benchmark, env_name = published.protocol.settings.benchmark, None
+    if protocol.base is None and benchmark not in published.benchmarks:
+        raise ValueError(
+            f"{protocol.name} is for {', '.join(published.benchmarks)}, got {benchmark}: call "
+            "Protocol.on, or give a variant another name"
+        )
+    expected = published.derive_fields(benchmark, env_name, with_states)
+    for name, value, expected_value in _compare_fields(vars(protocol), expected):
+        raise ValueError(
+            f"{protocol.name} has {name}={expected_value!r}, got {value!r}: give a variant another "
+            "name"
+        )
 
 
-def fixed_by(protocol: Protocol) -> dict[str, Any]:
-    """The arguments of `gymnasium.make_vec` that a protocol fixes, with their values.
+def _compare_fields(
+    fields: Mapping[str, Any], expected: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    """The fields that differ, also of settings and scoring: the name and both values."""
+    for name, value in expected.items():
+        if isinstance(value, (EnvSettings, Scoring)):
+            yield from _compare_fields(vars(fields[name]), vars(value))
+        elif fields[name] != value:
+            yield name, fields[name], value
 
-    ``None`` stands for an argument that is not passed.
-    """
-    frames = protocol.observation != "state"
-    found: dict[str, Any] = {
-        "benchmark": protocol.benchmark,
-        "kind": protocol.kind,
-        "env_name": protocol.env_name,
-        "goals": "continuous" if protocol.num_goals is None else "list",
-        "seed": protocol.goals_seed,
-        "num_goals": protocol.num_goals or NUM_GOALS,
-        "meta_batch_size": protocol.meta_batch_size or None,
-        "max_episode_steps": protocol.max_episode_steps,
-        "action_repeat": protocol.action_repeat,
-        "idle_steps": protocol.idle_steps,
-        "terminate_on_success": protocol.terminate_on_success,
-        "reward_function_version": protocol.reward_function_version,
-        "observation": protocol.observation,
-    }
-    if protocol.few_shot:
-        found["envs_per_task"] = 1
-    if frames:
-        height, width = protocol.image_size or (None, None)
-        found |= {"camera_name": protocol.camera_name, "height": height, "width": width}
-        found |= {"shadows": True, "depth": False}
-    if frames or protocol.hides_goals:
-        found |= {"task_encoding": "none", "descriptions": _thawed(protocol.descriptions)}
-    if not frames or protocol.descriptions is None:
-        found["instruction"] = False
-    return found
+
+# Checks of environments.
 
 
 def check_envs(protocol: Protocol, envs: Any) -> None:
@@ -631,79 +534,58 @@ def check_envs(protocol: Protocol, envs: Any) -> None:
     spec = getattr(inner, "spec", None)
     where = f" in {envs}: measure on environments of its make_vec"
     check_made(protocol, spec and spec.id, {} if spec is None else spec.kwargs, where)
-    ends = inner.get_attr("terminate_on_success")
-    if any(end is not protocol.terminate_on_success for end in ends):
+    expected = protocol.settings.terminate_on_success
+    flags = inner.get_attr("terminate_on_success")
+    if any(flag is not expected for flag in flags):
         raise ValueError(
-            f"{protocol.name} fixes terminate_on_success={protocol.terminate_on_success}, which "
-            f"was changed since the environments were made: got {ends}"
+            f"{protocol.name} fixes terminate_on_success={expected}, which was changed since the "
+            f"environments were made: got {flags}"
         )
 
 
-def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where: str = "") -> None:
+def check_made(
+    protocol: Protocol, env_id: Any, arguments: Mapping[str, Any], where: str = ""
+) -> dict[str, Any]:
     """Checks that environments with this id and these arguments follow a protocol.
+
+    Returns:
+        The arguments that the protocol leaves free, by our names.
 
     Raises:
         TypeError, ValueError: If they do not; the message ends with ``where``. Or if the groups of
             the protocol are not of tasks that these environments have.
     """
     _check_groups(protocol)
-    given = by_our_names(kwargs)
-    made = {**with_defaults(given), "id": env_id}
-    for name, expected in {"id": protocol.env_id, **fixed_by(protocol)}.items():
-        if (got := made.get(name)) != expected:
-            of = reprlib.repr(expected) if isinstance(expected, dict) else repr(expected)
-            raise ValueError(f"{protocol.name} fixes {name}={of}, got {reprlib.repr(got)}{where}")
-    for name, value in given.items():
-        if name in REFUSED and value is not None and value != defaults().get(name):
-            raise ValueError(
-                f"{protocol.name} takes no {name} in make_vec, got {reprlib.repr(value)}{where}"
-            )
+    if env_id != protocol.env_id:
+        raise ValueError(f"{protocol.name} fixes id={protocol.env_id!r}, got {env_id!r}{where}")
+    return protocol.settings.check_arguments(arguments, protocol.name, where)
 
 
 def _check_groups(protocol: Protocol) -> None:
     """Raises `ValueError` if a group has no task of the benchmark, or a mean leaves a task out."""
-    if not protocol.groups:
+    scoring = protocol.scoring
+    if not scoring.groups:
         return
-    known = class_names(protocol.benchmark, protocol.kind, protocol.env_name)
-    for group, tasks in protocol.groups:
-        if others := [task for task in tasks if task not in known]:
+    classes = _class_names(protocol.settings)
+    for group, tasks in scoring.groups:
+        if unknown := [task for task in tasks if task not in classes]:
             raise ValueError(
                 f"protocol {protocol.name}: group {group!r} must have tasks of {protocol.env_id}, "
-                f"got {others[0]!r}; expected some of {list(known)}"
+                f"got {unknown[0]!r}; expected some of {list(classes)}"
             )
-    for mean in protocol.means:
-        weights(known, mean, protocol.groups)
+    for mean in scoring.means:
+        weights(classes, mean, scoring.groups)
 
 
 def succeeded(episode: Episode, protocol: Protocol | None) -> bool:
     """Whether an episode is a success: without a protocol, if any step was one."""
-    return is_success(episode, "any" if protocol is None else protocol.success)
+    return is_success(episode, "any" if protocol is None else protocol.scoring.success)
 
 
 def episodes_needed(protocol: Protocol) -> int:
     """The total number of episodes."""
-    goals = protocol.meta_batch_size * protocol.trials
-    goals = goals or NUM_CLASSES[protocol.benchmark][protocol.kind]
-    return goals * protocol.episodes_per_task
-
-
-def weights(tasks: Sequence[str], over: str, groups: Groups) -> Values:
-    """The weight of each task ``(M,)`` in a mean over ``"tasks"``, ``"groups"``, or of one group.
-
-    Raises:
-        ValueError: If a task is in no group, or a group has no task.
-    """
-    if over == "tasks":
-        return np.full(len(tasks), 1 / len(tasks))
-    found = np.zeros(len(tasks))
-    chosen = groups if over == "groups" else [group for group in groups if group[0] == over]
-    for name, members in chosen:
-        present = [task for task in members if task in tasks]
-        if not present:
-            raise ValueError(f"a mean over groups needs tasks of {name!r}, got {list(tasks)}")
-        for task in present:
-            found[tasks.index(task)] += 1 / len(present) / len(chosen)
-    if over == "groups" and not found.all():
-        missing = [task for task, w in zip(tasks, found, strict=True) if not w]
-        raise ValueError(f"no group has the tasks {missing}")
-    return found
+    settings, scoring = protocol.settings, protocol.scoring
+    num_goals = settings.num_classes
+    if settings.meta_batch_size is not None:
+        num_goals = settings.meta_batch_size * scoring.trials
+    return num_goals * scoring.episodes_per_task

@@ -50,7 +50,8 @@ def reference(name: str, like: EvaluationResult | None = None) -> dict[str, Eval
     if not alike:
         by = "without a protocol"
         if protocol is not None:
-            by = f"by {protocol.label} on {protocol.benchmark} {protocol.env_name or ''}".strip()
+            settings = protocol.settings
+            by = f"by {protocol.label} on {settings.benchmark} {settings.env_name or ''}".strip()
         raise ValueError(
             f"no reference result of {name!r} was measured {by}; evaluate by the protocol of one "
             f"of these: {', '.join(of_name)}"

@@ -35,8 +35,9 @@ from mtwrappers.evaluation.episodes import (
     units,
     with_failures,
 )
-from mtwrappers.evaluation.protocol import Protocol, episodes_needed, weights
+from mtwrappers.evaluation.protocol import Protocol, episodes_needed
 from mtwrappers.evaluation.remake import Environments
+from mtwrappers.evaluation.scoring import weights
 from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, mean_rate, student
 from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.metaworld.agent_view import by_our_names
@@ -48,7 +49,7 @@ from mtwrappers.metaworld.make import (
 )
 from mtwrappers.state.files import load_json, write_atomically
 
-FORMAT = "mtwrappers.EvaluationResult/7"
+FORMAT = "mtwrappers.EvaluationResult/1"
 CONFIDENCE = 0.95  # the level of all intervals
 # The largest size of a result's file, in bytes.
 MAX_SIZE = 2**26
@@ -399,8 +400,8 @@ class EvaluationResult:
             return None
         samples = [self.rates(task) for task in self.tasks]
         return {
-            name: mean_rate(samples, weights(self.tasks, name, protocol.groups))
-            for name in (*protocol.means, *(group for group, _ in protocol.groups))
+            name: mean_rate(samples, weights(self.tasks, name, protocol.scoring.groups))
+            for name in (*protocol.scoring.means, *(group for group, _ in protocol.scoring.groups))
         }
 
     @property
@@ -416,7 +417,7 @@ class EvaluationResult:
         numbers = [episode.number for episode in self.scored]
         needed = episodes_needed(protocol)
         # Some may be of adaptation.
-        if len(numbers) != needed or min(numbers) < protocol.adaptation_episodes:
+        if len(numbers) != needed or min(numbers) < protocol.scoring.adaptation_episodes:
             return f"not all {needed} episodes of the protocol are here"
         if not self.has_success:
             return "no episode reports success"
@@ -459,7 +460,7 @@ class EvaluationResult:
     @property
     def _success_rule(self) -> SuccessRule:
         """When an episode counts as a success."""
-        return "any" if self.protocol is None else self.protocol.success
+        return "any" if self.protocol is None else self.protocol.scoring.success
 
     @property
     def _headline_metric(self) -> str:
@@ -895,9 +896,10 @@ def _protocol_lines(
 
 def conditions(protocol: Protocol) -> tuple[str, str]:
     """The tasks of a protocol, and its definition of success, for display."""
-    of_class = f" {protocol.env_name}" if protocol.env_name else ""
-    where = f"{protocol.benchmark}{'-test' * (protocol.kind == 'test')}{of_class}"
-    return where, describe_rule(protocol.success)
+    settings = protocol.settings
+    of_class = f" {settings.env_name}" if settings.env_name else ""
+    where = f"{settings.benchmark}{'-test' * (settings.kind == 'test')}{of_class}"
+    return where, describe_rule(protocol.scoring.success)
 
 
 def describe_rule(rule: SuccessRule) -> str:

@@ -411,8 +411,10 @@ def _rules(one: EvaluationResult, adapted: tuple[int, int] | None) -> dict[str, 
     """The protocol and what is counted, by name; every field of the protocol is compared."""
     protocol = one.protocol
     rules: dict[str, Any] = {"protocols": "none" if protocol is None else protocol.label}
-    for each in () if protocol is None else dataclasses.fields(protocol):
-        rules[f"{each.name} of the protocols"] = getattr(protocol, each.name)
+    if protocol is not None:
+        fields = {"name": protocol.name, "source": protocol.source}
+        fields |= {**vars(protocol.settings), **vars(protocol.scoring)}
+        rules |= {f"{name} of the protocols": value for name, value in fields.items()}
     budget = _budget(one) or adapted
     return {**rules, "scores over": one.unit, "episodes to adapt on, and after,": budget}
 
@@ -431,10 +433,11 @@ def _incomplete(runs: Sequence[Run], unadapted: bool) -> str:
         if (protocol := one.result.protocol) is None:
             continue
         needed, numbers = episodes_needed(protocol), [own.number for own in one.result.scored]
-        n = sum(number >= protocol.adaptation_episodes for number in numbers)
+        n = sum(number >= protocol.scoring.adaptation_episodes for number in numbers)
         complete = n == len(numbers) == needed
         if unadapted and n == 0:  # each of these numbers in every trial
-            complete = len(numbers) == needed // protocol.episodes_per_task * len({*numbers})
+            per_task = protocol.scoring.episodes_per_task
+            complete = len(numbers) == needed // per_task * len({*numbers})
         if not complete:
             return f"{one.label} has {n} of {needed} episodes of {protocol.name}"
         for label, result in one.parts:

@@ -14,10 +14,11 @@ import numpy as np
 from mtwrappers.common import checks
 from mtwrappers.evaluation import statistics
 from mtwrappers.evaluation.plot import Kind, Line, draw_lines
-from mtwrappers.evaluation.protocol import Groups, Protocol, weights
+from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.report import Row, as_csv, write_table
 from mtwrappers.evaluation.result import conditions
 from mtwrappers.evaluation.runs import Method, Policies, Run, compared, methods_of, together
+from mtwrappers.evaluation.scoring import Groups, Scoring, weights
 from mtwrappers.evaluation.statistics import LEAST_RUNS, Estimate, Values
 
 Format: TypeAlias = Literal["table", "markdown", "latex", "csv"]  # flat, for the command line
@@ -201,7 +202,7 @@ def score_of(runs: Sequence[Run], tasks: Sequence[str], protocol: Protocol | Non
     if n >= LEAST_RUNS and len(names) > 1:
         rate, numbers = statistics.interquartile(np.array([*samples.values()]))
         overall[INTERQUARTILE] = statistics.rate_of_runs(np.sort(numbers), rate)
-    groups = () if protocol is None else protocol.groups
+    groups = () if protocol is None else protocol.scoring.groups
     steps = {one.steps for one in runs}
     return Score(
         runs=n,
@@ -218,7 +219,8 @@ def score_of(runs: Sequence[Run], tasks: Sequence[str], protocol: Protocol | Non
 
 def means(tasks: Sequence[str], protocol: Protocol | None) -> dict[str, Shares]:
     """The weights of tasks in each mean over tasks, by its name in tables."""
-    over, groups = (("tasks",), ()) if protocol is None else (protocol.means, protocol.groups)
+    scoring = Scoring() if protocol is None else protocol.scoring
+    over, groups = scoring.means, scoring.groups
     return {f"mean over {name}": _shares(tasks, name, groups) for name in over}
 
 
@@ -315,7 +317,7 @@ def _number_of(found: Scores | Curves, one: Score, over: str, name: str) -> int:
         return one.runs
     tasks = {name} if over == "task" else set(one.counts)
     if over == "group":
-        tasks &= set(dict(found.protocols[0].groups)[name])
+        tasks &= set(dict(found.protocols[0].scoring.groups)[name])
     return sum(one.counts[task] for task in tasks)
 
 

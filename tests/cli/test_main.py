@@ -13,7 +13,8 @@ from mtwrappers.cli import main
 from mtwrappers.cli.protocols import FIELDS
 from mtwrappers.common.errors import with_place
 from mtwrappers.common.registration import TABLE
-from mtwrappers.evaluation import Protocol
+from mtwrappers.evaluation.scoring import Scoring
+from mtwrappers.metaworld.env_settings import EnvSettings
 from tests.fakes import ROOT
 
 # list
@@ -92,9 +93,10 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
     assert rows["digest"] == [p.digest[:10] for p in protocols.values()]
     assert rows["sentences of"] == ["-", "-", "lerobot", "lerobot", "-"]
     assert rows["version"] == ["-", "-", "0.6.1", "0.6.1", "-"]  # of the sentences
-    # A row for each field but these, and six for the digest and what fields say beside.
-    fields = {field.name for field in dataclasses.fields(Protocol)}
-    assert len(FIELDS) == len(fields - {"name", "source", "env_name"}) + 6
+    # A row for each field but these, and five for the digest and what fields say beside.
+    fields = [*dataclasses.fields(EnvSettings), *dataclasses.fields(Scoring)]
+    names = {field.name for field in fields}
+    assert len(FIELDS) == len(names - {"env_name", "width"}) + 5
     assert said[: said.index("\n\n")] in (ROOT / "docs" / "what-scores-depend-on.md").read_text()
     for protocol in protocols.values():
         for source in protocol.source:

@@ -1,7 +1,6 @@
 """A rollout is verified and compared, on the command line."""
 
 import contextlib
-import dataclasses
 import io
 import json
 import shutil
@@ -75,8 +74,8 @@ def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
 @pytest.mark.usefixtures("short_episodes")
 @pytest.mark.slow
 def test_a_protocol_decides_how_a_rollout_is_run(tmp_path, capsys, monkeypatch):
-    published = dataclasses.replace(
-        rollout.protocols["metaworld-3.1"], name="short", episodes_per_task=2, max_episode_steps=9
+    published = rollout.protocols["metaworld-3.1"].variant(
+        "short", episodes_per_task=2, max_episode_steps=9
     )
     monkeypatch.setattr(rollout, "protocols", {"short": published})
     of_task = ["MT1", "--task", "push-v3", "--policy", "random"]

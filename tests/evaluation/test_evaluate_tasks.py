@@ -1,6 +1,5 @@
 """`evaluate`: on which tasks and goals, and what wrappers around environments do to it."""
 
-import dataclasses
 from contextlib import closing
 from functools import partial
 
@@ -35,8 +34,8 @@ def act(observations):
 
 
 def test_goals_come_in_an_order_that_the_seed_draws_anew_for_each_sweep():
-    rules = dataclasses.replace(
-        protocols["metaworld-3.1"].on("MT1"), name="mine", num_goals=20, episodes_per_task=40
+    rules = protocols["metaworld-3.1"].variant(
+        "mine", benchmark="MT1", env_name="reach-v3", num_goals=20, episodes_per_task=40
     )
     first, other = ([one.task_state for one in rules.plan(seed)] for seed in (0, 1))
     orders = [first[:20], first[20:], other[:20], other[20:]]

@@ -1,7 +1,6 @@
 """Evidence: the actions of episodes in a file, and the evaluation that goes on from it."""
 
 import contextlib
-import dataclasses
 import io
 import os
 import zipfile
@@ -284,12 +283,11 @@ def test_what_contradicts_the_evaluation_that_is_resumed_is_refused(given, made,
 
 
 def test_a_resumed_protocol_is_the_same_to_its_last_field(tmp_path):
-    rules = dataclasses.replace(
-        protocols["metaworld-3.1"].on("MT1", "reach-v3"),
-        **{"name": "mine", "episodes_per_task": 2, "max_episode_steps": 3},
+    rules = protocols["metaworld-3.1"].variant(
+        "mine", benchmark="MT1", env_name="reach-v3", episodes_per_task=2, max_episode_steps=3
     )
     rules.evaluate(still, evidence=tmp_path / "r.npz")
-    other = dataclasses.replace(rules, success="last")
+    other = rules.variant("mine", success="last")
     with pytest.raises(EvidenceError, match="begun with success 'any', got 'last'"):
         other.evaluate(still, evidence=tmp_path / "r.npz", resume=True)
     with pytest.raises(ValueError, match="resume=True continues from the episodes in evidence"):

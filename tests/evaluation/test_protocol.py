@@ -23,32 +23,28 @@ from mtwrappers.evaluation import (
     verify,
 )
 from mtwrappers.evaluation.protocol import (
-    Protocol,
     episodes_needed,
     succeeded,
-    weights,
 )
+from mtwrappers.evaluation.scoring import weights
 from mtwrappers.metaworld.frames import Cameras
 from mtwrappers.metaworld.opengl import choose_gl
 from mtwrappers.metaworld.tasks import class_names
 
 NAMES = ["metaworld-3.1", "metaworld-3.1-ml", "lerobot-0.6", "rlinf", "tdmpc2"]
 ML = protocols["metaworld-3.1-ml"]
-SMALL = dataclasses.replace(
-    protocols["metaworld-3.1"],
-    name="small",
+SMALL = protocols["metaworld-3.1"].variant(
+    "small",
     benchmark="MT1",
     env_name="drawer-close-v3",
     episodes_per_task=2,
     max_episode_steps=5,
 )
 SEEN_FIELDS = {
-    **{"observation": "pixels", "camera_name": "corner4", "image_size": (24, 32)},
+    **{"observation": "pixels", "camera_name": "corner4", "height": 24, "width": 32},
     "descriptions": "metaworld",
 }
-SEEN = dataclasses.replace(
-    SMALL, name="seen", episodes_per_task=1, max_episode_steps=2, **SEEN_FIELDS
-)
+SEEN = SMALL.variant("seen", episodes_per_task=1, max_episode_steps=2, **SEEN_FIELDS)
 
 
 AS_ARGUMENTS = ("max_episode_steps", "action_repeat", "idle_steps", "terminate_on_success")
@@ -73,30 +69,30 @@ def test_protocols_are_found_by_name_and_an_unknown_name_is_told_the_others():
 
 def test_every_field_counts_in_the_digest():
     other = {
-        **{"name": "other", "source": ("x",), "env_name": "reach-v3"},
-        **{"reward_function_version": "v1", "goals_seed": 1},
+        **{"source": ("x",), "env_name": "reach-v3"},
+        **{"reward_function_version": "v1", "seed": 1},
         **{"num_goals": 3, "max_episode_steps": 6, "action_repeat": 2, "idle_steps": 1},
         **{"terminate_on_success": False, "success": "last"},
         **{"episodes_per_task": 3, "groups": (("all", ("drawer-close-v3",)),)},
     }
-    changed = {k: dataclasses.replace(SMALL, **{"name": "other", k: v}) for k, v in other.items()}
-    assert len({one.digest for one in changed.values()} | {SMALL.digest}) == len(other) + 1
-    for name in ("reward_function_version", "goals_seed", "num_goals", *AS_ARGUMENTS):
-        argument = "seed" if name == "goals_seed" else name
-        assert changed[name].settings[argument] == other[name]
-    observed = {"observation": "pixels_state", "camera_name": "corner2", "image_size": (84, 85)}
+    changed = {k: SMALL.variant("small", **{k: v}) for k, v in other.items()}
+    changed["name"] = SMALL.variant("other")
+    assert len({one.digest for one in changed.values()} | {SMALL.digest}) == len(other) + 2
+    for name in ("reward_function_version", "seed", "num_goals", *AS_ARGUMENTS):
+        assert changed[name].settings.arguments[name] == other[name]
+    observed = {"observation": "pixels_state", "camera_name": "corner2", "height": 84, "width": 85}
     observed |= {"descriptions": "lerobot-0.6.1"}
-    digests = {dataclasses.replace(SEEN, **{k: v}).digest for k, v in observed.items()}
+    digests = {SEEN.variant("seen", **{k: v}).digest for k, v in observed.items()}
     assert len(digests | {SEEN.digest}) == len(observed) + 1
     of_trials = {"adaptation_steps": 2, "trials": 9}
-    digests = {dataclasses.replace(ML, name="few", **{k: v}).digest for k, v in of_trials.items()}
+    digests = {ML.variant("few", **{k: v}).digest for k, v in of_trials.items()}
     assert len(digests) == len(of_trials)
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"max_episode_steps": 0}, r"max_episode_steps must be in \[1, 2\*\*32 - 1\], got 0"),
+        ({"max_episode_steps": 0}, "max_episode_steps must be a positive integer, got 0"),
         ({"success": 0}, r"success must be in \[1, 2\*\*32 - 1\], got 0"),
         ({"num_goals": 51}, "num_goals must be at most 50, got 51"),
         ({"means": ()}, "means must be 'tasks', 'groups' or both, got none"),
@@ -104,8 +100,11 @@ def test_every_field_counts_in_the_digest():
         ({"benchmark": "MT10"}, "MT10 takes no env_name, got 'drawer-close-v3'"),
         ({"env_name": None}, "MT1 needs an env_name, got None"),
         ({"kind": "test"}, "MT1 has no test tasks"),
-        ({"success": "first"}, "success of a protocol must be of the type .*'any', 'last'.* int"),
-        ({"trials": 3}, r"few-shot evaluation needs all of .*, got \[0, 3, 0, 0\]"),
+        ({"success": "first"}, "success must be of the type .*'any', 'last'.* int"),
+        ({"trials": 3}, r"few-shot evaluation needs all of .*, got \[3, 0, 0\]"),
+        ({"meta_batch_size": 3}, "meta_batch_size is for meta-learning benchmarks, got 3 for MT1"),
+        ({"seed": 2**32}, "seed must be at most 4294967295, got 4294967296"),
+        ({"terminate_on_success": "no"}, "terminate_on_success must be True or False, got 'no'"),
         (
             {"descriptions": "lerobot-0.6.1"},
             "descriptions are for frames, got 'lerobot-0.6.1' with states",
@@ -114,8 +113,8 @@ def test_every_field_counts_in_the_digest():
         ({"observation": "pixels"}, "observation='pixels' and camera_name=None do not go together"),
         ({**SEEN_FIELDS, "descriptions": None}, "needs descriptions, got None"),
         ({"name": "a\nb"}, r"must be printable ASCII .*, got 'a\\nb'"),
-        ({"name": "rlinf"}, "rlinf has source=.*RLinf.*, got .*: give a variant another name"),
-        ({"name": "lerobot-0.6-states"}, "lerobot-0.6-states has source=.*: give a variant ano"),
+        ({"name": "rlinf"}, "rlinf is for MT50, got MT1: .* give a variant another name"),
+        ({"name": "lerobot-0.6-states"}, "is derived from lerobot-0.6, .*: give a variant ano"),
         ({"means": ("tasks", "tasks")}, r"means must differ, got \('tasks', 'tasks'\)"),
         ({"groups": [("a", ["reach-v2"])]}, "got 'reach-v2'; did you mean 'reach-v3'"),
         ({"groups": [("a", [])]}, r"group 'a' must have tasks that differ, got \[\]"),
@@ -129,22 +128,24 @@ def test_every_field_counts_in_the_digest():
     ],
 )
 def test_what_is_no_protocol_is_refused(fields, message):
-    data = json.loads(json.dumps({**dataclasses.asdict(SMALL), **fields}))
+    changes = json.loads(json.dumps({"name": "small", **fields}))
     with pytest.raises((TypeError, ValueError), match=message):
-        Protocol(**data)
+        SMALL.variant(**changes)
 
 
 def test_a_published_protocol_moves_to_another_of_its_benchmarks_and_no_further():
     one = protocols["metaworld-3.1"].on("MT1", "push-v3")
-    assert (one.benchmark, one.env_name, one.name) == ("MT1", "push-v3", "metaworld-3.1")
+    assert (one.env_id, one.settings.env_name) == ("mtwrappers/MT1-v0", "push-v3")
+    assert (one.name, one.base) == ("metaworld-3.1", None)
+    assert protocols["metaworld-3.1"].benchmarks == ("MT1", "MT10", "MT25", "MT50")
     assert ML.on("ML45-test").env_id == "mtwrappers/ML45-test-v0"
     with pytest.raises(ValueError, match=r"is for ML1-test, ML10-test, .*ML45-test, got 'MT10'"):
         ML.on("MT10")
     with pytest.raises(ValueError, match="got 'ML10-train'"):
         ML.on("ML10-train")
-    assert protocols["metaworld-3.1"].on("MT1").env_name == "reach-v3"
+    assert protocols["metaworld-3.1"].on("MT1").settings.env_name == "reach-v3"
     with pytest.raises(ValueError, match=r"has idle_steps=15, got 3: give a variant another name"):
-        dataclasses.replace(protocols["rlinf"], idle_steps=3)
+        protocols["rlinf"].variant("rlinf", idle_steps=3)
 
 
 def test_only_names_that_on_and_with_states_give_are_derived():
@@ -152,17 +153,28 @@ def test_only_names_that_on_and_with_states_give_are_derived():
     assert moved.with_states().name == "lerobot-0.6-states on MT10"
     assert moved.on("MT10") == moved
     assert protocols["lerobot-0.6"].with_states().on("MT10") == moved.with_states()
-    with pytest.raises(ValueError, match=r"lerobot-0\.6 on MT10 is for MT10, got 'MT25'"):
-        moved.on("MT25")
-    # No other protocol has such a name.
+    assert moved.on("MT25") == protocols["lerobot-0.6"].on("MT25")
+    assert moved.with_states().on("MT50") == protocols["lerobot-0.6"].with_states()
+    assert (moved.base, moved.with_states().base) == ("lerobot-0.6", "lerobot-0.6")
+    # No other protocol has such a name, with or without a base.
     for derived in (moved, moved.with_states(), ML.on("ML1")):
+        with pytest.raises(ValueError, match=r"is derived from .*: give a variant another name"):
+            derived.variant(derived.name, episodes_per_task=1)
+        scoring = dataclasses.replace(derived.scoring, episodes_per_task=1)
         with pytest.raises(ValueError, match=r"has episodes_per_task=.*give a variant another"):
-            dataclasses.replace(derived, episodes_per_task=1)
-    with pytest.raises(ValueError, match=r"lerobot-0\.6 on MT10 has groups="):
-        dataclasses.replace(moved, groups=moved.groups[:2])
+            dataclasses.replace(derived, scoring=scoring)
+        with pytest.raises(ValueError, match=f"has name='{derived.name}', got 'mine'"):
+            dataclasses.replace(derived, name="mine")
+    with pytest.raises(ValueError, match=r"lerobot-0\.6-states is derived from lerobot-0\.6"):
+        moved.variant("lerobot-0.6-states")
+    with pytest.raises(ValueError, match=r"base must be the name of a published .*, got 'mine'"):
+        dataclasses.replace(moved, base="mine")
+    with pytest.raises(ValueError, match=r"lerobot-0\.6 is for MT50, got MT10: call Protocol\.on"):
+        moved.variant("lerobot-0.6")
     # Other names are nobody's, whatever they contain.
     for name in ("lerobot-0.6 on MT10, quick", "rlinf on my desk", "tdmpc2-states"):
-        mine = dataclasses.replace(moved, name=name, episodes_per_task=2)
+        mine = moved.variant(name, episodes_per_task=2)
+        assert mine.base is None
         assert mine.on("MT1", "push-v3").name == name
         assert mine.with_states().name == f"{name}-states"
 
@@ -202,7 +214,7 @@ def test_evaluate_makes_environments_or_takes_those_that_fit():
         assert SMALL.evaluate(still, envs) == result
         with pytest.raises(TypeError, match="workers are for environments"):
             SMALL.evaluate(still, envs, workers=2)
-        other = dataclasses.replace(SMALL, name="other", max_episode_steps=6)
+        other = SMALL.variant("other", max_episode_steps=6)
         with pytest.raises(ValueError, match=r"other fixes max_episode_steps=6, got 5"):
             other.evaluate(still, envs)
     with (
@@ -300,7 +312,7 @@ def test_a_protocol_of_frames_shows_them_and_is_replayed_without(tmp_path, monke
     assert result.protocol == SEEN
     result.save(tmp_path / "r.json")
     without = SEEN.with_states()
-    assert (without.name, without.observation) == ("seen-states", "state")
+    assert (without.name, without.settings.observation) == ("seen-states", "state")
     assert without.with_states() is without
     with closing(without.make_vec()) as envs, pytest.raises(ValueError, match="got 'state'"):
         SEEN.evaluate(policy, envs)
@@ -321,20 +333,18 @@ def test_a_protocol_of_frames_shows_them_and_is_replayed_without(tmp_path, monke
     ],
 )
 def test_groups_of_other_tasks_are_refused_before_the_first_episode(groups, means, message):
-    protocol = dataclasses.replace(
-        protocols["metaworld-3.1"], name="mine", groups=groups, means=means
-    )
+    protocol = protocols["metaworld-3.1"].variant("mine", groups=groups, means=means)
     for function in (protocol.make_vec, lambda: protocol.evaluate(still)):
         with pytest.raises(ValueError, match=message):
             function()
 
 
-@pytest.mark.parametrize("num_goals", [None, 4])
+@pytest.mark.parametrize("goals", ["continuous", "list"])
 @pytest.mark.parametrize("method", ["adapt", "begin_trial"])
-def test_the_plan_is_that_of_the_evaluation_in_few_shot_too(num_goals, method):
+def test_the_plan_is_that_of_the_evaluation_in_few_shot_too(goals, method):
     sizes = {"benchmark": "ML1", "env_name": "reach-v3", "meta_batch_size": 2, "trials": 2}
     sizes |= {"adaptation_episodes": 1, "episodes_per_task": 1, "max_episode_steps": 2}
-    few = dataclasses.replace(ML, name="few", num_goals=num_goals, **sizes)
+    few = ML.variant("few", goals=goals, num_goals=4 if goals == "list" else 50, **sizes)
 
     class Policy:
         def __call__(self, observations):
@@ -346,7 +356,7 @@ def test_the_plan_is_that_of_the_evaluation_in_few_shot_too(num_goals, method):
     assert [(one.place, one.task_state) for one in planned] == [
         (one.place, one.task_state) for one in found
     ]
-    assert {one.task_state is None for one in planned} == {num_goals is None}
+    assert {one.task_state is None for one in planned} == {goals == "continuous"}
 
 
 def test_a_few_shot_protocol_adapts_and_names_itself():
@@ -362,7 +372,7 @@ def test_a_few_shot_protocol_adapts_and_names_itself():
     one = {"env_name": "reach-v3", "meta_batch_size": 4, "trials": 2}
     one |= {"benchmark": "ML1"}
     short = {"max_episode_steps": 2, "num_goals": 8, "adaptation_episodes": 1}
-    few = dataclasses.replace(ML, name="few", **one, **short)
+    few = ML.variant("few", **one, **short)
     policy = Learner()
     result = few.evaluate(policy)
     assert policy.adapted == 2
@@ -390,7 +400,7 @@ def test_means_over_tasks_and_over_groups_are_different_numbers():
 
 def test_the_published_68_of_smolvla_is_a_mean_of_groups_and_over_tasks_it_is_75():
     sizes = {"easy": 28, "medium": 11, "hard": 6, "very_hard": 5}
-    groups = protocols["rlinf"].groups
+    groups = protocols["rlinf"].scoring.groups
     assert {name: len(tasks) for name, tasks in groups} == sizes
     of = {task: name for name, tasks in groups for task in tasks}
     rate = {"easy": 87.1, "medium": 51.8, "hard": 70.0, "very_hard": 64.0}
@@ -404,7 +414,7 @@ def test_the_published_68_of_smolvla_is_a_mean_of_groups_and_over_tasks_it_is_75
 )
 def test_success_is_at_any_step_at_the_last_or_held(success, expected):
     episode = Episode("a", 0, 1.0, 9, True, False, steps_to_success=2, longest_success=3)
-    protocol = dataclasses.replace(SMALL, name="other", success=success)
+    protocol = SMALL.variant("other", success=success)
     assert succeeded(episode, protocol) is expected
 
 
@@ -412,7 +422,7 @@ def test_the_headline_of_a_result_is_the_first_of_its_means():
     *others, last = class_names("MT10")
     groups = (("easy", tuple(others)), ("hard", (last,)))
     fields = {"means": ("groups", "tasks"), "groups": groups, "episodes_per_task": 2}
-    protocol = dataclasses.replace(protocols["metaworld-3.1"], name="grouped", **fields)
+    protocol = protocols["metaworld-3.1"].variant("grouped", **fields)
     tasks = [*others, last]
     episodes = [Episode(t, n, 0.0, 1, t == last, False) for t in tasks for n in range(2)]
     result = EvaluationResult(episodes, protocol=protocol)
@@ -447,7 +457,7 @@ def test_episodes_of_adaptation_are_no_score():
     """Even where there are as many as a score takes."""
     sizes = {"num_goals": 2, "meta_batch_size": 5, "trials": 2}
     sizes |= {"adaptation_episodes": 1, "episodes_per_task": 1}
-    protocol = dataclasses.replace(protocols["metaworld-3.1-ml"], name="small", **sizes)
+    protocol = protocols["metaworld-3.1-ml"].variant("small", **sizes)
     design = Design(0, 1)
     before, after = (
         EvaluationResult(
@@ -462,11 +472,11 @@ def test_episodes_of_adaptation_are_no_score():
 
 
 def test_of_training_tasks_the_training_classes_are_counted():
-    few = dataclasses.replace(protocols["metaworld-3.1-ml"], name="few", kind="train")
-    each = few.trials * few.meta_batch_size / 10  # trials of a class
+    few = protocols["metaworld-3.1-ml"].variant("few", kind="train")
+    trials_per_class = few.scoring.trials * few.settings.meta_batch_size / 10
     alone = few.on("ML45")
-    assert (alone.name, alone.trials) == ("few", 45)
-    assert alone.trials * alone.meta_batch_size / 45 == each
-    adapts = ("meta_batch_size", "trials", "adaptation_episodes", "adaptation_steps")
-    plain = dataclasses.replace(few, name="plain", **dict.fromkeys(adapts, 0))
-    assert episodes_needed(plain) == 10 * plain.episodes_per_task
+    assert (alone.name, alone.scoring.trials) == ("few", 45)
+    assert alone.scoring.trials * alone.settings.meta_batch_size / 45 == trials_per_class
+    adapts = dict.fromkeys(("trials", "adaptation_episodes", "adaptation_steps"), 0)
+    plain = few.variant("plain", meta_batch_size=None, **adapts)
+    assert episodes_needed(plain) == 10 * plain.scoring.episodes_per_task

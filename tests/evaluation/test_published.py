@@ -4,7 +4,6 @@ The loops of LeRobot, RLinf and TD-MPC2 are written here after their files, see
 `mtwrappers.evaluation.published`; that of Meta-World is called.
 """
 
-import dataclasses
 import functools
 import operator
 import pickle
@@ -51,8 +50,8 @@ class Leaving:
 def of_one_class(name, env_name, episodes):
     """The protocol on one class, with few episodes and, if they are listed, as many goals."""
     protocol = protocols[name].with_states().on("MT1", env_name)  # for experts
-    rest = {"num_goals": episodes} if protocol.num_goals else {}
-    return dataclasses.replace(protocol, name="one class", episodes_per_task=episodes, **rest)
+    rest = {"num_goals": episodes} if protocol.settings.goals == "list" else {}
+    return protocol.variant("one class", episodes_per_task=episodes, **rest)
 
 
 def measured(name, env_name, episodes, leaves=500):

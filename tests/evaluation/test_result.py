@@ -163,7 +163,7 @@ def test_descriptions_are_checked(given, message):
 @pytest.mark.parametrize(
     ("place", "change", "message"),
     [
-        ([], {"format": "mtwrappers.FewShotResult/1"}, "format '.*/7', got 'mtwrappers.FewShotRes"),
+        ([], {"format": "mtwrappers.FewShotResult/1"}, "format '.*/1', got 'mtwrappers.FewShotRes"),
         ([], {"episodes": 3}, "the result, episodes must be of the type .*, got 3"),
         ([], {"episodes": []}, "the result: an evaluation needs at least one episode"),
         ([], {"design": {}}, "the result, design has no 'seed'"),

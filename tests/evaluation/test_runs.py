@@ -14,11 +14,10 @@ from mtwrappers.evaluation import (
     curves,
     scores,
 )
-from mtwrappers.evaluation.protocol import fixed_by
 from mtwrappers.evaluation.result import SCORED
 from tests.evaluation.measured import result, trials
 
-MINE = {"protocol": dataclasses.replace(protocols["metaworld-3.1"].on("MT10"), name="mine")}
+MINE = {"protocol": protocols["metaworld-3.1"].on("MT10").variant("mine")}
 OLD = {"versions": {"mujoco": "2"}}
 
 
@@ -183,9 +182,9 @@ def test_results_without_a_task_in_common_cannot_be_forced():
 
 def test_protocols_are_compared_field_by_field_as_they_are_now():
     """A digest that was read before a field changed is no witness."""
-    one, other = (dataclasses.replace(MINE["protocol"], episodes_per_task=4) for _ in range(2))
+    one, other = (MINE["protocol"].variant("mine", episodes_per_task=4) for _ in range(2))
     assert one.digest == other.digest
-    object.__setattr__(other, "success", "last")
+    object.__setattr__(other.scoring, "success", "last")
     both = [result(i, made={"protocol": p}, a=1) for i, p in enumerate((one, other))]
     with pytest.raises(IncomparableError, match=r"protocols mine .* and mine .*"):
         scores({"mine": both})
@@ -277,7 +276,7 @@ def test_what_is_scored_has_to_be_the_same(name, value, usual):
 
 
 def test_every_argument_that_a_protocol_fixes_is_scored_or_observed():
-    fixed = {name for one in protocols.values() for name in fixed_by(one)}
+    fixed = {name for one in protocols.values() for name in one.settings.fixed_arguments}
     assert fixed - set(SCORED) == {
         *("observation", "camera_name", "depth", "width", "height"),
         *("shadows", "task_encoding", "descriptions", "instruction"),
@@ -287,7 +286,7 @@ def test_every_argument_that_a_protocol_fixes_is_scored_or_observed():
 
 def test_episodes_before_any_adaptation_compare_with_those_after():
     sizes = {"meta_batch_size": 1, "trials": 4, "adaptation_episodes": 2, "episodes_per_task": 3}
-    few = dataclasses.replace(protocols["metaworld-3.1-ml"], name="few", **sizes)
+    few = protocols["metaworld-3.1-ml"].variant("few", **sizes)
     made = {"protocol": few, **metaworld(benchmark="ML10", kind="test")}
     one = trials(3, 2, 3, 3, before=1, made=made)
     [found] = compare({"before": [one.unadapted], "after": [one]})

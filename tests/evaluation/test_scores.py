@@ -1,7 +1,6 @@
 """`scores`: a method over its runs by hand, a single run over its episodes, and what is said."""
 
 import csv
-import dataclasses
 import io
 
 import numpy as np
@@ -46,8 +45,8 @@ def test_five_runs_have_an_interquartile_mean_of_all_runs_of_all_tasks():
 
 
 def test_a_single_run_has_the_numbers_of_its_result():
-    protocol = dataclasses.replace(protocols["lerobot-0.6"], episodes_per_task=4, name="mine")
-    groups = dict(protocol.groups)
+    protocol = protocols["lerobot-0.6"].variant("mine", episodes_per_task=4)
+    groups = dict(protocol.scoring.groups)
     tasks = sorted({task for members in groups.values() for task in members})
     one = result(made={"protocol": protocol}, **{task: i % 5 for i, task in enumerate(tasks)})
     scored = scores({"mine": [one]})
@@ -58,7 +57,7 @@ def test_a_single_run_has_the_numbers_of_its_result():
         assert ends(own) == pytest.approx(ends(one.headline[name]))
     assert found.tasks[tasks[1]] == mean_rate([np.array([0.0, 0, 0, 1])])
     assert {row["name"]: int(row["n"]) for row in rows(scored, tasks=False)} == {
-        **{name: 4 * len(members) for name, members in protocol.groups},
+        **{name: 4 * len(members) for name, members in protocol.scoring.groups},
         **dict.fromkeys(("mean over tasks", "mean over groups"), 200),
     }
 
@@ -76,7 +75,7 @@ def test_the_caption_says_what_was_measured_and_of_what_intervals_are():
         "There is no interval where runs do not differ.",
     )
     last = protocols["metaworld-3.1"].on("MT1", "reach-v3")
-    last = dataclasses.replace(last, name="mine", success="last", episodes_per_task=4)
+    last = last.variant("mine", success="last", episodes_per_task=4)
     one = scores({"mine": [result(made={"protocol": last}, a=4)]})
     assert one.methods["mine"].tasks["a"].value == 0.0
     label = f"mine ({last.digest[:10]}, not a published protocol) on MT1 reach-v3"

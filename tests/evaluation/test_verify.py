@@ -72,9 +72,10 @@ def ruled(where):
     """By a protocol, with an expert that succeeds."""
     from mtwrappers.metaworld.experts import expert
 
-    short = dataclasses.replace(
-        protocols["metaworld-3.1"].on("MT1", "drawer-close-v3"),
-        **{"name": "short", "episodes_per_task": 5, "num_goals": 5, "max_episode_steps": 150},
+    short = protocols["metaworld-3.1"].variant(
+        "short",
+        **{"benchmark": "MT1", "env_name": "drawer-close-v3", "num_goals": 5},
+        **{"episodes_per_task": 5, "max_episode_steps": 150},
     )
     policy = expert("drawer-close-v3")
     result = short.evaluate(

@@ -70,9 +70,9 @@ def test_all_views_have_one_number(rule, seed, drawn, tmp_path):
     """The table, the score, `scores`, `compare`, `curves`, plots, CSV and the file agree."""
     dice = random.Random(seed)
     one_task, n = seed % 5 == 0, dice.choice([1, 2, 5])
-    protocol = dataclasses.replace(MT1 if one_task else MT10, name="mine", episodes_per_task=n)
+    protocol = (MT1 if one_task else MT10).variant("mine", episodes_per_task=n)
     if rule != "none":
-        protocol = dataclasses.replace(protocol, success=rule)
+        protocol = protocol.variant("mine", success=rule)
     counted = "any" if rule == "none" else rule
     tasks = ["a"] if one_task else [*"abcdefghij"]
     reports = {task: dice.choice(REPORTS) for task in tasks}
@@ -192,7 +192,7 @@ def test_a_table_leads_with_the_rule_of_its_protocol():
         2: "held: success held for 2 steps; once, final: at any and at the last step",
     }
     for rule, rate in rules.items():
-        protocol = dataclasses.replace(MT1, name="mine", episodes_per_task=4, success=rule)
+        protocol = MT1.variant("mine", episodes_per_task=4, success=rule)
         one = dataclasses.replace(result(a=steps), protocol=protocol)
         lines = str(one).splitlines()
         assert lines[0].split() == ["task", "n", *heads[rule].split(), "return", "steps"]

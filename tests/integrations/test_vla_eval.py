@@ -88,7 +88,7 @@ def found_in(result):
 def expected(act, protocol, tasks, seed=0, **changes):
     """The same of `Protocol.evaluate`, on states."""
     if changes:
-        protocol = dataclasses.replace(protocol, **changes)
+        protocol = protocol.variant(**changes)
     protocol = protocol.with_states()
     envs = protocol.make_vec()
     _, infos = envs.reset(seed=0)
@@ -143,10 +143,10 @@ def test_tasks_are_classes_and_groups_and_none_is_left_out_silently():
     with pytest.raises(ValueError, match="lets policies adapt, which vla-eval's cannot"):
         MetaWorldBenchmark("metaworld-3.1-ml")
     with pytest.raises(ValueError, match="give a variant another name"):
-        MetaWorldBenchmark(changes={"image_size": [16, 16]})
+        MetaWorldBenchmark(changes={"height": 16})
 
 
-SMALL = {"name": "small", "image_size": [16, 24], "max_episode_steps": 5}
+SMALL = {"name": "small", "height": 16, "width": 24, "max_episode_steps": 5}
 
 
 @pytest.fixture
@@ -161,11 +161,7 @@ def test_observations_are_those_of_the_protocol(monkeypatch):
     server = Server(random, chunk_size=1)
     one_class = {"benchmark": "MT1", "env_name": "push-back-v3", "changes": SMALL}
     [result] = vla_eval.evaluate(server, config_of(one_class, episodes=1), no_save=True)
-    small = dataclasses.replace(
-        protocols["lerobot-0.6"].on("MT1", "push-back-v3"),
-        **{**SMALL, "image_size": (16, 24)},
-        episodes_per_task=1,
-    )
+    small = protocols["lerobot-0.6"].on("MT1", "push-back-v3").variant(**SMALL, episodes_per_task=1)
     assert found_in(result) == expected(random, small, None)
     env, [planned] = small.make(), small.plan()
     obs, _ = env.reset(seed=planned.seed, options={"task_state": planned.task_state})

@@ -1,0 +1,138 @@
+"""`Scoring`: how episodes become a score, and the weights of tasks in its means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_type_hints
+
+import numpy as np
+
+from mtwrappers.common.did_you_mean import did_you_mean
+from mtwrappers.evaluation.statistics import Values
+from mtwrappers.evaluation.typed import from_plain, to_plain
+from mtwrappers.metaworld.env_settings import EnvSettings
+from mtwrappers.metaworld.tasks import class_names
+from mtwrappers.metaworld.text import DESCRIPTIONS
+
+Means: TypeAlias = Literal["tasks", "groups"]
+Groups: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+
+# Meta-World's classes, which need no import of Meta-World.
+_CLASSES = tuple(DESCRIPTIONS["metaworld"])
+_OF_TRIALS = ("trials", "adaptation_episodes", "adaptation_steps")
+_AT_LEAST_1 = ("success", "episodes_per_task")
+_MAX_NUMBER = 2**32 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """The number of episodes, what counts as a success, and what means are taken over.
+
+    Args:
+        success: When an episode is a success: at ``"any"`` step, at the ``"last"``, or when success
+            was held for this number of consecutive steps.
+        means: What successes are averaged over, the headline first: ``"tasks"`` (tasks have equal
+            weight) and ``"groups"`` (named groups of tasks have equal weight).
+        groups: The named groups and their tasks.
+        episodes_per_task: The number of episodes per task, or per goal in few-shot evaluation.
+        trials: In few-shot evaluation, the number of goals of each task that adapts; else 0.
+        adaptation_episodes: In few-shot evaluation, the number of episodes per adaptation step.
+        adaptation_steps: In few-shot evaluation, the number of adaptation steps.
+
+    Raises:
+        ValueError: If a field is not valid, or fields contradict each other.
+
+    >>> from mtwrappers.evaluation.scoring import Scoring
+    >>> Scoring(success="last", episodes_per_task=10).means
+    ('tasks',)
+    """
+
+    success: Literal["any", "last"] | int = "any"
+    means: tuple[Means, ...] = ("tasks",)
+    groups: Groups = ()
+    episodes_per_task: int = 50
+    trials: int = 0
+    adaptation_episodes: int = 0
+    adaptation_steps: int = 0
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for name, value in list(vars(self).items()):
+            value = from_plain(hints[name], to_plain(value), name)
+            object.__setattr__(self, name, value)
+            least = int(name in _AT_LEAST_1)
+            if type(value) is int and not least <= value <= _MAX_NUMBER:
+                raise ValueError(f"{name} must be in [{least}, 2**32 - 1], got {value}")
+        for contradiction in self._contradictions():
+            raise ValueError(contradiction)
+
+    def _contradictions(self) -> Iterator[str]:
+        numbers = [getattr(self, name) for name in _OF_TRIALS]
+        if any(numbers) and not all(numbers):
+            yield f"few-shot evaluation needs all of {', '.join(_OF_TRIALS)}, got {numbers}"
+        if not self.means:
+            yield "means must be 'tasks', 'groups' or both, got none"
+        if len({*self.means}) < len(self.means):
+            yield f"means must differ, got {self.means}"
+        if "groups" in self.means and not self.groups:
+            yield "a mean over groups needs groups"
+        names = [name for name, _ in self.groups]
+        if len({*names, "tasks", "groups"}) < len(names) + 2:
+            yield f"groups need names that differ, other than 'tasks' and 'groups', got {names}"
+        for group, tasks in self.groups:
+            if not tasks or len({*tasks}) < len(tasks):
+                yield f"group {group!r} must have tasks that differ, got {list(tasks)}"
+            for task in tasks:
+                if task not in _CLASSES:
+                    hint = did_you_mean(task, _CLASSES) or "such as 'reach-v3'"
+                    yield f"group {group!r} must have classes of Meta-World, got {task!r}; {hint}"
+
+    @property
+    def few_shot(self) -> bool:
+        """Whether the policy adapts to each goal before it is evaluated on it."""
+        return self.trials > 0
+
+    def on(self, before: EnvSettings, after: EnvSettings) -> Scoring:
+        """The same scoring on another benchmark.
+
+        Groups without a task there are left out, and so is the mean over groups if fewer than two
+        remain. The number of trials is scaled so that each goal has as many as before.
+
+        Args:
+            before: The settings of the environments that this scoring is for.
+            after: Those of the others.
+        """
+        groups, means = self.groups, self.means
+        if groups:
+            tasks = class_names(after.benchmark, after.kind, after.env_name)
+            members = [(name, [task for task in group if task in tasks]) for name, group in groups]
+            groups = tuple((name, tuple(group)) for name, group in members if group)
+            if len(groups) < 2:
+                groups, means = (), ("tasks",)
+        trials = self.trials
+        if trials:
+            trials = max(1, trials * after.num_classes // before.num_classes)
+        return replace(self, groups=groups, means=means, trials=trials)
+
+
+def weights(tasks: Sequence[str], over: str, groups: Groups) -> Values:
+    """The weight of each task ``(M,)`` in a mean over ``"tasks"``, ``"groups"``, or of one group.
+
+    Raises:
+        ValueError: If a task is in no group, or a group has no task.
+    """
+    if over == "tasks":
+        return np.full(len(tasks), 1 / len(tasks))
+    task_weights = np.zeros(len(tasks))
+    chosen = groups if over == "groups" else [group for group in groups if group[0] == over]
+    for name, members in chosen:
+        present = [task for task in members if task in tasks]
+        if not present:
+            raise ValueError(f"a mean over groups needs tasks of {name!r}, got {list(tasks)}")
+        for task in present:
+            task_weights[tasks.index(task)] += 1 / len(present) / len(chosen)
+    if over == "groups" and not task_weights.all():
+        missing = [task for task, w in zip(tasks, task_weights, strict=True) if not w]
+        raise ValueError(f"no group has the tasks {missing}")
+    return task_weights
