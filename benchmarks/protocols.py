@@ -71,7 +71,7 @@ def play(protocol: Protocol, workers: int) -> EvaluationResult:
     with closing(protocol.make_vec(workers=workers)) as envs:
         names = list(envs.get_attr("task_names")[0])
         policy = NoisyExperts(names, NOISE)
-        result = protocol.evaluate(policy, envs, policy_in="workers")
+        result = protocol.evaluate(policy, envs)
     assert isinstance(result, EvaluationResult)
     return result
 

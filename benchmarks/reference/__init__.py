@@ -37,8 +37,9 @@ from typing import Any
 
 from benchmarks.common import cpu_name, machine, table
 from mtwrappers.evaluation import EvaluationResult, VerificationError, verify
+from mtwrappers.evaluation.claims import read_claim
 from mtwrappers.evaluation.evidence import EvidenceError
-from mtwrappers.evaluation.verify import differs, read_claim
+from mtwrappers.evaluation.replay import compare_episodes
 
 HERE = Path(__file__).parent
 README = HERE / "README.md"
@@ -167,7 +168,7 @@ def difference(one: EvaluationResult, again: EvaluationResult) -> str:
     if len(one.episodes) != len(again.episodes):
         return f"it has {len(again.episodes)} episodes, not {len(one.episodes)}"
     for before, after in zip(one.episodes, again.episodes, strict=True):
-        if isinstance(found := differs(before, after), str):
+        if isinstance(found := compare_episodes(before, after), str):
             return found
     return "" if one.evidence == again.evidence else "its actions have another digest"
 

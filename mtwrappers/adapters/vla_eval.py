@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_list
 from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation import protocols
-from mtwrappers.evaluation.episodes import Record
+from mtwrappers.evaluation.episodes import EpisodeRecord
 from mtwrappers.evaluation.protocol import succeeded
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.metaworld.class_env import OBS_SIZE, camera_names
@@ -162,7 +162,7 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         episode = self._plan[name, number]
         options = {"task_state": episode.task_state}
         obs, _ = self._env.reset(seed=episode.seed, options=options)
-        self._record, self._over = Record(episode), False
+        self._record, self._over = EpisodeRecord(episode), False
         self._film(obs)
         return obs
 

@@ -20,9 +20,9 @@ from mtwrappers.evaluation import (
     reference,
     scores,
 )
+from mtwrappers.evaluation.claims import read_claim
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.scores import Format
-from mtwrappers.evaluation.verify import read_claim
 
 # From fewer episodes, an interval may be too wide to distinguish methods that differ by 0.2: by
 # Wilson's half-width, 1.96**2 * (0.25 / 0.1**2 - 1).

@@ -39,9 +39,9 @@ from mtwrappers.evaluation import (
     Protocol,
     protocols,
 )
-from mtwrappers.evaluation.episodes import plan_of
-from mtwrappers.evaluation.evaluate import run_evaluation
+from mtwrappers.evaluation.evaluating import run_evaluation
 from mtwrappers.evaluation.evidence import name_of, read_evidence
+from mtwrappers.evaluation.plan import plan_episodes
 from mtwrappers.evaluation.report import as_csv
 from mtwrappers.metaworld.agent_view import ObservationName
 from mtwrappers.metaworld.class_env import METADATA
@@ -517,7 +517,7 @@ def _evaluate(
             progress=True,
             command={k: v for k, v in asdict(options).items() if k not in _OF_MACHINE},
         )
-        planned = plan_of(envs, rollout.design)[1]
+        planned = plan_episodes(envs, rollout.design).episodes
     chunk = result.description.action_chunk  # of the policy or of the command
     return replace(result, description=replace(rollout.description, action_chunk=chunk)), planned
 

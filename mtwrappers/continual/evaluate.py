@@ -17,6 +17,7 @@ from gymnasium.vector import VectorWrapper
 
 from mtwrappers.common.checks import (
     check_callable,
+    check_flag,
     check_index,
     check_list,
     not_negative,
@@ -24,7 +25,7 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.continual.stream import PhasedStream, TaskStream, VectorTaskStream
-from mtwrappers.evaluation.evaluate import evaluate
+from mtwrappers.evaluation.evaluating import evaluate
 from mtwrappers.evaluation.evidence import numbered_evidence
 from mtwrappers.evaluation.remake import held, phase_label
 from mtwrappers.evaluation.result import EvaluationResult
@@ -54,6 +55,10 @@ class PhaseEvaluator:
             name: ``"cw10.npz"`` stands for ``cw10-0.npz`` and so on. `verify` reads them beside
             ``cw10.json`` from `save_results`; if ``make`` does not make an environment of this
             package by its id, pass it ``envs=evaluator.envs``.
+        resume: Whether each call continues from the episodes in its file of ``evidence``, if there
+            is one, as `evaluate` does. Training is run again by whoever trains; give policies a
+            ``policy_id``, so that the episodes are not those of another policy.
+        progress: Whether each call displays a progress bar of its episodes.
         execution: See `mtwrappers.vector.make.make_executor`.
         **options: The other arguments of `mtwrappers.vector.make.make_executor`, such as
             ``workers``.
@@ -92,24 +97,32 @@ class PhaseEvaluator:
         phases: Sequence[int] | None = None,
         seed: int = 0,
         evidence: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        progress: bool = False,
         execution: Execution | None = None,
         **options: Unpack[ExecutorOptions],
     ) -> None:
         with closing(check_callable(make, "make")()) as env:
-            self._phases, spec = _phases_of(_stream(env, TaskStream)), env.spec
+            self._phases, spec = _list_phases(_find_stream(env, TaskStream)), env.spec
         self.phases = tuple((name, phase.steps) for name, phase in self._phases)
         self._episodes = positive(episodes_per_phase, "episodes_per_phase")
         self._seed = check_seed(seed)
         self._evidence = None if evidence is None else Path(evidence)
-        self._first = 0  # the number of the first call
-        chosen = _check_phases(phases, len(self.phases))
+        self._resume = check_flag(resume, "resume")
+        self._progress = check_flag(progress, "progress")
+        if self._resume and self._evidence is None:
+            raise ValueError("resume=True continues from the episodes in evidence, got None")
+        self._first_call = 0  # the number of the first call in the names of files
         makers = [
-            functools.partial(held, make, i, phase_label(i, self.phases[i][0])) for i in chosen
+            functools.partial(held, make, i, phase_label(i, self.phases[i][0]))
+            for i in _check_phases(phases, len(self.phases))
         ]
         self._envs = make_executor(makers, len(makers), execution=execution, **options)
         if spec is not None:  # results name the environment by it
-            limit = {} if (n := spec.max_episode_steps) is None else {"max_episode_steps": n}
-            self._envs.spec = replace(spec, kwargs={**spec.kwargs, **limit})
+            kwargs = dict(spec.kwargs)
+            if spec.max_episode_steps is not None:
+                kwargs["max_episode_steps"] = spec.max_episode_steps
+            self._envs.spec = replace(spec, kwargs=kwargs)
         self.results: list[EvaluationResult] = []
 
     def __call__(self, policy: Any, step: int) -> EvaluationResult:
@@ -137,12 +150,19 @@ class PhaseEvaluator:
             )
         path = self._evidence
         if path is not None:
-            number = self._first + len(self.results)
-            path = numbered_evidence(path, number)
-        found = evaluate(policy, self._envs, self._episodes, seed=self._seed, evidence=path)
-        assert found.design is not None
-        design = replace(found.design, phases=self.phases, tasks=found.tasks)
-        self.results.append(replace(found, design=design).described(training_steps=step))
+            path = numbered_evidence(path, self._first_call + len(self.results))
+        result = evaluate(
+            policy,
+            self._envs,
+            self._episodes,
+            seed=self._seed,
+            evidence=path,
+            resume=self._resume,
+            progress=self._progress,
+        )
+        assert result.design is not None  # only results that were made by hand have none
+        design = replace(result.design, phases=self.phases, tasks=result.tasks)
+        self.results.append(replace(result, design=design).described(training_steps=step))
         return self.results[-1]
 
     @property
@@ -181,8 +201,8 @@ def continual_evaluate(
         train_in: Makes the environment to train in, such as a `VectorTaskStream`, of the same
             phases; by default it is ``make``.
         **settings: How phases are evaluated, as `PhaseEvaluator` describes it:
-            ``episodes_per_phase``, ``seed``, ``evidence``, and those of the executor, such as
-            ``workers``.
+            ``episodes_per_phase``, ``seed``, ``evidence``, ``resume``, ``progress``, and those of
+            the executor, such as ``workers``.
 
     Returns:
         A result for each point, with the learner's step as ``training_steps``. `ContinualResult`
@@ -270,14 +290,16 @@ def single_task_baselines(
     [(('0 task 0',), 0), (('0 task 0',), 40), (('1 task 1',), 0), (('1 task 1',), 40)]
     """
     with closing(check_callable(make, "make")()) as env:
-        names = _stream(env, TaskStream).phase_names
-    found: list[EvaluationResult] = []
+        names = _find_stream(env, TaskStream).phase_names
+    results: list[EvaluationResult] = []
     for phase in sorted(map(names.index, {*names})):
         with closing(PhaseEvaluator(make, phases=[phase], **settings)) as evaluator:
-            evaluator._first = len(found)
-            given = make_learner, train_in or make, evaluations_per_phase, evaluator
-            found += _train(*given, alone=phase)
-    return found
+            evaluator._first_call = len(results)
+            train_env = train_in or make
+            results += _train(
+                make_learner, train_env, evaluations_per_phase, evaluator, only_phase=phase
+            )
+    return results
 
 
 def _train(
@@ -285,24 +307,25 @@ def _train(
     make: MakeEnv,
     evaluations_per_phase: int,
     evaluator: PhaseEvaluator,
-    alone: int | None = None,
+    only_phase: int | None = None,
 ) -> list[EvaluationResult]:
-    """Trains along the stream, or only in the phase ``alone``."""
+    """Trains along the stream, or only in one phase."""
     per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
     with closing(make()) as env:
-        stream: Any = _stream(env, PhasedStream)
+        stream: Any = _find_stream(env, PhasedStream)
         _require_phases(stream, evaluator)
         budgets = [steps for _, steps in evaluator.phases]
-        if alone is not None:
-            budgets = [budgets[alone]]
+        if only_phase is not None:
+            budgets = [budgets[only_phase]]
             if isinstance(stream, TaskStream):
-                stream.held_phase = alone
+                stream.held_phase = only_phase
                 env = stream = _StepCounter(env)
             else:
-                env.unwrapped.set_attr("held_phase", alone)
-        made = check_callable(make_learner, "make_learner")(env)
-        learn = check_callable(made, "the learn(steps) that make_learner returns")
-        _along(learn, stream, [*itertools.accumulate(budgets)], per_phase, evaluator)
+                env.unwrapped.set_attr("held_phase", only_phase)
+        learn = check_callable(make_learner, "make_learner")(env)
+        check_callable(learn, "the learn(steps) that make_learner returns")
+        ends = list(itertools.accumulate(budgets))
+        _train_through_phases(learn, stream, ends, per_phase, evaluator)
         return evaluator.results
 
 
@@ -316,25 +339,26 @@ class _StepCounter(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.env.step(action)
 
 
-def _along(
+def _train_through_phases(
     learn: Learn, stream: Any, ends: Sequence[int], per_phase: int, evaluator: PhaseEvaluator
 ) -> None:
     """Trains through phases, from one of ``ends`` to the next, and evaluates on the way."""
-    at_once = getattr(stream, "num_envs", 1)
+    steps_at_once = getattr(stream, "num_envs", 1)
 
     def score(policy: Any) -> None:
         # The number of environments need not divide the budget that their common step uses up:
         # then no step of the next phase was taken.
         steps = stream.stream_steps
-        evaluator(policy, next((end for end in ends if 0 <= steps - end < at_once), steps))
+        reached = [end for end in ends if 0 <= steps - end < steps_at_once]
+        evaluator(policy, reached[0] if reached else steps)
 
     score(learn(0))
     for phase, (begin, end) in enumerate(itertools.pairwise((0, *ends))):
         for k in range(1, per_phase + 1):
-            asked = begin + round((end - begin) * k / per_phase) - stream.stream_steps
-            if asked > 0:
-                score(learn(asked))
-        points = [one.description.training_steps or 0 for one in evaluator.results]
+            remaining = begin + round((end - begin) * k / per_phase) - stream.stream_steps
+            if remaining > 0:
+                score(learn(remaining))
+        points = [result.description.training_steps or 0 for result in evaluator.results]
         if not any(begin < step <= end for step in points):
             raise ValueError(
                 f"phase {phase}, from step {begin} to {end}, has no score, because the learner was "
@@ -357,23 +381,23 @@ def _check_phases(phases: Sequence[int] | None, num_phases: int) -> list[int]:
     return numbers
 
 
-def _phases_of(stream: Any) -> list[Any]:
+def _list_phases(stream: Any) -> list[Any]:
     """The name of each phase, and the phase."""
     return [*zip(stream.phase_names, stream.phases, strict=True)]
 
 
 def _require_phases(stream: Any, evaluator: PhaseEvaluator) -> None:
     """Requires that the training stream has the same phases as the evaluated one."""
-    both = itertools.zip_longest(evaluator._phases, _phases_of(stream))
-    for i, (wanted, found) in enumerate(map(repr, pair) for pair in both):
-        if found != wanted:
+    pairs = itertools.zip_longest(evaluator._phases, _list_phases(stream))
+    for i, (expected, actual) in enumerate(pairs):
+        if repr(actual) != repr(expected):
             raise ValueError(
                 f"train_in must make a stream with the phases of make: phase {i} must be "
-                f"{shorten(wanted, 100)}, got {shorten(found, 100)}"
+                f"{shorten(repr(expected), 100)}, got {shorten(repr(actual), 100)}"
             )
 
 
-def _stream(env: Any, kind: type[PhasedStream]) -> Any:
+def _find_stream(env: Any, kind: type[PhasedStream]) -> Any:
     """Returns the stream inside an environment."""
     while isinstance(env, VectorWrapper) and not isinstance(env, VectorTaskStream):
         env = env.env

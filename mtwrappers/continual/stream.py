@@ -100,13 +100,16 @@ class PhasedStream:
             )
 
 
-def _of_env(name: str, doc: str) -> Any:
-    """An attribute or a method of the environment in a stream."""
-    return property(
-        lambda stream: stream.env.get_wrapper_attr(name),
-        lambda stream, value: setattr(stream._mt_env, name, value),
-        doc=doc,
-    )
+def _delegate(name: str, doc: str) -> Any:
+    """A property of a stream: an attribute or a method of the environment in it."""
+
+    def read(stream: TaskStream) -> Any:
+        return stream.env.get_wrapper_attr(name)
+
+    def write(stream: TaskStream, value: Any) -> None:
+        setattr(stream._mt_env, name, value)
+
+    return property(read, write, doc=doc)
 
 
 class TaskStream(PhasedStream, MTEnv):
@@ -190,12 +193,12 @@ class TaskStream(PhasedStream, MTEnv):
         keep_arguments(self, locals())
         self.env = check_env(env, "env")
         self._mt_env: Any = env.unwrapped
-        spaces = _spaces_of(env)
+        spaces = _read_spaces(env)
         listed = check_list(phases, "phases", "pair (tasks, steps)")
         at_end = check_choice(at_end, ("stay", "raise"), "at_end")
-        found = [self._phase(one, i) for i, one in enumerate(listed)]
-        names = [dict.fromkeys(map(self._name, phase.tasks)) for phase in found]
-        self._begin_stream(found, [*map(", ".join, names)], at_end)
+        checked = [self._check_phase(pair, i) for i, pair in enumerate(listed)]
+        names = [", ".join(dict.fromkeys(map(self._name, phase.tasks))) for phase in checked]
+        self._begin_stream(checked, names, at_end)
         keep_arguments(self, {"phases": self.phases})  # names and task states of the same tasks
         self._truncates = check_choice(boundary, ("truncate", "finish"), "boundary") == "truncate"
         self._observes_phase = check_choice(task_obs, ("task", "phase"), "task_obs") == "phase"
@@ -219,19 +222,19 @@ class TaskStream(PhasedStream, MTEnv):
 
     # The task, and whatever else belongs to `env`.
 
-    num_tasks = _of_env("num_tasks", "The number of task states, if ``env`` reports it.")
-    task_ids = _of_env("task_ids", "The task id of each task state, if ``env`` reports it.")
-    task_names = _of_env("task_names", "The name of each task id, if ``env`` reports it.")
-    task = _of_env("task", "The name of the current class, on Meta-World.")
-    task_description = _of_env("task_description", "The aim of that class, as a sentence.")
-    description_space = _of_env("description_space", "The space of `task_description`.")
-    get_task_state = _of_env("get_task_state", "Returns the current task's state.")
-    assert_env_seed_is_set = _of_env("assert_env_seed_is_set", "See `MTEnv`.")
-    seed = _of_env("seed", "Seeds the environment stream of ``env``.")
-    _max_episode_steps = _of_env("_max_episode_steps", "Its time limit.")
+    num_tasks = _delegate("num_tasks", "The number of task states, if ``env`` reports it.")
+    task_ids = _delegate("task_ids", "The task id of each task state, if ``env`` reports it.")
+    task_names = _delegate("task_names", "The name of each task id, if ``env`` reports it.")
+    task = _delegate("task", "The name of the current class, on Meta-World.")
+    task_description = _delegate("task_description", "The aim of that class, as a sentence.")
+    description_space = _delegate("description_space", "The space of `task_description`.")
+    get_task_state = _delegate("get_task_state", "Returns the current task's state.")
+    assert_env_seed_is_set = _delegate("assert_env_seed_is_set", "See `MTEnv`.")
+    seed = _delegate("seed", "Seeds the environment stream of ``env``.")
+    _max_episode_steps = _delegate("_max_episode_steps", "Its time limit.")
     # Gymnasium's attributes of the environment stream.
-    _np_random = _of_env("_np_random", "The generator of the environment stream.")
-    _np_random_seed = _of_env("_np_random_seed", "Its seed.")
+    _np_random = _delegate("_np_random", "The generator of the environment stream.")
+    _np_random_seed = _delegate("_np_random_seed", "Its seed.")
 
     def get_task_obs(self) -> Any:
         """The observation of the current task, or the phase of the current episode."""
@@ -239,9 +242,9 @@ class TaskStream(PhasedStream, MTEnv):
 
     def observe(self, env_obs: Any) -> Observation:
         """The observation of the protocol, with ``task_embedding`` if there is one."""
-        return self._of_phase(self._mt_env.observe(env_obs))
+        return self._add_phase(self._mt_env.observe(env_obs))
 
-    def _of_phase(self, obs: Observation) -> Observation:
+    def _add_phase(self, obs: Observation) -> Observation:
         """Adds the phase and its embedding to an observation of ``env``, if requested."""
         if self._observes_phase:
             obs = {**obs, "task_obs": self._phase_obs}
@@ -277,15 +280,15 @@ class TaskStream(PhasedStream, MTEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Begins an episode on a task of the current phase; a seed restarts the stream."""
-        asked, others = self._split_options(options)
+        task_options, env_options = self._split_options(options)
         if seed is not None:
             self._seed_draws(seed)
             self.stream_steps = 0
         elif self._task_seed is None:
             self._seed_draws(getattr(self._mt_env, "_first_seed", None))
-        if "resample_task" in asked or not (asked or self._task_is_set):
-            asked = {"task_state": self.sample_task_state()}
-        obs, info = self.env.reset(seed=seed, options={**others, **asked} or None)
+        if "resample_task" in task_options or not (task_options or self._task_is_set):
+            task_options = {"task_state": self.sample_task_state()}
+        obs, info = self.env.reset(seed=seed, options={**env_options, **task_options} or None)
         self._task_is_set = False
         phase, finished = self.phase, self.stream_finished
         self._phase_obs = np.int64(phase)
@@ -295,7 +298,7 @@ class TaskStream(PhasedStream, MTEnv):
         else:
             end = self._ends[phase] if self._truncates else self.total_steps
             self._counted, self._last_step = 1, end
-        return self._of_phase(obs), {**info, **self._episode_info}
+        return self._add_phase(obs), {**info, **self._episode_info}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Steps the environment.
@@ -315,7 +318,7 @@ class TaskStream(PhasedStream, MTEnv):
         if self.stream_steps == self._last_step:
             truncated = True
         info = {**info, **self._episode_info}
-        return self._of_phase(obs), reward, terminated, truncated, info
+        return self._add_phase(obs), reward, terminated, truncated, info
 
     def render(self) -> Any:
         """Renders the environment."""
@@ -355,27 +358,28 @@ class TaskStream(PhasedStream, MTEnv):
 
     # The tasks of phases.
 
-    def _phase(self, given: Any, i: int) -> Phase:
+    def _check_phase(self, pair: Any, i: int) -> Phase:
         """Returns a phase with the list of its task states."""
-        if not isinstance(given, (tuple, list)) or len(given) != 2:
-            raise TypeError(f"phase {i} must be a pair (tasks, steps), got {given!r}")
-        tasks, steps = given
-        several = isinstance(tasks, (list, range))  # a tuple may be a task state
-        listed = check_list(tasks if several else [tasks], f"the tasks of phase {i}", "task")
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"phase {i} must be a pair (tasks, steps), got {pair!r}")
+        tasks, steps = pair
+        if not isinstance(tasks, (list, range)):  # a tuple may be a task state
+            tasks = [tasks]
+        listed = check_list(tasks, f"the tasks of phase {i}", "task")
         states = [state for task in listed for state in self._states(task, i)]
         return Phase(states, positive(steps, f"the steps of phase {i}"))
 
     def _states(self, task: Any, i: int) -> Sequence[Any]:
         """Returns the task states that ``task`` stands for."""
-        known = getattr(self._mt_env, "_task_set", None)
-        if known is None:
+        task_set = getattr(self._mt_env, "_task_set", None)
+        if task_set is None:
             return [task]
-        if not isinstance(task, str) or known.names is None:
-            return [known.check(task, f"phase {i}: a task state")]
-        if task not in known.names:
-            names = list(known.names)
+        if not isinstance(task, str) or task_set.names is None:
+            return [task_set.check(task, f"phase {i}: a task state")]
+        if task not in task_set.names:
+            names = list(task_set.names)
             raise ValueError(f"phase {i}: a task must be one of {names}, got {task!r}")
-        return [state for state in known.states if self._name(state) == task]
+        return [state for state in task_set.states if self._name(state) == task]
 
     def _name(self, task_state: Any) -> str:
         ids, names = (getattr(self._mt_env, name, None) for name in ("task_ids", "task_names"))
@@ -385,12 +389,12 @@ class TaskStream(PhasedStream, MTEnv):
         return f"task {task_id}" if names is None else names[task_id]
 
 
-def _spaces_of(env: gymnasium.Env[Any, Any]) -> dict[str, Space[Any]]:
+def _read_spaces(env: gymnasium.Env[Any, Any]) -> dict[str, Space[Any]]:
     """Returns the spaces of the observations of an `MTEnv` by name, or raises `TypeError`."""
     space = env.observation_space
     spaces = dict(space.spaces) if isinstance(space, Dict) else {}
-    known = spaces.keys() - {"task_embedding"} == {"env_obs", "task_obs"}
-    if not known or not isinstance(env.unwrapped, MTEnv):
+    keys = spaces.keys() - {"task_embedding"}
+    if keys != {"env_obs", "task_obs"} or not isinstance(env.unwrapped, MTEnv):
         raise TypeError(
             "expected an MTEnv with observations {env_obs, task_obs}, such as a MultiEnvWrapper, "
             f"got {env} with {space}; wrappers that change observations, such as FlattenMTEnv (or "
@@ -451,12 +455,13 @@ class VectorTaskStream(PhasedStream, MetaVectorWrapper):
                 f"one inside, got {env}"
             )
         names = "phases", "phase_names", "at_end"
-        first, *others = zip(*map(self._inner.call, names), strict=True)
-        for i, other in enumerate(others, 1):
-            if repr(other) != repr(first):
+        streams = list(zip(*map(self._inner.call, names), strict=True))
+        first = streams[0]
+        for i, stream in enumerate(streams):
+            if repr(stream) != repr(first):
                 raise ValueError(
                     f"the environments must have the same {', '.join(names)}, got {first} in "
-                    f"environment 0 and {other} in environment {i}"
+                    f"environment 0 and {stream} in environment {i}"
                 )
         self._begin_stream(*first)
         if (least := min(phase.steps for phase in self.phases)) < self.num_envs:
@@ -470,7 +475,7 @@ class VectorTaskStream(PhasedStream, MetaVectorWrapper):
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         every = bool(self._reset_rows(options).all())
-        seeded = [one is not None for one in np.ravel(seed)]
+        seeded = [env_seed is not None for env_seed in np.ravel(seed)]
         if any(seeded) and not (every and all(seeded)):
             raise ValueError(
                 "a seed restarts the stream: reset all environments, with a seed for each"

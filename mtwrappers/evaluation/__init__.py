@@ -1,13 +1,14 @@
 """Success rates and returns per task, with confidence intervals."""
 
 from mtwrappers.evaluation.compare import Comparison, ScoreDifference, compare
-from mtwrappers.evaluation.episodes import Design, Episode, Observer, PlannedEpisode
-from mtwrappers.evaluation.evaluate import evaluate, few_shot_evaluate
-from mtwrappers.evaluation.evaluate import run_evaluation as run_evaluation  # for protocols
+from mtwrappers.evaluation.episodes import Episode
+from mtwrappers.evaluation.evaluating import evaluate, few_shot_evaluate
 from mtwrappers.evaluation.evidence import EvidenceError
+from mtwrappers.evaluation.loop import Observer
+from mtwrappers.evaluation.plan import Design, PlannedEpisode
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.published import protocols
-from mtwrappers.evaluation.reference import reference
+from mtwrappers.evaluation.references import reference
 from mtwrappers.evaluation.remake import Environments, VerificationError
 from mtwrappers.evaluation.result import (
     Description,
@@ -17,7 +18,7 @@ from mtwrappers.evaluation.result import (
 )
 from mtwrappers.evaluation.runs import IncomparableError
 from mtwrappers.evaluation.scores import Curves, Score, Scores, curves, scores
-from mtwrappers.evaluation.verify import Verification, verify
+from mtwrappers.evaluation.verification import Verification, verify
 
 __all__ = [
     "Comparison",

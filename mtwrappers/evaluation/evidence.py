@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.common.errors import full_message, printable
-from mtwrappers.evaluation.episodes import Episode, PlannedEpisode
+from mtwrappers.evaluation.episodes import Episode
+from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.state import arrays
 from mtwrappers.state.files import Unfinished, opened, parse_json
@@ -67,8 +68,9 @@ def evidence_files(evidence: str | os.PathLike[str], num_results: int) -> list[P
     """The evidence of each result in a file: numbered, but for a result that is not of a series."""
     path = Path(evidence)
     numbered = [numbered_evidence(path, i) for i in range(num_results)]
-    alone = num_results == 1 and (path.exists() or not numbered[0].exists())
-    return [path] if alone else numbered
+    if num_results == 1 and (path.exists() or not numbered[0].exists()):
+        return [path]
+    return numbered
 
 
 def numbered_evidence(path: Path, number: int) -> Path:
@@ -78,7 +80,7 @@ def numbered_evidence(path: Path, number: int) -> Path:
 
 def digest(actions: Actions) -> str:
     """The SHA-256 of all actions, which does not depend on the order of episodes."""
-    return _seal({name: _code(to_npy(array)) for name, array in actions.items()})
+    return _combine({name: _hash(to_npy(array)) for name, array in actions.items()})
 
 
 class EvidenceWriter:
@@ -93,7 +95,7 @@ class EvidenceWriter:
         path: The file.
         header: The settings of the evaluation, JSON values by name.
         planned: The episodes of the evaluation, in order.
-        kept: Episodes from `read_journal` to begin with, and the bytes of their actions.
+        finished: Episodes from `read_journal` to begin with, and the bytes of their actions.
 
     Raises:
         EvidenceError: If the planned episodes are more than a file may have. `add` raises it for an
@@ -106,16 +108,17 @@ class EvidenceWriter:
         path: str | os.PathLike[str],
         header: Mapping[str, Any],
         planned: Sequence[PlannedEpisode],
-        kept: Sequence[tuple[Episode, bytes]] = (),
+        finished: Sequence[tuple[Episode, bytes]] = (),
     ) -> None:
-        self._path, self._planned, self._codes = path, planned, dict[str, bytes]()
+        self._path, self._planned = path, planned
+        self._hashes: dict[str, bytes] = {}  # of the actions of each episode
         self._header = json.dumps({"format": _FORMAT, **header}).encode()
         self._size, self._memory = _END, 0  # of what was written, at most
         _check_count(path, planned, arrays.memory_of(_HEADER, len(self._header)))
         self._unfinished, self._moved = Unfinished(path), False
         self._zip = zipfile.ZipFile(self._unfinished.file, "w")
         self._add(_HEADER, self._header)
-        for episode, data in kept:
+        for episode, data in finished:
             self._write(episode, data)
 
     def add(self, episode: Episode, actions: NDArray[Any]) -> None:
@@ -127,14 +130,14 @@ class EvidenceWriter:
     @property
     def digest(self) -> str:
         """The `digest` of all actions so far."""
-        return _seal(self._codes)
+        return _combine(self._hashes)
 
     def _write(self, episode: Episode, data: bytes) -> None:
         name, record = name_of(episode), json.dumps(to_plain(episode)).encode()
         self._check_limits(name, {name + _NPY: data, name + _JSON: record})
         self._add(name + _NPY, data)
         self._add(name + _JSON, record)
-        self._codes[name] = _code(data)
+        self._hashes[name] = _hash(data)
 
     def _add(self, name: str, data: bytes) -> None:
         _add(self._zip, name, data)
@@ -149,16 +152,16 @@ class EvidenceWriter:
             size += len(data) + _PER_MEMBER + 2 * len(member.encode())
         if size > MAX_FILE:  # before compression
             size -= sum(len(data) - len(zlib.compress(data, 1)) for data in members.values())
-        for number, most, what in (
-            (size, MAX_FILE, "bytes"),
-            (memory, MAX_BYTES, "bytes of memory"),
-        ):
-            if number > most:
-                raise EvidenceError(
-                    f"{os.fspath(self._path)} has the {len(self._codes)} of {len(self._planned)} "
-                    f"episodes before {name!r}, with which it would take {number:,} {what}, more "
-                    f"than the {most:,} that a file of evidence may: {_LESS}"
-                )
+        self._check_limit(name, size, MAX_FILE, "bytes")
+        self._check_limit(name, memory, MAX_BYTES, "bytes of memory")
+
+    def _check_limit(self, name: str, size: int, limit: int, unit: str) -> None:
+        if size > limit:
+            raise EvidenceError(
+                f"{os.fspath(self._path)} has the {len(self._hashes)} of {len(self._planned)} "
+                f"episodes before {name!r}, with which it would take {size:,} {unit}, more than "
+                f"the {limit:,} that a file of evidence may: {_LESS}"
+            )
 
     def _move(self) -> None:
         self._unfinished.complete()
@@ -171,25 +174,27 @@ class EvidenceWriter:
     def __exit__(self, kind: Any, *exc: object) -> None:
         with self._unfinished:
             # Leaves out members that an interruption has truncated.
-            whole = {_HEADER, *(name + end for name in self._codes for end in (_NPY, _JSON))}
-            written = self._zip.infolist()
-            written[:] = [one for one in written if one.filename in whole]
+            complete = {_HEADER}
+            for name in self._hashes:
+                complete |= {name + _NPY, name + _JSON}
+            members = self._zip.infolist()
+            members[:] = [member for member in members if member.filename in complete]
             self._zip.close()
             if self._moved:
                 self._unfinished.complete()
-            elif self._codes:
+            elif self._hashes:
                 self._move()
         if kind is None:
             self._sort()
 
     def _sort(self) -> None:
         """Writes the file again, with its episodes in the order of the plan."""
-        with Unfinished(self._path) as sorted_, zipfile.ZipFile(self._path) as found:
+        with Unfinished(self._path) as sorted_, zipfile.ZipFile(self._path) as unsorted:
             with zipfile.ZipFile(sorted_.file, "w") as archive:
                 _add(archive, _HEADER, self._header)
                 for name in map(name_of, self._planned):
                     for member in (name + _NPY, name + _JSON):
-                        _add(archive, member, found.read(member))
+                        _add(archive, member, unsorted.read(member))
             sorted_.complete()
             sorted_.move()
 
@@ -204,9 +209,16 @@ def _check_count(
     path: str | os.PathLike[str], planned: Sequence[PlannedEpisode], memory: int
 ) -> None:
     """Raises `EvidenceError` if so many episodes need too much memory, however short they are."""
-    for count, one in enumerate(planned):
-        least = Episode(one.task, one.number, 0.0, 1, task_state=one.task_state, trial=one.trial)
-        memory += arrays.memory_of(_JSON, len(json.dumps(to_plain(least))))
+    for count, episode in enumerate(planned):
+        shortest = Episode(
+            episode.task,
+            episode.number,
+            0.0,
+            1,
+            task_state=episode.task_state,
+            trial=episode.trial,
+        )
+        memory += arrays.memory_of(_JSON, len(json.dumps(to_plain(shortest))))
         if memory > MAX_BYTES:
             raise EvidenceError(
                 f"a file of evidence such as {os.fspath(path)} may have at most {count} of these "
@@ -252,35 +264,39 @@ def read_journal(
     """
     if not os.path.lexists(path):
         return []
-    plan = {name_of(one): one for one in planned}
+    planned_by_name = {name_of(episode): episode for episode in planned}
     with _members(path) as members:
-        found = dict(members)
-        head = parse_json(found.pop(_HEADER, b"{}"))
+        data = dict(members)
+        head = parse_json(data.pop(_HEADER, b"{}"))
         if not isinstance(head, dict) or head.pop("format", None) != _FORMAT:
             raise ValueError(f"it does not begin with a header of the format {_FORMAT!r}")
         for name, value in header.items():
             if head.get(name) != value:
                 raise ValueError(f"it was begun with {_difference(name, head.get(name), value)}")
-        kept = []
-        for name in [one.removesuffix(_JSON) for one in found if one.endswith(_JSON)]:
-            record = from_plain(Episode, parse_json(found[name + _JSON]), name)
-            actions = actions_of(name, found.get(name + _NPY, b""))
-            one = plan.get(name)
-            if one is None or (one.place, one.task_state) != (record.place, record.task_state):
+        finished = []
+        for name in [key.removesuffix(_JSON) for key in data if key.endswith(_JSON)]:
+            episode = from_plain(Episode, parse_json(data[name + _JSON]), name)
+            actions = actions_of(name, data.get(name + _NPY, b""))
+            expected = planned_by_name.get(name)
+            if expected is None or not _is_run_of(episode, expected):
                 raise ValueError(f"{name} is not an episode of this evaluation")
-            if len(actions) != record.length:
-                raise ValueError(f"{name} has {record.length} steps, and {len(actions)} actions")
-            kept.append((record, found[name + _NPY]))
-        return kept
+            if len(actions) != episode.length:
+                raise ValueError(f"{name} has {episode.length} steps, and {len(actions)} actions")
+            finished.append((episode, data[name + _NPY]))
+        return finished
 
 
-def _difference(name: str, before: Any, now: Any) -> str:
+def _is_run_of(episode: Episode, planned: PlannedEpisode) -> bool:
+    return episode.place == planned.place and episode.task_state == planned.task_state
+
+
+def _difference(name: str, expected: Any, actual: Any) -> str:
     """The first difference of two JSON values, as the end of a sentence."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        for key in [*now, *before]:
-            if before.get(key) != now.get(key):
-                return _difference(key, before.get(key), now.get(key))
-    return f"{name} {before!r}, got {now!r}"
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for key in [*actual, *expected]:
+            if expected.get(key) != actual.get(key):
+                return _difference(key, expected.get(key), actual.get(key))
+    return f"{name} {expected!r}, got {actual!r}"
 
 
 @contextlib.contextmanager
@@ -311,12 +327,13 @@ def actions_of(name: str, data: bytes) -> NDArray[Any]:
     return actions
 
 
-def _code(data: bytes) -> bytes:
+def _hash(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-def _seal(codes: Mapping[str, bytes]) -> str:
-    code = hashlib.sha256()
-    for name, own in sorted(codes.items()):
-        code.update(_code(name.encode()) + own)
-    return code.hexdigest()
+def _combine(hashes: Mapping[str, bytes]) -> str:
+    """One hash of the hashes of episodes, by their names."""
+    combined = hashlib.sha256()
+    for name, hash_of_actions in sorted(hashes.items()):
+        combined.update(_hash(name.encode()) + hash_of_actions)
+    return combined.hexdigest()

@@ -13,23 +13,22 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import gymnasium
 
 from mtwrappers.common.checks import check_choice, check_keywords, check_string
-from mtwrappers.evaluation.episodes import (
+from mtwrappers.evaluation.episodes import Episode, is_success
+from mtwrappers.evaluation.loop import Observer
+from mtwrappers.evaluation.plan import (
     Design,
-    Episode,
-    Observer,
+    Plan,
     PlannedEpisode,
     Stage,
     draw_states,
-    in_order,
-    is_success,
-    make_plan,
+    queue_episodes,
 )
 from mtwrappers.evaluation.scoring import Scoring, weights
 from mtwrappers.evaluation.typed import from_plain, to_plain
@@ -42,7 +41,6 @@ from mtwrappers.metaworld.tasks import (
     class_names,
     share_out,
 )
-from mtwrappers.samplers.policies import PolicyIn
 from mtwrappers.vector.contract import MetaVectorEnv
 
 _NAME = re.compile(r"[!-~](?:[ -~]{0,78}[!-~])?")
@@ -310,14 +308,16 @@ class Protocol:
         states = [list(task_states) for _, task_states in shares]
         if not self.few_shot:
             choices = [{task: group} for task, group in zip(tasks, states, strict=True)]
-            return in_order([Stage(make_plan(choices, design.episodes_per_task, design.seed))])
+            queues = queue_episodes(choices, design.episodes_per_task, design.seed)
+            return Plan(design, (Stage(queues),)).episodes
         if continuous:  # no number names these goals
             rows: list[list[Any]] = [[None] * num_groups for _ in range(design.trials)]
         else:
             rows = draw_states(states, design.trials, design.seed)
-        return in_order(
+        stages = [
             stage for trial, row in enumerate(rows) for stage in design.of_trial(trial, tasks, row)
-        )
+        ]
+        return Plan(design, tuple(stages)).episodes
 
     def design(
         self, seed: int = 0, *, tasks: Sequence[str] | None = None, adapts: bool = False
@@ -352,7 +352,6 @@ class Protocol:
         workers: int | None = None,
         tasks: Sequence[str] | None = None,
         seed: int = 0,
-        policy_in: PolicyIn = "parent",
         observers: Sequence[Observer] = (),
         evidence: str | os.PathLike[str] | None = None,
         resume: bool = False,
@@ -370,7 +369,6 @@ class Protocol:
             workers: The number of worker processes, for environments made by this call.
             tasks: The names of the tasks to evaluate; by default all. A score needs all of them.
             seed: Determines the order of the goals, or the goals themselves if they are continuous.
-            policy_in: Where the policy is called; see `mtwrappers.evaluate`.
             observers: Objects that follow the evaluation, see `Observer`.
             evidence: An ``.npz`` file to write with the actions of every episode.
             resume: Whether to continue from the episodes in ``evidence``.
@@ -381,12 +379,10 @@ class Protocol:
 
         Raises:
             TypeError, ValueError: As in these functions; or if the environments contradict the
-                protocol, or ``tasks``, ``policy_in`` or ``observers`` are given and it is few-shot.
+                protocol, or ``tasks`` are given and it is few-shot.
         """
-        import mtwrappers  # imported here, because the evaluating functions import this module
-
-        if self.few_shot and (tasks is not None or policy_in != "parent" or observers):
-            raise ValueError(f"{self.name} is few-shot: it takes no tasks, policy_in or observers")
+        if self.few_shot and tasks is not None:
+            raise ValueError(f"{self.name} is few-shot: it takes no tasks, got {tasks!r}")
         with contextlib.ExitStack() as stack:
             if envs is None:
                 envs = stack.enter_context(contextlib.closing(self.make_vec(workers=workers)))
@@ -394,9 +390,26 @@ class Protocol:
                 raise TypeError("workers are for environments made by this call, got envs")
             adapts = callable(getattr(policy, "adapt", None))
             design = self.design(seed, tasks=tasks, adapts=adapts)
-            return mtwrappers.evaluation.run_evaluation(
-                policy, envs, design, self, policy_in, observers, evidence, resume, progress
+            return _evaluator[0](
+                policy,
+                envs,
+                design,
+                self,
+                observers=observers,
+                evidence=evidence,
+                resume=resume,
+                progress=progress,
             )
+
+
+# What `Protocol.evaluate` calls. It returns results, which have a protocol, so it is in a module
+# that imports this one and hands it over.
+_evaluator: list[Callable[..., Any]] = []
+
+
+def set_evaluator(function: Callable[..., Any]) -> None:
+    """Sets the function that `Protocol.evaluate` calls."""
+    _evaluator[:] = [function]
 
 
 def _class_names(settings: EnvSettings) -> tuple[str, ...]:
@@ -482,11 +495,11 @@ def _check_name(protocol: Protocol) -> None:
             raise ValueError(
                 f"base must be the name of a published protocol or None, got {protocol.base!r}"
             )
-        for other in _published.values():
-            if protocol.name in other.derived_names():
+        for base, entry in _published.items():
+            if protocol.name in entry.derived_names():
                 raise ValueError(
-                    f"{protocol.name} is derived from {other.protocol.name}, and base is None: "
-                    "give a variant another name"
+                    f"{protocol.name} is derived from {base}, and base is None: give a variant "
+                    "another name"
                 )
         return
     settings = protocol.settings

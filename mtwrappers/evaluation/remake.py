@@ -22,13 +22,13 @@ from gymnasium.wrappers import vector as vector_wrappers
 
 from mtwrappers.common.errors import printable
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
-from mtwrappers.evaluation.episodes import Design, Episode
+from mtwrappers.evaluation.episodes import Episode
+from mtwrappers.evaluation.plan import Design, Plan
 from mtwrappers.metaworld.agent_view import by_our_names, without_frames
 from mtwrappers.metaworld.make import select_determining_arguments, shares_goals
 from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.make import make_executor
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
-from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
 from mtwrappers.wrappers.rl2 import VectorRL2Observation
 from mtwrappers.wrappers.task_name import TaskNameWrapper
 
@@ -38,11 +38,10 @@ _MAX |= {"action_repeat": 100, "idle_steps": 1000}
 _MAX_LENGTH = 1000
 # With more environments than this, each must have an episode.
 _FEW = 100
-# The wrappers of vector environments that change neither actions nor ends nor success, nor the
-# rewards that a result reports. What a policy makes of observations is its own affair.
+# The wrappers of vector environments that change neither actions nor rewards nor ends nor success.
+# What a policy makes of observations is its own affair.
 _HARMLESS: tuple[type[Any], ...] = (
     VectorNormalizeObservationPerTask,
-    VectorNormalizeRewardPerTask,  # which `evaluate` undoes to the last bit
     VectorRL2Observation,
     VectorObservationWrapper,
     vector_wrappers.NormalizeObservation,
@@ -199,9 +198,10 @@ def remake(
             f"mtwrappers.verify(..., envs=...) with them{of_stream}"
         )
     in_trials = design.trials > 0
-    given = {k: v for k, v in environments.kwargs.items() if k != "wrappers"}  # around all of them
+    # Wrappers around the vector environment are not made.
+    arguments = {k: v for k, v in environments.kwargs.items() if k != "wrappers"}
     env_id, chosen = select_determining_arguments(
-        {"id": environments.id, "kwargs": given}, in_trials
+        {"id": environments.id, "kwargs": arguments}, in_trials
     )
     if env_id not in TABLE or env_id == "mtwrappers/MultiEnv-v0":
         raise VerificationError(
@@ -210,15 +210,15 @@ def remake(
         )
     of_id = TABLE[env_id][1]
     for name in ("benchmark", "kind", "sequence"):
-        if given.get(name) != of_id.get(name):
-            got = f"{of_id.get(name)!r}, got {given.get(name)!r}"
+        if arguments.get(name) != of_id.get(name):
+            got = f"{of_id.get(name)!r}, got {arguments.get(name)!r}"
             raise VerificationError(f"{env_id} has {name} {got}")
     kwargs = without_frames({k: v for k, v in chosen.items() if k not in of_id})
-    kwargs.update({k: v for k, v in given.items() if k.endswith("_classes")})
+    kwargs.update({k: v for k, v in arguments.items() if k.endswith("_classes")})
     _check_sizes(kwargs, len(episodes))
     if design.phases is not None:
         return _make_phases(env_id, kwargs, design, workers)
-    if "benchmark" in of_id and not (in_trials or shares_goals(given)):
+    if "benchmark" in of_id and not (in_trials or shares_goals(arguments)):
         limit = kwargs.setdefault("max_episode_steps", EPISODE_STEPS)
         if design.tasks is not None and limit is not None:
             # Single environments run the same episodes, and build only the chosen classes. (Without
@@ -229,7 +229,7 @@ def remake(
             num_envs = max(workers, 1)
             return make_executor([make] * num_envs, num_envs, workers=workers)
         # More environments of a class give the same episodes.
-        kwargs["envs_per_task"] = -(-workers // len({one.task for one in episodes}))
+        kwargs["envs_per_task"] = -(-workers // len({episode.task for episode in episodes}))
     return gymnasium.make_vec(f"mtwrappers:{env_id}", workers=workers, **kwargs)
 
 
@@ -275,8 +275,25 @@ def _check_sizes(kwargs: Mapping[str, Any], episodes: int) -> None:
                 f"{name} must have at most {_MAX_LENGTH:,} entries, got {len(value):,}"
             )
     sizes = {name: size for name, size in kwargs.items() if isinstance(size, int)}
-    groups, each = sizes.get("meta_batch_size", 1), sizes.get("envs_per_task", 1)
-    check_number(max(sizes.get("num_envs", 1), groups * each), episodes)
+    in_groups = sizes.get("meta_batch_size", 1) * sizes.get("envs_per_task", 1)
+    check_number(max(sizes.get("num_envs", 1), in_groups), episodes)
+
+
+def check_replayable(environments: Environments | None, plan: Plan) -> None:
+    """Checks that `remake` accepts the environments of a result that is to have evidence.
+
+    Raises:
+        ValueError: If they are too many, or an argument is too large.
+    """
+    if environments is None:  # which are passed to `verify`
+        return
+    env_id, kwargs = select_determining_arguments(environments.spec, plan.design.trials > 0)
+    try:
+        _check_sizes({k: v for k, v in kwargs.items() if k != "wrappers"}, len(plan.episodes))
+    except VerificationError as exc:
+        raise ValueError(
+            f"a result of {env_id} with evidence could not be verified: {exc}"
+        ) from exc
 
 
 def check_number(num_envs: int, episodes: int) -> None:

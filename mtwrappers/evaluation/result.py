@@ -26,7 +26,6 @@ from mtwrappers.envs.multi_env import DEFAULT_IDS
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import (
     METRICS,
-    Design,
     Episode,
     SuccessRule,
     goal_of,
@@ -35,6 +34,7 @@ from mtwrappers.evaluation.episodes import (
     units,
     with_failures,
 )
+from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.protocol import Protocol, episodes_needed
 from mtwrappers.evaluation.remake import Environments
 from mtwrappers.evaluation.scoring import weights

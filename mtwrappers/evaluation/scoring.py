@@ -93,46 +93,46 @@ class Scoring:
         """Whether the policy adapts to each goal before it is evaluated on it."""
         return self.trials > 0
 
-    def on(self, before: EnvSettings, after: EnvSettings) -> Scoring:
+    def on(self, current: EnvSettings, target: EnvSettings) -> Scoring:
         """The same scoring on another benchmark.
 
         Groups without a task there are left out, and so is the mean over groups if fewer than two
         remain. The number of trials is scaled so that each goal has as many as before.
 
         Args:
-            before: The settings of the environments that this scoring is for.
-            after: Those of the others.
+            current: The settings of the environments that this scoring is for.
+            target: Those of the others.
         """
         groups, means = self.groups, self.means
         if groups:
-            tasks = class_names(after.benchmark, after.kind, after.env_name)
+            tasks = class_names(target.benchmark, target.kind, target.env_name)
             members = [(name, [task for task in group if task in tasks]) for name, group in groups]
             groups = tuple((name, tuple(group)) for name, group in members if group)
             if len(groups) < 2:
                 groups, means = (), ("tasks",)
         trials = self.trials
         if trials:
-            trials = max(1, trials * after.num_classes // before.num_classes)
+            trials = max(1, trials * target.num_classes // current.num_classes)
         return replace(self, groups=groups, means=means, trials=trials)
 
 
-def weights(tasks: Sequence[str], over: str, groups: Groups) -> Values:
+def weights(tasks: Sequence[str], mean: str, groups: Groups) -> Values:
     """The weight of each task ``(M,)`` in a mean over ``"tasks"``, ``"groups"``, or of one group.
 
     Raises:
         ValueError: If a task is in no group, or a group has no task.
     """
-    if over == "tasks":
+    if mean == "tasks":
         return np.full(len(tasks), 1 / len(tasks))
     task_weights = np.zeros(len(tasks))
-    chosen = groups if over == "groups" else [group for group in groups if group[0] == over]
+    chosen = groups if mean == "groups" else [group for group in groups if group[0] == mean]
     for name, members in chosen:
         present = [task for task in members if task in tasks]
         if not present:
             raise ValueError(f"a mean over groups needs tasks of {name!r}, got {list(tasks)}")
         for task in present:
             task_weights[tasks.index(task)] += 1 / len(present) / len(chosen)
-    if over == "groups" and not task_weights.all():
+    if mean == "groups" and not task_weights.all():
         missing = [task for task, w in zip(tasks, task_weights, strict=True) if not w]
         raise ValueError(f"no group has the tasks {missing}")
     return task_weights

@@ -18,20 +18,24 @@ from numpy.typing import NDArray
 from mtwrappers.common.cores import cores
 from mtwrappers.common.errors import full_message
 from mtwrappers.common.registration import EPISODE_STEPS
-from mtwrappers.evaluation.episodes import Episode, PlannedEpisode, plan_of
+from mtwrappers.evaluation.claims import read_claim
+from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import (
     evidence_beside,
     evidence_files,
     name_of,
     read_evidence,
 )
+from mtwrappers.evaluation.plan import Design, Plan, PlannedEpisode, Stage, plan_episodes
 from mtwrappers.evaluation.remake import remake
+from mtwrappers.evaluation.replay import compare_episodes, describe_episode, replay
 from mtwrappers.evaluation.result import PACKAGES, SCORED, EvaluationResult
-from mtwrappers.evaluation.verify import differs, play, read_claim, said, verify
+from mtwrappers.evaluation.verification import verify
 from mtwrappers.export.datasets import Dataset, ExportError, Replayed
 from mtwrappers.metaworld.agent_view import UPSTREAM
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.state.files import hidden_name, locked, remove
+from mtwrappers.vector.make import MetaIterativeEnvExecutor
 
 # The largest size of an episode's frames, in bytes: a library takes a whole episode at once.
 _MAX_FRAMES = 2**30
@@ -110,7 +114,7 @@ def export(
             assert made is not None  # it was verified
             assert design is not None
             with contextlib.closing(remake(made, design, claim.episodes)) as envs:
-                planned = plan_of(envs, design)[1]
+                planned = plan_episodes(envs, design).episodes
             try:
                 env = gymnasium.make(f"mtwrappers:{made.id}", **kwargs)
             except (TypeError, ValueError) as exc:
@@ -164,6 +168,7 @@ class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
         self.difference = 0.0
+        self._envs = MetaIterativeEnvExecutor([lambda: self], 1)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         obs, info = self.env.reset(**kwargs)
@@ -177,6 +182,12 @@ class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._steps.append((action, *result[1:4], bool(result[4]["success"])))
         return result
 
+    def _play(self, planned: PlannedEpisode, actions: NDArray[Any]) -> Episode:
+        """Runs an episode with its actions."""
+        plan = Plan(Design(), (Stage([[planned]]),))
+        [episode] = replay(self._envs, plan, {name_of(planned): actions})
+        return episode
+
     def replay(
         self, planned: PlannedEpisode, one: Episode, actions: NDArray[Any], successes: bool
     ) -> Replayed:
@@ -185,8 +196,8 @@ class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         as_stored = not rounds and np.array_equal(stored, actions)
         expected = one
         if successes and not as_stored:
-            expected = play(self, planned, actions)  # until the first success
-        again = play(self, planned, stored)
+            expected = self._play(planned, actions)  # until the first success
+        again = self._play(planned, stored)
         why = ""
         if not as_stored:
             why = (
@@ -195,10 +206,11 @@ class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
             )
         if successes and (again.length, again.success_final) != (len(actions), True):
             raise ExportError(
-                f"{said(one)} does not succeed at step {len(actions)} in the replay{why}"
+                f"{describe_episode(one)} does not succeed at step {len(actions)} in the "
+                f"replay{why}"
             )
         if not (successes and as_stored):  # which has the actions of the verified episode
-            difference = differs(expected, again, math.inf if rounds else 0.0)
+            difference = compare_episodes(expected, again, math.inf if rounds else 0.0)
             if isinstance(difference, str):
                 raise ExportError(f"{difference}{why}")
             self.difference = max(self.difference, difference)

@@ -80,7 +80,7 @@ class PolicyCaller:
     ...     return np.stack([row_rng.uniform(-0.1, 0.1, 2) for row_rng in rng])
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)
     >>> result = mtwrappers.evaluate(policy, envs, episodes_per_task=3)
-    >>> result == mtwrappers.evaluate(policy, envs, episodes_per_task=3, policy_in="workers")
+    >>> result == mtwrappers.evaluate(policy, envs, episodes_per_task=3)
     True
     """
 
@@ -120,6 +120,11 @@ class PolicyCaller:
             ]
         self._action_space, self._all_rows = action_space, np.ones(n, dtype=np.bool_)
         self._reset = EpisodeReset(policy)
+
+    @property
+    def resets_all_together(self) -> bool:
+        """Whether the policy has a ``reset()`` that takes no mask."""
+        return self._reset.takes_no_mask
 
     def reset(self, mask: Flags) -> None:
         """Calls the policy's ``reset`` for the environments that begin an episode, ``(n,)``."""
@@ -290,6 +295,11 @@ class EpisodeReset:
         self._reset: Callable[..., Any] | None = reset if callable(reset) else None
         self._takes_mask = self._reset is not None and _takes_argument(self._reset)
         self._warned = False
+
+    @property
+    def takes_no_mask(self) -> bool:
+        """Whether there is a ``reset()`` that cannot distinguish environments."""
+        return self._reset is not None and not self._takes_mask
 
     def __call__(self, mask: Flags) -> None:
         """Calls it for the environments in ``mask``, ``(n,)`` bool."""

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.samplers.nested import with_text_arrays
-from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.task_texts import NamesOf, read_texts, task_names
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
 from mtwrappers.vector.contract import MetaVectorEnv
@@ -93,9 +92,31 @@ class Step(NamedTuple):
         return np.where(rows, last, now), np.where(ended, last_reported, reported)
 
 
+class Chooser(Protocol):
+    """Chooses the actions of a rollout, such as `mtwrappers.samplers.policies.PolicyCaller`."""
+
+    texts: tuple[str, ...]
+    first: int
+    envs_per_task: int
+
+    def reset(self, mask: Flags) -> None:
+        """Called with the environments that begin an episode, ``(N,)`` bool."""
+
+    def seed(self, rows: Sequence[int], seeds: Sequence[int]) -> None:
+        """Seeds the generators of some environments."""
+
+    def describe(self, rows: Sequence[int], texts: Mapping[str, Sequence[str]]) -> None:
+        """Sets the ``texts`` of episodes that begin."""
+
+    def __call__(
+        self, observations: Any, live: Flags | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Returns actions ``(N, A)`` and agent infos ``(N, ...)`` for observations ``(N, O)``."""
+
+
 def rollout(
     envs: Any,
-    policy: PolicyCaller,
+    policy: Chooser,
     quotas: NDArray[np.int64],
     obs: Any = None,
     *,
@@ -134,7 +155,8 @@ def rollout(
     Raises:
         RuntimeError: If an episode has not ended after `ENDLESS` steps, without ``ends``.
         TypeError, ValueError: If the policy's actions or agent infos have another form, or the
-            texts that it takes cannot be read; see `PolicyCaller` and `read_texts`.
+            texts that it takes cannot be read; see
+            `mtwrappers.samplers.policies.PolicyCaller` and `read_texts`.
     """
     remaining, counted = quotas.copy(), quotas > 0
     start_step = np.zeros_like(remaining)  # the step at which each environment's episode began
@@ -197,7 +219,7 @@ def rollout(
 
 
 def _describe(
-    policy: PolicyCaller,
+    policy: Chooser,
     executor: MetaVectorEnv,
     began: Flags,
     infos: Mapping[str, Any],

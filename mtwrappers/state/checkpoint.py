@@ -31,7 +31,7 @@ from mtwrappers.state.files import opened, write_atomically
 from mtwrappers.state.identity import unknown_arguments
 from mtwrappers.state.plain_data import array_name, decode, encode, set_generator
 
-VERSION = 7
+VERSION = 1
 _MAGIC = b"mtwrappers checkpoint"
 _STATES = "states.json"
 

@@ -589,8 +589,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def map_blocks(self, function: BlockFunction) -> list[Any]:
         """Runs a function in each worker on that worker's environments.
 
-        So a whole rollout takes a single round trip to each worker, as in `MetaSampler` and
-        `evaluate` with ``policy_in="workers"``.
+        So a whole rollout takes a single round trip to each worker, as in
+        `MetaSampler` with ``policy_in="workers"``.
 
         Args:
             function: ``function(envs, rows)``, where ``envs`` is a `MetaVectorEnv` of the

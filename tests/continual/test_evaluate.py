@@ -366,6 +366,21 @@ def test_points_are_at_the_nearest_step_and_baselines_are_of_each_task_alone_and
     assert asked == [0, 10, 10, 0, 15, 15]
 
 
+def test_an_interrupted_run_goes_on_with_the_episodes_in_its_files(tmp_path):
+    making = partial(make, 40, 60)
+    settings = {"episodes_per_phase": 2, "evidence": tmp_path / "r.npz"}
+    expected = continual_evaluate(Learner, making, 1, **settings)
+    (tmp_path / "r-2.npz").unlink()
+    with pytest.warns(
+        UserWarning, match="4 of 4 episodes are taken from .*, and the policy is not"
+    ):
+        results = continual_evaluate(Learner, making, 1, resume=True, progress=True, **settings)
+    assert results == expected
+    assert (tmp_path / "r-2.npz").exists()
+    with pytest.raises(ValueError, match="resume=True continues from the episodes in evidence"):
+        continual_evaluate(Learner, making, 1, resume=True)
+
+
 def test_a_learner_is_scored_where_it_stands_if_its_rollouts_do_not_divide_the_phases():
     """Three phases of 40 steps and rollouts of 32: it stands at 0, 32, 64, 96 and 120."""
     given = partial(Learner, length=32), partial(make, 40, 40, 40), 2

@@ -210,23 +210,20 @@ def all_statistics(envs):
 @pytest.mark.parametrize(
     ("within", "outside", "mode", "workers"),
     [
-        (theirs, "theirs", "NextStep", 2),
-        (theirs, "ours", "Disabled", 0),
-        (ours, "theirs", "NextStep", 2),
+        (NormalizeObservation, "theirs", "NextStep", 2),
+        (lambda env: NormalizeObservationPerTask(env, 1), "theirs", "NextStep", 0),
+        (NormalizeObservation, "ours", "Disabled", 0),
         (lambda env: env, "ours", "SameStep", 2),
     ],
 )
 @pytest.mark.filterwarnings("ignore:task groups .* share its statistics")
-@pytest.mark.slow_but("0", "ours-theirs-NextStep-2")
-def test_normalized_rewards_are_reported_raw_and_statistics_stay(mode, workers, within, outside):
+def test_statistics_stay_as_they_are(mode, workers, within, outside):
     executor = partial(MetaParallelEnvExecutor, workers=2) if workers else MetaIterativeEnvExecutor
     envs = inner = executor([lambda: within(Tasked([3]))] * 2, 2, autoreset_mode=mode)
     if outside == "theirs":
-        envs = vector_wrappers.NormalizeReward(envs)
-        if mode == "NextStep":  # it refuses the others
-            envs = vector_wrappers.NormalizeObservation(envs)
-    elif outside == "ours":
-        envs = VectorNormalizeRewardPerTask(VectorNormalizeObservationPerTask(envs, 1), 1)
+        envs = vector_wrappers.NormalizeObservation(envs)
+    else:
+        envs = VectorNormalizeObservationPerTask(envs, 1)
     with closing(inner):
         envs.reset(seed=0)
         for _ in range(2):
@@ -234,35 +231,61 @@ def test_normalized_rewards_are_reported_raw_and_statistics_stay(mode, workers, 
         before = all_statistics(envs)
         result = evaluate(ones, envs, 2)
         assert all_statistics(envs) == before
-        returns = [episode.episode_return for episode in result.episodes]
-        assert returns == pytest.approx([30.0] * 2, rel=1e-6)
+        assert [episode.episode_return for episode in result.episodes] == [30.0] * 2
         envs.reset(seed=0)
         envs.step(np.ones((2, 2)))
         assert all_statistics(envs) != before
 
 
 @pytest.mark.parametrize(
-    "wrap",
+    ("wrap", "name"),
     [
-        lambda make: VectorNormalizeRewardPerTask(
-            MetaIterativeEnvExecutor(lambda: ours(make()), 1), 1
+        (
+            lambda make: VectorNormalizeRewardPerTask(MetaIterativeEnvExecutor(make, 1), 1),
+            "VectorNormalizeRewardPerTask",
         ),
-        lambda make: MetaIterativeEnvExecutor(lambda: ours(ours(make())), 1),
-        lambda make: MetaIterativeEnvExecutor(lambda: ours(theirs(ours(make()))), 1),
-        lambda make: VectorNormalizeRewardPerTask(
-            VectorNormalizeRewardPerTask(MetaIterativeEnvExecutor(make, 1), 1), 1
+        (
+            lambda make: vector_wrappers.NormalizeReward(
+                MetaIterativeEnvExecutor(make, 1, autoreset_mode="NextStep")
+            ),
+            "NormalizeReward",
         ),
+        (
+            lambda make: VectorNormalizeObservationPerTask(
+                MetaIterativeEnvExecutor(lambda: ours(make()), 1), 1
+            ),
+            "NormalizeRewardPerTask",
+        ),
+        (lambda make: MetaParallelEnvExecutor(lambda: theirs(make()), 1), "NormalizeReward"),
     ],
 )
-def test_rewards_that_are_normalized_twice_are_refused(wrap):
-    message = "those of environment 0 are normalized 2 times, by .* in one of them, or in none"
-    envs = wrap(lambda: Tasked([3]))
+def test_normalized_rewards_are_refused_and_the_wrapper_is_named(wrap, name):
+    with closing(wrap(lambda: Tasked([3]))) as envs:
+        with pytest.raises(ValueError, match=f"and these are in {name}: pass environments that"):
+            evaluate(ones, envs, 2)
+        if hasattr(envs, "env") and not name.startswith("Norm"):
+            assert evaluate(ones, envs.env, 1).episodes[0].episode_return == 30.0
+
+
+class WithoutMask:
+    """Remembers, and forgets everything at once."""
+
+    def reset(self): ...
+
+    def __call__(self, observations):
+        return ones(observations)
+
+
+def test_a_policy_whose_reset_takes_no_mask_is_refused_where_rows_end_at_different_times():
+    message = r"takes no mask, so it cannot begin an episode in 1 of 2 environments alone: give"
     with pytest.raises(ValueError, match=message):
-        evaluate(ones, envs, 2)
+        evaluate(WithoutMask(), scripted([{"name": "a", "lengths": (2,)}, {"name": "b"}]), 2)
+    evaluate(WithoutMask(), scripted([{"name": "a"}, {"name": "b"}]), 2)
+    evaluate(WithoutMask(), scripted([{"name": "a", "lengths": (2, 3)}]), 4)
 
 
 def test_statistics_go_on_after_an_evaluation_that_failed():
-    envs = MetaIterativeEnvExecutor(lambda: ours(Telling("no")), 1)
+    envs = MetaIterativeEnvExecutor(lambda: NormalizeObservationPerTask(Telling("no"), 1), 1)
     with pytest.raises(ValueError, match="must be a bool"):
         evaluate(ones, envs, 1)
     assert envs.get_attr("update_running_mean") == (True,)
@@ -314,19 +337,18 @@ def few_shot(envs):
     envs.set_attr("sample_tasks_on_reset", [True, True])
 
 
-def failing(envs, **kwargs):
+def failing(envs):
     with pytest.raises(ZeroDivisionError):
-        evaluate(Fails(), envs, 3, **kwargs)
+        evaluate(Fails(), envs, 3)
 
 
 @pytest.mark.parametrize(
     ("evaluation", "workers", "select"),
     [
         (lambda envs: evaluate(ones, envs, 3), 0, "least_success"),
-        (lambda envs: evaluate(ones, envs, 3, policy_in="workers"), 2, "without_replacement"),
+        (lambda envs: evaluate(ones, envs, 3), 2, "without_replacement"),
         (few_shot, 2, "without_replacement"),
         (failing, 2, "least_success"),
-        (partial(failing, policy_in="workers"), 2, "least_success"),
     ],
 )
 def test_an_evaluation_leaves_the_choice_of_tasks_as_it_was(evaluation, workers, select):

@@ -91,16 +91,14 @@ def test_observers_follow_every_episode_while_the_environments_can_be_asked(mode
 # The actions.
 
 
-@pytest.mark.parametrize("policy_in", ["parent", "workers"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.slow_but("float32-parent", "float64-workers")
-def test_every_episode_has_the_actions_that_its_environment_got(dtype, policy_in, tmp_path):
+def test_every_episode_has_the_actions_that_its_environment_got(dtype, tmp_path):
     def policy(observations):
         return drawn(observations).astype(dtype)
 
     path = tmp_path / "r.npz"
     envs = scripted(TASKS, k=2, workers=2)
-    result = evaluate(policy, envs, 3, policy_in=policy_in, evidence=path)
+    result = evaluate(policy, envs, 3, evidence=path)
     envs.close()
     found = read_evidence(path)
     assert list(found) == ["a/0", "a/1", "a/2", "b/0", "b/1", "b/2"]
@@ -292,6 +290,15 @@ def test_a_resumed_protocol_is_the_same_to_its_last_field(tmp_path):
         other.evaluate(still, evidence=tmp_path / "r.npz", resume=True)
     with pytest.raises(ValueError, match="resume=True continues from the episodes in evidence"):
         rules.evaluate(still, resume=True)
+
+
+def test_evidence_of_more_environments_than_a_replay_makes_is_refused(tmp_path):
+    with contextlib.closing(gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=101)) as envs:
+        envs.step = lambda actions: pytest.fail("a step")
+        with pytest.raises(
+            ValueError, match="could not be verified: it has 101 environments for 1"
+        ):
+            evaluate(drawn, envs, 1, tasks=["task 0"], evidence=tmp_path / "r.npz")
 
 
 # The size of a file.

@@ -21,7 +21,7 @@ from mtwrappers.evaluation import (
     plot,
     scores,
 )
-from mtwrappers.evaluation.verify import read_claim
+from mtwrappers.evaluation.claims import read_claim
 
 MT1 = protocols["metaworld-3.1"].on("MT1", "reach-v3")
 MT10 = protocols["metaworld-3.1"].on("MT10")

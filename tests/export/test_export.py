@@ -17,6 +17,7 @@ from mtwrappers import evaluate, few_shot_evaluate
 from mtwrappers.cli import main
 from mtwrappers.evaluation import EvaluationResult
 from mtwrappers.evaluation.evidence import read_evidence
+from mtwrappers.evaluation.replay import replay
 from mtwrappers.export import export as module
 from mtwrappers.export.writer import WriterProcess
 from mtwrappers.metaworld import opengl
@@ -69,6 +70,17 @@ def refused(capsys, result, *options, name=NAME):
     with pytest.raises(SystemExit, match="2"):
         export(result, *options, name=name)
     return capsys.readouterr().err.removeprefix("mtwrappers: error: ").removesuffix("\n")
+
+
+def halved(envs, plan, actions):
+    """A replay with other actions."""
+    return replay(envs, plan, {name: array / 2 for name, array in actions.items()})
+
+
+def halved_if_rounded(envs, plan, actions):
+    """A replay with other actions where these are rounded."""
+    rounded = next(iter(actions.values())).dtype == np.float32
+    return (halved if rounded else replay)(envs, plan, actions)
 
 
 @pytest.mark.parametrize("successes", [False, True])
@@ -159,8 +171,7 @@ def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(
     assert "cannot read or write none: No such file" in refused(capsys, "none")
     # An episode whose replay differs, by a step that is not as it was.
     with monkeypatch.context() as patch:
-        play = module.play
-        patch.setattr(module, "play", lambda env, planned, actions: play(env, planned, actions / 2))
+        patch.setattr(module, "replay", halved)
         assert "reach-v3, episode 0: success_once is False in the replay, True" in refused(
             capsys, result
         )
@@ -221,12 +232,7 @@ def test_actions_of_another_dtype_are_rounded_which_is_said(successes, of_float6
 def test_actions_that_succeed_otherwise_once_they_are_rounded_are_refused(
     of_float64, root, capsys, monkeypatch
 ):
-    play = module.play
-
-    def play_otherwise(env, planned, actions):
-        return play(env, planned, actions / 2 if actions.dtype == np.float32 else actions)
-
-    monkeypatch.setattr(module, "play", play_otherwise)
+    monkeypatch.setattr(module, "replay", halved_if_rounded)
     why = "; a dataset has actions of float32 in [-1, 1], and its own are float64 in [-0.9, 0.9]"
     for options, message in (
         ([], "push-v3, episode 0: success_once is False in the replay, True in the result"),

@@ -70,7 +70,7 @@ def read_envs(names=("a", "b"), lengths=(2, 5, 3), workers=0, **kwargs):
     return MetaIterativeEnvExecutor(makers, 2, 2, **kwargs)
 
 
-def evaluated(policy, episodes_per_task=7, *, policy_in="parent", **kwargs):
+def evaluated(policy, episodes_per_task=7, **kwargs):
     """An evaluation on `read_envs`."""
     with closing(read_envs(**kwargs)) as envs:
-        return evaluate(policy, envs, episodes_per_task, policy_in=policy_in)
+        return evaluate(policy, envs, episodes_per_task)

@@ -1,4 +1,4 @@
-"""A policy that is asked where the environments are gives the same paths and results."""
+"""A policy that is asked where the environments are gives the same paths."""
 
 import threading
 import time
@@ -9,8 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers import ActionChunks, MetaSampler, evaluate
-from mtwrappers.evaluation.episodes import Observer
+from mtwrappers import ActionChunks, MetaSampler
 from tests.fakes import CountingSetTaskEnv, equal
 from tests.vector.processes import nothing_left_behind
 
@@ -180,32 +179,3 @@ def test_torch_has_one_thread_in_a_worker():
     [paths] = sampled(POINT, Threads(), 1, workers=2, policy_in="workers")
     threads = [path["agent_infos"]["threads"].max() for own in paths.values() for path in own]
     assert {*threads} == {1}
-
-
-# Evaluation.
-
-
-@pytest.mark.parametrize(
-    ("mode", "workers", "num_envs"), [("NextStep", 2, 3), ("SameStep", 1, 3), ("Disabled", 3, 6)]
-)
-@pytest.mark.slow_but("NextStep-2-3")
-def test_an_evaluation_finds_the_same_wherever_the_policy_is_asked(mode, workers, num_envs):
-    kwargs = {"max_episode_steps": 20, "autoreset_mode": mode}
-    make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs, **kwargs)
-    for policy in waves, MetaWaves(), noise, ActionChunks(Chunks(), 3):
-        with closing(make()) as envs:
-            expected = evaluate(policy, envs, 3)
-        with closing(make(workers=workers, execution="parallel")) as envs:
-            assert evaluate(policy, envs, 3, policy_in="workers") == expected
-
-
-def test_what_does_not_follow_a_policy_into_workers_is_refused():
-    with closing(gymnasium.make_vec("mtwrappers/PointGoal-v0", 2, workers=2)) as envs:
-        wrapped = gymnasium.wrappers.vector.TransformReward(envs, np.abs)
-        for where, given, message in (
-            ("workers", {"envs": envs, "observers": [Observer()]}, "calls no observers"),
-            ("workers", {"envs": wrapped}, "wrap each environment instead, or"),
-            ("x", {"envs": envs}, "policy_in must be 'parent' or 'workers', got 'x'"),
-        ):
-            with pytest.raises(ValueError, match=message):
-                evaluate(waves, episodes_per_task=2, policy_in=where, **given)

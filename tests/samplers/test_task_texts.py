@@ -30,18 +30,8 @@ def reads_of_a(observations, task_names, descriptions):
     return reads(observations, descriptions) * (task_names == "a")[:, None]
 
 
-# Where a policy is asked, and on which executor.
-WAYS_TO_ASK = [
-    {},
-    {"policy_in": "workers"},
-    {"workers": 2},
-    {"workers": 1, "policy_in": "workers"},
-    {"workers": 3, "policy_in": "workers"},
-]
-
-
 @all_modes
-@pytest.mark.parametrize("way", WAYS_TO_ASK, ids=str)
+@pytest.mark.parametrize("way", [{}, {"workers": 2}], ids=str)
 @pytest.mark.slow_but("SameStep")
 def test_each_episode_is_described_by_its_own_sentence_and_the_name_of_its_task(mode, way):
     """`drawn` pays what the observation says, `reads` what the sentence says."""
@@ -85,7 +75,8 @@ def sampled(workers=None, rounds=2, **way):
         return [sampler.obtain_samples() for _ in range(rounds)]
 
 
-@pytest.mark.parametrize("way", WAYS_TO_ASK, ids=str)
+@pytest.mark.parametrize("way", [{}, {"workers": 2}], ids=str)
+@pytest.mark.slow_but("SameStep")
 def test_samplers_give_the_texts_of_the_episode_that_the_row_is_in(way):
     rounds = sampled(**way)
     paths = [path for by_task in rounds for own in by_task.values() for path in own]
@@ -120,12 +111,11 @@ NONE = (
 )
 def test_environments_without_a_sentence_are_named(second, workers, error, message):
     makers = [partial(ReadEnv, [3], name="a"), partial(second, [3], name="b")]
-    where = "parent" if workers is None else "workers"
     execution = {} if workers is None else {"workers": workers, "execution": "parallel"}
     with closing(make_executor(makers, 2, 2, **execution)) as envs:
         with pytest.raises(error, match=message):
-            mt.evaluate(reads, envs, 2, policy_in=where)
-        mt.evaluate(lambda obs, task_names: ones(obs), envs, 2, policy_in=where)
+            mt.evaluate(reads, envs, 2)
+        mt.evaluate(lambda obs, task_names: ones(obs), envs, 2)
 
 
 # Meta-World.

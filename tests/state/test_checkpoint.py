@@ -157,7 +157,7 @@ REFUSED = {
     "empty": (b"", "expected a file that begins with"),
     "foreign": (b"PK\3\4" + WHOLE, "expected a file that begins with"),
     "truncated": (WHOLE[:-1], "truncated or damaged, expected checksum"),
-    "earlier": (of_version(2), f"of version {VERSION}, got version 2; an earlier mtwrappers reads"),
+    "earlier": (of_version(0), f"of version {VERSION}, got version 0; an earlier mtwrappers reads"),
     "later": (of_version(99), f"of version {VERSION}, got version 99; a later mtwrappers reads it"),
     # Crafted, with the right checksum.
     "function": (saying(it({"#function": ["os", "mkdir"]})), "#function"),

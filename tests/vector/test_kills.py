@@ -82,21 +82,19 @@ def test_a_meta_sampler_collects_the_same_paths_through_kills(where):
             assert equal(result, sample(sampler, t)), t
 
 
-@pytest.mark.parametrize(
-    ("where", "mode"), [("parent", "SameStep"), ("workers", "NextStep"), ("workers", "Disabled")]
-)
-@pytest.mark.slow_but("workers-NextStep")
-def test_an_evaluation_finds_the_same_through_kills(where, mode):
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
+@pytest.mark.slow_but("NextStep")
+def test_an_evaluation_finds_the_same_through_kills(mode):
     make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs=4, autoreset_mode=mode)
 
-    def assess(envs, t, **kwargs):
+    def assess(envs, t):
         policy = partial(np.multiply, -0.1)
-        found = mt.evaluate(policy, envs, 2, seed=t, **kwargs).to_dict()
+        found = mt.evaluate(policy, envs, 2, seed=t).to_dict()
         del found["environments"]  # which has the arguments of these executors
         return found
 
     with closing(make(**RECOVER)) as envs:
-        results = run_until_killed(envs, 2 * MANY, partial(assess, envs, policy_in=where))
+        results = run_until_killed(envs, 2 * MANY, partial(assess, envs))
     with closing(make()) as oracle:
         for t, result in enumerate(results):
             assert result == assess(oracle, t), t

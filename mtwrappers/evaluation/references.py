@@ -42,11 +42,15 @@ def reference(name: str, like: EvaluationResult | None = None) -> dict[str, Eval
         hint = did_you_mean(method, [] if of_method else methods)
         hint = hint or f"choose from {of_method or methods}"
         raise ValueError(f"there are no reference results of {name!r}; {hint}")
-    found = {label: EvaluationResult.load(files[label]) for label in of_name}
+    results = {label: EvaluationResult.load(files[label]) for label in of_name}
     if like is None:
-        return found
+        return results
     protocol = like.protocol
-    alike = {label: one for label, one in found.items() if protocol and _is_of(one, protocol)}
+    alike = {
+        label: result
+        for label, result in results.items()
+        if protocol is not None and _follows(result, protocol)
+    }
     if not alike:
         by = "without a protocol"
         if protocol is not None:
@@ -61,13 +65,14 @@ def reference(name: str, like: EvaluationResult | None = None) -> dict[str, Eval
 
 def _files() -> dict[str, Path]:
     """All files of results by ``METHOD/NAME``."""
-    found: list[Path] = []
-    for place in _PLACES:
-        found = found or sorted(place.glob("*/*/results.json"))
-    return {"/".join(path.parts[-3:-1]): path for path in found}
+    for folder in _PLACES:
+        if paths := sorted(folder.glob("*/*/results.json")):
+            return {"/".join(path.parts[-3:-1]): path for path in paths}
+    return {}
 
 
-def _is_of(result: EvaluationResult, protocol: Protocol) -> bool:
+def _follows(result: EvaluationResult, protocol: Protocol) -> bool:
     """Whether a result has this protocol, apart from the observation."""
-    of = result.protocol
-    return of is not None and of.with_states() == protocol.with_states()
+    if result.protocol is None:
+        return False
+    return result.protocol.with_states() == protocol.with_states()

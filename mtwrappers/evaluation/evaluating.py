@@ -1,0 +1,456 @@
+"""`evaluate` and `few_shot_evaluate`: a policy runs the episodes of a plan."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from mtwrappers.common.checks import check_flag, check_name, positive
+from mtwrappers.evaluation.episodes import Episode
+from mtwrappers.evaluation.evidence import EvidenceWriter, read_journal
+from mtwrappers.evaluation.loop import Observer, check_rewards, make_observers, run, undisturbed
+from mtwrappers.evaluation.plan import Design, Plan, plan_episodes
+from mtwrappers.evaluation.protocol import Protocol, check_envs, set_evaluator
+from mtwrappers.evaluation.remake import check_replayable, name_environments
+from mtwrappers.evaluation.result import Description, EvaluationResult, versions
+from mtwrappers.evaluation.typed import to_plain
+from mtwrappers.metaworld.make import select_determining_arguments
+from mtwrappers.samplers.action_chunks import ActionChunks
+from mtwrappers.samplers.bar import ProgressBar
+from mtwrappers.samplers.path import Path
+from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.samplers.rollout import Flags, check_array_spaces
+from mtwrappers.samplers.task_texts import has_everywhere
+from mtwrappers.vector.contract import MetaVectorEnv
+
+_ENDS = "adaptation_terminate_on_success"
+_Path: TypeAlias = str | os.PathLike[str]
+
+
+def evaluate(
+    policy: Any,
+    envs: Any,
+    episodes_per_task: int = 50,
+    *,
+    tasks: Sequence[str] | None = None,
+    seed: int = 0,
+    observers: Sequence[Observer] = (),
+    evidence: _Path | None = None,
+    resume: bool = False,
+    progress: bool = False,
+) -> EvaluationResult:
+    """Evaluates a policy on a fixed number of complete episodes of every task.
+
+    The number of episodes per environment is fixed before the first one, so that quickly solved
+    tasks are not over-represented. A task's name is ``task_name`` in infos (else ``task_id``, else
+    the group of ``envs_per_task`` environments). The environments of a group, and environments with
+    the same constructor and name, share the episodes of their task; other tasks need names that
+    differ.
+
+    **Goals.** If resets take a task state (as in our Meta-World environments from
+    `gymnasium.make_vec`), each episode gets one. The goals of a task are drawn without replacement
+    until all were drawn. So 50 episodes of a Meta-World class cover each of its 50 goals once, for
+    any ``select``. Other environments keep their task.
+
+    **Seeds.** Every episode begins with a reset to its own seed. If a policy is deterministic or
+    draws from its argument ``rng``, and each action depends only on its own observation, not on the
+    rest of the batch, the result is bit-identical on every executor, for any number of workers, in
+    all three autoreset modes and for any number of environments per task that share their goals.
+    (The wall-clock time in ``info["episode"]["t"]``, which observers may read, is not.)
+
+    **Training** can continue afterwards with a `reset`. The environments and the wrappers around
+    them get back the state that they had before (`get_state`, `set_state`): random streams, the
+    choice of tasks, statistics. A wrapper that does not declare its state keeps what it has at the
+    end of the last episodes, and so do all environments if one cannot return its state.
+
+    **Rewards** are the environments' own: environments in a wrapper that normalizes rewards are
+    refused, ours and Gymnasium's. Other wrappers that change rewards are part of the environment.
+
+    **Interruptions.** The evidence is written as episodes end. After Ctrl-C or a kill, the same
+    call with ``resume=True`` runs the episodes that are left, and returns the same result. A
+    warning has the number of episodes that were taken from the file. So that they are not those of
+    another policy, give policies an attribute ``policy_id``, a name that is kept in the evidence,
+    such as ``"ppo, seed 1, 2e6 steps"``: the evidence of another name is refused.
+
+    Args:
+        policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
+            ``get_actions``; see `mtwrappers.samplers.policies.PolicyCaller`. For one that returns
+            chunks of actions, see `mtwrappers.ActionChunks`.
+        envs: One of our vector environments, or a wrapper of one.
+        episodes_per_task: The number of episodes per task.
+        tasks: The names of the tasks to evaluate; by default all. This does not change their
+            episodes.
+        seed: The seed, zero or greater.
+        observers: Objects that follow the evaluation, see `Observer`.
+        evidence: An ``.npz`` file to write with the actions of every episode, with which `verify`
+            checks the result.
+        resume: Whether to continue from the episodes in ``evidence``, if it exists. It must be of
+            an evaluation with the same arguments, environments, ``policy_id`` and versions.
+        progress: Whether to display a progress bar of the episodes.
+
+    Returns:
+        Success, return and length of each task and overall; see `EvaluationResult`.
+
+    Raises:
+        DependencyNotInstalled: If ``progress`` is set and rich is not installed.
+        OSError: If the evidence cannot be written.
+        TypeError: If the policy is not callable, the environments are not ours, observations or
+            actions are not arrays, or an argument has the wrong type.
+        EvidenceError: If the evidence to continue from is of another evaluation.
+        ValueError: If a number is out of range, a task is unknown, actions have another shape or
+            are NaN, ``success`` in infos is neither a bool nor 0 or 1, or is missing after a step
+            of the episode that has it, a return is not finite, an environment changes its task by
+            itself, rewards are normalized, recorded actions change their dtype, the name of a task
+            is not printable, that of the evidence does not end in ``.npz``, evidence would be of so
+            many environments that `verify` refuses it, or the policy has a ``reset()`` that takes
+            no mask and environments begin episodes at different times.
+        RuntimeError: If an episode has not ended after 100,000 steps.
+
+    >>> import gymnasium, numpy as np, mtwrappers
+    >>> from mtwrappers import evaluate
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)
+    >>> result = evaluate(lambda obs: np.full((2, 2), 0.1), envs, episodes_per_task=3)
+    >>> result.per_task["task 0"]["length"].value
+    100.0
+    """
+    design = Design(seed, episodes_per_task, cast(Any, tasks))
+    return run_evaluation(
+        policy,
+        envs,
+        design,
+        observers=observers,
+        evidence=evidence,
+        resume=resume,
+        progress=progress,
+    )
+
+
+def few_shot_evaluate(
+    policy: Any,
+    envs: Any,
+    trials: int | Sequence[Sequence[Any]] = 10,
+    adaptation_episodes: int = 10,
+    evaluation_episodes: int = 3,
+    *,
+    adaptation_steps: int = 1,
+    adaptation_terminate_on_success: bool | None = None,
+    seed: int = 0,
+    evidence: _Path | None = None,
+    resume: bool = False,
+    progress: bool = False,
+) -> EvaluationResult:
+    """Adapts a policy to new tasks and evaluates it on them, in several trials.
+
+    In a trial, each of the ``M`` task groups of ``envs`` stays on one task (class and goal). This
+    is the evaluation of Meta-World's meta-learning benchmarks (Yu et al. 2019, arXiv:1910.10897).
+    As in `evaluate`, episodes are complete and planned in advance, rewards are the environments'
+    own, the seed determines the result, and the environments get back the state that they had
+    before.
+
+    Tasks are given, or drawn from those of each group (held-out ones, in the ``-test`` ids):
+    without replacement on Meta-World, with ``sample_tasks`` elsewhere.
+
+    Args:
+        policy: A callable (or ``get_actions``) with ``reset(mask)`` as for `evaluate`, of one of
+            two kinds. The first has ``adapt(paths)``, like MAML. A trial begins with its
+            ``begin_trial()``, if it has one, which restores the meta-learned parameters. Then
+            ``adaptation_episodes`` of each task are run, and their trajectories are passed to
+            ``adapt``: a list of ``M`` lists (see `mtwrappers.samplers.path`), which
+            `MetaSampleProcessor` accepts. This is repeated ``adaptation_steps`` times before the
+            ``evaluation_episodes``. The ``K`` environments of a task share its episodes. The second
+            kind has only ``begin_trial()``, like RL2 (Duan et al. 2016, arXiv:1611.02779): it
+            clears the memory, which ``reset(mask)`` between episodes keeps. Every environment runs
+            its own trial of ``adaptation_episodes`` and then ``evaluation_episodes``. The
+            generators of a policy that takes ``rng`` begin anew with each trial.
+        envs: One of our vector environments, whose resets keep the task, or a wrapper of one.
+        trials: The number of trials, each on one task of each group; or the ``M`` tasks of each
+            trial for ``set_tasks``, which are numbers, such as task states.
+        adaptation_episodes: The number of episodes per adaptation step.
+        evaluation_episodes: The number of episodes after adaptation.
+        adaptation_steps: The number of calls of ``adapt``, each on new episodes.
+        adaptation_terminate_on_success: Whether a success ends an episode of adaptation, which
+            needs environments with ``toggle_terminate_on_success``; later episodes use the
+            environments' own setting. ``None`` uses it for all episodes.
+        seed: The seed, zero or greater.
+        evidence: An ``.npz`` file to write with the actions of every episode, including adaptation,
+            with which `verify` checks the result.
+        resume: Whether to continue from the whole trials in ``evidence``, if it exists. It must be
+            of an evaluation with the same arguments, environments, ``policy_id`` and versions.
+        progress: Whether to display a progress bar of the episodes.
+
+    Returns:
+        Success, return and length after adaptation; earlier episodes are in
+        `EvaluationResult.adaptation`, `EvaluationResult.unadapted` and
+        `EvaluationResult.by_episode`.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: As in `evaluate`; or if the policy is of neither kind,
+            tasks have another shape, or the environments draw tasks at every reset or have no
+            ``toggle_terminate_on_success`` where it is needed.
+        EvidenceError: If the evidence to continue from is of another evaluation.
+        OSError: If the evidence cannot be written.
+
+    >>> import gymnasium, numpy as np
+    >>> from mtwrappers import few_shot_evaluate
+    >>> class Seeker:
+    ...     "Goes where the reward rose, once it has adapted."
+    ...     def begin_trial(self): self.move = np.zeros((4, 2))
+    ...     def adapt(self, paths): self.move += 0.02
+    ...     def __call__(self, obs): return self.move
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4)
+    >>> result = few_shot_evaluate(Seeker(), envs, trials=2, adaptation_episodes=1)
+    >>> len(result.adaptation.episodes), len(result.scored)
+    (8, 24)
+    """
+    rows: Any = trials if isinstance(trials, (list, tuple)) else ()
+    tasks: Any = tuple(tuple(row) if isinstance(row, list) else row for row in rows)
+    terminates = adaptation_terminate_on_success
+    design = Design(
+        seed,
+        positive(evaluation_episodes, "evaluation_episodes"),
+        trials=positive(len(tasks) if tasks else trials, "trials"),
+        adaptation_episodes=adaptation_episodes,
+        adaptation_steps=adaptation_steps,
+        adapts=callable(getattr(policy, "adapt", None)),
+        adaptation_terminate_on_success=None
+        if terminates is None
+        else check_flag(terminates, _ENDS),
+        trial_tasks=tasks or None,
+    )
+    return run_evaluation(policy, envs, design, evidence=evidence, resume=resume, progress=progress)
+
+
+def run_evaluation(
+    policy: Any,
+    envs: Any,
+    design: Design,
+    protocol: Protocol | None = None,
+    *,
+    observers: Sequence[Observer] = (),
+    evidence: _Path | None = None,
+    resume: bool = False,
+    progress: bool = False,
+    command: Mapping[str, Any] | None = None,
+) -> EvaluationResult:
+    """Runs an evaluation by a design, and by a protocol if there is one.
+
+    With ``command``, the options of a command, what is resumed must have had the same.
+    """
+    inner = _check_envs(envs, design, protocol)
+    actor = PolicyActor(policy, envs)
+    _check_adapting(policy, design)
+    _check_observers(observers)
+    _check_evidence(evidence, resume)
+    bar = ProgressBar(progress)
+    observers = [*make_observers(inner, design), *observers]
+    with contextlib.ExitStack() as stack:
+        for observer in observers:  # closed after the end of an interrupted step
+            stack.callback(observer.close)
+        stack.enter_context(undisturbed(envs))
+        plan = plan_episodes(envs, design)
+        if design.tasks is not None:  # in the order of the plan
+            design = dataclasses.replace(design, tasks=plan.tasks)
+        description = Description(
+            action_chunk=policy.action_chunk if isinstance(policy, ActionChunks) else None
+        )
+        result_fields: dict[str, Any] = {
+            "design": design,
+            "protocol": protocol,
+            "environments": name_environments(envs),
+            "versions": versions(),
+            "description": description,
+        }
+        episodes: dict[Any, Episode] = {}
+        writer = None
+        if evidence is not None:
+            header = _make_header(to_plain(result_fields), design.trials > 0, command)
+            header["policy_id"] = check_name(getattr(policy, "policy_id", None), "policy_id")
+            check_replayable(result_fields["environments"], plan)
+            finished = _read_finished(evidence, header, plan) if resume else []
+            writer = EvidenceWriter(evidence, header, plan.episodes, finished)
+            stack.enter_context(writer)
+            episodes = {episode.place: episode for episode, _ in finished}
+        remaining = [e for e in plan.episodes if e.place not in episodes]
+        for observer in observers:
+            observer.plan(remaining)
+        advance = stack.enter_context(bar.of("episodes", len(remaining)))
+
+        def on_episode(episode: Episode, actions: NDArray[Any] | None) -> None:
+            episodes[episode.place] = episode
+            if writer is not None and actions is not None:
+                writer.add(episode, actions)
+            advance(1)
+
+        run(
+            envs,
+            plan.select({episode.place for episode in remaining}),
+            actor,
+            on_episode,
+            keep_actions=writer is not None,
+            observers=observers,
+        )
+        if writer is not None:
+            result_fields["evidence"] = writer.digest
+    return EvaluationResult(
+        tuple(episodes[planned.place] for planned in plan.episodes), **result_fields
+    )
+
+
+set_evaluator(run_evaluation)
+
+
+class PolicyActor(PolicyCaller):
+    """A policy that acts in an evaluation.
+
+    Args:
+        policy: The policy.
+        envs: The environments.
+    """
+
+    def __init__(self, policy: Any, envs: Any) -> None:
+        inner = envs.unwrapped
+        space = envs.single_action_space
+        super().__init__(policy, inner.meta_batch_size, inner.envs_per_task, action_space=space)
+        self._policy = policy
+
+    def reset(self, mask: Flags) -> None:
+        """Calls the policy's ``reset`` for the environments that begin an episode, ``(N,)``.
+
+        Raises:
+            ValueError: If it takes no mask, and not all environments begin one.
+        """
+        if self.resets_all_together and mask.any() and not mask.all():
+            raise ValueError(
+                "reset() of the policy takes no mask, so it cannot begin an episode in "
+                f"{int(mask.sum())} of {len(mask)} environments alone: give the policy "
+                "reset(mask), or pass one environment"
+            )
+        super().reset(mask)
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the policy has ``adapt``."""
+        return callable(getattr(self._policy, "adapt", None))
+
+    def begin_trial(self) -> None:
+        """Calls the policy's ``begin_trial``, if it has one."""
+        getattr(self._policy, "begin_trial", lambda: None)()
+
+    def adapt(self, paths: list[list[Path]]) -> None:
+        """Calls the policy's ``adapt`` with the trajectories of each task."""
+        self._policy.adapt(paths)
+
+
+# Evidence.
+
+
+def _make_header(
+    settings: dict[str, Any], in_trials: bool, command: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The settings that a resumed evaluation must share, as JSON values."""
+    if (environments := settings["environments"]) is not None:
+        env_id, kwargs = select_determining_arguments(environments, in_trials)
+        goals = environments["goals"]
+        settings["environments"] = {"id": env_id, "kwargs": kwargs, "goals": goals}
+    settings["versions"].pop("python")
+    settings["action_chunk"] = settings.pop("description")["action_chunk"]
+    return settings if command is None else {**settings, "command": to_plain(command)}
+
+
+def _read_finished(
+    evidence: _Path, header: Mapping[str, Any], plan: Plan
+) -> list[tuple[Episode, bytes]]:
+    """The episodes to continue from, and the bytes of their actions.
+
+    All environments run a trial together, so a trial is whole or run again. A warning says that the
+    policy is not called for these episodes.
+    """
+    finished = read_journal(evidence, header, plan.episodes)
+    places = {episode.place for episode, _ in finished}
+    if plan.design.trials:
+        begun = {stage.trial for stage in plan.stages if not stage.places <= places}
+        repeated = [stage.places for stage in plan.stages if stage.trial in begun]
+        places -= set().union(*repeated)
+        finished = [(episode, data) for episode, data in finished if episode.place in places]
+    if finished:
+        warnings.warn(
+            f"{len(finished)} of {len(plan.episodes)} episodes are taken from "
+            f"{os.fspath(evidence)}, and the policy is not called for them",
+            stacklevel=4,  # the caller of `evaluate`
+        )
+    return finished
+
+
+# Checks of arguments.
+
+
+def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVectorEnv:
+    """Checks the environments of an evaluation; returns the unwrapped executor."""
+    inner = envs.unwrapped if isinstance(envs, VectorEnv) else envs
+    if not isinstance(inner, MetaVectorEnv):
+        raise TypeError(
+            "envs must be a vector environment of this package (from gymnasium.make_vec or "
+            f"MetaIterativeEnvExecutor) or a wrapper of one, got {inner!r}"
+        )
+    if has_everywhere(inner, "held_phase") and None in inner.get_attr("held_phase"):
+        raise ValueError(
+            "an evaluation in a stream would become part of the stream: evaluate in separate "
+            "environments, as continual_evaluate does"
+        )
+    check_array_spaces(envs)
+    check_rewards(envs)
+    if protocol is not None:
+        check_envs(protocol, envs)
+    draws = "sample_tasks_on_reset"
+    # A task of `set_task` stays, one of `set_task_state` is that of a single episode.
+    keeps_task = not design.trials or has_everywhere(inner, "set_task")
+    if not keeps_task and has_everywhere(inner, draws) and any(inner.get_attr(draws)):
+        raise ValueError(
+            "the environments draw a task at every reset, but a trial stays on one: make them "
+            f"with {draws}=False"
+        )
+    num_groups = inner.meta_batch_size
+    for row in design.trial_tasks or ():
+        numbers = isinstance(row, tuple) and {*map(type, row)} <= {int, float}
+        if not numbers or len(row) != num_groups:
+            raise ValueError(
+                f"trials must be a number, or lists of {num_groups} tasks, one list per trial; "
+                "tasks must be numbers, such as task states; got "
+                f"{design.trial_tasks!r}"
+            )
+    return inner
+
+
+def _check_adapting(policy: Any, design: Design) -> None:
+    if not design.trials or design.adapts:
+        return
+    if not callable(getattr(policy, "begin_trial", None)):
+        raise TypeError(
+            "a policy that adapts must have adapt(paths) or begin_trial(); for one that does not, "
+            f"use evaluate. Got {policy!r}"
+        )
+    if design.adaptation_steps != 1:
+        raise ValueError(
+            f"adaptation_steps={design.adaptation_steps} needs a policy with adapt(paths); one "
+            "that remembers adapts in one go"
+        )
+
+
+def _check_observers(observers: Any) -> None:
+    listed = isinstance(observers, (list, tuple))
+    if not listed or not all(isinstance(observer, Observer) for observer in observers):
+        raise TypeError(f"observers must be a list of Observer, got {observers!r}")
+
+
+def _check_evidence(evidence: _Path | None, resume: bool) -> None:
+    if check_flag(resume, "resume") and evidence is None:
+        raise ValueError("resume=True continues from the episodes in evidence, got evidence=None")
+    if evidence is not None and os.path.splitext(evidence)[1] != ".npz":  # not the result's name
+        raise ValueError(f"evidence must be a file name that ends in .npz, got {str(evidence)!r}")
