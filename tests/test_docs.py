@@ -164,7 +164,7 @@ def test_the_guide_from_demonstrations_to_a_score_runs_line_by_line(tmp_path):
         "--protocol metaworld-3.1 ": "--episodes 1 ",
         # These have more episodes, which `compare` refuses.
         "reference:imitation reference:experts ": "",
-        "goals_seed=1)\n": "goals_seed=1, episodes_per_task=1)\n",
+        "seed=1)\n": "seed=1, episodes_per_task=1)\n",
     }
     folder = str(tmp_path / "minari")
     printed = run_lines(replaced(lines, smaller), tmp_path, MINARI_DATASETS_PATH=folder)

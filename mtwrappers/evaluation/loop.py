@@ -114,10 +114,24 @@ def run(
     with _without_autoreset(envs):
         for stage in plan.stages:
             quotas = tracker.begin_stage(stage)
-            if plan.design.trials:
-                _run_stage_of_trial(envs, actor, quotas, tracker, stage, plan.design)
-            else:
-                _run_with_resets(envs, actor, quotas, tracker)
+            start = (
+                _TrialStart(envs, tracker, actor, stage, plan.design)
+                if plan.design.trials
+                else _ResetStart(envs, tracker)
+            )
+            rollout(
+                envs,
+                actor,
+                quotas,
+                start.observations,
+                names=tracker.names,
+                seeds=start.seeds,
+                begin=start.begin,
+                observe=[tracker.add, *start.recorders],
+            )
+            for recorder in start.recorders:
+                envs_per_task = envs.unwrapped.envs_per_task
+                actor.adapt(_group_by_task(recorder.paths(), envs_per_task))
 
 
 def _without_autoreset(envs: Any) -> contextlib.AbstractContextManager[None]:
@@ -133,59 +147,67 @@ def _without_autoreset(envs: Any) -> contextlib.AbstractContextManager[None]:
     return context
 
 
-def _run_with_resets(
-    envs: Any, actor: Actor, quotas: NDArray[np.int64], tracker: EpisodeTracker
-) -> None:
-    """Runs episodes that all begin with a reset to their own seed and task state."""
+class _ResetStart:
+    """How episodes begin: each with a reset to its own seed and task state.
 
-    def begin(mask: Flags) -> tuple[Any, dict[str, Any]]:
+    Args:
+        envs: The environments.
+        tracker: Has the current episodes.
+
+    Attributes:
+        observations: Those of the first reset, if it was done.
+        recorders: Record the steps after which the policy adapts.
+        seeds: The seeds for the policy's generators, see `rollout`.
+    """
+
+    observations: Any = None
+    recorders: Sequence[Recorder] = ()
+    seeds: Callable[[Sequence[int]], Sequence[int]] | None
+
+    def __init__(self, envs: Any, tracker: EpisodeTracker) -> None:
+        self._envs, self._tracker = envs, tracker
+        self.seeds = lambda rows: [tracker.current(i).seed or 0 for i in rows]
+
+    def begin(self, mask: Flags) -> tuple[Any, Mapping[str, Any]]:
+        """Resets the environments that begin an episode, ``(N,)`` bool."""
         rows = np.flatnonzero(mask).tolist()
-        observations = _reset(envs, {i: tracker.current(i) for i in rows})
-        tracker.begin(rows)
+        observations = _reset(self._envs, {i: self._tracker.current(i) for i in rows})
+        self._tracker.begin(rows)
         return observations, {}  # the tracker has the names of the tasks
 
-    rollout(
-        envs,
-        actor,
-        quotas,
-        names=tracker.names,
-        seeds=lambda rows: [tracker.current(i).seed or 0 for i in rows],
-        begin=begin,
-        observe=[tracker.add],
-    )
 
+class _TrialStart(_ResetStart):
+    """How the episodes of a stage of a trial begin: the first with a seed, the others go on.
 
-def _run_stage_of_trial(
-    envs: Any,
-    actor: Actor,
-    quotas: NDArray[np.int64],
-    tracker: EpisodeTracker,
-    stage: Stage,
-    design: Design,
-) -> None:
-    """Runs episodes that continue from one another, and lets the policy adapt after them."""
-    inner: MetaVectorEnv = envs.unwrapped
-    rows, key = range(len(quotas)), (design.seed, stage.trial)
-    if stage.index == 0:
-        actor.seed(rows, [stream_seed(*key, i) for i in rows])
-        actor.begin_trial()
-    getattr(envs, "set_tasks", inner.set_tasks)(stage.tasks)
-    observations, _ = envs.reset(seed=[stream_seed(*key, stage.index, i) for i in rows])
-    tracker.begin(np.flatnonzero(quotas).tolist())
+    Args:
+        envs: The environments, which are reset.
+        tracker: Has the current episodes.
+        actor: Begins a trial with its first stage.
+        stage: The stage.
+        design: The numbers that determine the evaluation.
+    """
 
-    def begin(mask: Flags) -> tuple[Any, dict[str, Any]]:
-        observations, infos = envs.reset(options={"reset_mask": mask})
-        tracker.begin(np.flatnonzero(mask).tolist())
+    def __init__(
+        self, envs: Any, tracker: EpisodeTracker, actor: Actor, stage: Stage, design: Design
+    ) -> None:
+        super().__init__(envs, tracker)
+        inner: MetaVectorEnv = envs.unwrapped
+        self.seeds = None
+        rows, key = range(inner.num_envs), (design.seed, stage.trial)
+        if stage.index == 0:
+            actor.seed(rows, [stream_seed(*key, i) for i in rows])
+            actor.begin_trial()
+        if actor.adapts and stage.index + 1 < len(design.stages):
+            self.recorders = [Recorder()]
+        getattr(envs, "set_tasks", inner.set_tasks)(stage.tasks)
+        self.observations, _ = envs.reset(seed=[stream_seed(*key, stage.index, i) for i in rows])
+        tracker.begin([i for i, queue in enumerate(stage.queues) if queue])
+
+    def begin(self, mask: Flags) -> tuple[Any, Mapping[str, Any]]:
+        """Resets the environments that go on with an episode, ``(N,)`` bool."""
+        observations, infos = self._envs.reset(options={"reset_mask": mask})
+        self._tracker.begin(np.flatnonzero(mask).tolist())
         return observations, infos
-
-    observe: list[Callable[[Step], object]] = [tracker.add]
-    adapts = actor.adapts and stage.index + 1 < len(design.stages)
-    recorder = Recorder()
-    if adapts:
-        observe.append(recorder)
-    rollout(envs, actor, quotas, observations, names=tracker.names, begin=begin, observe=observe)
-    if adapts:
-        actor.adapt(_group_by_task(recorder.paths(), inner.envs_per_task))
 
 
 def _group_by_task(paths_of_envs: Sequence[Sequence[Path]], envs_per_task: int) -> list[list[Path]]:

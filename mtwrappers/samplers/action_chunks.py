@@ -64,6 +64,11 @@ class ActionChunks:
         """The policy that returns chunks."""
         return self._policy
 
+    @property
+    def resets_all_together(self) -> bool:
+        """Whether the policy that returns chunks has a ``reset()`` that takes no mask."""
+        return self._reset_policy.takes_no_mask
+
     def __getattr__(self, name: str) -> Any:
         if name in ("adapt", "begin_trial", "policy_id"):
             return getattr(self.policy, name)

@@ -120,11 +120,12 @@ class PolicyCaller:
             ]
         self._action_space, self._all_rows = action_space, np.ones(n, dtype=np.bool_)
         self._reset = EpisodeReset(policy)
+        self._inner_resets_all_together = bool(getattr(policy, "resets_all_together", False))
 
     @property
     def resets_all_together(self) -> bool:
-        """Whether the policy has a ``reset()`` that takes no mask."""
-        return self._reset.takes_no_mask
+        """Whether the policy, or one inside it, has a ``reset()`` that takes no mask."""
+        return self._reset.takes_no_mask or self._inner_resets_all_together
 
     def reset(self, mask: Flags) -> None:
         """Calls the policy's ``reset`` for the environments that begin an episode, ``(n,)``."""

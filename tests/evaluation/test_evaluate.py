@@ -1,11 +1,14 @@
 """`evaluate`: which episodes are run, and what is read of them."""
 
+import traceback
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import mtwrappers
 from mtwrappers import MetaIterativeEnvExecutor, evaluate
 from mtwrappers.samplers import rollout
 from tests.evaluation.fakes import Diary, ScriptedEnv, Telling, drawn, lengths, ones, scripted
@@ -170,3 +173,18 @@ def test_episodes_that_never_end_are_refused_without_a_limit(monkeypatch):
         match=r"environments \[1\] have not ended after 50 steps: give the environments a limit",
     ):
         evaluate(ones, envs, 2)
+
+
+def test_a_policy_is_six_functions_in_four_files_away_from_evaluate():
+    """So that a reader who follows it soon arrives."""
+    package = str(Path(mtwrappers.__file__).parent)
+    stack = []
+
+    def policy(observations):
+        frames = traceback.extract_stack()
+        stack[:] = [frame.filename for frame in frames if frame.filename.startswith(package)]
+        return ones(observations)
+
+    evaluate(policy, scripted([{}]), 1)
+    assert len(stack) <= 6
+    assert len({*stack}) <= 4

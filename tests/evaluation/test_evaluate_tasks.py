@@ -11,6 +11,7 @@ from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 from gymnasium.wrappers import vector as vector_wrappers
 
 from mtwrappers import (
+    ActionChunks,
     FlattenMTEnv,
     MetaIterativeEnvExecutor,
     MetaParallelEnvExecutor,
@@ -276,10 +277,18 @@ class WithoutMask:
         return ones(observations)
 
 
+class PlansWithoutMask(WithoutMask):
+    def __call__(self, observations):
+        return ones(observations)[:, None]
+
+
 def test_a_policy_whose_reset_takes_no_mask_is_refused_where_rows_end_at_different_times():
     message = r"takes no mask, so it cannot begin an episode in 1 of 2 environments alone: give"
     with pytest.raises(ValueError, match=message):
         evaluate(WithoutMask(), scripted([{"name": "a", "lengths": (2,)}, {"name": "b"}]), 2)
+    chunks = scripted([{"name": "a", "lengths": (2,)}, {"name": "b"}])
+    with pytest.raises(ValueError, match=message):
+        evaluate(ActionChunks(PlansWithoutMask(), 1), chunks, 2)
     evaluate(WithoutMask(), scripted([{"name": "a"}, {"name": "b"}]), 2)
     evaluate(WithoutMask(), scripted([{"name": "a", "lengths": (2, 3)}]), 4)
 
