@@ -38,23 +38,22 @@ class RecordedActions(Observer):
 
     def __init__(self, actions: Actions, num_envs: int) -> None:
         self._actions = actions
-        idle: NDArray[Any] = next(iter(actions.values()))[:1]
-        self._rows = [idle] * num_envs  # the actions of each environment's current episode
-        self._steps = [0] * num_envs
+        first = next(iter(actions.values()))
+        self._next = np.repeat(first[:1], num_envs, axis=0)  # of paused environments, any action
+        self._rows = [iter(first)] * num_envs  # what is left of each environment's episode
 
     def begin(self, i: int, episode: PlannedEpisode) -> None:
         """Takes the actions of the episode that environment ``i`` begins."""
-        self._rows[i], self._steps[i] = self._actions[name_of(episode)], 0
+        self._rows[i] = iter(self._actions[name_of(episode)])
 
     def __call__(
         self, observations: Any, live: Flags | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Returns the next action of each environment."""
-        actions = [
-            row[min(step, len(row) - 1)] for row, step in zip(self._rows, self._steps, strict=True)
-        ]
-        self._steps = [step + 1 for step in self._steps]
-        return np.stack(actions), {}
+        rows = range(len(self._rows)) if live is None else np.flatnonzero(live).tolist()
+        for i in rows:
+            self._next[i] = next(self._rows[i], self._next[i])
+        return self._next.copy(), {}
 
     def reset(self, mask: Flags) -> None:
         """Nothing: `begin` knows the episodes."""
