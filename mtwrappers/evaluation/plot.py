@@ -80,7 +80,7 @@ class _Picture:
 def draw_rows(
     path: Path,
     names: Sequence[str],
-    tasks: int,
+    num_tasks: int,
     panels: Mapping[str, Sequence[Series]],
     title: str,
     footer: str,
@@ -90,20 +90,20 @@ def draw_rows(
     Args:
         path: The image file.
         names: The name of each row: of tasks, and of means, which are below a line.
-        tasks: The number of tasks.
+        num_tasks: The number of tasks.
         panels: The series of each panel, by the label of its axis.
         title: A title above the panels.
         footer: A text below them.
     """
-    y = np.arange(len(names)) + 0.5 * (np.arange(len(names)) >= tasks)
+    y = np.arange(len(names)) + 0.5 * (np.arange(len(names)) >= num_tasks)
     most_series = max(map(len, panels.values()))
     picture = _Picture(1.8 + (0.16 + 0.06 * most_series) * len(names))
     all_axes = picture.figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (head, panel) in zip(all_axes, panels.items(), strict=True):
         for i, series in enumerate(panel):
             _draw_series(axes, series, y + 0.6 * ((i + 0.5) / len(panel) - 0.5))
-        if len(names) > tasks:
-            axes.axhline(tasks - 0.25, color=INK, linewidth=0.8)
+        if len(names) > num_tasks:
+            axes.axhline(num_tasks - 0.25, color=INK, linewidth=0.8)
         axes.set_xlabel(head, fontsize=_LABEL)
         axes.xaxis.set_major_formatter("{x:g}")  # short, so that those of two panels do not touch
         if head == DIFFERENCE:
@@ -136,8 +136,8 @@ def draw_lines(
     panels: Mapping[str, Sequence[Line]],
     title: str,
     caption: Sequence[str],
-    against: str = "environment steps of training",
-    of: str = RATE,
+    x_label: str = "environment steps of training",
+    y_label: str = RATE,
 ) -> None:
     """Draws estimates against steps or episodes: a wide panel, and small panels below it.
 
@@ -146,8 +146,8 @@ def draw_lines(
         panels: The lines of each panel, by its name; the first one is wide.
         title: A title above the panels.
         caption: Sentences below them.
-        against: The label of x.
-        of: The label of y; all panels have the same range.
+        x_label: The label of the horizontal axis.
+        y_label: The label of the vertical axis; all panels have the same range.
     """
     ticker = import_extra("matplotlib.ticker", "cli")
     wide_name = next(iter(panels))
@@ -168,7 +168,7 @@ def draw_lines(
     for i, (axes, lines) in enumerate(zip((wide, *small), panels.values(), strict=True)):
         for line in lines:
             _draw_line(axes, line, methods[line.label], end, 1.0 if i else 1.6)
-        if of == RATE:
+        if y_label == RATE:
             axes.set_ylim(-0.02, 1.02)
         axes.set_xlim(-0.02 * end, 1.02 * end)
         axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
@@ -179,8 +179,8 @@ def draw_lines(
         axes.locator_params(axis="y", nbins=2)
         is_lowest = i + _ACROSS >= num_small
         axes.tick_params(labelleft=i % _ACROSS == 0, labelbottom=is_lowest)
-    wide.set_xlabel(against, fontsize=_LABEL)
-    wide.set_ylabel(f"{of}, {wide_name}", fontsize=_LABEL)
+    wide.set_xlabel(x_label, fontsize=_LABEL)
+    wide.set_ylabel(f"{y_label}, {wide_name}", fontsize=_LABEL)
     wide.set_title(_wrap(title, _LINE - 16), fontsize=_LABEL + 1, loc="left")
     handles, names = wide.get_legend_handles_labels()
     if any(names):
