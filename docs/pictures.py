@@ -28,7 +28,7 @@ from PIL import Image, ImageDraw, ImageFont
 import mtwrappers  # noqa: F401 (registers the ids)
 from mtwrappers.evaluation import EvaluationResult, curves, reference, scores
 from mtwrappers.evaluation.plot import Kind, Line, draw_lines, draw_stream
-from mtwrappers.evaluation.statistics import Estimate, rate_of_runs, student, within
+from mtwrappers.evaluation.statistics import Estimate, clip_interval, mean_run_rate, student
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.experts import expert
 
@@ -47,7 +47,10 @@ def load_json(path: str) -> Any:
 
 def rates_over_runs(counts: dict[str, list[int]], episodes: int) -> dict[float, Estimate]:
     """Success rates by training steps, from the successes of each run in so many episodes."""
-    return {int(steps): rate_of_runs(np.array(runs) / episodes) for steps, runs in counts.items()}
+    return {
+        int(steps): mean_run_rate(np.array(runs) / episodes).estimate()
+        for steps, runs in counts.items()
+    }
 
 
 def draw_ppo(path: Path) -> None:
@@ -67,7 +70,7 @@ def draw_ppo(path: Path) -> None:
         "Each interval is for its point alone.",
     )
     lines = [Line("PPO", ppo, "curve"), Line("multi-task SAC", sac, "curve")]
-    draw_lines(path, {"mean over tasks": lines}, "", caption)
+    draw_lines(path, {"mean over 10 tasks": lines}, "", caption)
 
 
 def draw_mtsac(path: Path) -> None:
@@ -106,19 +109,19 @@ def draw_continual_world(path: Path) -> None:
     data = load_json("docs/continual_world.json")
     success = np.array(data["scores"])  # (runs, points, phases)
 
-    def estimate_points(rates: Any) -> list[Estimate]:
+    def make_line(label: str, rates: Any) -> Line:
         """The mean over runs at each point, from rates (runs, points)."""
-        return [within(student([column]), 0.0) for column in rates.T]
+        estimates = [clip_interval(student([column]), 0.0) for column in rates.T]
+        return Line(label, dict(zip(data["points"], estimates, strict=True)), "curve")
 
     draw_stream(
         path,
-        data["points"],
         data["ends"],
-        estimate_points(success.mean(axis=2)),
-        {
-            f"{phase} {name}": estimate_points(success[:, :, phase])
+        make_line(f"mean over {len(data['phases'])} phases", success.mean(axis=2)),
+        [
+            make_line(f"{phase} {name}", success[:, :, phase])
             for phase, name in enumerate(data["phases"])
-        },
+        ],
         "CW10 with reduced budgets: fine-tuning by imitation of scripted experts",
         "4,000 steps per task instead of 1,000,000; 3 seeds; 5 episodes per point\n"
         "success_once of 3 runs; bands: 95% intervals over runs",

@@ -42,7 +42,7 @@ from mtwrappers.evaluation import (
 from mtwrappers.evaluation.episodes import plan_of
 from mtwrappers.evaluation.evaluate import run_evaluation
 from mtwrappers.evaluation.evidence import name_of, read_evidence
-from mtwrappers.evaluation.report import as_csv
+from mtwrappers.evaluation.report import format_csv
 from mtwrappers.metaworld.agent_view import ObservationName
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.experts import expert
@@ -530,7 +530,7 @@ def _write(rollout: Rollout, result: EvaluationResult) -> list[Path]:
         | {head: (one := found[metric]) and one.value for head, metric in _MEANS.items()}
         for task, found in result.per_task.items()
     ]
-    as_csv(rows, out / TABLE_FILE)
+    format_csv(rows, out / TABLE_FILE)
     title = f"{rollout.benchmark}, {options.policy} policy, seed {options.seed}, {rollout.extent}"
     result.plot(out / CHART, title)
     result.save(out / RESULTS)

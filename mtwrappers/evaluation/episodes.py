@@ -457,17 +457,6 @@ def with_failures(episodes: Iterable[Episode], tasks: Collection[str]) -> tuple[
     )
 
 
-def units(episodes: Iterable[Episode]) -> list[list[Episode]]:
-    """The independent units of a task's episodes: each by itself, or those of each trial.
-
-    Episodes of one trial share a goal and an adapted policy, so they count as one value.
-    """
-    found: dict[Any, list[Episode]] = {}
-    for i, one in enumerate(episodes):
-        found.setdefault(("episode", i) if one.trial is None else one.trial, []).append(one)
-    return [*found.values()]
-
-
 def goal_of(one: Episode, drawn: bool) -> int:
     """The goal of an episode: its task state, or if it is new, the number of episode or trial."""
     if one.task_state is not None and not drawn:

@@ -17,6 +17,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_choice, check_flag, check_name, positive
+from mtwrappers.evaluation.description import Description
 from mtwrappers.evaluation.episodes import (
     Design,
     Episode,
@@ -28,9 +29,10 @@ from mtwrappers.evaluation.episodes import (
     stream_seed,
 )
 from mtwrappers.evaluation.evidence import EvidenceWriter, read_journal
+from mtwrappers.evaluation.origin import versions
 from mtwrappers.evaluation.protocol import Protocol, check_envs
 from mtwrappers.evaluation.remake import name_environments
-from mtwrappers.evaluation.result import Description, EvaluationResult, versions
+from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.metaworld.make import select_determining_arguments
 from mtwrappers.samplers.action_chunks import ActionChunks

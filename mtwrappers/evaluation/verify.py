@@ -44,6 +44,7 @@ from mtwrappers.evaluation.evidence import (
     name_of,
     read_evidence,
 )
+from mtwrappers.evaluation.origin import versions
 from mtwrappers.evaluation.protocol import check_envs, check_made
 from mtwrappers.evaluation.remake import (
     VerificationError,
@@ -52,12 +53,8 @@ from mtwrappers.evaluation.remake import (
     name_environments,
     remake,
 )
-from mtwrappers.evaluation.result import (
-    EvaluationResult,
-    headline_lines,
-    load_data,
-    versions,
-)
+from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.result_files import read_results
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.metaworld.tasks import NUM_CLASSES, NUM_GOALS
 from mtwrappers.samplers.bar import ProgressBar
@@ -331,8 +328,8 @@ def _check_given(claim: EvaluationResult, envs: Any) -> None:
     if named is None or claimed is None:
         return
     kwargs = {name: value for name, value in claimed.kwargs.items() if name != "wrappers"}
-    here = replace(claim, environments=named).terms or {}
-    there = replace(claim, environments=replace(claimed, kwargs=kwargs)).terms or {}
+    here = replace(claim, environments=named).origin.settings or {}
+    there = replace(claim, environments=replace(claimed, kwargs=kwargs)).origin.settings or {}
     for name in dict.fromkeys((*there, *here)):
         if there.get(name) != here.get(name):
             raise VerificationError(
@@ -659,7 +656,7 @@ def _outcome(found: Verification) -> list[str]:
     part = "" if replayed == _count(found) else ", as far as it was replayed"
     score, result = [found.result.score], found.result
     if result.headline is not None:
-        score = headline_lines(result.headline)
+        score = result.headline_lines()
     elif result.protocol is not None:
         score = textwrap.wrap(f"no score: {result.no_score}", 80)
     return [*lines, f"verified{part}:", *score]
@@ -684,7 +681,7 @@ def read_claims(path: str | os.PathLike[str]) -> list[EvaluationResult]:
         VerificationError: If it is not a result, or contradicts itself.
     """
     try:
-        claims = [_claim(data) for data in load_data(path)]
+        claims = [_claim(data) for data in read_results(path)]
         if not claims:
             raise ValueError("it has no result")
     except (ValueError, TypeError, OverflowError, RecursionError) as exc:

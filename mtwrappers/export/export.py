@@ -25,8 +25,9 @@ from mtwrappers.evaluation.evidence import (
     name_of,
     read_evidence,
 )
+from mtwrappers.evaluation.origin import PACKAGES, SCORED
 from mtwrappers.evaluation.remake import remake
-from mtwrappers.evaluation.result import PACKAGES, SCORED, EvaluationResult
+from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.verify import differs, play, read_claim, said, verify
 from mtwrappers.export.datasets import Dataset, ExportError, Replayed
 from mtwrappers.metaworld.agent_view import UPSTREAM
