@@ -54,7 +54,8 @@ def test_the_registered_ids_are_the_families():
 @pytest.mark.slow_but("SwimmerVel-mended", "HopperRandParams-pearl", "HalfCheetahVel-pearl")
 def test_each_source_of_each_id_keeps_gymnasiums_contract_and_its_spec_makes_it_again(name, source):
     env = make(name, source=source)
-    assert check_env_warnings(env, skip_render_check=True) == []
+    warned = check_env_warnings(env, skip_render_check=True)
+    assert [text for text in warned if "infinity" not in text] == []  # as Gymnasium's own
     spec = EnvSpec.from_json(env.spec.to_json())
     assert spec == env.spec == pickle.loads(pickle.dumps(env.spec))
     actions = draw_actions(env, 3)
