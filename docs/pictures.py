@@ -73,6 +73,25 @@ def draw_ppo(path: Path) -> None:
     draw_lines(path, {"mean over 10 tasks": lines}, "", caption)
 
 
+def draw_maml_half_cheetah(path: Path) -> None:
+    """MAML on HalfCheetahDir, before and after the inner step."""
+    curve = load_json("docs/learning_curves.json")["maml_half_cheetah"]
+    lines = []
+    for name, kind in (("before", "unadapted"), ("after", "curve")):
+        runs = np.array(curve[name])  # (runs, points)
+        points = {
+            curve["iterations"] * (i + 1): student([runs[:, i]]) for i in range(runs.shape[1])
+        }
+        lines.append(Line("MAML", points, kind))
+    caption = (
+        "Mean return of 20 episodes of 100 steps in each direction; each point is the mean over 10 "
+        "iterations of training, each with 8,000 environment steps.",
+        "3 training seeds; bands: 95% intervals over these, each for its point alone.",
+    )
+    against = "iterations of training"
+    draw_lines(path, {"HalfCheetahDir": lines}, "", caption, against, "return")
+
+
 def draw_mtsac(path: Path) -> None:
     """Multi-task SAC beside its published curve."""
     published = load_json("docs/learning_curves.json")["mtsac_published"]["points"]
@@ -416,6 +435,7 @@ CHARTS: dict[str, Callable[[Path], None]] = {
     "few-shot-bias.png": draw_few_shot_bias,
     "imitation.png": draw_imitation,
     "meta-rl.png": draw_meta_rl,
+    "maml-half-cheetah.png": draw_maml_half_cheetah,
     "mtsac.png": draw_mtsac,
     "ppo-mt10.png": draw_ppo,
     "protocol-choices.png": draw_protocol_choices,
