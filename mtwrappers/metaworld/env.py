@@ -25,6 +25,7 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.common.seeding import check_seed, goal_generator
 from mtwrappers.common.spaces import append_onehot, difference
+from mtwrappers.common.types import State
 from mtwrappers.core.selection import SelectName, Strategy
 from mtwrappers.core.task_set_env import TaskSetMTEnv
 from mtwrappers.core.tasks import TaskList, Tasks
@@ -296,7 +297,7 @@ class ClassPool:
         return bare, env
 
 
-class MetaWorldMTEnv(TaskSetMTEnv):
+class MetaWorldMTEnv(TaskSetMTEnv["int | ClassAndVector"]):
     """An `MTEnv` over the tasks (class and goal) of a Meta-World benchmark.
 
     The task state is the index into the benchmark's own list; ``task_obs`` is the index of the
@@ -538,7 +539,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             state["goal_stream"] = self.pool.goals.get_state()
         return state
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned, or raises `ValueError`."""
         goals = self.pool.goals
         if goals is not None and "goal_stream" not in check_mapping(state, "a state"):

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_choice, positive
 from mtwrappers.common.did_you_mean import did_you_mean
+from mtwrappers.common.types import State
 from mtwrappers.core.tasks import Description, TaskList, Tasks
 from mtwrappers.metaworld.upstream import all_classes, classes_by_name, metaworld
 from mtwrappers.state.identity import keep_arguments
@@ -429,7 +430,7 @@ class ContinuousGoals:
         """The state of the stream of vectors, ready for JSON."""
         return {"seed": self._seed, "state": dict(self._stream.bit_generator.state)}
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned."""
         self.seed(state["seed"])
         set_generator(self._stream, state["state"])
@@ -497,7 +498,7 @@ class ContinuousTasks(Tasks["int | ClassAndVector"]):
         """The state of the selection strategy and its history, ready for JSON."""
         return self._classes.get_state()
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned."""
         self._classes.set_state(state)
 

@@ -16,7 +16,7 @@ from mtwrappers.core.tasks import TaskList, Tasks, TaskSpace
 from mtwrappers.state.identity import keep_arguments
 
 
-class EnvToMTEnv(TaskSetMTEnv):
+class EnvToMTEnv(TaskSetMTEnv[Any]):
     """A multi-task environment whose tasks are values of a parameter of one environment.
 
     Use it for tasks that differ in a parameter, such as a goal or a gravity; for environments of

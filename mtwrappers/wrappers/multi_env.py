@@ -22,6 +22,7 @@ from mtwrappers.common.checks import (
     positive,
 )
 from mtwrappers.common.spaces import difference, fits
+from mtwrappers.common.types import State
 from mtwrappers.core.mtenv import Observation
 from mtwrappers.core.pad_spaces import Padding, Unify, check_unify
 from mtwrappers.core.selection import SelectName, Strategy
@@ -32,7 +33,7 @@ from mtwrappers.wrappers.action_repeat import ActionRepeat
 from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 
 
-class MultiEnvWrapper(TaskSetMTEnv):
+class MultiEnvWrapper(TaskSetMTEnv[int]):
     """One environment that switches between the environments of a list.
 
     The task state is the index of the active environment. The initial environment is built at once,
@@ -174,7 +175,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
             obs["task_embedding"] = self._embeddings[self._task_state].copy()
         return obs
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned; the next `reset` continues from it.
 
         Environments that were not built when it was taken are closed, and built anew on next use.
