@@ -39,13 +39,13 @@ from mtwrappers.evaluation.protocol import Protocol, episodes_needed, weights
 from mtwrappers.evaluation.remake import Environments
 from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, mean_rate, student
 from mtwrappers.evaluation.typed import from_plain, to_plain
-from mtwrappers.metaworld.agent_view import by_our_names
 from mtwrappers.metaworld.make import (
     SIMULATION,
     draws_goals,
     select_determining_arguments,
     with_defaults,
 )
+from mtwrappers.metaworld.upstream_names import rename_arguments
 from mtwrappers.state.files import load_json, write_atomically
 
 FORMAT = "mtwrappers.EvaluationResult/7"
@@ -773,7 +773,7 @@ def _scored(spec: Mapping[str, Any], in_trials: bool) -> dict[str, Any]:
         left_out = _NOT_SCORED - {*of_trials}
         return {"id": env_id, **{k: v for k, v in kwargs.items() if k not in left_out}}
     try:
-        made = with_defaults(by_our_names(spec["kwargs"]))
+        made = with_defaults(rename_arguments(spec["kwargs"]))
     except (TypeError, ValueError):  # in a file, they may be anything
         made = dict(kwargs)
     of_streams = ("sequence", "steps_per_task") if "sequence" in kwargs else ()
