@@ -85,7 +85,7 @@ class PadSpaces(AnyWrapper, RecordConstructorArgs):
         self.observation_space, self.action_space = padding
         box = _require_box(self.env.observation_space, "the observation space")
         padded_box = _require_box(padding.observation_space, "the common observation space")
-        self._box, self._size, self._shape, self._dtype = box, len(box.low), box.shape, box.dtype
+        self._box, self._size = box, len(box.low)
         self._zeros = np.zeros(padded_box.shape, padded_box.dtype)
         self.observation_mask = np.arange(len(self._zeros)) < self._size
         actions, padded_actions = self.env.action_space, padding.action_space
@@ -119,9 +119,7 @@ class PadSpaces(AnyWrapper, RecordConstructorArgs):
 
     def _pad(self, obs: object) -> AnyArray:
         row: AnyArray = self._zeros.copy()
-        # The fast path for nearly all observations.
-        fits_box = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
-        row[: self._size] = obs if fits_box else as_row(obs, self._box)
+        row[: self._size] = as_row(obs, self._box)
         return row
 
     def _cut(self, action: object) -> AnyArray:
@@ -175,7 +173,7 @@ class Padding(NamedTuple):
         if not fits(compared, expected):
             raise ValueError(
                 f"{name} has an observation space that is not within the common one when padded "
-                f"with zeros: {difference(compared, expected, within=True)}"
+                f"with zeros: {difference(compared, expected, contained=True)}"
             )
         _require_nothing_appended(env, name, expected)
         actions, inner = self.action_space, env.action_space

@@ -165,9 +165,9 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
 
     def set_task_state(self, task_state: object) -> None:
         """Makes ``task_state`` the current task, from the next `reset` on."""
-        self._turn_to(self._task_set.check(task_state, "task state"))
+        self._switch_to(self._task_set.check(task_state, "task state"))
 
-    def _turn_to(self, task_state: TaskState) -> None:
+    def _switch_to(self, task_state: TaskState) -> None:
         task_state = self._task_set.draw_missing(task_state)
         self._activate(task_state)
         self._task_state = task_state
@@ -210,7 +210,7 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         if "resample_task" in task_options or (state is None and self._next_reset_draws()):
             state = self.sample_task_state()
         if state is not None:
-            self._turn_to(state)
+            self._switch_to(state)
         elif self._env is None:
             self._activate(self._task_state)
         env_obs, info = self._reset_below(other_options)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import LogSink, check_flag, positive
+from mtwrappers.common.types import AnyArray
 from mtwrappers.processors.baselines import Baseline, checked_baseline, fit_predict
 from mtwrappers.processors.batches import DiceMetaSamplesData, DiceSamplesData
 from mtwrappers.processors.processors import Log, PathsOfTasks, SampleProcessor
@@ -136,7 +137,7 @@ class DiceSampleProcessor(SampleProcessor):
         return map_arrays(lambda values: _in_rows(values, real), batch)
 
 
-def _in_rows(values: NDArray[Any], real: NDArray[np.bool_]) -> NDArray[Any]:
+def _in_rows(values: AnyArray, real: NDArray[np.bool_]) -> AnyArray:
     """Values ``(S, ...)`` where ``real``, ``(P, T)`` bool, and zeros elsewhere: ``(P, T, ...)``."""
     if real.all():  # no path ended early: the steps are the rows
         return values.reshape(real.shape + values.shape[1:])

@@ -26,6 +26,7 @@ from mtwrappers.common.checks import (
     check_log_sink,
     positive,
 )
+from mtwrappers.common.types import AnyEnv, State
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.samplers.nested import map_arrays, with_text_arrays
 from mtwrappers.samplers.path import Path
@@ -109,7 +110,7 @@ class MetaSampler:
 
     def __init__(
         self,
-        env: gymnasium.Env[Any, Any] | Maker | Sequence[Maker],
+        env: AnyEnv | Maker | Sequence[Maker],
         policy: Any,
         rollouts_per_meta_task: int,
         meta_batch_size: int,
@@ -267,7 +268,7 @@ class MetaSampler:
                 self._sink(f"{log_prefix}{key}", value)
         return by_task
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The state that determines the next samples, for `save_checkpoint`."""
         return {
             "env": layers.get_state(self.env),
@@ -328,7 +329,7 @@ class MetaSampler:
 
 
 @read_only
-def _draws_tasks(env: gymnasium.Env[Any, Any]) -> bool:
+def _draws_tasks(env: AnyEnv) -> bool:
     """Whether some resets of an environment draw a task, and can be made to stop it."""
     if not env.has_wrapper_attr(_SWITCH):
         return False
@@ -337,7 +338,7 @@ def _draws_tasks(env: gymnasium.Env[Any, Any]) -> bool:
 
 
 @read_only
-def _task_digest(env: gymnasium.Env[Any, Any]) -> int | None:
+def _task_digest(env: AnyEnv) -> int | None:
     """A digest of the task of an environment; ``None`` if it does not tell its task."""
     for name in ("get_task", "get_task_state"):
         if env.has_wrapper_attr(name):

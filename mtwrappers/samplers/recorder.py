@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.types import AnyArray
 from mtwrappers.samplers.nested import join, map_arrays
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.rollout import Step
@@ -66,7 +67,7 @@ class Recorder:
                 paths[i].append(path)
         return paths
 
-    def _infos(self) -> dict[str, tuple[NDArray[Any], NDArray[np.bool_]]]:
+    def _infos(self) -> dict[str, tuple[AnyArray, NDArray[np.bool_]]]:
         """The infos ``(N, T, ...)``, and a mask of the environments that always reported them.
 
         Keys that the first step lacks are left out.

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mtwrappers.common.types import AnyArray
 from mtwrappers.state import packages
 from mtwrappers.state.arrays import from_npy, is_plain
 
@@ -31,7 +31,7 @@ BIT_GENERATORS: dict[str, Any] = {
 }
 
 
-def encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
+def encode(value: Any, where: str, arrays: list[AnyArray]) -> Any:
     """Turns plain data into JSON values, and adds its arrays to a list.
 
     Raises:
