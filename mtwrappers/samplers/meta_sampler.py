@@ -246,27 +246,32 @@ class MetaSampler:
             task: with_common_infos(list(itertools.chain(*by_env[task * k : (task + 1) * k])))
             for task in range(m)
         }
-        rewards = [path["rewards"] for path in itertools.chain(*by_task.values())]
-        steps = sum(map(len, rewards))
-        self.total_timesteps_sampled += steps
+        paths = [*itertools.chain(*by_task.values())]
+        self.total_timesteps_sampled += sum(len(path["rewards"]) for path in paths)
         if log:
             # The times of the slowest worker.
             policy_seconds, env_seconds = np.max([seconds for _, seconds in blocks], axis=0)
-            returns = [float(path_rewards.sum()) for path_rewards in rewards]
-            figures = {
-                "PolicyExecTime": float(policy_seconds),
-                "EnvExecTime": float(env_seconds),
-                "n_timesteps": steps,
-                "TotalTimestepsSampled": self.total_timesteps_sampled,
-                "NumTrajs": len(returns),
-                "AverageReturn": float(np.mean(returns)),
-                "StdReturn": float(np.std(returns)),
-                "MinReturn": min(returns),
-                "MaxReturn": max(returns),
-            }
-            for key, value in figures.items():
-                self._sink(f"{log_prefix}{key}", value)
+            self._log(paths, float(policy_seconds), float(env_seconds), log_prefix)
         return by_task
+
+    def _log(
+        self, paths: Sequence[Path], policy_seconds: float, env_seconds: float, prefix: str
+    ) -> None:
+        """Logs the figures of a collection, under ProMP's keys."""
+        returns = [float(path["rewards"].sum()) for path in paths]
+        figures = {
+            "PolicyExecTime": policy_seconds,
+            "EnvExecTime": env_seconds,
+            "n_timesteps": sum(len(path["rewards"]) for path in paths),
+            "TotalTimestepsSampled": self.total_timesteps_sampled,
+            "NumTrajs": len(returns),
+            "AverageReturn": float(np.mean(returns)),
+            "StdReturn": float(np.std(returns)),
+            "MinReturn": min(returns),
+            "MaxReturn": max(returns),
+        }
+        for key, value in figures.items():
+            self._sink(f"{prefix}{key}", value)
 
     def get_state(self) -> State:
         """The state that determines the next samples, for `save_checkpoint`."""

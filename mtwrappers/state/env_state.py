@@ -41,7 +41,7 @@ from mtwrappers.state.registry import (
 Layers = list[tuple[str, dict[str, Any], Any]]
 
 # Packages whose wrappers are compared by the arguments that they have as attributes.
-_KNOWN = ("gymnasium", "mtwrappers", *packages.KNOWN_BY)
+_PACKAGES = ("gymnasium", "mtwrappers", *packages.MODULES)
 _RANDOM_STREAM = StateFunctions(get_random_stream, set_random_stream)
 _NO_STATE = StateFunctions(lambda layer: {}, lambda layer, state: require_names(state, (), layer))
 
@@ -85,7 +85,7 @@ class _Layer:
         return describe_identity(
             self.env,
             bottom=self.bottom,
-            has_attributes=type(self.env).__module__.split(".")[0] in _KNOWN,
+            has_attributes=type(self.env).__module__.split(".")[0] in _PACKAGES,
             get_state=None if self.functions is None else self.functions.get,
         )
 
