@@ -241,7 +241,7 @@ def make_vec_env(
     env_options = _take(options, (*SETTINGS, "select", "descriptions", "action_repeat"))
     limit = check_episode_steps(settings.max_episode_steps, EPISODE_STEPS)
     warn_of_v1(env_options.get("reward_function_version", "v2"), classes)
-    makers: list[functools.partial[TaskControl]] = []
+    makers: list[functools.partial[UpstreamMethods]] = []
     groups = share_out(len(classes), num_groups, settings.num_goals, continuous)
     for group, (class_index, task_states) in enumerate(groups):
         for i in range(group * per_group, (group + 1) * per_group):
@@ -274,9 +274,9 @@ def _take(kwargs: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 def make_slot(
     benchmark: Any, wrappers: WrapperSettings, *, checkpoint_id: str, **kwargs: Any
-) -> TaskControl:
+) -> UpstreamMethods:
     """Makes one sub-environment: an environment of one class with Meta-World's own methods."""
-    return TaskControl(wrappers.wrap(make_mt_env(benchmark, **kwargs)), checkpoint_id)
+    return UpstreamMethods(wrappers.wrap(make_mt_env(benchmark, **kwargs)), checkpoint_id)
 
 
 def make_mt_env(
@@ -290,7 +290,7 @@ def make_mt_env(
     return env if repeat == 1 else ActionRepeat(env, repeat)
 
 
-class TaskControl(RecordEpisodeStatistics):
+class UpstreamMethods(RecordEpisodeStatistics):
     """Adds the methods of Meta-World's own wrappers, under their names, and statistics of episodes.
 
     It is the outermost wrapper, so that a new task also begins a new episode in inner wrappers.
@@ -370,25 +370,29 @@ def with_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
     ``arguments`` has our names, see `mtwrappers.metaworld.upstream_names.rename_arguments`.
     """
-    of_streams = STREAM_DEFAULTS if "sequence" in arguments else {}
-    completed = {**defaults(), **of_streams, **arguments}
+    stream_defaults = STREAM_DEFAULTS if "sequence" in arguments else {}
+    completed = {**defaults(), **stream_defaults, **arguments}
     benchmark = str(completed.get("benchmark"))
-    hidden = benchmark in META_LEARNING
-    frames = completed["observation"] != "state"
-    per_group = completed["envs_per_task"] or 1
+    hides_tasks = benchmark in META_LEARNING
+    observes_frames = completed["observation"] != "state"
+    envs_per_task = completed["envs_per_task"] or 1
     num_envs = completed.get("num_envs", 1)
-    sized = hidden and type(num_envs) is int and num_envs > 1
-    stands_for = {
+    meta_batch_size = None
+    if hides_tasks and type(num_envs) is int and num_envs > 1:
+        meta_batch_size = num_envs // envs_per_task
+    meanings_of_none = {
         "seed": 0,
         "env_name": DEFAULT_CLASS if benchmark in ONE_CLASS else None,
         "max_episode_steps": EPISODE_STEPS,
-        "meta_batch_size": num_envs // per_group if sized else None,
+        "meta_batch_size": meta_batch_size,
         "envs_per_task": 1,
-        "camera_name": CAMERA if frames else None,
+        "camera_name": CAMERA if observes_frames else None,
         "task_encoding": "none" if benchmark in WITHOUT_ONEHOT else "onehot",
-        "descriptions": None if hidden else "metaworld",
+        "descriptions": None if hides_tasks else "metaworld",
     }
-    completed |= {name: value for name, value in stands_for.items() if completed.get(name) is None}
+    for name, meaning in meanings_of_none.items():
+        if completed.get(name) is None:
+            completed[name] = meaning
     if isinstance(completed["camera_name"], list):
         completed["camera_name"] = tuple(completed["camera_name"])  # a list in JSON
     return completed
