@@ -245,7 +245,7 @@ def _time_features(times: NDArray[np.intp]) -> Floats:
     return np.stack([scaled, scaled**2, scaled**3, np.ones(len(times))], axis=1)
 
 
-def checked_baseline(baseline: Any, bootstrapped: bool) -> Any:
+def check_baseline(baseline: Any, bootstrapped: bool) -> Any:
     """Returns ``baseline`` if it has the methods that a processor calls, or raises an error."""
     methods = (getattr(baseline, name, None) for name in ("fit", "predict"))
     if isinstance(baseline, type) or not all(map(callable, methods)):

@@ -246,7 +246,7 @@ class PolicyFunction:
         ``obs`` are the observations that the policy received.
         """
         try:
-            actions: AnyArray = _joined(answer, kind, shape)
+            actions: AnyArray = _convert_arrays(answer, kind, shape)
         except ValueError as exc:
             if not self.is_get_actions and _is_with_state(answer, shape):
                 raise TypeError(
@@ -352,14 +352,14 @@ def _join_infos(agent_infos: Any, shape: tuple[int, ...]) -> dict[str, Any]:
         infos = join(infos, "agent_infos", "task {}".format) if infos else {}
     if not isinstance(infos, (dict, type(None))):
         raise TypeError(f"agent_infos must be dicts, in lists or not, got {_short(agent_infos)}")
-    arrays: dict[str, Any] = _joined(infos or {}, "agent_infos", shape)
+    arrays: dict[str, Any] = _convert_arrays(infos or {}, "agent_infos", shape)
     return arrays
 
 
-def _joined(values: Any, name: str, shape: tuple[int, ...]) -> Any:
+def _convert_arrays(values: Any, name: str, shape: tuple[int, ...]) -> Any:
     """Converts a policy's values, possibly nested in dicts, to arrays ``(n, ...)``."""
     if isinstance(values, dict):
-        return {k: _joined(value, f"{name}[{k!r}]", shape) for k, value in values.items()}
+        return {k: _convert_arrays(value, f"{name}[{k!r}]", shape) for k, value in values.items()}
     sizes = ", ".join(map(str, shape))
     if values is None:
         raise TypeError(
