@@ -9,7 +9,7 @@ import gymnasium
 
 from mtwrappers.cli.console import say
 from mtwrappers.common.registration import FAMILIES, TABLE
-from mtwrappers.metaworld.agent_view import WITHOUT_ONEHOT
+from mtwrappers.metaworld.wrapper_settings import WITHOUT_ONEHOT
 
 # The columns, and the format of their cells.
 COLUMNS = {

@@ -43,9 +43,9 @@ from mtwrappers.evaluation.episodes import plan_of
 from mtwrappers.evaluation.evaluate import run_evaluation
 from mtwrappers.evaluation.evidence import name_of, read_evidence
 from mtwrappers.evaluation.report import format_csv
-from mtwrappers.metaworld.agent_view import ObservationName
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.experts import expert
+from mtwrappers.metaworld.observations import ObservationName
 from mtwrappers.metaworld.opengl import DOCTOR, choose_gl
 from mtwrappers.metaworld.tasks import ONE_CLASS, make_benchmark
 from mtwrappers.metaworld.upstream import all_classes

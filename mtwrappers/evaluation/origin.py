@@ -14,8 +14,8 @@ from gymnasium.envs.registration import registry
 from mtwrappers.common.registration import TABLE
 from mtwrappers.envs.multi_env import DEFAULT_IDS
 from mtwrappers.evaluation.remake import Environments
-from mtwrappers.metaworld.agent_view import by_our_names
 from mtwrappers.metaworld.make import SIMULATION, select_determining_arguments, with_defaults
+from mtwrappers.metaworld.upstream_names import rename_arguments
 
 # The packages that can affect an episode's numbers.
 PACKAGES = ("gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy")
@@ -107,7 +107,7 @@ def _scored_arguments(spec: Mapping[str, Any], in_trials: bool) -> dict[str, Any
         scored = {name: value for name, value in kwargs.items() if name not in left_out}
         return {"id": env_id, **scored}
     try:
-        arguments = with_defaults(by_our_names(spec["kwargs"]))
+        arguments = with_defaults(rename_arguments(spec["kwargs"]))
     except (TypeError, ValueError):  # in a file, they may be anything
         arguments = dict(kwargs)
     of_streams = ("sequence", "steps_per_task") if "sequence" in kwargs else ()

@@ -37,9 +37,9 @@ from mtwrappers.evaluation.episodes import (
 )
 from mtwrappers.evaluation.statistics import Values
 from mtwrappers.evaluation.typed import from_plain, to_plain
-from mtwrappers.metaworld.agent_view import ObservationName, by_our_names
 from mtwrappers.metaworld.class_env import CAMERAS, camera_names
 from mtwrappers.metaworld.make import defaults, with_defaults
+from mtwrappers.metaworld.observations import ObservationName
 from mtwrappers.metaworld.tasks import (
     DEFAULT_CLASS,
     META_LEARNING,
@@ -50,6 +50,7 @@ from mtwrappers.metaworld.tasks import (
     share_out,
 )
 from mtwrappers.metaworld.text import DESCRIPTIONS, check_descriptions
+from mtwrappers.metaworld.upstream_names import rename_arguments
 from mtwrappers.samplers.policies import PolicyIn
 from mtwrappers.vector.contract import MetaVectorEnv
 
@@ -112,7 +113,7 @@ class Protocol:
             weight) and ``"groups"`` (named groups of tasks have equal weight).
         groups: The named groups and their tasks.
         observation: The agent's observation: ``"state"``, 39 numbers, or frames, as in
-            `mtwrappers.metaworld.agent_view`.
+            `mtwrappers.metaworld.observations`.
         descriptions: The sentences that describe tasks, if frames are observed: the name of a table
             in `mtwrappers.metaworld.text`, or a table by class, which may be given as a
             dict and is stored as tuples.
@@ -490,7 +491,7 @@ class Protocol:
         """The arguments of `make_vec` that the protocol fixes, and the others that were given."""
         # None stands for an argument's default; as the limit of steps, for no limit.
         limit = "max_episode_steps"
-        given = {k: v for k, v in by_our_names(options).items() if v is not None or k == limit}
+        given = {k: v for k, v in rename_arguments(options).items() if v is not None or k == limit}
         fixed = fixed_by(self)
         check_made(self, self.env_id, {k: v for k, v in fixed.items() if v is not None} | given)
         return self.settings, {name: value for name, value in given.items() if name not in fixed}
@@ -647,7 +648,7 @@ def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where
             the protocol are not of tasks that these environments have.
     """
     _check_groups(protocol)
-    given = by_our_names(kwargs)
+    given = rename_arguments(kwargs)
     made = {**with_defaults(given), "id": env_id}
     for name, expected in {"id": protocol.env_id, **fixed_by(protocol)}.items():
         if (got := made.get(name)) != expected:

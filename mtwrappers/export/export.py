@@ -30,7 +30,7 @@ from mtwrappers.evaluation.remake import remake
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.verify import differs, play, read_claim, said, verify
 from mtwrappers.export.datasets import Dataset, ExportError, Replayed
-from mtwrappers.metaworld.agent_view import UPSTREAM
+from mtwrappers.metaworld.upstream_names import UPSTREAM_NAMES
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.state.files import hidden_name, locked, remove
 
@@ -38,7 +38,7 @@ from mtwrappers.state.files import hidden_name, locked, remove
 _MAX_FRAMES = 2**30
 # The arguments that a dataset's environment takes from a result: what determines an episode, and
 # how observations identify the task.
-_KEPT = {*SCORED, *UPSTREAM, "task_encoding", "descriptions"} - {"meta_batch_size"}
+_KEPT = {*SCORED, *UPSTREAM_NAMES, "task_encoding", "descriptions"} - {"meta_batch_size"}
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,8 @@ class Call:
         args: The positional arguments.
         kwargs: The keyword arguments.
         raised: Whether it raised an exception.
-        without_state: The class of the environment if it has no ``get_state`` that returns what the
-            call has changed; empty otherwise.
+        without_state: The class of the wrapper or environment that has the method, if it has no
+            ``get_state`` that returns what the call has changed; empty otherwise.
     """
 
     name: str | Callable[..., Any]
@@ -137,13 +137,13 @@ def find_call(
 
 
 def class_without_state(env: gymnasium.Env[Any, Any], call: Call) -> str:
-    """The class of an environment if no state has what a call changes; empty otherwise."""
+    """The wrapper or environment that has no state for what a call changes; empty otherwise."""
     if call.name in _NAMED_FUNCTIONS:
         return ""
     target = call.name if isinstance(call.name, str) else ""
     if target == "set_wrapper_attr":
         target = call.args[0] if call.args else call.kwargs.get("name", "")
-    return "" if layers.saves_changes(env, target) else type(env.unwrapped).__name__
+    return layers.find_undeclared(env, target)
 
 
 def replayable(name: str | Callable[..., Any], arguments: EachCall) -> EachCall:

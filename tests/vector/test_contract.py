@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
-from mtwrappers.metaworld.agent_view import AgentView
 from mtwrappers.metaworld.make import make_slot
 from mtwrappers.metaworld.tasks import make_benchmark
+from mtwrappers.metaworld.wrapper_settings import WrapperSettings
 from mtwrappers.testing import check_meta_vector_env
 from mtwrappers.vector.make import make_executor
 from tests.fakes import CountingEnv
@@ -69,7 +69,7 @@ def test_meta_world_on_executors_is_equal_to_gymnasiums_sync_vector_env(executor
         partial(
             make_slot,
             made,
-            AgentView("onehot"),
+            WrapperSettings("onehot"),
             task_states=[2 * i, 2 * i + 1],
             checkpoint_id=name,
             max_episode_steps=3 + i,
