@@ -42,6 +42,9 @@ class Answer:
     is_unknown: bool = False
 
 
+NO_RESULT = Answer()  # of a command that has nothing to return, as most steps
+
+
 class Command(abc.ABC):
     """A command to the blocks of an executor.
 
@@ -68,7 +71,8 @@ class Command(abc.ABC):
             result = self.run(block)
         except Exception as exc:
             return self.fail(block, exc)
-        return Answer(result, (self.notes(block) or None) if block.settings.journal else None)
+        notes = (self.notes(block) or None) if block.settings.journal else None
+        return NO_RESULT if result is None and notes is None else Answer(result, notes)
 
     def fail(self, block: EnvBlock, exc: Exception) -> Answer:
         """The answer of a block in which the command raised."""

@@ -38,11 +38,14 @@ class Record:
 
         If an exception interrupts it, it can be called again: the logs are computed first, and
         assigned at once.
+
+        Args:
+            logs: The logs of all environments.
+            buffers: The results of the block's environments.
         """
         assert self.answer is not None
         if self._logs is None:
-            own_buffers = buffers.part(self.rows)
-            self._logs = self.command.record(logs[self.rows], self.answer, own_buffers)
+            self._logs = self.command.record(logs[self.rows], self.answer, buffers)
         logs[self.rows] = self._logs
 
 

@@ -39,6 +39,7 @@ from mtwrappers.common.extras import with_or_without_opengl
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.commands import (
+    NO_RESULT,
     Answer,
     Build,
     Close,
@@ -303,7 +304,8 @@ class WorkerPool(Pool):
                 if answer.is_unknown:
                     self._end_unknown(worker)
                 elif self.logs is not None:
-                    record.keep(self.logs, self.buffers)
+                    assert worker.buffers is not None  # because a journal begins after `connect`
+                    record.keep(self.logs, worker.buffers)
                 (answers if record_number == number else earlier).append(answer)
         if self.logs is not None:
             self._paused = self.buffers.paused.copy()
@@ -641,7 +643,7 @@ def encode_answer(answer: Answer) -> bytes:
 def decode_answer(data: bytes, command: Command, rows: slice) -> Answer:
     """Reverses `encode_answer`; a result that cannot be read is a failure of the command."""
     if data == EMPTY:
-        return Answer()
+        return NO_RESULT
     environments = f"environments {rows.start} to {rows.stop - 1}"
     place = f"the answer of {environments} to {command.name}() cannot be read here"
     try:
