@@ -437,9 +437,10 @@ class EnvBlock:
         try:
             for i, result in enumerate(results):
                 if not paused[i] and i not in self.notes:
-                    buffers.digests[i] = fingerprint(*result)
+                    digests[i] = fingerprint(*result)
         except Exception as exc:
             self._fail(exc, i)
+        buffers.digests[...] = digests
 
     def _write_obs(self) -> list[Any] | None:
         """Writes the last observations of all environments; returns them if they are not arrays."""

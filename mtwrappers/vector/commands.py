@@ -272,11 +272,12 @@ class Step(Command):
     ) -> list[ReplayLog]:
         """The logs after the step."""
         logs_after, paused = [], buffers.paused.tolist()
-        for i, (log, digest) in enumerate(zip(logs, buffers.digests.tolist(), strict=True)):
+        steps = zip(logs, self.actions, buffers.digests.tolist(), strict=True)
+        for i, (log, action, digest) in enumerate(steps):
             if i in notes:
                 logs_after.append(log.with_reset(notes[i], ResetEntry(), digest))
             else:
-                logs_after.append(log if paused[i] else log.with_step(self.actions[i], digest))
+                logs_after.append(log if paused[i] else log.with_step(action, digest))
         return logs_after
 
 

@@ -241,10 +241,12 @@ def _packed(entries: list[Entry]) -> list[Entry]:
 
 def _form(entry: Entry) -> tuple[Any, ...] | None:
     """The dtype and the shape of the actions of steps; None if they are no arrays."""
-    if isinstance(entry, StepEntry) and isinstance(entry.action, (np.ndarray, np.generic)):
+    if type(entry) is StepEntry:
         action = entry.action
         # A file cannot say how many steps took no bytes.
-        return (action.dtype, action.shape) if action.nbytes else None
+        if isinstance(action, (np.ndarray, np.generic)) and action.nbytes:
+            return action.dtype, action.shape
+        return None
     if isinstance(entry, StepsEntry):
         return entry.actions.dtype, entry.actions.shape[1:]
     return None
@@ -269,7 +271,7 @@ def fingerprint(before: int, *returned: Any) -> int:
     obs, *values, info = returned
     if type(obs) is not np.ndarray or not _has_plain_bytes(obs):
         obs = _hashable(obs)
-    if type(info) is not dict or not _PLAIN_TYPES.issuperset(map(type, info.values())):
+    if type(info) is not dict or (info and not _PLAIN_TYPES.issuperset(map(type, info.values()))):
         info = _hashable(_without_clocks(info))
     try:
         # Version 2, because in later ones the bytes depend on which objects are shared.
@@ -287,11 +289,14 @@ def hash_value(value: Any) -> int:
 
 # The types of values in infos whose bytes `marshal` reads.
 _PLAIN_TYPES = {type(None), bool, int, float, str, bytes, np.float64, np.float32, np.int64}
+# The dtypes of plain bytes, by their characters: not objects, and not long doubles, which have 6
+# bytes that mean nothing.
+_PLAIN_DTYPES = frozenset("?bBhHiIlLqQefdFDmMSU")
 
 
 def _has_plain_bytes(value: Any) -> bool:
     """Whether equal values have equal bytes: not pointers, and no bytes that mean nothing."""
-    return not value.dtype.hasobject and value.dtype.char not in "gG"  # long doubles have 6 spare
+    return value.dtype.char in _PLAIN_DTYPES
 
 
 def _without_clocks(info: Any) -> Any:
