@@ -50,7 +50,8 @@ class Command(abc.ABC):
 
     Attributes:
         name: The method that gave the command, for messages.
-        needs_reset: Whether every environment has to be reset if the command fails.
+        needs_reset: Whether every environment has to be reset before the next step, unless the
+            command succeeds and says otherwise.
     """
 
     name: ClassVar[str]
@@ -319,6 +320,10 @@ class CallEach(Command):
         """Runs it."""
         return block.call(self.target, self.arguments)
 
+    def notes_of_failure(self, block: EnvBlock) -> Any:
+        """The outcome of the calls that were made."""
+        return self.notes(block)
+
     def notes_of_interrupt(self, block: EnvBlock) -> Any:
         """The outcome of the calls that were made."""
         return self.notes(block)
@@ -331,6 +336,17 @@ class CallEach(Command):
             call = Call(self.target, args, kwargs, outcome.raised, outcome.without_state)
             logs[i] = logs[i].with_call(call)
         return logs
+
+
+class SetTasks(CallEach):
+    """Calls the method of each environment that sets its task; a reset is due then."""
+
+    name = "set_tasks"
+    needs_reset = True
+
+    def part(self, rows: slice) -> SetTasks:
+        """The command for one block."""
+        return SetTasks(self.target, self.arguments[rows])
 
 
 @dataclass(eq=False)

@@ -40,6 +40,7 @@ from mtwrappers.vector.commands import (
     Prepare,
     Reset,
     SetStates,
+    SetTasks,
     Step,
     UseColumns,
     Wrap,
@@ -221,7 +222,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._actions_shape = (n, *row_shape)
         self._layout = ObsLayout(observation_space, n)
         self._buffers = pool.connect(self._layout, row_shape)
-        self._due = np.ones(n, dtype=np.bool_)  # environments to reset before the next step
         self.stepped = self.restarted = np.zeros(n, dtype=np.bool_)
         if settings.journal:
             pool.start_journal()
@@ -273,20 +273,19 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             env_options, mask = split_options(options, self.num_envs)
         if mask is None:
             mask = np.ones(self.num_envs, dtype=np.bool_)
-        elif self._due.any() and not mask.all():
+        elif self._pool.due.any() and not mask.all():
             raise ResetNeeded("reset every environment before some of them")
         for i, first in enumerate(self._first_seeds or ()):
             seeds[i] = first if seeds[i] is None else seeds[i]
         if self._pool.logs is not None:
             env_options = copy.deepcopy(env_options)
-        self._due[...] = True  # should it raise
         results = self._pool.run(Reset(seeds, env_options, mask.tolist()))
         infos = self._join(results)
         for i in np.flatnonzero(infos.get("_task_name", ())).tolist():
             self._pool.names[i] = infos["task_name"][i]
         observations = self._layout.batch(buffers.obs)
         self._first_seeds = None
-        self._due[...] = False
+        self._pool.due.fill(False)
         return observations, infos
 
     @exclusive
@@ -320,7 +319,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             yield
         finally:
             self._autoreset = autoreset
-            self._due |= self._buffers.finished & (self.autoreset_mode is AutoresetMode.SAME_STEP)
+            if self.autoreset_mode is AutoresetMode.SAME_STEP:
+                self._pool.due |= self._buffers.finished
 
     @exclusive
     def step(self, actions: Any) -> StepResult:
@@ -338,19 +338,26 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 stepped.
             ResetNeeded: If a `reset` is due.
         """
-        return self._step_result(self._pool.run(self._checked_step(actions)))
+        self._begin_step(actions)
+        return self._step_result(self._pool.end())
 
     @exclusive
     def step_async(self, actions: Any) -> None:
         """Begins a `step`, so that other work can be done meanwhile; `step_wait` ends it."""
-        self._pool.begin(self._checked_step(actions))
+        self._begin_step(actions)
         self._pending = True
+
+    def _begin_step(self, actions: Any) -> None:
+        """Gives a step to all blocks; what is wrong with it raises before anything has changed."""
+        step, rows = self._checked_step(actions), self.next_rows()
+        self._pool.begin(step)
+        self.stepped, self.restarted = rows
 
     def _checked_step(self, actions: Any) -> Step:
         """Checks a step, and returns its command."""
         self._pool.settle()
         buffers, autoreset = self._buffers, self._autoreset
-        if np.count_nonzero(self._due):  # a tenth of the time of any()
+        if np.count_nonzero(self._pool.due):  # a tenth of the time of any()
             raise ResetNeeded("call reset() before step()")
         if not autoreset or self.autoreset_mode is AutoresetMode.DISABLED:
             ended = buffers.finished & ~buffers.paused
@@ -374,8 +381,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 or np.count_nonzero(np.isnan(checked))
             ):
                 self._refuse_actions(actions, checked)
-        self.stepped, self.restarted = self.next_rows()
-        self._due.fill(True)  # until the step has succeeded
         schema = None if self._columns is None else self._columns.schema
         return Step(checked, autoreset, schema)
 
@@ -428,10 +433,12 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             NoAsyncCallError: If no step was begun.
         """
-        if not self._pending:
-            raise NoAsyncCallError("step_wait() needs a step_async() before it", "step")
-        self._pending = False
-        return self._step_result(self._pool.end())
+        try:
+            if not self._pending:
+                raise NoAsyncCallError("step_wait() needs a step_async() before it", "step")
+            return self._step_result(self._pool.end())
+        finally:
+            self._pending = False
 
     def _step_result(self, results: Sequence[Any]) -> StepResult:
         """The results of a step, from those of the blocks and the buffers."""
@@ -447,7 +454,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             if schema is not None:
                 self._columns = InfoColumns(schema, buffers)
                 self._pool.set_up(UseColumns(schema))
-        self._due.fill(False)
+        self._pool.due.fill(False)
         return obs, rewards, *flags, infos
 
     def _join(self, results: Sequence[BlockResult | None]) -> Info:
@@ -495,8 +502,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             has = self._call_each("has_wrapper_attr", [(("set_task",), {})] * self.num_envs)
             self._setter = "set_task" if all(has) else "set_task_state"
         arguments: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
-        self._due[...] = True
-        self._call_each(self._setter, arguments)
+        self._run_calls(SetTasks(self._setter, self._replayable(self._setter, arguments)))
 
     @exclusive
     def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -578,10 +584,15 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _call_each(self, name: str | Callable[..., Any], arguments: EachCall) -> list[Any]:
         """Calls each environment; the result is None for those that are left out."""
-        if self._pool.logs is not None:
-            arguments = replayable(name, arguments)
-        results = self._pool.run(CallEach(name, arguments))
-        return [value for block_results in results for value in block_results]
+        return self._run_calls(CallEach(name, self._replayable(name, arguments)))
+
+    def _replayable(self, name: str | Callable[..., Any], arguments: EachCall) -> EachCall:
+        """The arguments of a call, or copies for the journal, if there is one."""
+        return arguments if self._pool.logs is None else replayable(name, arguments)
+
+    def _run_calls(self, calls: CallEach) -> list[Any]:
+        """The result of each environment's call."""
+        return [value for results in self._pool.run(calls) for value in results]
 
     # Where the environments are.
 
@@ -621,7 +632,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """
         check_callable(function, "function")
         carried: Any = function if self._pool.is_local else pickle_function(function)
-        due = self._due.copy()
+        due = self._pool.due.copy()
         logs: list[Any] = self._pool.logs or [None] * self.num_envs
         apply = Apply(
             functools.partial(_call_in_block, carried, self._autoreset),
@@ -629,10 +640,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             due,
             logs,
         )
-        self._due[...] = True  # should it raise
         results = self._pool.run(apply)
-        due = np.concatenate([due_after for _, due_after in results])
-        self._due[...] = due
+        self._pool.due[...] = np.concatenate([due_after for _, due_after in results])
         return [result for result, _ in results]
 
     # State.
@@ -664,7 +673,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         array([[0.2, 0.2],
                [0.2, 0.2]])
         """
-        pool, due = self._pool, self._due.copy()
+        pool, due = self._pool, self._pool.due.copy()
         pool.settle()
         paused = self._buffers.paused.copy()
         logs: Sequence[ReplayLog] = pool.logs or ()
@@ -721,17 +730,15 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         due = np.array(_check_length(state.get("due"), n), dtype=np.bool_)
         paused = np.array(_check_length(state.get("paused"), n), dtype=np.bool_)
         if not any(log.entries for log in logs):
-            self._due[...] = True
             pool.run(SetStates(logs))
             self._first_seeds = first_seeds
             return
         if pool.logs is None:
             raise RuntimeError(_NEEDS_JOURNAL)
         pool.run(Prepare(logs, paused))
-        self._due[...] = True  # should it be interrupted
         pool.run(Commit(logs, paused))
         self._first_seeds = first_seeds
-        self._due[...] = due
+        pool.due[...] = due
 
     def _identity(self) -> dict[str, Any]:
         """All settings that can change a result; each environment has its own identity."""
@@ -813,13 +820,14 @@ def _call_in_block(
     pool = BorrowedPool(block, n, settings)
     envs = MetaVectorEnv(pool, settings)
     envs._first_row = rows.start
-    envs._due, envs._autoreset = due.copy(), autoreset
+    pool.due[...] = due
+    envs._autoreset = autoreset
     envs._columns, envs._schema_known = block.columns, block.columns is not None
     if settings.journal:
         pool.logs = logs
     function = pickle.loads(carried) if isinstance(carried, bytes) else carried
     try:
-        return function(envs, slice(rows.start, rows.stop)), envs._due
+        return function(envs, slice(rows.start, rows.stop)), pool.due
     finally:
         pool.settle()
         envs.closed = True  # what would be done with it later is in no journal

@@ -6,6 +6,8 @@ import abc
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from mtwrappers.common.errors import WorkerTraceback, warn_about_close
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.buffers import Buffers, ObsLayout
@@ -64,6 +66,9 @@ class Pool(abc.ABC):
         buffers: The results of all environments.
         logs: The journal, a log per environment, if there is one.
         names: The name of each environment's task, as resets reported it.
+        due: A mask of the environments that have to be reset before the next step, ``(N,)`` bool. A
+            command that needs resets if it fails marks all, once it is certain that it is given;
+            what gave it clears them when it has succeeded.
         is_local: Whether the environments are in this process.
         is_lost: Whether the blocks are gone for good.
         recoveries: The number of replaced workers.
@@ -79,6 +84,7 @@ class Pool(abc.ABC):
         self.rows = rows
         self.num_envs = rows[-1].stop
         self.names: list[Any] = [None] * self.num_envs
+        self.due = np.ones(self.num_envs, np.bool_)
         self._settings = settings
 
     def start_journal(self) -> None:
@@ -116,7 +122,11 @@ class Pool(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, command: Command) -> None:
-        """Gives a command to every block."""
+        """Gives a command to every block.
+
+        Raises:
+            Exception: If the command cannot be encoded; then nothing has changed.
+        """
 
     @abc.abstractmethod
     def end(self) -> list[Any]:
@@ -162,6 +172,8 @@ class LocalPool(Pool):
         self.settle()
         self.block.notes = None  # of the command before
         record = self._record = Record(command, self.rows[0])
+        if command.needs_reset:
+            self.due.fill(True)
         record.answer = command.answer(self.block)
 
     def end(self) -> list[Any]:

@@ -51,14 +51,14 @@ _NAME = "mtw-"  # begins the name of each worker process
 
 # The ends of pipes that close when this process ends, which tells workers to end too. A process
 # that is forked from this one must not keep them open.
-_lives: set[int] = set()
+_lives: set[Connection] = set()
 _processes: weakref.WeakSet[Any] = weakref.WeakSet()  # those that this process has started
 
 
 def _leave_workers() -> None:
     """Detaches a forked process from its parent's workers."""
     while _lives:
-        os.close(_lives.pop())
+        _lives.pop().close()
     # `multiprocessing` ends all children when a process ends. After `os.fork()` it takes the
     # parent's children for its own, and there is no public way to correct that.
     getattr(mp.process, "_children", set()).difference_update(_processes)
@@ -86,7 +86,7 @@ class ProcessWorker(Worker):
         self._chunks: list[bytes] = []  # of answers that have arrived
         # A message that is being written, and the numbers of bytes of it that were.
         self._writing: tuple[bytes, list[int]] = (b"", [])
-        self._life = -1  # the end of a pipe; when it is closed, the worker ends
+        self._life: Any = None  # the end of a pipe; when it is closed, the worker ends
 
     def start(self) -> None:
         """Starts the process."""
@@ -95,10 +95,10 @@ class ProcessWorker(Worker):
         os.set_blocking(self._commands.fileno(), False)
         os.set_blocking(self._answers.fileno(), False)
         self._chunks, self._writing = [], (b"", [])
-        life, self._life = os.pipe()
+        life, self._life = self._context.Pipe(duplex=False)
         _lives.add(self._life)
         # `multiprocessing` can pass connections to a process in every context.
-        ends = [commands, answers, Connection(os.dup(self._memory)), Connection(life)]
+        ends = [commands, answers, Connection(os.dup(self._memory)), life]
         self.process = self._context.Process(
             target=serve, args=ends, daemon=True, name=f"{_NAME}{self.index}"
         )
@@ -226,12 +226,10 @@ class ProcessWorker(Worker):
             self.process.join(patience)
             self.process.kill()
             self.process.join()
-        for pipe in (self._commands, self._answers):
+        for pipe in (self._commands, self._answers, self._life):
             if pipe is not None:
                 pipe.close()
-        if self._life in _lives:
-            _lives.remove(self._life)
-            os.close(self._life)
+        _lives.discard(self._life)
 
     @property
     def cannot_start(self) -> bool:

@@ -211,7 +211,8 @@ class WorkerPool(Pool):
             worker.timeout = math.inf if settings.timeout is None else settings.timeout
         self.workers = workers
         self._max_recoveries = MAX_RECOVERIES if settings.on_worker_failure == "recover" else 0
-        self._memory = memory
+        # A file object, because it can be closed twice.
+        self._memory = open(memory, "r+b", buffering=0) if memory >= 0 else None  # noqa: SIM115
         self._numbers = itertools.count(HELLO + 1)
         self._number = HELLO  # of the last command
         # The environments that were paused when all had answered last: a lost worker may have
@@ -237,7 +238,8 @@ class WorkerPool(Pool):
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
         """Makes all blocks write to buffers, and returns those of all environments."""
         self.set_up(Connect(range(layout.n), layout.n, action_shape))
-        self.buffers = Buffers(layout, action_shape, self._memory)
+        memory = -1 if self._memory is None else self._memory.fileno()
+        self.buffers = Buffers(layout, action_shape, memory)
         for worker in self.workers:
             worker.buffers = self.buffers.part(worker.rows)
         return self.buffers
@@ -258,13 +260,18 @@ class WorkerPool(Pool):
         return [answer.result for answer in self._answers(self._number)]
 
     def _send(self, workers: Sequence[Worker], command: Command) -> None:
-        """Encodes a command for all workers, then records it, then writes it."""
+        """Encodes a command for all workers, then records it, then writes it.
+
+        What cannot be encoded raises before anything has changed.
+        """
         number = next(self._numbers)
         records = [PendingRecord(command.part(worker.rows), worker.rows) for worker in workers]
         messages = [
             worker.encode(number, record.command)
             for worker, record in zip(workers, records, strict=True)
         ]
+        if command.needs_reset:
+            self.due.fill(True)
         for worker, record in zip(workers, records, strict=True):
             worker.records[number] = record
         self._number = number
@@ -344,9 +351,8 @@ class WorkerPool(Pool):
         for worker in self.workers:
             worker.state = WorkerState.ENDED
             worker.end()
-        memory, self._memory = self._memory, -1
-        if memory >= 0:
-            os.close(memory)
+        if self._memory is not None:
+            self._memory.close()
         self.is_lost = True
 
     # Workers that answer, and those that do not.
