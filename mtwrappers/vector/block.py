@@ -22,8 +22,9 @@ from mtwrappers.common.checks import construct_env
 from mtwrappers.common.errors import warn_about_close, with_place
 from mtwrappers.state.env_state import get_state, guard, require_identity, set_state
 from mtwrappers.state.plain_data import copied, copied_if_possible
-from mtwrappers.vector.buffers import Buffers, Info, InfoColumns, InfoSchema, ObsLayout
+from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.calls import Call, EachCall, class_without_state, find_call
+from mtwrappers.vector.info_columns import Info, InfoColumns, InfoSchema
 from mtwrappers.vector.journal import ReplayLog, ResetEntry, StepEntry, fingerprint
 from mtwrappers.vector.settings import Maker, Settings
 

@@ -32,16 +32,14 @@ import numpy as np
 
 from mtwrappers.common.cores import cores
 from mtwrappers.vector.commands import Command, Step
+from mtwrappers.vector.server import EMPTY, BlockServer, encode_step
 from mtwrappers.vector.settings import Maker, Settings
 from mtwrappers.vector.workers import (
     ALIVE_CHECK,
-    EMPTY,
     HELLO,
-    BlockServer,
     Worker,
     WorkerPool,
     WorkerState,
-    encode_step,
     pickle_blocks,
 )
 

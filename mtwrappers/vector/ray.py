@@ -17,12 +17,11 @@ import cloudpickle
 from mtwrappers.common.errors import WorkerDiedError
 from mtwrappers.common.extras import import_extra
 from mtwrappers.vector.commands import Command, Connect
+from mtwrappers.vector.server import EMPTY, BlockServer
 from mtwrappers.vector.settings import Maker, Settings
 from mtwrappers.vector.workers import (
     ALIVE_CHECK,
-    EMPTY,
     HELLO,
-    BlockServer,
     Worker,
     WorkerPool,
     WorkerState,
