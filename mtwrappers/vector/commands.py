@@ -150,7 +150,7 @@ class Wrap(Command):
     wrap: Callable[[Any], Any]
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Wraps the environments of the block."""
         block.wrap(self.wrap)
 
 
@@ -174,7 +174,7 @@ class Connect(Command):
         return Connect(self.rows[rows], self.num_envs, self.action_shape)
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Makes the buffers of the block."""
         block.connect(self.rows, self.num_envs, self.action_shape)
 
 
@@ -186,7 +186,7 @@ class UseColumns(Command):
     schema: InfoSchema
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Sets the schema of the block."""
         block.use_columns(self.schema)
 
 
@@ -197,7 +197,7 @@ class Sync(Command):
     name = "sync"
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Does nothing."""
 
 
 @dataclass(eq=False)
@@ -207,7 +207,7 @@ class Close(Command):
     name = "close"
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Closes the environments of the block."""
         block.close()
 
 
@@ -229,7 +229,7 @@ class Reset(Command):
         return Reset(self.seeds[rows], self.options[rows], self.mask[rows])
 
     def run(self, block: EnvBlock) -> Any:
-        """Runs it."""
+        """Resets environments of the block."""
         return block.reset(self.seeds, self.options, self.mask)
 
     def record_success(
@@ -266,7 +266,7 @@ class Step(Command):
         return Step(self.actions[rows], self.autoreset, self.schema)
 
     def run(self, block: EnvBlock) -> Any:
-        """Runs it."""
+        """Steps the environments of the block."""
         return block.step(self.actions, self.autoreset, self.schema)
 
     def record_success(
@@ -295,7 +295,7 @@ class Pause(Command):
         return Pause(self.mask[rows])
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Pauses environments of the block."""
         block.pause(self.mask)
 
 
@@ -318,7 +318,7 @@ class CallEach(Command):
         return CallEach(self.target, self.arguments[rows])
 
     def run(self, block: EnvBlock) -> Any:
-        """Runs it."""
+        """Calls the environments of the block."""
         return block.call(self.target, self.arguments)
 
     def notes_of_failure(self, block: EnvBlock) -> Any:
@@ -375,7 +375,7 @@ class Apply(Command):
         return Apply(self.function, self.rows[rows], self.due[rows], self.logs[rows])
 
     def run(self, block: EnvBlock) -> Any:
-        """Runs it."""
+        """Calls the function with the block."""
         return block.apply(self.function, self.rows, self.due, self.logs)
 
     def notes(self, block: EnvBlock) -> Any:
@@ -406,7 +406,7 @@ class GetStates(Command):
     name = "get_state"
 
     def run(self, block: EnvBlock) -> Any:
-        """Runs it."""
+        """Reads the states of the block."""
         return block.get_states()
 
 
@@ -423,7 +423,7 @@ class SetStates(Command):
         return SetStates(self.logs[rows])
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Restores the states of the block."""
         block.set_states([log.state for log in self.logs])
 
     def record_success(
@@ -451,7 +451,7 @@ class Replay(Command):
         return Replay(self.logs[rows], self.paused[rows])
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Replays the logs in the block."""
         block.replay(self.logs, self.paused)
 
 
@@ -469,7 +469,7 @@ class Prepare(Command):
         return Prepare(self.logs[rows], self.paused[rows])
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Prepares new environments of the block."""
         block.prepare(self.logs, self.paused)
 
 
@@ -488,7 +488,7 @@ class Commit(Command):
         return Commit(self.logs[rows], self.paused[rows])
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Exchanges the environments of the block."""
         if not block.has_prepared:  # its worker was lost since
             block.prepare(self.logs, self.paused)
         block.commit()

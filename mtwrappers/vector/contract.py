@@ -152,8 +152,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Makes the workers build the environments, and takes their spaces."""
         n, pool, settings = self.num_envs, self._pool, self._settings
         traits = pool.build()
-        spaces = [pair for block_spaces, *_ in traits for pair in block_spaces]
-        _, metadata, self.render_mode = traits[0]
+        spaces = [pair for block in traits for pair in block.spaces]
+        metadata, self.render_mode = traits[0].metadata, traits[0].render_mode
         if settings.unify is not None:
             names = [f"environment {i}" for i in range(n)]
             padding = Padding.of(spaces, names, settings.unify)
@@ -397,7 +397,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         flags = buffers.terminated.copy(), buffers.truncated.copy()
         if not self._schema_known:  # decides which infos go through the buffers from now on
             self._schema_known = True  # even if it is interrupted here
-            schema = schema_of([info for block_infos, *_ in results for info in block_infos])
+            schema = schema_of([info for result in results for info in result.infos])
             if schema is not None:
                 self._columns = InfoColumns(schema, buffers)
                 self._pool.set_up(UseColumns(schema))
@@ -408,13 +408,18 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Batches infos as Gymnasium does, and keeps observations that are not arrays."""
         batched: Info = {}
         for rows, result in zip(self._pool.rows, results, strict=True):
-            infos, finals, objects = result or (None, (), None)
-            if objects is not None:
-                self._buffers.obs[0][rows] = objects
+            if result is None:
+                result = BlockResult(None)
+            if result.observations is not None:
+                self._buffers.obs[0][rows] = result.observations
+            infos = result.infos
             if infos is None and self._columns is not None:
                 infos = self._columns.read_each(rows)
-            lasts = [(i, {"final_obs": obs, "final_info": info}) for i, obs, info in finals]
-            for i, info in (*enumerate(infos or ()), *lasts):
+            final_infos = [
+                (final.index, {"final_obs": final.obs, "final_info": final.info})
+                for final in result.final_steps
+            ]
+            for i, info in (*enumerate(infos or ()), *final_infos):
                 for key, value in (info or {}).items():  # None reports nothing
                     try:
                         self._add_info(batched, {key: value}, rows.start + i)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mtwrappers.common.errors import WorkerTraceback, warn_about_close
-from mtwrappers.vector.block import EnvBlock
+from mtwrappers.vector.block import BlockTraits, EnvBlock
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.commands import Answer, Command
 from mtwrappers.vector.journal import ReplayLog
@@ -92,8 +92,8 @@ class Pool(abc.ABC):
         self.logs = [ReplayLog() for _ in range(self.num_envs)]
 
     @abc.abstractmethod
-    def build(self) -> list[Any]:
-        """Builds the environments; returns `EnvBlock.traits` of each block."""
+    def build(self) -> list[BlockTraits]:
+        """Builds the environments; returns the traits of each block."""
 
     @abc.abstractmethod
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
@@ -156,7 +156,7 @@ class LocalPool(Pool):
         self._make_block = make_block
         self._record: Record | None = None  # of the last command, until it is recorded
 
-    def build(self) -> list[Any]:
+    def build(self) -> list[BlockTraits]:
         """Builds the environments."""
         self.block = self._make_block()
         return [self.block.traits()]

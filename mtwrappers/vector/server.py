@@ -9,7 +9,6 @@ import pickle
 import socket
 import sys
 import traceback
-from typing import Any
 
 import cloudpickle
 import gymnasium
@@ -17,7 +16,7 @@ import numpy as np
 
 from mtwrappers.common.errors import picklable, with_place
 from mtwrappers.common.extras import with_or_without_opengl
-from mtwrappers.vector.block import EnvBlock
+from mtwrappers.vector.block import BlockTraits, EnvBlock
 from mtwrappers.vector.commands import NO_RESULT, Answer, Build, Close, Command, Step
 
 EMPTY = b""  # an encoded answer without a result
@@ -97,7 +96,7 @@ class BlockServer:
         schema = None if columns is None else columns.schema
         return Step(actions, autoreset=message[:1] == b"1", schema=schema)
 
-    def _build(self, command: Build) -> tuple[Any, ...]:
+    def _build(self, command: Build) -> BlockTraits:
         """Builds the block, and returns its traits.
 
         Constructors are unpickled for every build, because they may keep what they have made.

@@ -27,6 +27,7 @@ from mtwrappers.common.errors import (
     full_message,
     warn_about_close,
 )
+from mtwrappers.vector.block import BlockTraits
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.commands import (
     Answer,
@@ -214,8 +215,8 @@ class WorkerPool(Pool):
 
     # Commands.
 
-    def build(self) -> list[Any]:
-        """Starts the workers, which build environments; returns `EnvBlock.traits` of each block."""
+    def build(self) -> list[BlockTraits]:
+        """Starts the workers, which build environments; returns the traits of each block."""
         for worker in self.workers:
             self._start(worker)
         if lost := self._gather(self.workers, HELLO):
@@ -509,12 +510,14 @@ class WorkerPool(Pool):
         if record is None or not isinstance(record.command, Step) or not worker.shares_memory:
             return ""
         rewards = self.buffers.rewards[worker.rows].view(np.uint64)
-        for place in np.flatnonzero(rewards == _NO_REWARD).tolist():
-            i = worker.rows.start + place
-            name = f", task {self.names[i]!r}" if self.names[i] else ""
-            action = record.command.actions[place]
-            return f", by environment {i}{name}, stepped with action {action}"
-        return ""
+        unwritten = np.flatnonzero(rewards == _NO_REWARD)
+        if not len(unwritten):
+            return ""
+        place = int(unwritten[0])  # a block steps one environment after another
+        i = worker.rows.start + place
+        name = f", task {self.names[i]!r}" if self.names[i] else ""
+        action = record.command.actions[place]
+        return f", by environment {i}{name}, stepped with action {action}"
 
 
 def _warn_of_recovery(message: str) -> None:
