@@ -19,7 +19,8 @@ from mtwrappers.common.equality import same_values
 from mtwrappers.common.spaces import append_box, as_row, require_floating_box, summary
 from mtwrappers.common.types import AnyArray, AnySpace, Info, Options, State
 from mtwrappers.state.identity import keep_arguments
-from mtwrappers.vector.contract import StepResult, split_options
+from mtwrappers.vector.arguments import split_options
+from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.vector import MetaVectorWrapper, require_single
 
 # Methods that return the task, in the order of preference; otherwise it is ``info["task_id"]``.
