@@ -90,7 +90,7 @@ def without_times(results):
 @pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.slow_but(
     *("MT10-True", "MT1-False", "normalized-False"),
-    *("the next task-True", "another task-True", "ours, exponential-True"),
+    *("another task-True", "ours, exponential-True"),
     "NormalizeObservation-True",
 )
 def test_another_environment_goes_on_with_the_same_episodes(kind, seeded, tmp_path):

@@ -24,7 +24,7 @@ def in_pairs(executor, makers, **kwargs):
 
 @both_executors
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.slow_but("iterative", "nested-parallel", "counting-parallel", "cartpole-parallel")
+@pytest.mark.slow_but("counting", "nested", "sequence-iterative", "cartpole-parallel")
 def test_executors_are_equal_to_gymnasiums_sync_vector_env(executor, kind):
     # Episodes of these take up to 33 steps, of the others at most 7.
     steps = 40 if kind in ("cartpole", "pendulum") else 16
