@@ -25,14 +25,14 @@ from mtwrappers.evaluation.statistics import (
     LEAST_RUNS,
     LEAST_VALUES,
     Estimate,
-    Interval,
+    Intervals,
     Values,
-    difference_interval,
-    difference_of_runs,
     interquartile,
     interquartile_difference,
-    mean_interval,
-    runs_interval,
+    mean_rate,
+    mean_run_rate,
+    rate_difference,
+    run_rate_difference,
     student,
 )
 
@@ -64,9 +64,9 @@ def even(m: int) -> Values:
     return np.full(m, 1 / m)
 
 
-def counted(found: Interval, truth: float) -> Row:
+def counted(found: Intervals, truth: float) -> Row:
     """The share of intervals that cover the truth, and the shares that lie below and above it."""
-    low, high = (end[~np.isnan(end)] for end in found[1:])
+    low, high = (end[~np.isnan(end)] for end in (found.low, found.high))
     # What is right but for rounding is right.
     below, above = (high < truth - 1e-9).mean(), (low > truth + 1e-9).mean()
     covers = 1 - below - above
@@ -82,7 +82,7 @@ def means(
             "tasks": m,
             "rates": name,
             "episodes": n,
-            **counted(mean_interval(episodes(of, n, draws, rng), even(m)), float(of.mean())),
+            **counted(mean_rate(episodes(of, n, draws, rng), even(m)), float(of.mean())),
         }
         for m in sizes
         for name, of in rates(m).items()
@@ -117,7 +117,7 @@ def part_groups(draws: int, rng: Generator) -> list[Row]:
         {
             "rates": name,
             "episodes": n,
-            **counted(mean_interval(episodes(of, n, draws, rng), weights), float(weights @ of)),
+            **counted(mean_rate(episodes(of, n, draws, rng), weights), float(weights @ of)),
         }
         for name, of in of_each.items()
         for n in (3, 10, 50)
@@ -138,7 +138,7 @@ def part_returns(draws: int, rng: Generator) -> list[Row]:
                 samples = draw((draws, m, n))
                 found = [student(list(own)) for own in samples]
                 ends = np.array([(e.value, e.low, e.high) for e in found], np.float64).T
-                row = counted((ends[0], ends[1], ends[2]), 0.0)
+                row = counted(Intervals(*ends), 0.0)
                 rows.append({"tasks": m, "returns": name, "episodes": n, **row})
     return rows
 
@@ -161,7 +161,7 @@ def part_differences(draws: int, rng: Generator) -> list[Row]:
                         [(ndtr(one[:, i]) < p).astype(np.float64) for i in range(m)]
                         for one, p in zip(hard, (first, second), strict=True)
                     ]
-                    found = difference_interval(both[0], both[1], [bool(correlation)] * m, even(m))
+                    found = rate_difference(both[0], both[1], [bool(correlation)] * m, even(m))
                     row[label] = counted(found, second - first)["covers"]
                 rows.append(row)
     return rows
@@ -188,11 +188,12 @@ def part_trials(draws: int, rng: Generator) -> list[Row]:
                 ]
                 truth = a / (a + b) if a else 0.5
                 row: Row = {"tasks": m, "goals": name, "trials": n}
-                row["covers"] = counted(mean_interval(samples[0], even(m)), truth)["covers"]
+                row["covers"] = counted(mean_rate(samples[0], even(m)), truth)["covers"]
                 for label, i in (("other goals", 1), ("same goals", 2)):
-                    found = difference_interval(samples[0], samples[i], [i == 2] * m, even(m))
-                    covers = counted(found, 0.0)["covers"]
-                    row[label] = None if m * n < LEAST_VALUES else round(1 - covers, 4)
+                    found = rate_difference(samples[0], samples[i], [i == 2] * m, even(m))
+                    row[label] = None  # of too few values
+                    if m * n >= LEAST_VALUES:
+                        row[label] = round(1 - counted(found, 0.0)["covers"], 4)
                 rows.append(row)
     return rows
 
@@ -236,9 +237,9 @@ def runs_of(of: Values, fails: float, n: int, runs: int, draws: int, rng: Genera
     return rng.binomial(n, found) / n
 
 
-def share(intervals: Sequence[tuple[Interval, float]]) -> float:
+def share(intervals: Sequence[tuple[Intervals, float]]) -> float:
     """How often intervals cover the truth, of those that there are."""
-    ends = np.array([found[1:] for found, _ in intervals])  # (.., 2, draws)
+    ends = np.array([(found.low, found.high) for found, _ in intervals])  # (.., 2, draws)
     true = np.array([truth for _, truth in intervals])[:, None]
     inside = (ends[:, 0] <= true + 1e-9) & (true - 1e-9 <= ends[:, 1])
     return round(float(inside[~np.isnan(ends[:, 0])].mean()), 3)
@@ -247,7 +248,7 @@ def share(intervals: Sequence[tuple[Interval, float]]) -> float:
 def share_of(found: Sequence[Estimate], truth: float) -> float:
     """The same of estimates."""
     value, low, high = np.array([(e.value, e.low, e.high) for e in found], np.float64).T
-    return share([((value, low, high), truth)])
+    return share([(Intervals(value, low, high), truth)])
 
 
 def part_method(draws: int, rng: Generator) -> list[Row]:
@@ -261,11 +262,11 @@ def part_method(draws: int, rng: Generator) -> list[Row]:
             each, middle = truths(of, fails, n_episodes)
             for n in (2, 3, 5, 10):
                 samples = runs_of(of, fails, n_episodes, n, draws, rng)
-                tasks = [(runs_interval(samples[:, i]), each[i]) for i in range(m)]
-                some = [(runs_interval(samples[:, :5].mean(axis=1)), float(each[:5].mean()))]
-                mean = [(runs_interval(samples.mean(axis=1)), float(each.mean()))]
+                tasks = [(mean_run_rate(samples[:, i]), each[i]) for i in range(m)]
+                some = [(mean_run_rate(samples[:, :5].mean(axis=1)), float(each[:5].mean()))]
+                mean = [(mean_run_rate(samples.mean(axis=1)), float(each.mean()))]
                 rate, numbers = interquartile(samples)
-                trimmed = [(runs_interval(numbers, rate), middle)]
+                trimmed = [(mean_run_rate(numbers, rate), middle)]
                 rows.append(
                     {
                         "tasks": m,
@@ -289,8 +290,8 @@ def part_runs(draws: int, rng: Generator) -> list[Row]:
             first, second = (runs_of(of, fails, 50, n, draws, rng) for _ in range(2))
             pairs = [*zip(first, second, strict=True)]
             row: Row = {"rates": name, "runs": n}
-            row["a task"] = share_of([difference_of_runs(a[0], b[0]) for a, b in pairs], 0.0)
-            means = [difference_of_runs(a.mean(axis=0), b.mean(axis=0)) for a, b in pairs]
+            row["a task"] = share_of([run_rate_difference(a[0], b[0]) for a, b in pairs], 0.0)
+            means = [run_rate_difference(a.mean(axis=0), b.mean(axis=0)) for a, b in pairs]
             row["mean"] = share_of(means, 0.0)
             middles = [interquartile_difference(a, b) for a, b in pairs] if n >= LEAST_RUNS else []
             row["interquartile mean"] = share_of(middles, 0.0) if middles else None
@@ -304,7 +305,7 @@ def part_usual(draws: int, rng: Generator) -> list[Row]:
     def of_students(numbers: Values, truth: float) -> float:
         return share_of([student([own]) for own in numbers], truth)
 
-    def bootstrap(runs: Values) -> Interval:
+    def bootstrap(runs: Values) -> Intervals:
         """Percentiles of resampled runs, expanded (Hesterberg 2015, arXiv:1411.5279)."""
         n = runs.shape[-1]
         tail = float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.025)))
@@ -312,7 +313,7 @@ def part_usual(draws: int, rng: Generator) -> list[Row]:
             interquartile(own[:, rng.integers(n, size=(1000, n))].swapaxes(0, 1))[0] for own in runs
         ]
         low, high = np.quantile(drawn, (tail, 1 - tail), axis=1)
-        return interquartile(runs)[0], low, high
+        return Intervals(interquartile(runs)[0], low, high)
 
     rows: list[Row] = []
     for name in ("0.6", "0.97"):

@@ -29,7 +29,7 @@ from benchmarks.common import (
     table,
     target_row,
 )
-from benchmarks.metaworld import EPISODE, envpool_envs, physics_player
+from benchmarks.metaworld import EPISODE, make_pools, physics_player
 from mtwrappers import MetaSampler, MetaWorldSetTaskEnv
 
 Policy = Callable[[NDArray[Any]], NDArray[Any]]
@@ -88,7 +88,7 @@ def loop_player(envs: Any, policy: Policy) -> Callable[[], int]:
 
 def envpool_player(policy: Policy) -> Callable[[], int] | None:
     """EnvPool with the same policy: ten environments of each class in its turn, 2 threads."""
-    envs = envpool_envs()
+    envs = make_pools(num_envs=10, num_threads=2)
     players = [loop_player(env, policy) for env in envs]
     return (lambda: sum(play() for play in players)) if envs else None
 

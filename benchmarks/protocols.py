@@ -97,9 +97,12 @@ def part_protocols(workers: int) -> list[dict[str, Any]]:
                 "protocol": protocol.name,
                 "digest": protocol.digest,
                 "episodes": len(result.episodes),
-                "means": {over: dataclasses.asdict(mean) for over, mean in found.items()},
-                "once": result.overall["mean"]["success_once"].value,  # type: ignore[union-attr]
-                "final": result.overall["mean"]["success_final"].value,  # type: ignore[union-attr]
+                "means": {
+                    name.removeprefix("mean over "): dataclasses.asdict(mean)
+                    for name, mean in found.items()
+                },
+                "once": result.overall["mean over tasks"]["success_once"].value,  # type: ignore[union-attr]
+                "final": result.overall["mean over tasks"]["success_final"].value,  # type: ignore[union-attr]
                 "successes": successes(result, protocol),
                 "seconds": round(time.perf_counter() - start, 1),
             }

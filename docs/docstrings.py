@@ -21,7 +21,7 @@ _ENTRY = re.compile(r"^::: (\S+)(?:\n    options:\n      members: \[(.*)\])?$", 
 # Where modules are described that have no entry.
 _PAGES = {
     "mtwrappers.metaworld.text": "../guides/pixels.md",
-    "mtwrappers.metaworld.agent_view": "../guides/pixels.md",
+    "mtwrappers.metaworld.observations": "../guides/pixels.md",
     "mtwrappers.samplers.path": "samplers.md#trajectories",
 }
 _NAME = re.compile(r"(?<![`\[])`([\w.]+)`(?!`)")

@@ -28,7 +28,7 @@ from PIL import Image, ImageDraw, ImageFont
 import mtwrappers  # noqa: F401 (registers the ids)
 from mtwrappers.evaluation import EvaluationResult, curves, reference, scores
 from mtwrappers.evaluation.plot import Kind, Line, draw_lines, draw_stream
-from mtwrappers.evaluation.statistics import Estimate, rate_of_runs, student, within
+from mtwrappers.evaluation.statistics import Estimate, clip_interval, mean_run_rate, student
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.experts import expert
 
@@ -47,7 +47,10 @@ def load_json(path: str) -> Any:
 
 def rates_over_runs(counts: dict[str, list[int]], episodes: int) -> dict[float, Estimate]:
     """Success rates by training steps, from the successes of each run in so many episodes."""
-    return {int(steps): rate_of_runs(np.array(runs) / episodes) for steps, runs in counts.items()}
+    return {
+        int(steps): mean_run_rate(np.array(runs) / episodes).estimate()
+        for steps, runs in counts.items()
+    }
 
 
 def draw_ppo(path: Path) -> None:
@@ -67,7 +70,26 @@ def draw_ppo(path: Path) -> None:
         "Each interval is for its point alone.",
     )
     lines = [Line("PPO", ppo, "curve"), Line("multi-task SAC", sac, "curve")]
-    draw_lines(path, {"mean over tasks": lines}, "", caption)
+    draw_lines(path, {"mean over 10 tasks": lines}, "", caption)
+
+
+def draw_maml_half_cheetah(path: Path) -> None:
+    """MAML on HalfCheetahDir, before and after the inner step."""
+    curve = load_json("docs/learning_curves.json")["maml_half_cheetah"]
+    lines = []
+    for name, kind in (("before", "unadapted"), ("after", "curve")):
+        runs = np.array(curve[name])  # (runs, points)
+        points = {
+            curve["iterations"] * (i + 1): student([runs[:, i]]) for i in range(runs.shape[1])
+        }
+        lines.append(Line("MAML", points, kind))
+    caption = (
+        "Mean return of 20 episodes of 100 steps in each direction; each point is the mean over 10 "
+        "iterations of training, each with 8,000 environment steps.",
+        "3 training seeds; bands: 95% intervals over these, each for its point alone.",
+    )
+    against = "iterations of training"
+    draw_lines(path, {"HalfCheetahDir": lines}, "", caption, against, "return")
 
 
 def draw_mtsac(path: Path) -> None:
@@ -106,19 +128,19 @@ def draw_continual_world(path: Path) -> None:
     data = load_json("docs/continual_world.json")
     success = np.array(data["scores"])  # (runs, points, phases)
 
-    def estimate_points(rates: Any) -> list[Estimate]:
+    def make_line(label: str, rates: Any) -> Line:
         """The mean over runs at each point, from rates (runs, points)."""
-        return [within(student([column]), 0.0) for column in rates.T]
+        estimates = [clip_interval(student([column]), 0.0) for column in rates.T]
+        return Line(label, dict(zip(data["points"], estimates, strict=True)), "curve")
 
     draw_stream(
         path,
-        data["points"],
         data["ends"],
-        estimate_points(success.mean(axis=2)),
-        {
-            f"{phase} {name}": estimate_points(success[:, :, phase])
+        make_line(f"mean over {len(data['phases'])} phases", success.mean(axis=2)),
+        [
+            make_line(f"{phase} {name}", success[:, :, phase])
             for phase, name in enumerate(data["phases"])
-        },
+        ],
         "CW10 with reduced budgets: fine-tuning by imitation of scripted experts",
         "4,000 steps per task instead of 1,000,000; 3 seeds; 5 episodes per point\n"
         "success_once of 3 runs; bands: 95% intervals over runs",
@@ -413,6 +435,7 @@ CHARTS: dict[str, Callable[[Path], None]] = {
     "few-shot-bias.png": draw_few_shot_bias,
     "imitation.png": draw_imitation,
     "meta-rl.png": draw_meta_rl,
+    "maml-half-cheetah.png": draw_maml_half_cheetah,
     "mtsac.png": draw_mtsac,
     "ppo-mt10.png": draw_ppo,
     "protocol-choices.png": draw_protocol_choices,

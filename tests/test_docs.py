@@ -16,9 +16,10 @@ import pytest
 
 import mtwrappers
 from mtwrappers.metaworld import MetaWorldMTEnv, make, make_benchmark
-from mtwrappers.metaworld.agent_view import UPSTREAM, AgentView
 from mtwrappers.metaworld.class_env import SawyerSettings
 from mtwrappers.metaworld.opengl import choose_gl
+from mtwrappers.metaworld.upstream_names import UPSTREAM_NAMES
+from mtwrappers.metaworld.wrapper_settings import WrapperSettings
 from mtwrappers.vector.make import make_executor
 from mtwrappers.vector.settings import Settings
 from tests.fakes import ROOT
@@ -230,17 +231,17 @@ def test_every_argument_of_make_and_make_vec_is_listed(make):
         for name in re.findall(r"`(\w+)`", names)
         if where.startswith("both") or where == f"`{make}`"
     }
-    assert not listed & set(UPSTREAM)
+    assert not listed & set(UPSTREAM_NAMES)
     with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'") as caught:
         getattr(gymnasium, make)("mtwrappers/MT10-v0", nonsense=1)
     taken = ast.literal_eval(re.search(r"\[.*?\]", str(caught.value))[0])
     # An id says the first two; the page lists Meta-World's own names at its end.
-    assert listed == set(taken) - {"benchmark", "kind"} - set(UPSTREAM)
+    assert listed == set(taken) - {"benchmark", "kind"} - set(UPSTREAM_NAMES)
 
 
 def test_the_defaults_of_arguments_are_those_of_the_code():
     """Or they are chosen where the code has `None`."""
-    made_by = (make_benchmark, make.make_mt_env, MetaWorldMTEnv, AgentView, SawyerSettings)
+    made_by = (make_benchmark, make.make_mt_env, MetaWorldMTEnv, WrapperSettings, SawyerSettings)
     made_by += (Settings, make_executor, make.VectorSettings, make.make_vec_env)
     found = {}
     for one in made_by:

@@ -12,9 +12,10 @@ import pytest
 import mtwrappers
 from mtwrappers.continual import continual_world
 from mtwrappers.metaworld import keywords
-from mtwrappers.metaworld.agent_view import INPUTS, UPSTREAM
 from mtwrappers.metaworld.env import MetaWorldMTEnv
 from mtwrappers.metaworld.make import SETTINGS, VECTOR_SETTINGS
+from mtwrappers.metaworld.upstream_names import UPSTREAM_NAMES
+from mtwrappers.metaworld.wrapper_settings import WRAPPER_SETTINGS
 from mtwrappers.vector.make import ExecutorOptions, SamplerOptions, VectorOptions
 from mtwrappers.vector.settings import ExecutorSettings, Settings
 from tests.fakes import ROOT
@@ -132,8 +133,8 @@ def test_typed_keywords_of_executors_are_the_settings():
 
 def test_typed_keywords_of_metaworld_are_the_arguments_that_its_classes_take():
     assert _keys(keywords.ClassKeywords) == set(SETTINGS)
-    assert _keys(keywords.ObservationKeywords) == set(INPUTS)
-    assert _keys(keywords.UpstreamKeywords) == set(UPSTREAM)
+    assert _keys(keywords.ObservationKeywords) == set(WRAPPER_SETTINGS)
+    assert _keys(keywords.UpstreamKeywords) == set(UPSTREAM_NAMES)
     of_env = set(inspect.signature(MetaWorldMTEnv).parameters) - {"benchmark", "options"}
     assert of_env <= _keys(keywords.EnvKeywords)
     assert set(VECTOR_SETTINGS) <= _keys(keywords.VectorKeywords)

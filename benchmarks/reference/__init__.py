@@ -233,8 +233,8 @@ def readme() -> str:
 def _row(one: Shipped) -> dict[str, str]:
     score = "-"
     if one.result.headline is not None:
-        over, mean = next(iter(one.result.headline.items()))
-        score = f"{mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f}) over {over}"
+        name, mean = next(iter(one.result.headline.items()))
+        score = f"{mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f}) {name.removeprefix('mean ')}"
     size = f"{one.path.stat().st_size / 1e3:,.0f} kB"
     if one.evidence.exists():
         size += f" + {one.evidence.stat().st_size / 1e3:,.0f} kB"

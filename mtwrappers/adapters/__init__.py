@@ -7,9 +7,10 @@ from typing import Any
 
 import gymnasium
 from gymnasium.error import ClosedEnvironmentError
-from gymnasium.spaces import Dict, Space, Text, Tuple
+from gymnasium.spaces import Dict, Text, Tuple
 from gymnasium.vector import AutoresetMode
 
+from mtwrappers.common.types import AnySpace
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 
@@ -38,7 +39,7 @@ def check_vec_env(vec_env: Any, library: str, *modes: AutoresetMode) -> None:
     refuse_text(vec_env.single_observation_space, library)
 
 
-def refuse_text(space: Space[Any], library: str) -> None:
+def refuse_text(space: AnySpace, library: str) -> None:
     """Raises `ValueError` if a space is or contains a Text, which cannot become a tensor."""
     text = _find_text(space)
     if text is not None:
@@ -49,7 +50,7 @@ def refuse_text(space: Space[Any], library: str) -> None:
         )
 
 
-def _find_text(space: Space[Any]) -> Space[Any] | None:
+def _find_text(space: AnySpace) -> AnySpace | None:
     """Returns the first Text in a space."""
     if isinstance(space, (Dict, Tuple)):
         spaces = space.values() if isinstance(space, Dict) else space.spaces

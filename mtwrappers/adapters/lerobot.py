@@ -14,8 +14,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from mtwrappers.adapters.lerobot_envs import classes_of, make_class_env
 from mtwrappers.common.checks import check_choice
 from mtwrappers.common.extras import import_extra
-from mtwrappers.metaworld.agent_view import CAMERA
 from mtwrappers.metaworld.class_env import METADATA, OBS_SIZE
+from mtwrappers.metaworld.observations import CAMERA
 from mtwrappers.metaworld.text import check_descriptions
 
 _types: Any = import_extra("lerobot.configs", "lerobot")

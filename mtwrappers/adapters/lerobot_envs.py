@@ -9,6 +9,7 @@ from gymnasium.spaces import Dict
 from gymnasium.utils import RecordConstructorArgs
 
 from mtwrappers.common.checks import check_choice
+from mtwrappers.common.types import AnyEnv, AnyWrapper, Options
 from mtwrappers.evaluation.published import DIFFICULTY
 from mtwrappers.metaworld.tasks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
@@ -45,7 +46,7 @@ def classes_of(task: str) -> dict[str, list[str]]:
     return classes
 
 
-class LeRobotEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class LeRobotEnv(AnyWrapper, RecordConstructorArgs):
     """Returns frames in a dict, and ``is_success``, a bool, in every info.
 
     Args:
@@ -53,7 +54,7 @@ class LeRobotEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             one or several cameras, become its ``pixels``.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         RecordConstructorArgs.__init__(self)
         super().__init__(env)
         space = env.observation_space
@@ -62,7 +63,7 @@ class LeRobotEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self.observation_space = Dict({"pixels": space})
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | None = None, options: Options | None = None
     ) -> tuple[Any, dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)
         return self._in_dict(obs), _with_success(info)
@@ -94,7 +95,7 @@ def make_class_env(name: str, **kwargs: Any) -> LeRobotEnv:
     >>> {name: space.shape for name, space in env.observation_space.items()}
     {'agent_pos': (4,), 'pixels': (64, 64, 3)}
     """
-    env: gymnasium.Env[Any, Any] = gymnasium.make(
+    env: AnyEnv = gymnasium.make(
         "mtwrappers:mtwrappers/MT1-v0",
         env_name=name,
         goals="continuous",

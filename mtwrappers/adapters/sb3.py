@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Dict, Space, Tuple
+from gymnasium.spaces import Dict, Tuple
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 from gymnasium.wrappers import RecordEpisodeStatistics
@@ -20,6 +20,7 @@ from mtwrappers.adapters import check_vec_env, combine_classes
 from mtwrappers.adapters.infos import split_infos
 from mtwrappers.common import seeding
 from mtwrappers.common.extras import import_extra
+from mtwrappers.common.types import AnySpace, AnyWrapper
 
 Indices: TypeAlias = int | Iterable[int] | None
 Step: TypeAlias = tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]
@@ -69,7 +70,7 @@ def as_sb3_vec_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     return combine_classes(vec_env_module.VecEnv, ExecutorVecEnv)(vec_env)
 
 
-def _refuse_nested(space: Space[Any]) -> None:
+def _refuse_nested(space: AnySpace) -> None:
     spaces = dict(space.items()) if isinstance(space, Dict) else {}
     for key, subspace in spaces.items():
         if isinstance(subspace, Dict):
@@ -84,7 +85,7 @@ class ExecutorVecEnv:
     """The mixin that makes a Stable-Baselines3 `VecEnv`; see `as_sb3_vec_env`."""
 
     num_envs: int
-    action_space: Space[Any]
+    action_space: AnySpace
     render_mode: str | None
     reset_infos: list[dict[str, Any]]
     _seeds: list[int | None]
@@ -208,7 +209,7 @@ class ExecutorVecEnv:
         return self._call(method_name, indices, *method_args, **method_kwargs)
 
     def env_is_wrapped(
-        self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: Indices = None
+        self, wrapper_class: type[AnyWrapper], indices: Indices = None
     ) -> list[bool]:
         """Returns whether environments have a wrapper of a class."""
         return self._call(_is_wrapped, indices, wrapper_class)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from mtwrappers.adapters import check_vec_env, combine_classes
 from mtwrappers.common.extras import import_extra
+from mtwrappers.common.types import AnySpace
 
 
 def as_skrl_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
@@ -53,7 +53,7 @@ class ExecutorEnv:
     _env: Any
     _seed: Any
     device: Any
-    observation_space: Space[Any]
+    observation_space: AnySpace
 
     def __init__(self, vec_env: Any) -> None:
         super().__init__(vec_env)  # type: ignore[call-arg] # skrl's class is the next base

@@ -13,6 +13,7 @@ from mtwrappers.adapters import check_vec_env, combine_classes
 from mtwrappers.adapters.infos import split_infos
 from mtwrappers.common import seeding
 from mtwrappers.common.extras import import_extra
+from mtwrappers.common.types import AnyArray
 
 
 def as_tianshou_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
@@ -61,7 +62,7 @@ class ExecutorVectorEnv:
         self.vec_env.single_action_space.seed(first)
         return seeds
 
-    def reset(self, env_id: Any = None, **kwargs: Any) -> tuple[Any, NDArray[Any]]:
+    def reset(self, env_id: Any = None, **kwargs: Any) -> tuple[Any, AnyArray]:
         ids, mask = self._choose_rows(env_id)
         seeds = [self._seeds.pop(i, None) if mask[i] else None for i in range(self.env_num)]
         seed = seeds if kwargs.get("seed") is None else kwargs["seed"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, Space
+from gymnasium.spaces import Box, Dict
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from mtwrappers.adapters import check_vec_env
 from mtwrappers.common.extras import import_extra
+from mtwrappers.common.types import AnySpace
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 
@@ -85,7 +86,7 @@ def _is_numeric(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
 
 
-def _with_zero(space: Space[Any]) -> Space[Any]:
+def _with_zero(space: AnySpace) -> AnySpace:
     if isinstance(space, Dict):
         return Dict({key: _with_zero(subspace) for key, subspace in space.items()})
     if isinstance(space, Box):

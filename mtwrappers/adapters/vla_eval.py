@@ -104,10 +104,11 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         self._tasks = self._select_tasks(tasks)
         self._state = slice(_STATE[self.protocol.settings.observation] if send_state else 0)
         self._all_state = send_environment_state
-        # Observations with frames contain all numbers; `make_obs` chooses among them.
-        self._seen = self.protocol
+        # The protocol of the environments: where there are frames, their observations contain all
+        # numbers, and `make_obs` chooses among them.
+        self._env_protocol = self.protocol
         if self.protocol.settings.observes_frames:
-            self._seen = self.protocol.variant("all", observation="pixels_state")
+            self._env_protocol = self.protocol.variant("all", observation="pixels_state")
         self._env: Any = None
         self._built: str | None = None
 
@@ -157,23 +158,23 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
             )
         if name != self._built:
             self.cleanup()
-            self._env = self._seen.make(name, disable_env_checker=True)
+            self._env = self._env_protocol.make(name, disable_env_checker=True)
             self._built = name
         episode = self._plan[name, number]
         options = {"task_state": episode.task_state}
         obs, _ = self._env.reset(seed=episode.seed, options=options)
-        self._record, self._over = EpisodeRecord(episode), False
-        self._film(obs)
+        self._record, self._has_ended = EpisodeRecord(episode), False
+        self._record_frame(obs)
         return obs
 
     def step(self, action: Mapping[str, Any]) -> Any:
         values = np.asarray(action.get("actions", action.get("action")))
         obs, reward, terminated, truncated, info = self._env.step(values)
         self._record.add(reward, info)
-        self._over = terminated or truncated
-        self._film(obs)
+        self._has_ended = terminated or truncated
+        self._record_frame(obs)
         self._recorder.record_step(action=values, reward=reward, success=bool(info["success"]))
-        return _base.StepResult(obs, reward, self._over, info)
+        return _base.StepResult(obs, reward, self._has_ended, info)
 
     def make_obs(self, raw_obs: Any, task: Mapping[str, Any]) -> dict[str, Any]:
         numbers = raw_obs["environment_state"] if isinstance(raw_obs, dict) else raw_obs
@@ -199,12 +200,12 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
             else {str(self.protocol.settings.camera_name): frames}
         )
 
-    def _film(self, raw_obs: Any) -> None:
+    def _record_frame(self, raw_obs: Any) -> None:
         """Records the frame of the first camera."""
         self._recorder.record_video(next(iter(self._frames(raw_obs).values()), None))
 
     def get_step_result(self, step_result: Any) -> dict[str, Any]:
-        if not self._over:
+        if not self._has_ended:
             raise ValueError(
                 "the episode was cut before its end: episodes have at most "
                 f"{self.protocol.settings.max_episode_steps} steps in {self.protocol.name}: leave "

@@ -14,7 +14,7 @@ from mtwrappers.common.errors import full_message
 from mtwrappers.evaluation import EvidenceError, VerificationError
 from mtwrappers.export.datasets import SIZE, Dataset, Frames, LeRobotDataset, MinariDataset
 from mtwrappers.export.export import Exported, export
-from mtwrappers.metaworld.agent_view import CAMERA, ObservationName
+from mtwrappers.metaworld.observations import CAMERA, ObservationName
 from mtwrappers.metaworld.upstream import all_classes
 
 # For each library: its dataset, and the default observation.

@@ -9,7 +9,7 @@ import gymnasium
 
 from mtwrappers.cli.console import say
 from mtwrappers.common.registration import FAMILIES, TABLE
-from mtwrappers.metaworld.agent_view import WITHOUT_ONEHOT
+from mtwrappers.metaworld.wrapper_settings import WITHOUT_ONEHOT
 
 # The columns, and the format of their cells.
 COLUMNS = {
@@ -32,7 +32,7 @@ extra: what they need, as in pip install '.[metaworld]'"""
 def run() -> int:
     """Print every environment id with its classes, spaces and sizes."""
     rows: list[Sequence[Any]] = [list(COLUMNS)]
-    rows += [_describe(env_id, kwargs) for env_id, (_, kwargs, _) in TABLE.items()]
+    rows += [_row(env_id, kwargs) for env_id, (_, kwargs, _) in TABLE.items()]
     form = " ".join(COLUMNS.values())
     for row in rows:
         say(form.format(*row), "bold" if row is rows[0] else "")
@@ -40,7 +40,7 @@ def run() -> int:
     return 0
 
 
-def _describe(env_id: str, kwargs: dict[str, Any]) -> Sequence[Any]:
+def _row(env_id: str, kwargs: dict[str, Any]) -> Sequence[Any]:
     """The row of an id."""
     env: Any = gymnasium.make(env_id, disable_env_checker=True)
     named = env.has_wrapper_attr("task_names") and env.get_wrapper_attr("task_names") is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 from mtwrappers.cli.console import say
 from mtwrappers.evaluation import Protocol, protocols
-from mtwrappers.evaluation.report import aligned
+from mtwrappers.evaluation.report import align_columns
 
 _WIDTH = 80
 
@@ -74,7 +74,7 @@ def table() -> list[list[str]]:
 
 def run() -> int:
     """Print side by side how published scores are measured."""
-    for i, line in enumerate(aligned(table(), right=False)):
+    for i, line in enumerate(align_columns(table(), right=False)):
         say(line, "bold" if i < 2 else "")  # the names
     say("\nhorizon: in actions of the policy; success: at any step, at the last, or held")
     say("list: Meta-World's goals, each once; continuous: a new goal in every episode")

@@ -42,10 +42,10 @@ from mtwrappers.evaluation import (
 from mtwrappers.evaluation.evaluating import run_evaluation
 from mtwrappers.evaluation.evidence import name_of, read_evidence
 from mtwrappers.evaluation.plan import plan_episodes
-from mtwrappers.evaluation.report import as_csv
-from mtwrappers.metaworld.agent_view import ObservationName
+from mtwrappers.evaluation.report import format_csv
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.experts import expert
+from mtwrappers.metaworld.observations import ObservationName
 from mtwrappers.metaworld.opengl import DOCTOR, choose_gl
 from mtwrappers.metaworld.tasks import ONE_CLASS, make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
@@ -530,7 +530,7 @@ def _write(rollout: Rollout, result: EvaluationResult) -> list[Path]:
         | {head: (one := found[metric]) and one.value for head, metric in _MEANS.items()}
         for task, found in result.per_task.items()
     ]
-    as_csv(rows, out / TABLE_FILE)
+    format_csv(rows, out / TABLE_FILE)
     title = f"{rollout.benchmark}, {options.policy} policy, seed {options.seed}, {rollout.extent}"
     result.plot(out / CHART, title)
     result.save(out / RESULTS)

@@ -247,7 +247,7 @@ _FOREIGN_OPTIONS = ("minari_",)
 
 
 def check_options(
-    options: Mapping[str, Any] | None,
+    options: Mapping[str, object] | None,
     names: Collection[str],
     owner: str,
     *,

@@ -7,24 +7,24 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Tuple
-from numpy.typing import NDArray
+from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete, Tuple
 
 from mtwrappers.common.errors import short
+from mtwrappers.common.types import AnyArray, AnySpace
 
 _MOST = 3  # differing bounds or parts that a message names
 _LONG = 80  # characters of a space in a message
 _FLATTEN = "gymnasium.wrappers.FlattenObservation makes one of any other"
 
 
-def require_flat_box(space: Space[Any], name: str, hint: str = _FLATTEN) -> Box:
+def require_flat_box(space: AnySpace, name: str, hint: str = _FLATTEN) -> Box:
     """Returns a 1-D Box, or raises `TypeError`, with a hint at the end of the message."""
     if not isinstance(space, Box) or len(space.shape) != 1:
         raise TypeError(f"{name} must be a 1-D Box, got {summary(space)}; {hint}")
     return space
 
 
-def require_floating_box(space: Space[Any], verb: str) -> Box:
+def require_floating_box(space: AnySpace, verb: str) -> Box:
     """Returns a 1-D Box of floating-point numbers, or raises `TypeError`.
 
     ``verb`` is a participle for the message, such as "normalized".
@@ -38,7 +38,7 @@ def require_floating_box(space: Space[Any], verb: str) -> Box:
     return box
 
 
-def as_row(obs: Any, box: Box) -> NDArray[Any]:
+def as_row(obs: Any, box: Box) -> AnyArray:
     """Returns an observation of ``box`` as an array, or raises `ValueError`.
 
     An array of another dtype is returned as it is, unless ``box`` has an integer dtype that cannot
@@ -62,7 +62,7 @@ def as_row(obs: Any, box: Box) -> NDArray[Any]:
     return row
 
 
-def as_element(space: Space[Any], value: Any) -> Any:
+def as_element(space: AnySpace, value: Any) -> Any:
     """Returns an element of ``space``, with an array for a list or number where it has arrays.
 
     Raises:
@@ -86,7 +86,7 @@ def as_element(space: Space[Any], value: Any) -> Any:
     return element
 
 
-def append_box(box: Box, low: NDArray[Any], high: NDArray[Any]) -> Box:
+def append_box(box: Box, low: AnyArray, high: AnyArray) -> Box:
     """A 1-D Box followed by entries in ``[low, high]``, in the dtype of ``box``."""
     dtype: Any = box.dtype
     return Box(
@@ -120,7 +120,7 @@ def pad_boxes(boxes: Sequence[Box], size: int | None = None) -> Box:
     )
 
 
-def summary(space: Space[Any]) -> str:
+def summary(space: AnySpace) -> str:
     """A space for a message, without the bounds of a Box if these are many."""
     text = repr(space)
     if isinstance(space, Box) and len(text) > _LONG:
@@ -128,11 +128,11 @@ def summary(space: Space[Any]) -> str:
     return short(space, _LONG)
 
 
-def difference(space: Space[Any], expected: Space[Any], *, within: bool = False) -> str:
+def difference(space: AnySpace, expected: AnySpace, *, contained: bool = False) -> str:
     """How a space differs from another: ``"it is Discrete(3), expected Discrete(2)"``.
 
     Of two Boxes of one shape and dtype, only the bounds that differ are named, and of a Dict or
-    Tuple only the parts. With ``within``, only bounds that are beyond the expected ones are.
+    Tuple only the parts. With ``contained``, only bounds that are beyond the expected ones are.
     """
     differences: list[str] = []
     if isinstance(space, Dict) and isinstance(expected, Dict):
@@ -142,16 +142,14 @@ def difference(space: Space[Any], expected: Space[Any], *, within: bool = False)
         for i, pair in enumerate(zip_longest(space.spaces, expected.spaces)):
             differences += _compare_inner(i, *pair)
     elif isinstance(space, Box) and isinstance(expected, Box) and _are_alike(space, expected):
-        differences = _compare_bounds(space, expected, within)
+        differences = _compare_bounds(space, expected, contained)
     if not differences:
         return f"it is {summary(space)}, expected {summary(expected)}"
     count = len(differences) - _MOST
     return "; ".join(differences[:_MOST]) + (f"; and {count} more" if count > 0 else "")
 
 
-def _compare_inner(
-    key: Any, inner: Space[Any] | None, expected: Space[Any] | None
-) -> Iterator[str]:
+def _compare_inner(key: Any, inner: AnySpace | None, expected: AnySpace | None) -> Iterator[str]:
     """How a space inside a Dict or Tuple differs, if it does."""
     if expected is None:
         yield f"it has {key!r}, which is not expected"
@@ -165,13 +163,13 @@ def _are_alike(box: Box, expected: Box) -> bool:
     return box.shape == expected.shape and box.dtype == expected.dtype
 
 
-def _compare_bounds(space: Box, expected: Box, within: bool) -> list[str]:
+def _compare_bounds(space: Box, expected: Box, contained: bool) -> list[str]:
     """The bounds of two Boxes of one shape that differ, or of the first beyond the second's."""
-    if within:
+    if contained:
         apart = (space.low < expected.low) | (space.high > expected.high)
     else:
         apart = (space.low != expected.low) | (space.high != expected.high)
-    word = "expected within" if within else "expected"
+    word = "expected within" if contained else "expected"
     differences = []
     for index in map(tuple, np.argwhere(apart).tolist()):
         place = index[0] if len(index) == 1 else index
@@ -183,7 +181,7 @@ def _compare_bounds(space: Box, expected: Box, within: bool) -> list[str]:
     return differences
 
 
-def padded(inner: Space[Any], outer: Space[Any]) -> Space[Any]:
+def padded(inner: AnySpace, outer: AnySpace) -> AnySpace:
     """``inner`` padded with zeros to the length of ``outer``, in its dtype if that loses nothing.
 
     Spaces other than 1-D Boxes are returned as they are.
@@ -200,7 +198,7 @@ def padded(inner: Space[Any], outer: Space[Any]) -> Space[Any]:
     return Box(low, high, dtype=dtype)
 
 
-def fits(inner: Space[Any], outer: Space[Any]) -> bool:
+def fits(inner: AnySpace, outer: AnySpace) -> bool:
     """Whether every element of ``inner`` is an element of ``outer``, dtype included."""
     if not isinstance(inner, Box) or not isinstance(outer, Box):
         return bool(inner == outer)

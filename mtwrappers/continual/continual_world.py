@@ -15,13 +15,14 @@ from numpy.typing import ArrayLike
 
 from mtwrappers.common.checks import check_episode_steps, check_keywords, positive
 from mtwrappers.common.seeding import check_seed
+from mtwrappers.common.types import AnyEnv
 from mtwrappers.continual.stream import AtEnd, Boundary, TaskObs, TaskStream, VectorTaskStream
 from mtwrappers.core.pad_spaces import Unify
-from mtwrappers.metaworld.agent_view import take_inputs
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.keywords import CommonKeywords
-from mtwrappers.metaworld.make import Env, make_mt_env
+from mtwrappers.metaworld.make import make_mt_env
 from mtwrappers.metaworld.tasks import Goals
+from mtwrappers.metaworld.wrapper_settings import split_wrapper_settings
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, VectorOptions, make_executor
 
 CW10 = (
@@ -76,7 +77,7 @@ def make_env(
     goals: Goals = "continuous",
     seed: int | None = None,
     **settings: Unpack[EnvKeywords],
-) -> Env:
+) -> AnyEnv:
     """One environment on a sequence of tasks, each for a budget of steps.
 
     Args:
@@ -104,7 +105,7 @@ def make_env(
     """
     hints = dict.fromkeys(_ONLY_VECTOR, "it is for make_vec, without vectorization_mode")
     check_keywords(settings, _ENV_ARGUMENTS, f"make of {sequence}", hints)
-    view, options = take_inputs("CustomMT", {**settings})
+    wrappers, options = split_wrapper_settings("CustomMT", {**settings})
     env = make_mt_env("CustomMT", train_classes=CW10, goals=goals, seed=seed, **options)
     stream = TaskStream(
         env,
@@ -116,7 +117,7 @@ def make_env(
     )
     if seed is not None:
         stream.action_space.seed(check_seed(seed))
-    return view.apply(stream)
+    return wrappers.wrap(stream)
 
 
 # `gymnasium.make` reads this attribute of the entry point.
@@ -171,7 +172,7 @@ def make_vec_env(
         )
         for i in range(num_envs)
     ]
-    _, class_options = take_inputs("CustomMT", env_options)
+    _, class_options = split_wrapper_settings("CustomMT", env_options)
     renders = class_options.get("render_mode") is not None
     executor = make_executor(makers, 1, num_envs, renders=renders, **executor_options)
     envs = VectorTaskStream(executor)
@@ -180,5 +181,5 @@ def make_vec_env(
     return envs
 
 
-def _make_slot(sequence: Any, **settings: Any) -> Env:
+def _make_slot(sequence: Any, **settings: Any) -> AnyEnv:
     return RecordEpisodeStatistics(make_env(sequence, **settings))

@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_choice, check_list, positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import METRICS, reporting_tasks
+from mtwrappers.evaluation.plot import Line
 from mtwrappers.evaluation.remake import phase_label
-from mtwrappers.evaluation.report import aligned, as_csv
-from mtwrappers.evaluation.result import CONFIDENCE, EvaluationResult, describe_silence
-from mtwrappers.evaluation.statistics import Estimate, student, within
+from mtwrappers.evaluation.report import align_columns, format_csv
+from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.result_text import CONFIDENCE, describe_silent_tasks
+from mtwrappers.evaluation.score_table import tabulate
+from mtwrappers.evaluation.statistics import Estimate, clip_interval, student
 
 Scores = NDArray[np.float64]
 _MEANS = ("average_performance", "forgetting", "backward_transfer", "forward_transfer")
@@ -79,9 +82,9 @@ class ContinualResult:
     0 a         10         5.00        3.00        2.00
     1 b         20         4.00        4.00        0.00
     ---------------------------------------------------
-    average performance   3.50
-    forgetting            1.00
-    backward transfer    -2.00
+    average performance (2 phases)   3.50
+    forgetting (2 phases)            1.00
+    backward transfer (1 phase)     -2.00
     length of 1 run, without intervals; forward transfer is of success rates alone
     """
 
@@ -94,10 +97,10 @@ class ContinualResult:
         check_choice(self.metric, METRICS, "metric")
         positive(self.last, "last")
         for name in ("results", "baselines"):
-            object.__setattr__(self, name, _in_order(getattr(self, name), name))
+            object.__setattr__(self, name, _sort_results(getattr(self, name), name))
         if not self.results:
             raise ValueError("expected at least one result, got none")
-        if len(streams := {*map(_phases_of, (*self.results, *self.baselines))}) > 1:
+        if len(streams := {*map(_list_phases, (*self.results, *self.baselines))}) > 1:
             raise ValueError(f"results must be of one stream, got {streams}")
         for result in self.results:
             if missing := [label for label in self._labels if label not in result.tasks]:
@@ -106,7 +109,7 @@ class ContinualResult:
                     f"every result must have all phases, but {missing[0]!r} was not evaluated "
                     f"after {steps} steps: a PhaseEvaluator without phases=... evaluates all"
                 )
-        points = {seed: _points(run) for seed, run in self._runs.items()}
+        points = {seed: _list_points(run) for seed, run in self._runs.items()}
         if len({*points.values()}) > 1 or len({*self.points}) < len(self.points):
             raise ValueError(
                 "runs must have the same points, each once, and different training seeds; got "
@@ -120,18 +123,18 @@ class ContinualResult:
     @property
     def _runs(self) -> dict[int | None, list[EvaluationResult]]:
         """The results of each run by its training seed, in the order of their points."""
-        runs = itertools.groupby(self.results, lambda one: one.description.training_seed)
+        runs = itertools.groupby(self.results, lambda result: result.description.training_seed)
         return {seed: [*run] for seed, run in runs}
 
     @property
     def phases(self) -> tuple[str, ...]:
         """The names of the phases; one that comes again has its name again."""
-        return tuple(name for name, _ in _phases_of(self.results[0]))
+        return tuple(name for name, _ in _list_phases(self.results[0]))
 
     @property
     def ends(self) -> tuple[int, ...]:
         """The step with which each phase ends, ``e_i``."""
-        return tuple(itertools.accumulate(steps for _, steps in _phases_of(self.results[0])))
+        return tuple(itertools.accumulate(steps for _, steps in _list_phases(self.results[0])))
 
     @property
     def _labels(self) -> list[str]:
@@ -141,13 +144,17 @@ class ContinualResult:
     @property
     def points(self) -> tuple[int, ...]:
         """The agent steps after which the policy was evaluated, ascending."""
-        return _points(next(iter(self._runs.values())))
+        return _list_points(next(iter(self._runs.values())))
 
     @cached_property
     def scores(self) -> Scores:
         """The score of each run, at each point, in each phase, ``(S, P, N)``."""
-        runs = self._runs.values()
-        return np.array([[[self._score(one, x) for x in self._labels] for one in r] for r in runs])
+        return np.array(
+            [
+                [[self._score(result, label) for label in self._labels] for result in run]
+                for run in self._runs.values()
+            ]
+        )
 
     @property
     def _is_rate(self) -> bool:
@@ -164,19 +171,25 @@ class ContinualResult:
     def _silence(self) -> str:
         """A sentence that names the tasks of which no result reports success, or ``""``."""
         labels = self._labels if self._is_rate else []
-        silent = [label for label in labels if label not in self._reporting]
-        return describe_silence(silent, len(self._labels))
+        silent_labels = [label for label in labels if label not in self._reporting]
+        return describe_silent_tasks(silent_labels, len(self._labels))
 
     def _score(self, result: EvaluationResult, label: str) -> float:
-        found = result.per_task.get(label, {}).get(self.metric)
-        if found is None and label in result.tasks and self._is_rate and self._reporting:
-            return 0.0
-        if found is None:
+        """The mean of the metric of a phase's episodes.
+
+        Whether success is reported is decided for all results together: early ones may have none.
+        """
+        table = None
+        if label in result.tasks:
+            episodes = {label: result.of_task(label)}
+            reports = bool(self._reporting)
+            table = tabulate(episodes, self.metric, "any", reports_success=reports)
+        if table is None:
             raise ValueError(
                 f"episodes of {label!r} have no {self.metric}; if infos do not say whether they "
                 "succeed, pass metric='return'"
             )
-        return found.value
+        return table.mean().value
 
     @property
     def R(self) -> Scores:  # noqa: N802 (as the literature calls it)
@@ -202,22 +215,27 @@ class ContinualResult:
         success with baselines there is ``forward_transfer``, ``FT_i = (AUC_i - AUC_i^b) / (1 -
         AUC_i^b)``.
         """
-        after, area = np.full((2, len(self.scores), len(self.phases)), np.nan)
-        for i, own in enumerate(self._inside):
-            if own:
-                after[:, i] = self.scores[:, own[-self.last :], i].mean(axis=1)
-                area[:, i] = self.scores[:, own, i].mean(axis=1)
+        after_phase, area = np.full((2, len(self.scores), len(self.phases)), np.nan)
+        for i, indices in enumerate(self._inside):
+            if indices:
+                after_phase[:, i] = self.scores[:, indices[-self.last :], i].mean(axis=1)
+                area[:, i] = self.scores[:, indices, i].mean(axis=1)
         at_end = self.scores[:, -self.last :].mean(axis=1)
-        found = {"score_after_phase": after, "score_at_end": at_end, "forgetting": after - at_end}
-        found["area"] = area
+        numbers = {
+            "score_after_phase": after_phase,
+            "score_at_end": at_end,
+            "forgetting": after_phase - at_end,
+            "area": area,
+        }
         if self.baselines and self._is_rate:
-            alone = np.array([self._alone(*phase) for phase in _phases_of(self.results[0])])
+            phases = _list_phases(self.results[0])
+            baseline = np.array([self._baseline_area(*phase) for phase in phases])
             with np.errstate(divide="ignore", invalid="ignore"):
-                transfer = (area - alone) / (1.0 - alone)
-            found["forward_transfer"] = np.where(np.isfinite(transfer), transfer, np.nan)
-        return found
+                transfer = (area - baseline) / (1.0 - baseline)
+            numbers["forward_transfer"] = np.where(np.isfinite(transfer), transfer, np.nan)
+        return numbers
 
-    def _alone(self, name: str, budget: int) -> float:
+    def _baseline_area(self, name: str, budget: int) -> float:
         """``AUC_i^b``, the area of a phase's baseline, the mean over its runs.
 
         It is NaN if the baseline has no point within as many steps as the phase has.
@@ -226,12 +244,12 @@ class ContinualResult:
         results = [result for result in self.baselines if label in result.tasks]
         if not results:
             raise ValueError(f"baselines must have results of {label!r}, got none")
-        inside = [
+        scores = [
             self._score(result, label)
             for result in results
             if 0 < (result.description.training_steps or 0) <= budget
         ]
-        return float(np.mean(inside)) if inside else np.nan
+        return float(np.mean(scores)) if scores else np.nan
 
     # Estimates from all runs.
 
@@ -271,29 +289,26 @@ class ContinualResult:
         """
         if not np.isfinite(values).all():
             return None
-        found = student([values])
-        return within(found, least) if self.metric.startswith("success") else found
+        mean = student([values])
+        return clip_interval(mean, least) if self._is_rate else mean
 
     # Table, file and picture.
 
     def __str__(self) -> str:
         columns = {"phase": self._labels, "ends at": [f"{end:,}" for end in self.ends]}
-        scored = [self.points[own[-1]] if own else None for own in self._inside]
+        scored = [self.points[indices[-1]] if indices else None for indices in self._inside]
         if any(step not in (end, None) for step, end in zip(scored, self.ends, strict=True)):
             columns["scored at"] = ["-" if step is None else f"{step:,}" for step in scored]
         for name, head in _COLUMNS.items():
             if name in self.per_phase:
-                columns[head] = [*map(_cell, self.per_phase[name].mean(axis=0))]
-        lines = aligned([[*columns], *zip(*columns.values(), strict=True)])
+                columns[head] = [*map(_format_number, self.per_phase[name].mean(axis=0))]
+        lines = align_columns([[*columns], *zip(*columns.values(), strict=True)])
         lines.append("-" * len(lines[0]))
-        known = {name: one for name in _MEANS if (one := getattr(self, name)) is not None}
-        width = max(map(len, known))
-        for name, one in known.items():
-            ends = "" if one.low is None else f"  {_cell(one.low)} to {_cell(one.high)}"
-            lines.append(f"{name.replace('_', ' '):<{width}}  {_cell(one.value):>5}{ends}")
-        how = "without intervals"
+        lines += self._mean_lines()
+        lines += textwrap.wrap(self._silence, 80, break_on_hyphens=False)
+        intervals = "without intervals"
         if len(self.scores) > 1:
-            how = f"{CONFIDENCE:.0%} intervals over runs (Student's t)"
+            intervals = f"{CONFIDENCE:.0%} intervals over runs (Student's t)"
         missing = ""
         if not self._is_rate:
             missing = "; forward transfer is of success rates alone"
@@ -301,11 +316,27 @@ class ContinualResult:
             missing = "; forward transfer needs baselines"
         elif self.forward_transfer is None:
             missing = "; forward transfer is unknown where a baseline is perfect or was not scored"
-        lines += textwrap.wrap(self._silence, 80, break_on_hyphens=False)
-        return "\n".join([*lines, f"{self._metric_of_runs}, {how}{missing}"])
+        return "\n".join([*lines, f"{self._metric_text}, {intervals}{missing}"])
+
+    def _mean_lines(self) -> list[str]:
+        """The means over phases, with the number of phases of each."""
+        means = {name: getattr(self, name) for name in _MEANS}
+        labels = {}
+        for name, mean in means.items():
+            if mean is not None:
+                n = len(self.phases) - (name == "backward_transfer")  # not of the last phase
+                labels[name] = f"{name.replace('_', ' ')} ({n} phase{'s' * (n != 1)})"
+        width = max(map(len, labels.values()))
+        lines = []
+        for name, label in labels.items():
+            mean, interval = means[name], ""
+            if mean.low is not None:
+                interval = f"  {_format_number(mean.low)} to {_format_number(mean.high)}"
+            lines.append(f"{label:<{width}}  {_format_number(mean.value):>5}{interval}")
+        return lines
 
     @property
-    def _metric_of_runs(self) -> str:
+    def _metric_text(self) -> str:
         runs = len(self.scores)
         return f"{self.metric} of {runs} run{'s' * (runs > 1)}"
 
@@ -319,13 +350,12 @@ class ContinualResult:
             title: The text above the plot.
             note: The text below the plot, such as by how much budgets were reduced.
         """
-        footer = self._metric_of_runs
+        footer = self._metric_text
         if len(self.scores) > 1:
             footer += f"; bands: {CONFIDENCE:.0%} intervals over runs"
         footer = "\n".join(filter(None, [note, self._silence, footer]))
-        *each, mean = (curve for _, _, curve in self._curves())
-        curves = dict(zip(self._labels, each, strict=True))
-        plot.draw_stream(Path(path), self.points, self.ends, mean, curves, title, footer)
+        *phases, mean = (curve.line for curve in self._curves())
+        plot.draw_stream(Path(path), self.ends, mean, phases, title, footer)
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """The points of all curves in full precision: a row per point and phase, or mean of phases.
@@ -342,53 +372,87 @@ class ContinualResult:
         Raises:
             OSError: If ``path`` cannot be written.
         """
-        rows: list[dict[str, str | float | None]] = []
-        for phase, name, curve in self._curves():
-            for steps, one in zip(self.points, curve, strict=True):
-                rows.append({"agent_steps": steps, "phase": phase, "name": name})
-                rows[-1] |= {self.metric: one.value, "low": one.low, "high": one.high}
-                rows[-1] |= {"confidence": CONFIDENCE, "runs": len(self.scores)}
-        return as_csv(rows, path)
+        records: list[dict[str, str | float | None]] = [
+            {
+                "agent_steps": int(steps),
+                "phase": curve.phase,
+                "name": curve.name,
+                self.metric: score.value,
+                "low": score.low,
+                "high": score.high,
+                "confidence": CONFIDENCE,
+                "runs": len(self.scores),
+            }
+            for curve in self._curves()
+            for steps, score in curve.line.points.items()
+        ]
+        return format_csv(records, path)
 
-    def _curves(self) -> Iterator[tuple[int | None, str, list[Estimate]]]:
-        """The number and the name of each phase, and its score at each point; last, their mean."""
-        each = [(i, name, self.scores[:, :, i]) for i, name in enumerate(self.phases)]
-        for i, name, values in (*each, (None, "mean of all", self.scores.mean(axis=2))):
-            found = (self._estimate(values[:, k], 0.0) for k in range(len(self.points)))
-            yield i, name, [one for one in found if one is not None]  # no score is missing
+    def _curves(self) -> Iterator[_PhaseCurve]:
+        """The score of each phase at each point; last, their mean."""
+        for i, (name, label) in enumerate(zip(self.phases, self._labels, strict=True)):
+            yield _PhaseCurve(i, name, self._make_line(label, self.scores[:, :, i]))
+        name = f"mean over {len(self.phases)} phase{'s' * (len(self.phases) != 1)}"
+        yield _PhaseCurve(None, name, self._make_line(name, self.scores.mean(axis=2)))
+
+    def _make_line(self, label: str, values: Scores) -> Line:
+        """A curve of values ``(S, P)`` of each run at each point."""
+        estimates = (self._estimate(of_point, 0.0) for of_point in values.T)
+        # No score is missing.
+        points = {
+            float(steps): estimate
+            for steps, estimate in zip(self.points, estimates, strict=True)
+            if estimate is not None
+        }
+        return Line(label, points, "curve")
 
 
-def _phases_of(result: EvaluationResult) -> tuple[tuple[str, int], ...]:
+@dataclass(frozen=True)
+class _PhaseCurve:
+    """The scores of a phase, or of their mean.
+
+    Args:
+        phase: The index of the phase; ``None`` for the mean.
+        name: The name of the task, or of the mean.
+        line: The estimates by agent steps.
+    """
+
+    phase: int | None
+    name: str
+    line: Line
+
+
+def _list_phases(result: EvaluationResult) -> tuple[tuple[str, int], ...]:
     """The name and the steps of each phase of a result's stream."""
     design = result.design
     return () if design is None or design.phases is None else design.phases
 
 
-def _points(run: list[EvaluationResult]) -> tuple[int, ...]:
+def _list_points(run: list[EvaluationResult]) -> tuple[int, ...]:
     """The agent steps of the results of a run."""
-    return tuple(one.description.training_steps or 0 for one in run)
+    return tuple(result.description.training_steps or 0 for result in run)
 
 
-def _in_order(given: Any, name: str) -> tuple[EvaluationResult, ...]:
+def _sort_results(results: Any, name: str) -> tuple[EvaluationResult, ...]:
     """Sorts results of points along a stream, or raises `TypeError` or `ValueError`."""
-    results = check_list(given, name, "result") if given else []
-    for one in results:
-        if not isinstance(one, EvaluationResult):
-            raise TypeError(f"{name} must be a list of EvaluationResult, got {one!r}")
-        if not _phases_of(one) or one.description.training_steps is None:
+    listed = check_list(results, name, "result") if results else []
+    for result in listed:
+        if not isinstance(result, EvaluationResult):
+            raise TypeError(f"{name} must be a list of EvaluationResult, got {result!r}")
+        if not _list_phases(result) or result.description.training_steps is None:
             raise ValueError(
                 f"{name} must be of continual_evaluate or a PhaseEvaluator, with phases and "
-                f"training_steps, got {one!r}"
+                f"training_steps, got {result!r}"
             )
 
-    def place(one: EvaluationResult) -> tuple[Any, ...]:
-        seed = one.description.training_seed
-        return -1 if seed is None else seed, one.description.training_steps, one.tasks
+    def place(result: EvaluationResult) -> tuple[Any, ...]:
+        seed = result.description.training_seed
+        return -1 if seed is None else seed, result.description.training_steps, result.tasks
 
-    return tuple(sorted(results, key=place))
+    return tuple(sorted(listed, key=place))
 
 
-def _cell(value: Any) -> str:
+def _format_number(value: Any) -> str:
     if not np.isfinite(value):
         return "-"
     return f"{round(float(value), 2) + 0.0:.2f}"  # no minus before zero

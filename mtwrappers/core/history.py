@@ -7,10 +7,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mtwrappers.common.types import State
 
 WINDOW = 20
 # The return and the success of an episode; ``None`` if its infos did not report any.
@@ -88,7 +90,7 @@ class TaskHistory:
         self._steps, self._return = 0, 0.0
         self._success: bool | None = None
 
-    def step(self, reward: float, ended: bool, info: Mapping[str, Any]) -> None:
+    def step(self, reward: float, ended: bool, info: Mapping[str, object]) -> None:
         """Counts a step of the current episode, and records the episode if it has ``ended``."""
         self._steps += 1
         self._return += reward
@@ -108,7 +110,7 @@ class TaskHistory:
                 episodes.append((float(self._return), self._success))
         self.begin(None)
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Everything, the current episode included, ready for JSON."""
         return {
             "groups": list(self._groups),
@@ -117,7 +119,7 @@ class TaskHistory:
             "episode": [self._task, self._steps, self._return, self._success],
         }
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned.
 
         Raises:
@@ -131,7 +133,7 @@ class TaskHistory:
         self._task, self._steps, self._return, self._success = state["episode"]
 
 
-def _windows(episodes_by_task: Iterable[Iterable[Any]]) -> list[deque[Outcome]]:
+def _windows(episodes_by_task: Iterable[Iterable[Outcome]]) -> list[deque[Outcome]]:
     return [deque(episodes, WINDOW) for episodes in episodes_by_task]
 
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import gymnasium
-from gymnasium.spaces import Dict, Space
+from gymnasium.spaces import Dict
 from numpy.random import Generator
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_flag, check_mapping, check_options, check_space
 from mtwrappers.common.errors import SeedNotSetError
+from mtwrappers.common.types import AnySpace, Info, Options, State
 
 Observation: TypeAlias = dict[str, Any]
-Info: TypeAlias = dict[str, Any]
-# An environment and a space whose values have types that depend on it.
-AnyEnv: TypeAlias = gymnasium.Env[Any, Any]
-AnySpace: TypeAlias = Space[Any]
 TASK_OPTIONS = frozenset({"task_state", "resample_task"})
 
 
@@ -182,7 +178,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
 
     # The state between two episodes.
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The state between two episodes: the task and both random streams.
 
         It consists of JSON values, and arrays where task states are arrays. An environment stream
@@ -196,7 +192,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             "task_stream": seeding.stream_state(self._task_seed, self._np_random_task),
         }
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned; the next `reset` continues from it.
 
         Raises:
@@ -215,7 +211,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     # Episodes.
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | None = None, options: Options | None = None
     ) -> tuple[Observation, Info]:
         """Seeds both streams and applies the task options; a subclass returns its own result.
 
@@ -239,9 +235,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             self.set_task_state(task_options["task_state"])
         return {}, {}
 
-    def _split_options(
-        self, options: dict[str, Any] | None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _split_options(self, options: Options | None) -> tuple[Options, Options]:
         """Returns the given task option, if any, and the other options, or raises."""
         if options is None:
             return {}, {}
@@ -263,6 +257,6 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             )
         return task_options, other_options
 
-    def observe(self, env_obs: Any) -> Observation:
+    def observe(self, env_obs: object) -> Observation:
         """Returns ``{"env_obs": env_obs, "task_obs": ...}`` for the current task."""
         return {"env_obs": env_obs, "task_obs": self.get_task_obs()}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, SupportsFloat, TypeAlias
 
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.utils import RecordConstructorArgs
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from mtwrappers.common.checks import check_env, check_keywords, positive
 from mtwrappers.common.spaces import (
@@ -20,15 +20,15 @@ from mtwrappers.common.spaces import (
     padded,
     summary,
 )
-from mtwrappers.core.mtenv import AnyEnv, AnySpace, Info
+from mtwrappers.common.types import AnyArray, AnyEnv, AnySpace, AnyWrapper, Info, Options
 
 # What `unify=` takes: ``"pad"``, or the arguments of `PadSpaces` in a dict.
-Unify: TypeAlias = Literal["pad"] | Mapping[str, Any] | None
+Unify: TypeAlias = Literal["pad"] | Mapping[str, int] | None
 
 _UNIFY = ("observation_size", "action_size")
 
 
-class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class PadSpaces(AnyWrapper, RecordConstructorArgs):
     """Pads observations with zeros, and drops the padded entries of actions.
 
     So environments with spaces of different lengths look the same to an agent. The values in padded
@@ -83,9 +83,9 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _pad_to(self, padding: Padding) -> PadSpaces:
         """Precomputes how to pad to common spaces, which may be those of several environments."""
         self.observation_space, self.action_space = padding
-        box: Any = self.env.observation_space
-        padded_box: Any = padding.observation_space
-        self._box, self._size, self._shape, self._dtype = box, len(box.low), box.shape, box.dtype
+        box = _require_box(self.env.observation_space, "the observation space")
+        padded_box = _require_box(padding.observation_space, "the common observation space")
+        self._box, self._size = box, len(box.low)
         self._zeros = np.zeros(padded_box.shape, padded_box.dtype)
         self.observation_mask = np.arange(len(self._zeros)) < self._size
         actions, padded_actions = self.env.action_space, padding.action_space
@@ -98,13 +98,13 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[Any], Info]:
+        self, *, seed: int | None = None, options: Options | None = None
+    ) -> tuple[AnyArray, Info]:
         """Resets the environment."""
         obs, info = self.env.reset(seed=seed, options=options)
         return self._pad(obs), self._with_masks(info)
 
-    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, Info]:
+    def step(self, action: Any) -> tuple[AnyArray, SupportsFloat, bool, bool, Info]:
         """Steps the environment with an action without its padding."""
         if self._changes_actions:
             action = self._cut(action)
@@ -117,22 +117,16 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             info["action_mask"] = self.action_mask.copy()
         return info
 
-    def _pad(self, obs: Any) -> NDArray[Any]:
-        row: NDArray[Any] = self._zeros.copy()
-        # The fast path for nearly all observations.
-        fits_box = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
-        row[: self._size] = obs if fits_box else as_row(obs, self._box)
+    def _pad(self, obs: object) -> AnyArray:
+        row: AnyArray = self._zeros.copy()
+        row[: self._size] = as_row(obs, self._box)
         return row
 
-    def _cut(self, action: Any) -> Any:
-        if type(action) is not np.ndarray or action.shape != self._action_shape:
-            array = np.asarray(action)
-            if array.shape != self._action_shape:
-                raise ValueError(
-                    f"expected an action of shape {self._action_shape}, got {action!r}"
-                )
-            action = array
-        cut = action[: self._num_actions]
+    def _cut(self, action: object) -> AnyArray:
+        row = np.asarray(action)
+        if row.shape != self._action_shape:
+            raise ValueError(f"expected an action of shape {self._action_shape}, got {action!r}")
+        cut = row[: self._num_actions]
         return cut.astype(self._action_dtype) if self._casts else cut
 
 
@@ -153,7 +147,7 @@ class Padding(NamedTuple):
         spaces: Sequence[tuple[AnySpace, AnySpace]],
         names: Sequence[str],
         unify: Unify,
-        action_dtype: Any = None,
+        action_dtype: DTypeLike | None = None,
     ) -> Padding:
         """Computes the padding for environments with these spaces.
 
@@ -179,7 +173,7 @@ class Padding(NamedTuple):
         if not fits(compared, expected):
             raise ValueError(
                 f"{name} has an observation space that is not within the common one when padded "
-                f"with zeros: {difference(compared, expected, within=True)}"
+                f"with zeros: {difference(compared, expected, contained=True)}"
             )
         _require_nothing_appended(env, name, expected)
         actions, inner = self.action_space, env.action_space
@@ -201,7 +195,7 @@ def _require_nothing_appended(env: AnyEnv, name: str, space: AnySpace) -> None:
     """
     if env.observation_space.shape == space.shape:
         return
-    layer: Any = env
+    layer = env
     while isinstance(layer, gymnasium.Wrapper):
         if getattr(layer, "appends_entries", False):
             wrapper = type(layer).__name__
@@ -282,7 +276,7 @@ def _unite_actions(
     spaces: Sequence[AnySpace],
     names: Sequence[str],
     size: int | None,
-    dtype: Any,
+    dtype: DTypeLike | None,
 ) -> AnySpace:
     if size is None and not any(isinstance(space, Box) for space in spaces):
         for space, name in zip(spaces, names, strict=True):
@@ -294,12 +288,12 @@ def _unite_actions(
         for space, name in zip(spaces, names, strict=True)
     ]
     longest = max(box.shape[0] for box in boxes) if size is None else size
-    dtype = np.dtype(dtype or np.result_type(*(box.dtype for box in boxes)))
-    low, high = -np.ones(longest, dtype), np.ones(longest, dtype)
+    common_dtype = np.dtype(dtype or np.result_type(*(box.dtype for box in boxes)))
+    low, high = -np.ones(longest, common_dtype), np.ones(longest, common_dtype)
     for box in reversed(boxes):  # each entry gets the bounds of the first Box that has it
         n = min(box.shape[0], longest)
         low[:n], high[:n] = box.low[:n], box.high[:n]
-    union = Box(low, high, dtype=dtype.type)
+    union = Box(low, high, dtype=common_dtype.type)
     for box, name in zip(boxes, names, strict=True):
         _require_actions(box, name, union)
     return union

@@ -24,13 +24,14 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
 
 from mtwrappers.common.checks import check_index
+from mtwrappers.common.types import State
 from mtwrappers.core.history import TaskHistory
 
 Strategy: TypeAlias = Callable[..., int]
@@ -182,7 +183,7 @@ class TaskSelector:
             self.history.reset()
         self._call_strategy("reset")
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The last draw, what the strategy remembers, and the history, ready for JSON."""
         return {
             "last": self._last,
@@ -190,7 +191,7 @@ class TaskSelector:
             "history": None if self.history is None else self.history.get_state(),
         }
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned; parts that are ``None`` start over."""
         self.reset()
         if self.history is not None and state["history"] is not None:
@@ -206,7 +207,7 @@ class TaskSelector:
         self._last = check_index(drawn, self._num_tasks, self._drawn_name)
         return self._last
 
-    def _call_strategy(self, name: str, *args: Any) -> Any:
+    def _call_strategy(self, name: str, *args: object) -> object:
         """Calls a method of the strategy, if it exists."""
         method = getattr(self._strategy, name, None)
         return None if method is None else method(*args)

@@ -6,14 +6,15 @@ import abc
 import enum
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic
 
 from gymnasium.error import ResetNeeded
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_flag
-from mtwrappers.core.mtenv import AnyEnv, AnySpace, Info, MTEnv, Observation
-from mtwrappers.core.tasks import Tasks
+from mtwrappers.common.types import AnyEnv, AnySpace, Info, Options, State
+from mtwrappers.core.mtenv import MTEnv, Observation
+from mtwrappers.core.tasks import Tasks, TaskState
 from mtwrappers.state.env_state import get_state, set_state
 
 
@@ -37,7 +38,7 @@ class TaskChange(enum.Enum):
     SET = "a task was set, which the next reset begins"
 
 
-class TaskSetMTEnv(MTEnv):
+class TaskSetMTEnv(MTEnv, Generic[TaskState]):
     """An `MTEnv` over a set of tasks, with an inner environment for each of them.
 
     A subclass implements `_activate`, which switches ``_env`` to a task. If
@@ -80,9 +81,9 @@ class TaskSetMTEnv(MTEnv):
         action_space: AnySpace,
         env_observation_space: AnySpace,
         task_observation_space: AnySpace | None,
-        tasks: Tasks[Any],
+        tasks: Tasks[TaskState],
         *,
-        initial_task_state: Any = None,
+        initial_task_state: object = None,
         sample_tasks_on_reset: bool = False,
         draws_after_seeding: bool = False,
         first_seed: int | None = None,
@@ -103,7 +104,7 @@ class TaskSetMTEnv(MTEnv):
         self.sample_tasks_on_reset = sample_tasks_on_reset
         self._first_seed = first_seed
         self._in_episode = False  # whether `step` may be called
-        self._task_state: Any = tasks.first()
+        self._task_state = tasks.first()
         if initial_task_state is not None:
             self._task_state = tasks.check(initial_task_state, "initial_task_state")
         self._task_obs, self._task_info = self._task_set.describe(self._task_state)
@@ -134,7 +135,10 @@ class TaskSetMTEnv(MTEnv):
     def task_states(self) -> tuple[int, ...]:
         """The task states that resets switch between without options."""
         states = self._require_indices(self._task_set.states, "task_states")
-        return (self._task_state,) if self._resets_draw is ResetDraws.NEVER else states
+        if self._resets_draw is not ResetDraws.NEVER:
+            return states
+        assert isinstance(self._task_state, int)  # as are all task states of a list
+        return (self._task_state,)
 
     def _require_indices(self, indices: tuple[int, ...] | None, name: str) -> tuple[int, ...]:
         if indices is None:
@@ -144,7 +148,7 @@ class TaskSetMTEnv(MTEnv):
         return indices
 
     @abc.abstractmethod
-    def _activate(self, task_state: Any) -> None:
+    def _activate(self, task_state: TaskState) -> None:
         """Switches ``_env`` to a task, or raises and changes nothing."""
 
     def _build(self, branch: int) -> AnyEnv:
@@ -155,22 +159,22 @@ class TaskSetMTEnv(MTEnv):
         """The observation of the current task; for a list of tasks, its id, ``np.int64``."""
         return self._task_obs
 
-    def get_task_state(self) -> Any:
+    def get_task_state(self) -> TaskState:
         """The current task's state."""
         return self._task_state
 
-    def set_task_state(self, task_state: Any) -> None:
+    def set_task_state(self, task_state: object) -> None:
         """Makes ``task_state`` the current task, from the next `reset` on."""
-        self._turn_to(self._task_set.check(task_state, "task state"))
+        self._switch_to(self._task_set.check(task_state, "task state"))
 
-    def _turn_to(self, task_state: Any) -> None:
+    def _switch_to(self, task_state: TaskState) -> None:
         task_state = self._task_set.draw_missing(task_state)
         self._activate(task_state)
         self._task_state = task_state
         self._change, self._in_episode = TaskChange.SET, False
         self._task_obs, self._task_info = self._task_set.describe(task_state)
 
-    def sample_task_state(self) -> Any:
+    def sample_task_state(self) -> TaskState:
         """Draws a task state from the task stream, without setting it."""
         return self._task_set.draw(self.np_random_task)
 
@@ -189,7 +193,7 @@ class TaskSetMTEnv(MTEnv):
         return seeds
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | None = None, options: Options | None = None
     ) -> tuple[Observation, Info]:
         """Begins an episode as `MTEnv.reset` does; other options reach the inner environment."""
         task_options, other_options = self._split_options(options)
@@ -206,7 +210,7 @@ class TaskSetMTEnv(MTEnv):
         if "resample_task" in task_options or (state is None and self._next_reset_draws()):
             state = self.sample_task_state()
         if state is not None:
-            self._turn_to(state)
+            self._switch_to(state)
         elif self._env is None:
             self._activate(self._task_state)
         env_obs, info = self._reset_below(other_options)
@@ -229,7 +233,7 @@ class TaskSetMTEnv(MTEnv):
             return False
         return self._resets_draw is ResetDraws.ALWAYS or self._change is TaskChange.SEEDED
 
-    def _reset_below(self, options: dict[str, Any]) -> tuple[Any, Info]:
+    def _reset_below(self, options: Options) -> tuple[object, Info]:
         """Resets the environment of the current task, at first with the seed of its branch."""
         branch, seed = self._branch, None
         if branch is not None and self._env_seed is not None and branch not in self._seeded:
@@ -273,7 +277,7 @@ class TaskSetMTEnv(MTEnv):
                 f"task {self._task_state} {why}: call reset() before step() and render()"
             )
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The state between two episodes: task, streams, settings and inner environments."""
         self._seed_itself()
         return {
@@ -286,7 +290,7 @@ class TaskSetMTEnv(MTEnv):
             "envs": {str(i): get_state(env) for i, env in self._envs.items()},
         }
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned; the next `reset` continues from it.
 
         Raises:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 from gymnasium.spaces import Discrete
@@ -13,8 +13,8 @@ from numpy.random import Generator
 
 from mtwrappers.common.checks import check_index, check_task_names
 from mtwrappers.common.spaces import as_element, summary
+from mtwrappers.common.types import AnySpace, State
 from mtwrappers.core.history import TaskHistory
-from mtwrappers.core.mtenv import AnySpace
 from mtwrappers.core.selection import SelectName, Strategy, TaskSelector
 
 TaskState = TypeVar("TaskState")
@@ -54,7 +54,7 @@ class Tasks(abc.ABC, Generic[TaskState]):
         """Returns a task state that can be set.
 
         Args:
-            task_state: Any value, which is not changed.
+            task_state: A value of any type, which is not changed.
             name: The name of the value in messages.
 
         Raises:
@@ -66,11 +66,11 @@ class Tasks(abc.ABC, Generic[TaskState]):
         """The observation of a task, an element of ``space``, and the infos that it adds."""
 
     @abc.abstractmethod
-    def get_state(self) -> dict[str, Any] | None:
-        """The state that `draw` continues from, ready for JSON; ``None`` if there is none."""
+    def get_state(self) -> State:
+        """The state that `draw` continues from, ready for JSON; empty if there is none."""
 
     @abc.abstractmethod
-    def set_state(self, state: Any) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned."""
 
     def restart(self) -> None:
@@ -156,32 +156,32 @@ class TaskList(Tasks[int]):
         if self.history is not None:
             self.history.begin(self._places[task_state])
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The state of the selection strategy and its history, ready for JSON."""
         return self._selector.get_state()
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned."""
         self._selector.set_state(state)
 
 
-class TaskSpace(Tasks[Any]):
+class TaskSpace(Tasks[object]):
     """Tasks that are the elements of a space; the elements are also the task states."""
 
     def __init__(self, space: AnySpace) -> None:
         self._space = copy.deepcopy(space)
         self.space = copy.deepcopy(space)
 
-    def first(self) -> Any:
+    def first(self) -> object:
         """An element drawn from entropy."""
         return self._space.sample()
 
-    def draw(self, rng: Generator) -> Any:
+    def draw(self, rng: Generator) -> object:
         """Draws the next element."""
         self._space.seed(int(rng.integers(2**32)))
         return self._space.sample()
 
-    def check(self, task_state: object, name: str) -> Any:
+    def check(self, task_state: object, name: str) -> object:
         """Returns a copy of ``task_state``, with arrays for lists, or raises `ValueError`."""
         try:
             return copy.deepcopy(as_element(self._space, task_state))
@@ -194,8 +194,9 @@ class TaskSpace(Tasks[Any]):
         """The element, and no infos."""
         return task_state, {}
 
-    def get_state(self) -> None:
-        """Returns ``None``: draws depend on the task stream alone."""
+    def get_state(self) -> State:
+        """Returns an empty dict: draws depend on the task stream alone."""
+        return {}
 
-    def set_state(self, state: object) -> None:
+    def set_state(self, state: State) -> None:
         """Restores nothing."""

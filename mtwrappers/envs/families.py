@@ -133,7 +133,8 @@ def make_vec_env(
         for task in range(num_tasks)
         for _ in range(envs_per_task)
     ]
-    return make_executor(makers, num_tasks, envs_per_task, **options)
+    renders = arguments.get("render_mode") is not None
+    return make_executor(makers, num_tasks, envs_per_task, renders=renders, **options)
 
 
 def _make_slot(task: int | None, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:

@@ -24,7 +24,8 @@ from gymnasium.spaces import Dict
 from numpy.random import Generator
 
 from mtwrappers.common.checks import check_choice, not_negative
-from mtwrappers.core.mtenv import Info, Observation
+from mtwrappers.common.types import Info
+from mtwrappers.core.mtenv import Observation
 from mtwrappers.core.selection import WithoutReplacement
 from mtwrappers.core.tasks import Description, Tasks
 from mtwrappers.envs.distributions import Distribution, Value, freeze

@@ -96,12 +96,11 @@ class RandomParametersEnv(MujocoTaskEnv):
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        model: Any = env.unwrapped
-        model = model.model
-        self._nominal = {name: getattr(model, name).copy() for name in _LARGEST_FACTORS}
+        robot: Any = env.unwrapped
+        model = robot.model
+        self._nominal = {name: getattr(model, name).copy() for name in _BASES}
         distributions = {
-            name: Power(base, 3.0, self._nominal[name].shape)
-            for name, base in _LARGEST_FACTORS.items()
+            name: Power(base, 3.0, self._nominal[name].shape) for name, base in _BASES.items()
         }
         super().__init__(env, distributions, _run_forward)
 
@@ -113,8 +112,8 @@ class RandomParametersEnv(MujocoTaskEnv):
             getattr(env.model, name)[:] = nominal * np.asarray(task[name])
 
 
-# The parameters of a model that vary, and the bases of their multipliers.
-_LARGEST_FACTORS = {
+# The parameters of a model that vary, and the bases of their multipliers' powers.
+_BASES = {
     "body_mass": 1.5,
     "body_inertia": 1.5,
     "dof_damping": 1.3,
@@ -184,14 +183,15 @@ def _add_world_forces(obs: NDArray[np.float64], data: Any) -> NDArray[Any]:
 def _add_torso_frame(obs: NDArray[np.float64], data: Any) -> NDArray[Any]:
     """Adds the contact forces of the world, and the torso's rotation and position, as float32."""
     torso = data.body("torso")
-    parts = [_add_world_forces(obs, data), torso.xmat, torso.xpos]
-    return np.concatenate(parts).astype(np.float32)
+    numbers = [_add_world_forces(obs, data), torso.xmat, torso.xpos]
+    return np.concatenate(numbers).astype(np.float32)
 
 
 def _observe_humanoid(obs: NDArray[np.float64], data: Any) -> NDArray[Any]:
     """Adds the zeros of the world and of the root's actuators, which Gymnasium leaves out."""
-    parts = [data.qpos[2:], data.qvel, data.cinert, data.cvel, data.qfrc_actuator, data.cfrc_ext]
-    return np.concatenate([np.ravel(part) for part in parts])
+    joints = [data.qpos[2:], data.qvel]
+    bodies = [data.cinert, data.cvel, data.qfrc_actuator, data.cfrc_ext]
+    return np.concatenate([np.ravel(array) for array in (*joints, *bodies)])
 
 
 # Rows.
@@ -239,124 +239,97 @@ def _make_random_parameters(robot: _Robot, render_mode: str | None) -> MujocoTas
 
 def _row(
     robot: _Robot,
-    name: str,
-    distribution: Distribution,
+    tasks: Mapping[str, Distribution],
     compute_terms: ComputeTerms,
     episode_steps: int,
     published: str | None = None,
 ) -> Source:
-    """A source whose tasks have one entry."""
-    make = functools.partial(_make, robot, {name: distribution}, compute_terms)
-    return Source(make, episode_steps, published)
+    """A source: what is simulated, drawn, rewarded, and for how long."""
+    return Source(functools.partial(_make, robot, tasks, compute_terms), episode_steps, published)
+
+
+def _random_parameters_row(module: str, class_name: str) -> Source:
+    return Source(functools.partial(_make_random_parameters, _Robot(module, class_name)), 200)
 
 
 _CHEETAH = _Robot("half_cheetah_v5", "HalfCheetahEnv", {"ctrl_cost_weight": 0.05})
 _CHEETAH_TORSO = dataclasses.replace(_CHEETAH, observe=_add_torso)
 _ANT = _Robot("ant_v5", "AntEnv", {"include_cfrc_ext_in_observation": False})
 _ANT_PROMP = _Robot("ant_v5", "AntEnv", {"healthy_z_range": (0.0, 1.0)}, _add_world_forces)
-_SEES_POSITION = {"exclude_current_positions_from_observation": False}
+_OBSERVED_POSITION = {"exclude_current_positions_from_observation": False}
 _ANT_GOAL = _Robot(
     "ant_v5",
     "AntEnv",
-    {**_SEES_POSITION, "ctrl_cost_weight": 0.1, "terminate_when_unhealthy": False},
+    {**_OBSERVED_POSITION, "ctrl_cost_weight": 0.1, "terminate_when_unhealthy": False},
     _add_world_forces,
 )
 _ANT_MAML = _Robot(
-    "ant_v5", "AntEnv", {**_SEES_POSITION, "ctrl_cost_weight": 0.005}, _add_torso_frame
+    "ant_v5", "AntEnv", {**_OBSERVED_POSITION, "ctrl_cost_weight": 0.005}, _add_torso_frame
 )
 _HUMANOID = _Robot("humanoid_v5", "HumanoidEnv", {}, _observe_humanoid)
 _WALKER_PROMP = _Robot("walker2d_v5", "Walker2dEnv", {"frame_skip": 8})
 _SWIMMER = _Robot("swimmer_v5", "SwimmerEnv")
 
-_SIGN = Choice((-1.0, 1.0))
+_FROM_0_TO_2 = {"velocity": Uniform(0.0, 2.0)}
+_FROM_0_TO_3 = {"velocity": Uniform(0.0, 3.0)}
+_SIGN = {"direction": Choice((-1.0, 1.0))}
+_PLANE = {"direction": Circle()}
+_DISC = {"goal": Disc(3.0)}
+_SQUARE = {"goal": Uniform(-3.0, 3.0, (2,))}
+
 _reach_speed = functools.partial(_reach_velocity, -1.0, 0.0)
 _run = functools.partial(_run_in_direction, 1.0, 0.0, False)
 _run_alive = functools.partial(_run_in_direction, 1.0, 1.0, False)
 _run_radians = functools.partial(_run_in_direction, 1.0, 1.0, True)
 _run_maml = functools.partial(_run_in_direction, 1.0, 0.05, False)
 _walk_upright = functools.partial(_run_in_direction, 1.25, 5.0, False)
+_walk_at_speed = functools.partial(_reach_velocity, -1.0, 15.0)
+_miss_speed = functools.partial(_reach_velocity, 1.0, 0.0)
 _reach_point = functools.partial(_reach_goal, 0.0, 0.0)
 _reach_point_maml = functools.partial(_reach_goal, 4.0, 0.05)
 
-MUJOCO_FAMILIES = (
-    Family(
-        "HalfCheetahVel",
-        {
-            "pearl": _row(
-                *(_CHEETAH_TORSO, "velocity", Uniform(0.0, 3.0), _reach_speed, 200),
-                published="PEARL, HalfCheetahVel",
-            ),
-            "varibad": _row(_CHEETAH_TORSO, "velocity", Uniform(0.0, 3.0), _reach_speed, 200),
-            "promp": _row(_CHEETAH, "velocity", Uniform(0.0, 3.0), _reach_speed, 100),
-            "maml": _row(_CHEETAH_TORSO, "velocity", Uniform(0.0, 2.0), _reach_speed, 100),
-            "garage": _row(_CHEETAH_TORSO, "velocity", Uniform(0.0, 2.0), _reach_speed, 100),
-        },
-    ),
-    Family(
-        "HalfCheetahDir",
-        {
-            "pearl": _row(
-                *(_CHEETAH_TORSO, "direction", _SIGN, _run, 200),
-                published="PEARL, HalfCheetahDir",
-            ),
-            "varibad": _row(_CHEETAH_TORSO, "direction", _SIGN, _run, 200),
-            "promp": _row(_CHEETAH, "direction", _SIGN, _run, 100),
-            "maml": _row(_CHEETAH_TORSO, "direction", _SIGN, _run, 100),
-            "garage": _row(_CHEETAH_TORSO, "direction", _SIGN, _run, 100),
-        },
-    ),
-    Family(
-        "AntDir",
-        {
-            "pearl": _row(_ANT, "direction", Circle(), _run_alive, 200),
-            "varibad": _row(_ANT, "direction", _SIGN, _run_radians, 200),
-            "promp": _row(_ANT_PROMP, "direction", _SIGN, _run_alive, 100),
-            "promp-2d": _row(_ANT_PROMP, "direction", Circle(), _run_alive, 100),
-            "maml": _row(_ANT_MAML, "direction", _SIGN, _run_maml, 100),
-        },
-    ),
-    Family(
-        "AntGoal",
-        {
-            "pearl": _row(_ANT_GOAL, "goal", Disc(3.0), _reach_point, 200),
-            "varibad": _row(_ANT_GOAL, "goal", Disc(3.0), _reach_point, 200),
-            "promp": _row(_ANT_GOAL, "goal", Disc(3.0), _reach_point, 100),
-            "maml": _row(_ANT_MAML, "goal", Uniform(-3.0, 3.0, (2,)), _reach_point_maml, 100),
-        },
-    ),
-    Family(
-        "HumanoidDir",
-        {
-            "pearl": _row(_HUMANOID, "direction", Circle(), _walk_upright, 200),
-            "promp": _row(_HUMANOID, "direction", _SIGN, _walk_upright, 100),
-            "promp-2d": _row(_HUMANOID, "direction", Circle(), _walk_upright, 100),
-        },
-    ),
-    Family(
-        "Walker2dVel",
-        {
-            "promp": _row(
-                *(_WALKER_PROMP, "velocity", Uniform(0.0, 10.0)),
-                *(functools.partial(_reach_velocity, -1.0, 15.0), 100),
-            ),
-        },
-    ),
-    Family(
-        "SwimmerVel",
-        {
-            # The sign is the one of its code, which rewards the distance to the velocity.
-            "promp": _row(
-                *(_SWIMMER, "velocity", Uniform(0.1, 0.2)),
-                *(functools.partial(_reach_velocity, 1.0, 0.0), 100),
-            ),
-            "mended": _row(_SWIMMER, "velocity", Uniform(0.1, 0.2), _reach_speed, 100),
-        },
-    ),
-    *(
-        Family(
-            f"{robot.class_name.removesuffix('Env')}RandParams",
-            {"pearl": Source(functools.partial(_make_random_parameters, robot), 200)},
-        )
-        for robot in (_Robot("walker2d_v5", "Walker2dEnv"), _Robot("hopper_v5", "HopperEnv"))
-    ),
-)
+_SOURCES = {
+    "HalfCheetahVel": {
+        "pearl": _row(_CHEETAH_TORSO, _FROM_0_TO_3, _reach_speed, 200, "PEARL, HalfCheetahVel"),
+        "varibad": _row(_CHEETAH_TORSO, _FROM_0_TO_3, _reach_speed, 200),
+        "promp": _row(_CHEETAH, _FROM_0_TO_3, _reach_speed, 100),
+        "maml": _row(_CHEETAH_TORSO, _FROM_0_TO_2, _reach_speed, 100),
+        "garage": _row(_CHEETAH_TORSO, _FROM_0_TO_2, _reach_speed, 100),
+    },
+    "HalfCheetahDir": {
+        "pearl": _row(_CHEETAH_TORSO, _SIGN, _run, 200, "PEARL, HalfCheetahDir"),
+        "varibad": _row(_CHEETAH_TORSO, _SIGN, _run, 200),
+        "promp": _row(_CHEETAH, _SIGN, _run, 100),
+        "maml": _row(_CHEETAH_TORSO, _SIGN, _run, 100),
+        "garage": _row(_CHEETAH_TORSO, _SIGN, _run, 100),
+    },
+    "AntDir": {
+        "pearl": _row(_ANT, _PLANE, _run_alive, 200),
+        "varibad": _row(_ANT, _SIGN, _run_radians, 200),
+        "promp": _row(_ANT_PROMP, _SIGN, _run_alive, 100),
+        "promp-2d": _row(_ANT_PROMP, _PLANE, _run_alive, 100),
+        "maml": _row(_ANT_MAML, _SIGN, _run_maml, 100),
+    },
+    "AntGoal": {
+        "pearl": _row(_ANT_GOAL, _DISC, _reach_point, 200),
+        "varibad": _row(_ANT_GOAL, _DISC, _reach_point, 200),
+        "promp": _row(_ANT_GOAL, _DISC, _reach_point, 100),
+        "maml": _row(_ANT_MAML, _SQUARE, _reach_point_maml, 100),
+    },
+    "HumanoidDir": {
+        "pearl": _row(_HUMANOID, _PLANE, _walk_upright, 200),
+        "promp": _row(_HUMANOID, _SIGN, _walk_upright, 100),
+        "promp-2d": _row(_HUMANOID, _PLANE, _walk_upright, 100),
+    },
+    "Walker2dVel": {
+        "promp": _row(_WALKER_PROMP, {"velocity": Uniform(0.0, 10.0)}, _walk_at_speed, 100),
+    },
+    "SwimmerVel": {
+        # The sign is the one of its code, which rewards the distance to the velocity.
+        "promp": _row(_SWIMMER, {"velocity": Uniform(0.1, 0.2)}, _miss_speed, 100),
+        "mended": _row(_SWIMMER, {"velocity": Uniform(0.1, 0.2)}, _reach_speed, 100),
+    },
+    "Walker2dRandParams": {"pearl": _random_parameters_row("walker2d_v5", "Walker2dEnv")},
+    "HopperRandParams": {"pearl": _random_parameters_row("hopper_v5", "HopperEnv")},
+}
+MUJOCO_FAMILIES = tuple(Family(name, sources) for name, sources in _SOURCES.items())

@@ -9,7 +9,8 @@ from mtwrappers.common.errors import full_message
 from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.protocol import check_made
 from mtwrappers.evaluation.remake import VerificationError
-from mtwrappers.evaluation.result import EvaluationResult, load_data
+from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.result_files import read_results
 
 # Rows of tables, a limit of what costs time before the replay.
 _MAX_ROWS = 5000
@@ -31,7 +32,7 @@ def read_claims(path: str | os.PathLike[str]) -> list[EvaluationResult]:
         VerificationError: If it is not a result, or contradicts itself.
     """
     try:
-        claims = [_read_claim(data) for data in load_data(path)]
+        claims = [_read_claim(data) for data in read_results(path)]
         if not claims:
             raise ValueError("it has no result")
     except (ValueError, TypeError, OverflowError, RecursionError) as exc:

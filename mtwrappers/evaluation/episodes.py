@@ -92,18 +92,6 @@ def with_failures(episodes: Iterable[Episode], tasks: Collection[str]) -> tuple[
     )
 
 
-def units(episodes: Iterable[Episode]) -> list[list[Episode]]:
-    """The independent units of a task's episodes: each by itself, or those of each trial.
-
-    Episodes of one trial share a goal and an adapted policy, so they count as one value.
-    """
-    by_unit: dict[Any, list[Episode]] = {}
-    for i, episode in enumerate(episodes):
-        unit = ("episode", i) if episode.trial is None else episode.trial
-        by_unit.setdefault(unit, []).append(episode)
-    return [*by_unit.values()]
-
-
 def goal_of(episode: Episode, drawn: bool) -> int:
     """The goal of an episode: its task state, or if it is new, the number of episode or trial."""
     if episode.task_state is not None and not drawn:

@@ -13,13 +13,15 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_flag, check_name, positive
+from mtwrappers.evaluation.description import Description
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import EvidenceWriter, read_journal
 from mtwrappers.evaluation.loop import Observer, check_rewards, make_observers, run, undisturbed
+from mtwrappers.evaluation.origin import versions
 from mtwrappers.evaluation.plan import Design, Plan, plan_episodes
 from mtwrappers.evaluation.protocol import Protocol, check_envs, set_evaluator
 from mtwrappers.evaluation.remake import check_replayable, name_environments
-from mtwrappers.evaluation.result import Description, EvaluationResult, versions
+from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.metaworld.make import select_determining_arguments
 from mtwrappers.samplers.action_chunks import ActionChunks

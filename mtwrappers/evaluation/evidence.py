@@ -114,7 +114,7 @@ class EvidenceWriter:
         self._hashes: dict[str, bytes] = {}  # of the actions of each episode
         self._header = json.dumps({"format": _FORMAT, **header}).encode()
         self._size, self._memory = _END, 0  # of what was written, at most
-        _check_count(path, planned, arrays.memory_of(_HEADER, len(self._header)))
+        _check_count(path, planned, arrays.estimate_memory(_HEADER, len(self._header)))
         self._unfinished, self._moved = Unfinished(path), False
         self._zip = zipfile.ZipFile(self._unfinished.file, "w")
         self._add(_HEADER, self._header)
@@ -142,13 +142,13 @@ class EvidenceWriter:
     def _add(self, name: str, data: bytes) -> None:
         _add(self._zip, name, data)
         self._size += self._zip.getinfo(name).compress_size + _PER_MEMBER + 2 * len(name.encode())
-        self._memory += arrays.memory_of(name, len(data))
+        self._memory += arrays.estimate_memory(name, len(data))
 
     def _check_limits(self, name: str, members: Mapping[str, bytes]) -> None:
         """Raises `EvidenceError` if the file could not be read again with these members."""
         memory, size = self._memory, self._size
         for member, data in members.items():
-            memory += arrays.memory_of(member, len(data))
+            memory += arrays.estimate_memory(member, len(data))
             size += len(data) + _PER_MEMBER + 2 * len(member.encode())
         if size > MAX_FILE:  # before compression
             size -= sum(len(data) - len(zlib.compress(data, 1)) for data in members.values())
@@ -218,7 +218,7 @@ def _check_count(
             task_state=episode.task_state,
             trial=episode.trial,
         )
-        memory += arrays.memory_of(_JSON, len(json.dumps(to_plain(shortest))))
+        memory += arrays.estimate_memory(_JSON, len(json.dumps(to_plain(shortest))))
         if memory > MAX_BYTES:
             raise EvidenceError(
                 f"a file of evidence such as {os.fspath(path)} may have at most {count} of these "

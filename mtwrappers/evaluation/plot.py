@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation.statistics import Estimate
@@ -46,7 +47,7 @@ class Series(NamedTuple):
 
     label: str
     color: str | Sequence[str]
-    found: Sequence[Estimate | None]
+    estimates: Sequence[Estimate | None]
 
 
 class _Picture:
@@ -68,9 +69,9 @@ class _Picture:
             axes.tick_params(labelsize=_LABEL)
         if title:
             above = {"fontsize": _LABEL + 1, "x": 0.01, "ha": "left"}
-            self.figure.suptitle(_wrapped(title, _LINE - 8), **above)
+            self.figure.suptitle(_wrap(title, _LINE - 8), **above)
         if footer:
-            self.figure.supxlabel(_wrapped(footer), fontsize=_LABEL, ha="left", x=0.01)
+            self.figure.supxlabel(_wrap(footer), fontsize=_LABEL, ha="left", x=0.01)
         data = io.BytesIO()
         self.figure.savefig(data, format=path.suffix[1:] or "png")
         write_atomically(path, data.getvalue())
@@ -79,7 +80,7 @@ class _Picture:
 def draw_rows(
     path: Path,
     names: Sequence[str],
-    tasks: int,
+    num_tasks: int,
     panels: Mapping[str, Sequence[Series]],
     title: str,
     footer: str,
@@ -89,26 +90,20 @@ def draw_rows(
     Args:
         path: The image file.
         names: The name of each row: of tasks, and of means, which are below a line.
-        tasks: The number of tasks.
+        num_tasks: The number of tasks.
         panels: The series of each panel, by the label of its axis.
         title: A title above the panels.
         footer: A text below them.
     """
-    y = np.arange(len(names)) + 0.5 * (np.arange(len(names)) >= tasks)
-    most = max(map(len, panels.values()))
-    picture = _Picture(1.8 + (0.16 + 0.06 * most) * len(names))
-    row = picture.figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, (head, series) in zip(row, panels.items(), strict=True):
-        for i, one in enumerate(series):
-            at = y + 0.6 * ((i + 0.5) / len(series) - 0.5)
-            colors = [one.color] * len(names) if isinstance(one.color, str) else one.color
-            low, high, values = (_values(one.found, end) for end in ("low", "high", "value"))
-            axes.hlines(at, low, high, color=colors, linewidth=2, clip_on=False)
-            axes.scatter(values, at, color=colors, s=24, clip_on=False)
-            if one.label:
-                axes.plot([], [], "o-", color=colors[0], label=one.label)
-        if len(names) > tasks:
-            axes.axhline(tasks - 0.25, color=INK, linewidth=0.8)
+    y = np.arange(len(names)) + 0.5 * (np.arange(len(names)) >= num_tasks)
+    most_series = max(map(len, panels.values()))
+    picture = _Picture(1.8 + (0.16 + 0.06 * most_series) * len(names))
+    all_axes = picture.figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (head, panel) in zip(all_axes, panels.items(), strict=True):
+        for i, series in enumerate(panel):
+            _draw_series(axes, series, y + 0.6 * ((i + 0.5) / len(panel) - 0.5))
+        if len(names) > num_tasks:
+            axes.axhline(num_tasks - 0.25, color=INK, linewidth=0.8)
         axes.set_xlabel(head, fontsize=_LABEL)
         axes.xaxis.set_major_formatter("{x:g}")  # short, so that those of two panels do not touch
         if head == DIFFERENCE:
@@ -116,12 +111,24 @@ def draw_rows(
             axes.set_xlim(-1, 1)
         elif head == RATE:
             axes.set_xlim(0, 1)
-    row[0].set_yticks(y, names)
-    row[0].set_ylim(y[-1] + 0.5, y[0] - 0.5)  # downwards, with room for every row
-    if any(one.label for own in panels.values() for one in own):
-        picture.legend(ncols=2, title=_wrapped(footer))
+    all_axes[0].set_yticks(y, names)
+    all_axes[0].set_ylim(y[-1] + 0.5, y[0] - 0.5)  # downwards, with room for every row
+    if any(series.label for panel in panels.values() for series in panel):
+        picture.legend(ncols=2, title=_wrap(footer))
         footer = ""
     picture.save(path, title, footer)
+
+
+def _draw_series(axes: Any, series: Series, y: NDArray[np.float64]) -> None:
+    """Draws the points and intervals of a series at heights ``(N,)``."""
+    colors = series.color
+    if isinstance(colors, str):
+        colors = [colors] * len(y)
+    low, high = _list_numbers(series.estimates, "low"), _list_numbers(series.estimates, "high")
+    axes.hlines(y, low, high, color=colors, linewidth=2, clip_on=False)
+    axes.scatter(_list_numbers(series.estimates), y, color=colors, s=24, clip_on=False)
+    if series.label:
+        axes.plot([], [], "o-", color=colors[0], label=series.label)
 
 
 def draw_lines(
@@ -129,8 +136,8 @@ def draw_lines(
     panels: Mapping[str, Sequence[Line]],
     title: str,
     caption: Sequence[str],
-    against: str = "environment steps of training",
-    of: str = RATE,
+    x_label: str = "environment steps of training",
+    y_label: str = RATE,
 ) -> None:
     """Draws estimates against steps or episodes: a wide panel, and small panels below it.
 
@@ -139,107 +146,137 @@ def draw_lines(
         panels: The lines of each panel, by its name; the first one is wide.
         title: A title above the panels.
         caption: Sentences below them.
-        against: The label of x.
-        of: The label of y; all panels have the same range.
+        x_label: The label of the horizontal axis.
+        y_label: The label of the vertical axis; all panels have the same range.
     """
     ticker = import_extra("matplotlib.ticker", "cli")
-    (name, lines), *others = panels.items()
-    rows = -(-len(others) // _ACROSS)
-    notes = [line for one in caption for line in textwrap.wrap(one, _LINE)]
-    picture = _Picture(3.6 + 1.4 * rows + 0.17 * len(notes))
-    grid = picture.figure.add_gridspec(1 + rows, _ACROSS, height_ratios=[2.2] + [1] * rows)
-    places = [grid[1 + i // _ACROSS, i % _ACROSS] for i in range(len(others))]
-    wide, *small = (picture.figure.add_subplot(place) for place in (grid[0, :], *places))
-    colors = {label: i for i, label in enumerate(dict.fromkeys(line.label for line in lines))}
-    last = max(max(line.points) for line in lines)
-    end = last or 1.0  # a level needs some width
-    for i, (axes, (task, drawn)) in enumerate(zip((wide, *small), panels.items(), strict=True)):
-        for line in drawn:
-            _draw_line(axes, line, colors[line.label], end, 1.0 if i else 1.6)
-        if of == RATE:
+    wide_name = next(iter(panels))
+    num_small = len(panels) - 1
+    num_rows = -(-num_small // _ACROSS)
+    footer = [line for sentence in caption for line in textwrap.wrap(sentence, _LINE)]
+    picture = _Picture(3.6 + 1.4 * num_rows + 0.17 * len(footer))
+    heights = [2.2] + [1] * num_rows
+    grid = picture.figure.add_gridspec(1 + num_rows, _ACROSS, height_ratios=heights)
+    wide = picture.figure.add_subplot(grid[0, :])
+    small = [
+        picture.figure.add_subplot(grid[1 + i // _ACROSS, i % _ACROSS]) for i in range(num_small)
+    ]
+    labels = dict.fromkeys(line.label for line in panels[wide_name])
+    methods = {label: i for i, label in enumerate(labels)}
+    last_step = max(max(line.points) for line in panels[wide_name])
+    end = last_step or 1.0  # a level needs some width
+    for i, (axes, lines) in enumerate(zip((wide, *small), panels.values(), strict=True)):
+        for line in lines:
+            _draw_line(axes, line, methods[line.label], end, 1.0 if i else 1.6)
+        if y_label == RATE:
             axes.set_ylim(-0.02, 1.02)
         axes.set_xlim(-0.02 * end, 1.02 * end)
         axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
         ticks = ticker.MaxNLocator(3 if i else 5, steps=[1, 2, 5, 10], integer=True)
-        axes.xaxis.set_major_locator(ticks if last else ticker.FixedLocator([0]))
-        if i:
-            axes.set_title(task, fontsize=_LABEL, pad=3)
-            axes.locator_params(axis="y", nbins=2)
-            labels = {"labelleft": i % _ACROSS == 1, "labelbottom": i + _ACROSS > len(small)}
-            axes.tick_params(**labels)
-    wide.set_xlabel(against, fontsize=_LABEL)
-    wide.set_ylabel(f"{of}, {name}", fontsize=_LABEL)
-    wide.set_title(_wrapped(title, _LINE - 16), fontsize=_LABEL + 1, loc="left")
+        axes.xaxis.set_major_locator(ticks if last_step else ticker.FixedLocator([0]))
+    for i, (axes, task) in enumerate(zip(small, [*panels][1:], strict=True)):
+        axes.set_title(task, fontsize=_LABEL, pad=3)
+        axes.locator_params(axis="y", nbins=2)
+        is_lowest = i + _ACROSS >= num_small
+        axes.tick_params(labelleft=i % _ACROSS == 0, labelbottom=is_lowest)
+    wide.set_xlabel(x_label, fontsize=_LABEL)
+    wide.set_ylabel(f"{y_label}, {wide_name}", fontsize=_LABEL)
+    wide.set_title(_wrap(title, _LINE - 16), fontsize=_LABEL + 1, loc="left")
     handles, names = wide.get_legend_handles_labels()
     if any(names):
-        picture.legend(handles, [_wrapped(one, _LINE - 12) for one in names], place="upper left")
-    picture.save(path, "", "\n".join(notes))
+        picture.legend(handles, [_wrap(name, _LINE - 12) for name in names], place="upper left")
+    picture.save(path, "", "\n".join(footer))
 
 
-def _draw_line(axes: Any, line: Line, place: int, end: float, width: float) -> None:
-    """Draws a line of a panel; ``end`` is the right end of a level."""
-    color = METHODS[place % len(METHODS)]
-    style = {"marker": _MARKS[place % len(_MARKS)], "markersize": 2.5 * width, "label": line.label}
-    steps, found = [*line.points], [*line.points.values()]
+def _draw_line(axes: Any, line: Line, method: int, end: float, width: float) -> None:
+    """Draws a line of a panel.
+
+    Args:
+        axes: The panel.
+        line: The line.
+        method: The index of its method, which determines color and mark.
+        end: The right end of a level.
+        width: The width of the line, in points.
+    """
+    color = METHODS[method % len(METHODS)]
+    style = {"marker": _MARKS[method % len(_MARKS)], "markersize": 2.5 * width}
+    style |= {"label": line.label}
+    steps, estimates = [*line.points], [*line.points.values()]
     if line.kind == "level":
-        steps, found = [0.0, end], found * 2
+        steps, estimates = [0.0, end], estimates * 2
         style |= {"marker": None, "linestyle": "-."}
     elif line.kind == "unadapted":
         style |= {"linestyle": "--", "label": f"{line.label}, before adaptation"}
     elif line.kind == "beside":
         style |= {"linestyle": ":", "markersize": 6, "markerfacecolor": "white"}
-    axes.plot(steps, _values(found), color=color, linewidth=width, **style)
-    _band(axes, steps, found, color, 0.09 if line.kind == "unadapted" else 0.18)
-    known = [False, *(one.low is not None for one in found), False]
-    for i, (x, one) in enumerate(zip(steps, found, strict=True)):
-        if known[i + 1] and not known[i] and not known[i + 2]:  # a band of one point has no area
-            axes.plot([x, x], [one.low, one.high], color=color, linewidth=2 * width, alpha=0.35)
+    axes.plot(steps, _list_numbers(estimates), color=color, linewidth=width, **style)
+    _draw_band(axes, steps, estimates, color, 0.09 if line.kind == "unadapted" else 0.18)
+    has_interval = [False, *(estimate.low is not None for estimate in estimates), False]
+    for i, (x, estimate) in enumerate(zip(steps, estimates, strict=True)):
+        neighbours = has_interval[i] or has_interval[i + 2]
+        if has_interval[i + 1] and not neighbours:  # a band of one point has no area
+            ends = [estimate.low, estimate.high]
+            axes.plot([x, x], ends, color=color, linewidth=2 * width, alpha=0.35)
 
 
 def draw_stream(
     path: Path,
-    points: Sequence[int],
     ends: Sequence[int],
-    mean: Sequence[Estimate | None],
-    each: Mapping[str, Sequence[Estimate | None]],
+    mean: Line,
+    phases: Sequence[Line],
     title: str,
     footer: str,
 ) -> None:
-    """Draws the mean of all phases against agent steps, and each phase in a row below it."""
+    """Draws the mean of all phases against agent steps, and each phase in a row below it.
+
+    Args:
+        path: The image file.
+        ends: The agent steps at which the phases end.
+        mean: The curve of the mean.
+        phases: The curve of each phase, with the same steps.
+        title: A title above the panels.
+        footer: A text below them.
+    """
     ticker = import_extra("matplotlib.ticker", "cli")
-    n, curves = len(each), {"mean of all": mean, **each}
+    n, steps = len(phases), [*mean.points]
     picture = _Picture(2.6 + 0.62 * n)
-    shared = {"sharex": True, "sharey": True, "height_ratios": [2.4] + [1.0] * n}
-    rows, begins = picture.figure.subplots(n + 1, 1, **shared), (0, *ends)
-    for i, (axes, (name, curve)) in enumerate(zip(rows, curves.items(), strict=True)):
-        color = DARK if i else INK
+    heights = [2.4] + [1.0] * n
+    panels = picture.figure.subplots(n + 1, 1, sharex=True, sharey=True, height_ratios=heights)
+    for axes, begin, end in zip(panels[1:], (0, *ends), ends, strict=False):
+        axes.axvspan(begin, end, color=LIGHT, alpha=0.6, linewidth=0)
+    for axes, line in zip(panels, (mean, *phases), strict=True):
+        color = INK if line is mean else DARK
+        estimates = [*line.points.values()]
         for end in ends:
             axes.axvline(end, color=INK, linewidth=0.5, alpha=0.4)
-        if i:
-            axes.axvspan(begins[i - 1], begins[i], color=LIGHT, alpha=0.6, linewidth=0)
-        _band(axes, points, curve, color, 0.25)
-        axes.plot(points, _values(curve), color=color, linewidth=1.6, marker=".", markersize=3)
-        axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=_LABEL)
+        _draw_band(axes, steps, estimates, color, 0.25)
+        numbers = _list_numbers(estimates)
+        axes.plot(steps, numbers, color=color, linewidth=1.6, marker=".", markersize=3)
+        axes.set_ylabel(line.label, rotation=0, ha="right", va="center", fontsize=_LABEL)
         axes.locator_params(axis="y", nbins=2)
         axes.locator_params(axis="x", nbins=5)
-    rows[-1].set_xlabel("agent steps; shaded: the phase is trained", fontsize=_LABEL)
-    rows[-1].xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
-    rows[0].set_xlim(0, max(points[-1], ends[-1]))
+    panels[-1].set_xlabel("agent steps; shaded: the phase is trained", fontsize=_LABEL)
+    panels[-1].xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+    panels[0].set_xlim(0, max(steps[-1], ends[-1]))
     picture.save(path, title, footer)
 
 
-def _band(axes: Any, x: Any, found: Sequence[Estimate | None], color: str, alpha: float) -> None:
+def _draw_band(
+    axes: Any, x: Any, estimates: Sequence[Estimate | None], color: str, alpha: float
+) -> None:
     """Draws the intervals of a curve."""
-    low, high = _values(found, "low"), _values(found, "high")
+    low, high = _list_numbers(estimates, "low"), _list_numbers(estimates, "high")
     axes.fill_between(x, low, high, color=color, alpha=alpha, linewidth=0)
 
 
-def _wrapped(text: str, width: int = _LINE) -> str:
+def _wrap(text: str, width: int = _LINE) -> str:
     """A text whose lines fit into a figure."""
     return "\n".join(textwrap.fill(line, width) for line in text.splitlines())
 
 
-def _values(found: Sequence[Estimate | None], end: str = "value") -> list[float]:
+def _list_numbers(
+    estimates: Sequence[Estimate | None], field: Literal["value", "low", "high"] = "value"
+) -> list[float]:
     """A field of each estimate, NaN where there is none."""
-    values = (None if estimate is None else getattr(estimate, end) for estimate in found)
-    return [np.nan if value is None else float(value) for value in values]
+    numbers = [None if estimate is None else getattr(estimate, field) for estimate in estimates]
+    return [np.nan if number is None else float(number) for number in numbers]

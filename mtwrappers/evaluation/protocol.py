@@ -74,7 +74,7 @@ class Protocol:
     >>> reach = protocols["metaworld-3.1"].on("MT1", "reach-v3")
     >>> quick = reach.variant("mine", episodes_per_task=2, max_episode_steps=9)
     >>> result = quick.evaluate(lambda obs: np.zeros((len(obs), 4)))
-    >>> result.headline["tasks"].value, result.protocol.name
+    >>> result.headline["mean over tasks"].value, result.protocol.name
     (0.0, 'mine')
     """
 

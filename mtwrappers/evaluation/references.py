@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 from mtwrappers.common.did_you_mean import did_you_mean
@@ -16,6 +17,9 @@ _PLACES = (_HERE / "reference_results", _HERE.parents[1] / "benchmarks/reference
 
 def reference(name: str, like: EvaluationResult | None = None) -> dict[str, EvaluationResult]:
     """Returns the package's results of a method, by name, ready for `compare`.
+
+    They say in print and in comparisons that they are references, and cannot be runs of a method
+    that has other results.
 
     ``benchmarks/reference/README.md`` of the repository lists them, with the commands that made
     them, and has the actions of their episodes.
@@ -42,7 +46,7 @@ def reference(name: str, like: EvaluationResult | None = None) -> dict[str, Eval
         hint = did_you_mean(method, [] if of_method else methods)
         hint = hint or f"choose from {of_method or methods}"
         raise ValueError(f"there are no reference results of {name!r}; {hint}")
-    results = {label: EvaluationResult.load(files[label]) for label in of_name}
+    results = {label: _load(label, files[label]) for label in of_name}
     if like is None:
         return results
     protocol = like.protocol
@@ -61,6 +65,11 @@ def reference(name: str, like: EvaluationResult | None = None) -> dict[str, Eval
             f"of these: {', '.join(of_name)}"
         )
     return alike
+
+
+def _load(label: str, path: Path) -> EvaluationResult:
+    """A result that says in print and in comparisons that it is a reference."""
+    return dataclasses.replace(EvaluationResult.load(path), reference=label)
 
 
 def _files() -> dict[str, Path]:

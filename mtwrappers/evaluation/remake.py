@@ -24,8 +24,9 @@ from mtwrappers.common.errors import printable
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.plan import Design, Plan
-from mtwrappers.metaworld.agent_view import by_our_names, without_frames
 from mtwrappers.metaworld.make import select_determining_arguments, shares_goals
+from mtwrappers.metaworld.observations import drop_frame_arguments
+from mtwrappers.metaworld.upstream_names import rename_arguments
 from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.make import make_executor
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
@@ -92,7 +93,7 @@ class Environments:
 
     def __post_init__(self) -> None:
         if self.kwargs.keys() & {"benchmark", "sequence"}:  # Meta-World has two names for some
-            object.__setattr__(self, "kwargs", by_our_names(self.kwargs))
+            object.__setattr__(self, "kwargs", rename_arguments(self.kwargs))
         names = self.kwargs.get("wrappers")
         if names is not None and not (isinstance(names, list) and {*map(type, names)} <= {str}):
             raise ValueError(f"wrappers must be a list of names, got {reprlib.repr(names)}")
@@ -213,7 +214,7 @@ def remake(
         if arguments.get(name) != of_id.get(name):
             got = f"{of_id.get(name)!r}, got {arguments.get(name)!r}"
             raise VerificationError(f"{env_id} has {name} {got}")
-    kwargs = without_frames({k: v for k, v in chosen.items() if k not in of_id})
+    kwargs = drop_frame_arguments({k: v for k, v in chosen.items() if k not in of_id})
     kwargs.update({k: v for k, v in arguments.items() if k.endswith("_classes")})
     _check_sizes(kwargs, len(episodes))
     if design.phases is not None:

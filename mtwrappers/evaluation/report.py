@@ -9,6 +9,7 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,17 +18,59 @@ from mtwrappers.evaluation.statistics import Estimate
 from mtwrappers.state.files import write_atomically
 
 Cells: TypeAlias = list[list[str]]
-# A label, and an estimate of each method.
-Row: TypeAlias = tuple[str, Sequence[Estimate]]
 _WIDTH = 80  # of text
 _LONGEST_HEAD = 20  # of text; longer names are numbered
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of a table: a label, and an estimate of each method."""
+
+    label: str
+    estimates: Sequence[Estimate]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A layout of tables.
+
+    Args:
+        write: What joins sections of cells, the caption and the warning.
+        escape: What escapes a text.
+        before_interval: The characters before an interval.
+        between_ends: Those between its ends.
+        after_interval: Those after it.
+        emphasis: The mark around the label of a mean.
+    """
+
+    write: Callable[[list[Cells], list[str], str], str]
+    escape: Callable[[str], str]
+    before_interval: str
+    between_ends: str
+    after_interval: str
+    emphasis: str = ""
+
+    def format_cell(self, estimate: Estimate) -> str:
+        """An estimate with its interval."""
+        if estimate.low is None or estimate.high is None:
+            return f"{estimate.value:.3f}"
+        ends = f"{estimate.low:.3f}{self.between_ends}{estimate.high:.3f}"
+        return f"{estimate.value:.3f}{self.before_interval}{ends}{self.after_interval}"
+
+    def format_rows(self, rows: Sequence[TableRow], mark: str = "") -> Cells:
+        """The cells of rows, with a mark around the labels."""
+        return [
+            [f"{mark}{self.escape(row.label)}{mark}", *map(self.format_cell, row.estimates)]
+            for row in rows
+        ]
 
 
 def write_table(
     layout: str,
     heads: Sequence[str],
-    over: Sequence[str],
-    parts: Sequence[Sequence[Row]],
+    units: Sequence[str],
+    task_rows: Sequence[TableRow],
+    mean_rows: Sequence[TableRow],
     caption: Sequence[str],
     warning: str = "",
 ) -> str:
@@ -36,82 +79,86 @@ def write_table(
     Args:
         layout: ``"table"`` for a terminal, ``"markdown"`` as GitHub renders it, or ``"latex"``.
         heads: The name of each method.
-        over: The unit of each method's intervals.
-        parts: The rows: of tasks, and of groups and means; either may be empty.
+        units: The unit of each method's intervals.
+        task_rows: The rows of tasks; may be empty.
+        mean_rows: The rows of groups and means.
         caption: Sentences below the table.
         warning: A sentence above the table, or ``""``.
     """
-    write, escape, before, to, after, bold = _LAYOUTS[layout]
-    long = any(len(one) > _LONGEST_HEAD or not one.isascii() for one in map(printable, heads))
-    if layout == "table" and long:
+    chosen = _LAYOUTS[layout]
+    names = [printable(head) for head in heads]
+    if layout == "table" and any(len(name) > _LONGEST_HEAD or not name.isascii() for name in names):
         numbers = [f"({i + 1})" for i in range(len(heads))]
-        names = (f"{number}: {name}" for number, name in zip(numbers, heads, strict=True))
-        heads, caption = numbers, [", ".join(names), *caption]
-
-    def cell(one: Estimate) -> str:
-        if one.low is None or one.high is None:
-            return f"{one.value:.3f}"
-        return f"{one.value:.3f}{before}{one.low:.3f}{to}{one.high:.3f}{after}"
-
-    first = ["task" if parts[0] else "", *heads], ["95% interval over", *over]
-    cells = [[[*map(escape, row)] for row in first]]
-    for rows in filter(None, parts):
-        mark = bold if rows is parts[-1] else ""
-        cells.append([[f"{mark}{escape(label)}{mark}", *map(cell, of)] for label, of in rows])
-    return write(cells, [*map(printable, caption)], printable(warning))
+        key = ", ".join(f"{number}: {name}" for number, name in zip(numbers, heads, strict=True))
+        heads, caption = numbers, [key, *caption]
+    head_rows = [["task" if task_rows else "", *heads], ["95% interval over", *units]]
+    sections = [[[*map(chosen.escape, row)] for row in head_rows]]
+    if task_rows:
+        sections.append(chosen.format_rows(task_rows))
+    sections.append(chosen.format_rows(mean_rows, chosen.emphasis))
+    return chosen.write(sections, [*map(printable, caption)], printable(warning))
 
 
-def _text(parts: list[Cells], caption: list[str], warning: str) -> str:
+def _write_text(sections: list[Cells], caption: list[str], warning: str) -> str:
     """Lines for a terminal, with as many methods side by side as fit in 80 columns."""
     lines = [warning] if warning else []
-    columns = [*zip(*itertools.chain(*parts), strict=True)]
-    labels, *others = ([cell.ljust(max(map(len, own))) for cell in own] for own in columns)
-    while others:
-        block = [labels, others.pop(0)]
-        while others and sum(len(own[0]) + 2 for own in (*block, others[0])) - 2 <= _WIDTH:
-            block.append(others.pop(0))
+    columns = [
+        [cell.ljust(max(map(len, column))) for cell in column]
+        for column in zip(*itertools.chain(*sections), strict=True)
+    ]
+    labels, *method_columns = columns
+    while method_columns:
+        block = [labels, method_columns.pop(0)]
+        while method_columns and _measure_width([*block, method_columns[0]]) <= _WIDTH:
+            block.append(method_columns.pop(0))
         rows = ["  ".join(row).rstrip() for row in zip(*block, strict=True)]
         rule = "-" * max(map(len, rows))
-        for part in parts:
-            lines += [*rows[: len(part)], rule]
-            rows = rows[len(part) :]
+        for section in sections:
+            lines += [*rows[: len(section)], rule]
+            rows = rows[len(section) :]
         lines[-1] = ""
-    wrapped = (textwrap.wrap(one, _WIDTH, break_on_hyphens=False) for one in caption)
+    wrapped = (textwrap.wrap(sentence, _WIDTH, break_on_hyphens=False) for sentence in caption)
     return "\n".join([*lines, *itertools.chain(*wrapped)])
 
 
-def _in_markdown(parts: list[Cells], caption: list[str], warning: str) -> str:
+def _measure_width(columns: Sequence[Sequence[str]]) -> int:
+    """The width of columns side by side, in characters."""
+    return sum(len(column[0]) + 2 for column in columns) - 2
+
+
+def _write_markdown(sections: list[Cells], caption: list[str], warning: str) -> str:
     """A table as GitHub renders it, with the caption below it."""
-    warning, caption = _for_markdown(warning), [*map(_for_markdown, caption)]
-    heads, *rows = itertools.chain(*parts)
+    warning, caption = _escape_markdown(warning), [*map(_escape_markdown, caption)]
+    heads, *rows = itertools.chain(*sections)
     rows = [heads, [":--", *["--:"] * (len(heads) - 1)], *rows]
     above = [f"**{warning}**\n"] if warning else []
     return "\n".join([*above, *(f"| {' | '.join(row)} |" for row in rows), "", " ".join(caption)])
 
 
-def _in_latex(parts: list[Cells], caption: list[str], warning: str) -> str:
+def _write_latex(sections: list[Cells], caption: list[str], warning: str) -> str:
     r"""A table for a document with ``\usepackage{booktabs}``.
 
     The caption has the first sentence (and the warning); the others are comments, for its author.
     """
-    first, *others = caption
-    notes = "".join(f"  % {one}\n" for one in others)
-    rows = ("\n".join(rf"    {' & '.join(row)} \\" for row in part) for part in parts)
-    body = "\n    \\midrule\n".join(rows)
+    title = _escape_latex(" ".join(filter(None, [warning, caption[0]])))
+    comments = "".join(f"  % {sentence}\n" for sentence in caption[1:])
+    bodies = ("\n".join(rf"    {' & '.join(row)} \\" for row in section) for section in sections)
+    body = "\n    \\midrule\n".join(bodies)
+    columns = "c" * (len(sections[0][0]) - 1)
     return rf"""\begin{{table}}
   \centering
-  \caption{{{_for_latex(" ".join(filter(None, [warning, first])))}}}
+  \caption{{{title}}}
   \label{{tab:scores}}
   \par\medskip\footnotesize
-  \begin{{tabular}}{{@{{}}l{"c" * (len(parts[0][0]) - 1)}@{{}}}}
+  \begin{{tabular}}{{@{{}}l{columns}@{{}}}}
     \toprule
 {body}
     \bottomrule
   \end{{tabular}}
-{notes}\end{{table}}"""
+{comments}\end{{table}}"""
 
 
-def _for_markdown(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Escapes a text for Markdown."""
     text = printable(text).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*_\[\]>|~#$@!])", r"\\\1", text)
@@ -119,42 +166,42 @@ def _for_markdown(text: str) -> str:
 
 _WORDS = {"\\": "textbackslash", "^": "textasciicircum", "~": "textasciitilde", '"': "char34"}
 _WORDS |= {"<": "textless", ">": "textgreater", "|": "textbar"}
-_LATEX = {one: rf"\{word}{{}}" for one, word in _WORDS.items()}
-_LATEX |= {one: rf"\{one}" for one in "{}$&#_%"}
-_LATEX |= {one: f"{{{one}}}" for one in "[]*`"}  # neither an argument nor a ligature
+_LATEX = {letter: rf"\{word}{{}}" for letter, word in _WORDS.items()}
+_LATEX |= {letter: rf"\{letter}" for letter in "{}$&#_%"}
+_LATEX |= {letter: f"{{{letter}}}" for letter in "[]*`"}  # neither an argument nor a ligature
 
 
-def _for_latex(text: str) -> str:
+def _escape_latex(text: str) -> str:
     """Escapes a text for LaTeX, which reads UTF-8."""
-    escaped = "".join(_LATEX.get(one, one) for one in printable(text))
+    escaped = "".join(_LATEX.get(letter, letter) for letter in printable(text))
     return re.sub(r"([-'])(?=\1)", r"\1{}", escaped)  # no ligatures
 
 
-# For each layout: what writes it and what escapes a text, the characters around the ends of
-# intervals, and the mark of means.
-_Writer: TypeAlias = Callable[[list[Cells], list[str], str], str]
-_LAYOUTS: dict[str, tuple[_Writer, Callable[[str], str], str, str, str, str]] = {
-    "table": (_text, printable, " ", "-", "", ""),
-    "markdown": (_in_markdown, _for_markdown, " (", "\N{EN DASH}", ")", "**"),
-    "latex": (_in_latex, _for_latex, r" {\scriptsize (", "--", ")}", ""),
+_LAYOUTS = {
+    "table": _Layout(_write_text, printable, " ", "-", ""),
+    "markdown": _Layout(_write_markdown, _escape_markdown, " (", "\N{EN DASH}", ")", emphasis="**"),
+    "latex": _Layout(_write_latex, _escape_latex, r" {\scriptsize (", "--", ")}"),
 }
 
 
-def aligned(rows: Sequence[Sequence[str]], right: bool = True) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]], right: bool = True) -> list[str]:
     """Formats rows as lines whose columns have one width, to the right of the first column."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    just = str.rjust if right else str.ljust
-    cells = [(row[0].ljust(widths[0]), *map(just, row[1:], widths[1:])) for row in rows]
+    justify = str.rjust if right else str.ljust
+    cells = [(row[0].ljust(widths[0]), *map(justify, row[1:], widths[1:])) for row in rows]
     return ["  ".join(row).rstrip() for row in cells]
 
 
-def as_csv(rows: Iterable[Mapping[str, str | float | None]], path: str | Path | None = None) -> str:
-    """Formats rows with the same columns; values cannot be formulas in a spreadsheet.
+def format_csv(
+    records: Iterable[Mapping[str, str | float | None]], path: str | Path | None = None
+) -> str:
+    """Formats records with the same names; values cannot be formulas in a spreadsheet.
 
     Raises:
         OSError: If there is a path, and it cannot be written.
     """
-    text, rows = io.StringIO(), [{name: _cell(one) for name, one in row.items()} for row in rows]
+    rows = [{name: _escape_formula(value) for name, value in record.items()} for record in records]
+    text = io.StringIO()
     writer = csv.DictWriter(text, [*rows[0]], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -163,7 +210,7 @@ def as_csv(rows: Iterable[Mapping[str, str | float | None]], path: str | Path | 
     return text.getvalue().rstrip("\n")
 
 
-def _cell(value: str | float | None) -> str | float | None:
+def _escape_formula(value: str | float | None) -> str | float | None:
     """Escapes a value that a spreadsheet would take for a formula."""
     if not isinstance(value, str):
         return value

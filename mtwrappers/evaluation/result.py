@@ -2,127 +2,61 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import json
-import platform
 import reprlib
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-from gymnasium.envs.registration import registry
-
-from mtwrappers.common.checks import check_name, check_string, not_negative, positive
-from mtwrappers.common.errors import is_printable, printable
-from mtwrappers.common.registration import TABLE
-from mtwrappers.envs.multi_env import DEFAULT_IDS
-from mtwrappers.evaluation import plot
+from mtwrappers.evaluation import plot, result_files
+from mtwrappers.evaluation.description import Description
 from mtwrappers.evaluation.episodes import (
     METRICS,
     Episode,
     SuccessRule,
     goal_of,
-    is_success,
     reporting_tasks,
-    units,
     with_failures,
 )
+from mtwrappers.evaluation.origin import Origin, comparable_settings
 from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.protocol import Protocol, episodes_needed
 from mtwrappers.evaluation.remake import Environments
-from mtwrappers.evaluation.scoring import weights
-from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, mean_rate, student
-from mtwrappers.evaluation.typed import from_plain, to_plain
-from mtwrappers.metaworld.agent_view import by_our_names
-from mtwrappers.metaworld.make import (
-    SIMULATION,
-    draws_goals,
-    select_determining_arguments,
-    with_defaults,
+from mtwrappers.evaluation.result_text import (
+    CONFIDENCE,
+    EstimatesRow,
+    describe_benchmark,
+    describe_rates,
+    describe_rule,
+    describe_silent_tasks,
+    format_estimates,
+    format_means,
 )
-from mtwrappers.state.files import load_json, write_atomically
+from mtwrappers.evaluation.score_table import (
+    MEAN_OVER_TASKS,
+    ScoreTable,
+    TaskWeights,
+    Unit,
+    label_mean,
+    tabulate,
+    weigh_groups,
+    weigh_means,
+)
+from mtwrappers.evaluation.statistics import Estimate, Estimates, Values
+from mtwrappers.evaluation.typed import from_plain, to_plain
+from mtwrappers.metaworld.make import draws_goals
 
-FORMAT = "mtwrappers.EvaluationResult/1"
-CONFIDENCE = 0.95  # the level of all intervals
-# The largest size of a result's file, in bytes.
-MAX_SIZE = 2**26
-# The packages that can affect an episode's numbers.
-PACKAGES = ("gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy")
-# The columns of a table.
-_HEADS = {
-    "success_held": "held",
-    "success_once": "once",
-    "success_final": "final",
-    "return": "return",
-    "normalized": "normalized",
-    "length": "steps",
-}
+_NO_DESCRIPTION = Description()
 # The names of rates in a plot.
 _LABELS = {
     "success_held": "held",
     "success_once": "any step",
     "success_final": "last step",
 }
-_MAX_NOTE = 1000
-# The modules of environments that need none of the packages of `SIMULATION`, except for
-# Gymnasium's own of MuJoCo.
-_WITHOUT_SIMULATION = ("gymnasium.envs.", "mtwrappers.envs.point_goal")
-# The arguments of Meta-World's ids that determine what is scored. All others determine what a
-# policy observes, which is its own affair unless a protocol fixes it, or how environments run.
-SCORED = (
-    *("benchmark", "kind", "env_name", "train_classes", "test_classes"),
-    *("goals", "seed", "num_goals", "meta_batch_size", "max_episode_steps", "action_repeat"),
-    *("idle_steps", "terminate_on_success", "reward_function_version", "wrappers"),
-)
-# Arguments of other ids for what is observed, for drawing tasks in training, and for sizes.
-_NOT_SCORED = {"task_encoding", "task_embedding", "select"}
-_NOT_SCORED |= {"num_envs", "envs_per_task"}
-
-
-@dataclass(frozen=True)
-class Description:
-    """Statements about a result that no replay can verify.
-
-    Args:
-        policy: The name of the policy; `compare` groups results by it.
-        training_seed: The seed of the training run that made the policy.
-        training_steps: The agent steps of that run until then, over all environments.
-        action_chunk: The number of actions of each chunk that were executed, for `ActionChunks`.
-        note: A comment of at most 1000 printable characters in one line.
-
-    Raises:
-        TypeError, ValueError: If a text or a number is anything else.
-
-    >>> from mtwrappers.evaluation import Description
-    >>> Description(policy="ppo", training_seed=1, note="With the fixed seed.").policy
-    'ppo'
-    """
-
-    policy: str | None = None
-    training_seed: int | None = None
-    training_steps: int | None = None
-    action_chunk: int | None = None
-    note: str = ""
-
-    def __post_init__(self) -> None:
-        check_name(self.policy, "the name of a policy")
-        for name in ("training_seed", "training_steps"):
-            if (number := getattr(self, name)) is not None:
-                object.__setattr__(self, name, not_negative(number, name))
-        if self.action_chunk is not None:
-            positive(self.action_chunk, "action_chunk")
-        if not is_printable(check_string(self.note, "the note")) or len(self.note) > _MAX_NOTE:
-            raise ValueError(
-                f"the note must have at most {_MAX_NOTE} printable characters, got "
-                f"'{printable(self.note, 100)}' ({len(self.note)} characters)"
-            )
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,6 +90,8 @@ class EvaluationResult:
         description: What was said about the result; see `described`.
         normalization: For normalised scores, the returns of each task that count as 0 and as 1; see
             `normalized`.
+        reference: The name of a result that comes with the package, from `reference`; else
+            ``None``. It is not saved.
 
     Raises:
         TypeError: If the episodes are not a sequence of `Episode`.
@@ -177,8 +113,11 @@ class EvaluationResult:
     environments: Environments | None = dataclasses.field(default=None, compare=False)
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
     evidence: str | None = dataclasses.field(default=None, compare=False)
-    description: Description = Description()
+    description: Description = _NO_DESCRIPTION
     normalization: Mapping[str, tuple[float, float]] | None = None
+    reference: str | None = dataclasses.field(
+        default=None, compare=False, metadata={"saved": False}, kw_only=True
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "episodes", tuple(self.episodes))
@@ -188,8 +127,7 @@ class EvaluationResult:
         if not self.scored:
             raise ValueError("an evaluation needs at least one episode after adaptation, got none")
         if self.normalization is not None:
-            for own in self._by_task.values():
-                self._samples(own, "normalized")
+            self.score_table("normalized")  # which checks it
 
     def __hash__(self) -> int:
         return hash((self.episodes, self.design))
@@ -220,15 +158,15 @@ class EvaluationResult:
         >>> result.description.policy
         'ppo'
         """
-        given = {
+        arguments = {
             "policy": policy,
             "training_seed": training_seed,
             "training_steps": training_steps,
             "note": note,
         }
-        given = {name: value for name, value in given.items() if value is not None}
-        changed: Any = given  # whose types differ by field
-        return replace(self, description=replace(self.description, **changed))
+        # Their types differ by field.
+        changes: Any = {name: value for name, value in arguments.items() if value is not None}
+        return replace(self, description=replace(self.description, **changes))
 
     def normalized(self, *, low: EvaluationResult, high: EvaluationResult) -> EvaluationResult:
         """The same result with the metric ``"normalized"``: ``(return - low) / (high - low)``.
@@ -254,16 +192,18 @@ class EvaluationResult:
         >>> scaled.per_task["hop"]["normalized"].value
         0.5
         """
-        for name, one in (("low", low), ("high", high)):
-            _check_reference(self, one, name)
-        found = {task: (_mean_return(low, task), _mean_return(high, task)) for task in self.tasks}
-        return replace(self, normalization=found)
+        _check_return_reference(self, low, "low")
+        _check_return_reference(self, high, "high")
+        return_ranges = {
+            task: (_mean_return(low, task), _mean_return(high, task)) for task in self.tasks
+        }
+        return replace(self, normalization=return_ranges)
 
     @cached_property
     def scored(self) -> tuple[Episode, ...]:
         """The episodes that the score is computed from: all, or those after adaptation."""
         first = 0 if self.design is None else self.design.adaptation_length
-        return tuple(one for one in self.episodes if one.number >= first)
+        return tuple(episode for episode in self.episodes if episode.number >= first)
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
@@ -272,11 +212,15 @@ class EvaluationResult:
 
     @cached_property
     def _by_task(self) -> dict[str, tuple[Episode, ...]]:
-        found: dict[str, list[Episode]] = {}
+        """The scored episodes of each task, in order."""
+        by_task: dict[str, list[Episode]] = {}
         for episode in self.scored:
-            found.setdefault(episode.task, []).append(episode)
-        place = lambda one: (-1 if one.trial is None else one.trial, one.number)  # noqa: E731
-        return {task: tuple(sorted(own, key=place)) for task, own in found.items()}
+            by_task.setdefault(episode.task, []).append(episode)
+
+        def place(episode: Episode) -> tuple[int, int]:
+            return -1 if episode.trial is None else episode.trial, episode.number
+
+        return {task: tuple(sorted(episodes, key=place)) for task, episodes in by_task.items()}
 
     def of_task(self, task: str) -> tuple[Episode, ...]:
         """The scored episodes of a task, in order.
@@ -288,18 +232,55 @@ class EvaluationResult:
             raise ValueError(f"task must be one of {list(self.tasks)}, got {task!r}")
         return self._by_task[task]
 
+    # Numbers, all of which are read from tables of scores.
+
+    def score_table(self, metric: str | None = None) -> ScoreTable | None:
+        """The values of a metric of all tasks; ``None`` for success that no episode reports.
+
+        Args:
+            metric: The name of the metric; by default the rate of success that is the score.
+        """
+        return self._tabulate(self._by_task, metric or self._headline_metric)
+
+    def _tabulate(
+        self, episodes: Mapping[str, Sequence[Episode]], metric: str
+    ) -> ScoreTable | None:
+        return tabulate(
+            episodes,
+            metric,
+            self._success_rule,
+            reports_success=self.has_success,
+            return_ranges=self.normalization,
+        )
+
+    def _estimate_metrics(self, episodes: Mapping[str, Sequence[Episode]]) -> Estimates:
+        """The mean of each metric over tasks with these episodes."""
+        metrics = [*METRICS]
+        if self._headline_metric == "success_held":
+            metrics.append("success_held")
+        if self.normalization is not None:
+            metrics.append("normalized")
+        estimates: dict[str, Estimate | None] = {}
+        for metric in metrics:
+            table = self._tabulate(episodes, metric)
+            estimates[metric] = None if table is None else table.mean()
+        return estimates
+
     @cached_property
     def per_task(self) -> dict[str, Estimates]:
         """The mean of each metric of each task, by the names of task and metric.
 
         If the protocol counts success that was held for some steps, ``"success_held"`` is its rate.
         """
-        return {task: self._estimates([self.of_task(task)]) for task in self.tasks}
+        return {
+            task: self._estimate_metrics({task: episodes})
+            for task, episodes in self._by_task.items()
+        }
 
     @cached_property
     def overall(self) -> dict[str, Estimates]:
-        """``"mean"``, the mean of the tasks' means, by the name of the metric."""
-        return {"mean": self._estimates([*self._by_task.values()])}
+        """``"mean over tasks"``, the mean of the tasks' means, by the name of the metric."""
+        return {MEAN_OVER_TASKS: self._estimate_metrics(self._by_task)}
 
     @cached_property
     def per_goal(self) -> dict[str, dict[int, Estimates]]:
@@ -309,14 +290,16 @@ class EvaluationResult:
         continuous or there are no task states, each episode (or trial of few-shot evaluation) has
         its own goal, named by the number of the episode within its task, or of the trial.
         """
-        found: dict[str, dict[int, list[Episode]]] = {task: {} for task in self.tasks}
+        per_goal: dict[str, dict[int, Estimates]] = {}
         for task, episodes in self._by_task.items():
-            for one in episodes:
-                found[task].setdefault(goal_of(one, self.draws_goals), []).append(one)
-        return {
-            task: {goal: self._estimates([own]) for goal, own in sorted(goals.items())}
-            for task, goals in found.items()
-        }
+            by_goal: dict[int, list[Episode]] = {}
+            for episode in episodes:
+                by_goal.setdefault(goal_of(episode, self.draws_goals), []).append(episode)
+            per_goal[task] = {
+                goal: self._estimate_metrics({task: of_goal})
+                for goal, of_goal in sorted(by_goal.items())
+            }
+        return per_goal
 
     def rates(self, task: str) -> Values:
         """The success of each scored episode of a task, or the rate of each trial, ``(n,)``.
@@ -326,83 +309,35 @@ class EvaluationResult:
         Raises:
             ValueError: If there is no such task, or no episode of the result reports success.
         """
-        values = self._samples(self.of_task(task), self._headline_metric)
-        if values is None:
+        table = self._tabulate({task: self.of_task(task)}, self._headline_metric)
+        if table is None:
             raise ValueError("no episode of the result reports success")
-        return values
-
-    @cached_property
-    def terms(self) -> dict[str, Any] | None:
-        """Everything that determines what is scored, by name; ``None`` if it is unknown."""
-        made = self.environments
-        if made is None and not self.versions:
-            return None
-        scored = {"id": "none"} if made is None else _scored(made.spec, self.unit == "trials")
-        packages = SIMULATION if made is None else _simulators(made.id, made.kwargs)
-        return {**scored, **{name: self.versions.get(name) for name in packages}}
-
-    @property
-    def draws_goals(self) -> bool:
-        """Whether goals are continuous, so that each episode or trial has its own."""
-        return self.environments is not None and draws_goals(self.environments.spec)
-
-    def _estimates(self, groups: Sequence[Sequence[Episode]]) -> Estimates:
-        """An estimate of each metric over the episodes of some tasks or of a goal."""
-        held = ["success_held"] if self._headline_metric == "success_held" else []
-        normalized = ["normalized"] if self.normalization else []
-        estimates: dict[str, Estimate | None] = {}
-        for metric in (*METRICS, *held, *normalized):
-            found = (self._samples(own, metric) for own in groups)
-            samples = [values for values in found if values is not None]
-            over = mean_rate if metric.startswith("success") else student
-            estimates[metric] = over(samples) if samples else None
-        return estimates
-
-    def _samples(self, episodes: Sequence[Episode], metric: str) -> Values | None:
-        """The independent values ``(n,)`` of a metric of a task's episodes.
-
-        It is ``None`` for a rate of success if no episode of the result reports success. All views
-        of a result get their values here.
-        """
-        if metric.startswith("success"):
-            if not self.has_success:
-                return None
-            rules: dict[str, SuccessRule] = {"success_once": "any", "success_final": "last"}
-            rule = rules.get(metric, self._success_rule)
-            of_units = [[is_success(one, rule) for one in unit] for unit in units(episodes)]
-            return np.array([np.mean(values) for values in of_units], dtype=np.float64)
-        name = "return" if metric == "normalized" else metric
-        # All episodes have a return and a length.
-        numbers = [[one.metric(name) or 0.0 for one in unit] for unit in units(episodes)]
-        found: Values = np.array([np.mean(values) for values in numbers], dtype=np.float64)
-        if name == metric or self.normalization is None:
-            return found
-        task = episodes[0].task
-        low, high = ends = self.normalization.get(task, (np.nan, np.nan))
-        with np.errstate(all="ignore"):
-            found = (found - low) / (high - low)
-        if not (low < high and np.isfinite([high - low, *found]).all()):
-            raise ValueError(
-                f"{task!r} needs two returns low < high to normalise by, finite and neither too "
-                f"close to each other nor too far apart, got {ends}"
-            )
-        return found
+        return table.runs[0][task]
 
     @cached_property
     def headline(self) -> dict[str, Estimate] | None:
-        """The success rates that the protocol defines, by what they are averaged over.
+        """The success rates that the protocol defines, by the names of means and groups.
 
-        The first is the headline; keys are ``"tasks"``, ``"groups"`` or the name of a group. It is
-        ``None`` without a protocol, or for the reason in `no_score`.
+        The first is the headline: ``"mean over tasks"`` or ``"mean over groups"``. It is ``None``
+        without a protocol, or for the reason in `no_score`.
         """
-        protocol = self.protocol
-        if protocol is None or self.no_score:
+        table = self.score_table()
+        if self.protocol is None or self.no_score or table is None:
             return None
-        samples = [self.rates(task) for task in self.tasks]
-        return {
-            name: mean_rate(samples, weights(self.tasks, name, protocol.scoring.groups))
-            for name in (*protocol.scoring.means, *(group for group, _ in protocol.scoring.groups))
-        }
+        return {name: table.mean(weights) for name, weights in self._headline_weights.items()}
+
+    @property
+    def _headline_weights(self) -> dict[str, TaskWeights]:
+        """The weights of tasks in each mean of the headline."""
+        groups = weigh_groups(self.tasks, self.protocol)
+        return {**weigh_means(self.tasks, self.protocol), **groups}
+
+    def headline_lines(self) -> list[str]:
+        """The means of the headline with their intervals, a line each; none without a headline."""
+        if self.headline is None:
+            return []
+        num_tasks = {name: len(weights) for name, weights in self._headline_weights.items()}
+        return format_means(self.headline, num_tasks)
 
     @property
     def no_score(self) -> str:
@@ -438,7 +373,17 @@ class EvaluationResult:
         return ""
 
     @property
-    def unit(self) -> Literal["episodes", "trials"]:
+    def origin(self) -> Origin:
+        """Where it was measured."""
+        return Origin(self.environments, self.versions, self.unit == "trials")
+
+    @property
+    def draws_goals(self) -> bool:
+        """Whether goals are continuous, so that each episode or trial has its own."""
+        return self.environments is not None and draws_goals(self.environments.spec)
+
+    @property
+    def unit(self) -> Unit:
         """The unit that intervals are over: ``"episodes"``, or ``"trials"`` of them."""
         return "episodes" if self.scored[0].trial is None else "trials"
 
@@ -464,7 +409,7 @@ class EvaluationResult:
 
     @property
     def _headline_metric(self) -> str:
-        """The rate of success that the score is."""
+        """The rate of success that the score is: by the protocol, or without one at any step."""
         if isinstance(self._success_rule, int):
             return "success_held"
         return {"any": "success_once", "last": "success_final"}[self._success_rule]
@@ -479,8 +424,8 @@ class EvaluationResult:
     @cached_property
     def by_episode(self) -> tuple[EvaluationResult, ...]:
         """In few-shot evaluation, a result for each episode number of the trials, in order."""
-        numbers = sorted({one.number for one in self.episodes})
-        return tuple(self._part([number]) for number in numbers)
+        numbers = sorted({episode.number for episode in self.episodes})
+        return tuple(self._select_numbers([number]) for number in numbers)
 
     @cached_property
     def adaptation(self) -> EvaluationResult:
@@ -492,7 +437,7 @@ class EvaluationResult:
             ValueError: If there are none.
         """
         length = 0 if self.design is None else self.design.adaptation_length
-        return self._part(range(length))
+        return self._select_numbers(range(length))
 
     @cached_property
     def unadapted(self) -> EvaluationResult:
@@ -505,17 +450,18 @@ class EvaluationResult:
             ValueError: If there are none.
         """
         adapts = self.design is not None and self.design.adapts
-        first = self.design.adaptation_episodes if self.design is not None and adapts else 1
-        return self._part(range(first))
+        length = self.design.adaptation_episodes if self.design is not None and adapts else 1
+        return self._select_numbers(range(length))
 
-    def _part(self, numbers: Collection[int]) -> EvaluationResult:
+    def _select_numbers(self, numbers: Collection[int]) -> EvaluationResult:
         """A result of the episodes with some numbers; the evidence covers all episodes."""
         if self.design is None or not self.few_shot:
             raise ValueError("only few-shot evaluation has episodes of adaptation")
         episodes = with_failures(self.episodes, reporting_tasks(self.episodes))
-        kept = tuple(one for one in episodes if one.number in numbers)
-        design = Design(self.design.seed, len({one.number for one in kept}) or 1)
-        return replace(self, episodes=kept, design=design, evidence=None)
+        selected = tuple(episode for episode in episodes if episode.number in numbers)
+        num_numbers = len({episode.number for episode in selected}) or 1
+        design = Design(self.design.seed, num_numbers)
+        return replace(self, episodes=selected, design=design, evidence=None)
 
     # Text and pictures.
 
@@ -523,56 +469,93 @@ class EvaluationResult:
         return f"<EvaluationResult: {len(self.episodes)} episodes of {len(self.tasks)} tasks>"
 
     def __str__(self) -> str:
-        n, several = len(self.scored), len(self.tasks) > 1
-        rows = [(task, len(self.of_task(task)), found) for task, found in self.per_task.items()]
-        over_all = [(name, n, found) for name, found in self.overall.items()]
-        lines = table("task", rows + over_all * several, self._headline_metric)
-        if several:
-            lines.insert(1 + len(rows), "-" * len(lines[0]))
-        kinds = "Student's t"
+        lines = self._table_lines()
+        intervals = "Student's t"
         if self.has_success:
-            lines.append(_legend(self._success_rule))
-            kinds = "Wilson for rates, Student's t"
+            lines.append(describe_rates(self._success_rule))
+            intervals = "Wilson for rates, Student's t"
         lines += textwrap.wrap(self._silence, 80, break_on_hyphens=False)
         if self.normalization is not None:
             lines.append("normalized: (return - low) / (high - low), not clipped")
-        lines.append(f"{CONFIDENCE:.0%}: intervals over {self.unit} ({kinds})")
+        lines.append(f"{CONFIDENCE:.0%}: intervals over {self.unit} ({intervals})")
+        if self.reference is not None:
+            lines.append(f"reference:{self.reference}, a result that comes with mtwrappers")
         if self.description.action_chunk is not None:
             lines.append(f"{self.description.action_chunk} of each chunk's actions executed")
         if self.description.note:
             lines.append(textwrap.shorten(f"note: {self.description.note}", 80, placeholder="..."))
         if self.protocol is not None:
-            lines += ["", *_protocol_lines(self.protocol, self.headline, self.no_score)]
-        if not self.few_shot:
-            return "\n".join(lines)
-        length = len({one.number for one in self.episodes} - {one.number for one in self.scored})
-        steps = []
-        for i, step in enumerate(self.by_episode):
-            kind = "adaptation" if i < length else "evaluation"
-            steps.append((f"{kind}, episode {i + 1}", len(step.episodes), step.overall["mean"]))
-        of_steps = table("mean over tasks", steps, self._headline_metric)
-        return "\n".join(["after adaptation:", *lines, "", *of_steps])
+            where = describe_benchmark(self.protocol)
+            success = describe_rule(self.protocol.scoring.success)
+            lines += ["", f"protocol {self.protocol.label}", f"on {where}: success {success}"]
+            lines += self.headline_lines() or textwrap.wrap(f"no score: {self.no_score}", 80)
+        if self.few_shot:
+            lines = ["after adaptation:", *lines, "", *self._adaptation_lines()]
+        return "\n".join(lines)
+
+    def _table_lines(self) -> list[str]:
+        """The table of all tasks, and of their mean if there are several."""
+        rows = [
+            EstimatesRow(task, len(self.of_task(task)), estimates)
+            for task, estimates in self.per_task.items()
+        ]
+        if len(self.tasks) == 1:
+            return format_estimates("task", rows, self._headline_metric)
+        mean = EstimatesRow(self._mean_label, len(self.scored), self.overall[MEAN_OVER_TASKS])
+        lines = format_estimates("task", [*rows, mean], self._headline_metric)
+        lines.insert(1 + len(rows), "-" * len(lines[0]))
+        return lines
+
+    def _adaptation_lines(self) -> list[str]:
+        """The table of each episode of the trials, over all tasks."""
+        rows = []
+        for number, result in enumerate(self.by_episode, 1):
+            stage = "adaptation" if number <= self._num_adaptation_episodes else "evaluation"
+            label = f"{stage}, episode {number}"
+            estimates = result.overall[MEAN_OVER_TASKS]
+            rows.append(EstimatesRow(label, len(result.episodes), estimates))
+        return format_estimates(self._mean_label, rows, self._headline_metric)
+
+    @property
+    def _mean_label(self) -> str:
+        """The name of the mean over tasks, with their number."""
+        return label_mean(MEAN_OVER_TASKS, len(self.tasks))
+
+    @property
+    def _num_adaptation_episodes(self) -> int:
+        """The number of episodes of each trial that are not scored."""
+        scored = {episode.number for episode in self.scored}
+        return len({episode.number for episode in self.episodes} - scored)
 
     @property
     def _silence(self) -> str:
         """A sentence that names the `silent_tasks`, or ``""``."""
-        return describe_silence(self.silent_tasks, len(self.tasks))
+        return describe_silent_tasks(self.silent_tasks, len(self.tasks))
 
     @property
     def score(self) -> str:
         """The score with its interval in a line, or the mean success or return."""
         if self.headline is not None:
-            over, found = next(iter(self.headline.items()))
-            name = "success"
+            mean_name, estimate = next(iter(self.headline.items()))
+            metric_name = "success"
         else:
-            over, metric = "tasks", self._headline_metric if self.has_success else "return"
-            name = f"success {describe_rule(self._success_rule)}" if self.has_success else metric
-            mean = self.overall["mean"][metric]
+            mean_name, metric = MEAN_OVER_TASKS, self._plotted_metric
+            metric_name = metric
+            if self.has_success:
+                metric_name = f"success {describe_rule(self._success_rule)}"
+            mean = self.overall[mean_name][metric]
             assert mean is not None  # every episode has a return
-            found = mean
+            estimate = mean
         # Saved results contain this line and are refused if it differs, so it stays as it is.
-        ends = "" if found.low is None else f" ({found.low:.3f} to {found.high:.3f}, 95 %)"
-        return f"{name} {found.value:.3f}{ends}, mean over {over}"
+        interval = ""
+        if estimate.low is not None:
+            interval = f" ({estimate.low:.3f} to {estimate.high:.3f}, 95 %)"
+        return f"{metric_name} {estimate.value:.3f}{interval}, {mean_name}"
+
+    @property
+    def _plotted_metric(self) -> str:
+        """The metric of the score: the rate of success, or the return if none is reported."""
+        return self._headline_metric if self.has_success else "return"
 
     def plot(self, path: str | Path, title: str = "") -> None:
         """Draws the success of every task with its interval.
@@ -587,42 +570,49 @@ class EvaluationResult:
         if self.few_shot:
             self._plot_trials(Path(path), title)
             return
-        head = plot.RATE
+        axis = plot.RATE
         metrics = dict.fromkeys([self._headline_metric, "success_once", "success_final"])
         labels = {metric: _LABELS[metric] for metric in [*metrics][:2]}  # a color for each
         if not self.has_success:
-            head = "return" if self.normalization is None else "normalized"
-            labels = {head: ""}
-        rows = {**self.per_task, **(self.overall if len(self.tasks) > 1 else {})}
+            axis = "return" if self.normalization is None else "normalized"
+            labels = {axis: ""}
+        rows = dict(self.per_task)
+        if len(self.tasks) > 1:
+            rows[self._mean_label] = self.overall[MEAN_OVER_TASKS]
         series = [
-            plot.Series(label, color, [one[metric] for one in rows.values()])
+            plot.Series(label, color, [estimates[metric] for estimates in rows.values()])
             for (metric, label), color in zip(labels.items(), (plot.DARK, plot.LIGHT), strict=False)
         ]
         footer = f"lines: {CONFIDENCE:.0%} intervals over {self.unit}"
         footer += f"\n{self._silence}" * bool(self.silent_tasks)
-        plot.draw_rows(Path(path), [*rows], len(self.tasks), {head: series}, title, footer)
+        plot.draw_rows(Path(path), [*rows], len(self.tasks), {axis: series}, title, footer)
 
     def _plot_trials(self, path: Path, title: str) -> None:
         """Draws each episode of the trials: the mean over all tasks, and each task."""
-        metric, mean = self._headline_metric if self.has_success else "return", "mean over tasks"
-        names = [mean, *(self.tasks if len(self.tasks) > 1 else ())]
-        points: dict[str, dict[float, Estimate]] = {name: {} for name in names}
-        for i, step in enumerate(self.by_episode, 1):
-            for name, found in {mean: step.overall["mean"], **step.per_task}.items():
-                if (one := found[metric]) is not None and name in points:
-                    points[name][i] = one
-        panels = {name: [plot.Line("", own, "curve")] for name, own in points.items()}
-        length = len(self.by_episode) - len({one.number for one in self.scored})
+        metric = self._plotted_metric
+        points: dict[str, dict[float, Estimate]] = {self._mean_label: {}}
+        if len(self.tasks) > 1:
+            points |= {task: {} for task in self.tasks}
+        for number, result in enumerate(self.by_episode, 1):
+            rows = {self._mean_label: result.overall[MEAN_OVER_TASKS], **result.per_task}
+            for name, estimates in rows.items():
+                if (estimate := estimates[metric]) is not None and name in points:
+                    points[name][number] = estimate
+        panels = {name: [plot.Line("", curve, "curve")] for name, curve in points.items()}
+        length = self._num_adaptation_episodes
         caption = [f"Episodes 1 to {length} are of adaptation. Bands: 95% intervals over trials."]
         caption += [self._silence] * bool(self.silent_tasks)
-        head = plot.RATE if self.has_success else metric
-        plot.draw_lines(path, panels, title, caption, "episode of the trial", head)
+        axis = plot.RATE if self.has_success else metric
+        plot.draw_lines(path, panels, title, caption, "episode of the trial", axis)
 
     # Files.
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields, ready for JSON, with the format, and the `score` for the reader's eye."""
-        return {"format": FORMAT, "score": self.score, **to_plain(self)}
+        """All fields, ready for JSON, with the format, and the `score` for the reader's eye.
+
+        It has not the `reference`: a copy of a reference is a result as any other.
+        """
+        return {"format": result_files.FORMAT, "score": self.score, **to_plain(self)}
 
     @classmethod
     def from_dict(cls, data: Any) -> EvaluationResult:
@@ -631,11 +621,13 @@ class EvaluationResult:
         Raises:
             ValueError: If ``data`` is something else, such as of an earlier version.
         """
-        found = data.get("format") if isinstance(data, Mapping) else data
-        if found != FORMAT:
-            raise ValueError(f"expected an evaluation of the format {FORMAT!r}, got {found!r}")
-        rest = {name: one for name, one in data.items() if name not in ("format", "score")}
-        result: EvaluationResult = from_plain(cls, rest, "the result")
+        file_format = data.get("format") if isinstance(data, Mapping) else data
+        if file_format != result_files.FORMAT:
+            raise ValueError(
+                f"expected an evaluation of the format {result_files.FORMAT!r}, got {file_format!r}"
+            )
+        fields = {name: value for name, value in data.items() if name not in ("format", "score")}
+        result: EvaluationResult = from_plain(cls, fields, "the result")
         return result
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -646,7 +638,7 @@ class EvaluationResult:
             ValueError: If its name ends in ``.npz``, which is for evidence, or it would have more
                 than 64 MB, which `load` refuses.
         """
-        _write(path, _json(self))
+        result_files.write_text(path, result_files.format_result(self.to_dict()))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> EvaluationResult:
@@ -683,22 +675,8 @@ def save_results(path: str | PathLike[str], results: Sequence[EvaluationResult])
     >>> load_results("results.json") == [result, result]
     True
     """
-    text = ",\n".join(map(_json, results))
-    _write(path, f"[{text}]")
-
-
-def _write(path: str | PathLike[str], text: str) -> None:
-    if str(path).endswith(".npz"):
-        raise ValueError(
-            f"a result is saved as JSON, such as result.json, got {path}: evidence= writes that"
-        )
-    data = f"{text}\n".encode()
-    if len(data) > MAX_SIZE:
-        raise ValueError(
-            f"the results take {len(data):,} bytes, more than the {MAX_SIZE:,} that a file may "
-            "have and can be read with: save them in several files"
-        )
-    write_atomically(path, data)
+    text = result_files.format_results([result.to_dict() for result in results])
+    result_files.write_text(path, text)
 
 
 def load_results(path: str | PathLike[str]) -> list[EvaluationResult]:
@@ -713,228 +691,34 @@ def load_results(path: str | PathLike[str]) -> list[EvaluationResult]:
     >>> [result.score for result in load_results("one.json")]
     ['success at any step 1.000 (0.207 to 1.000, 95 %), mean over tasks']
     """
-    return [EvaluationResult.from_dict(one) for one in load_data(path)]
+    return [EvaluationResult.from_dict(data) for data in result_files.read_results(path)]
 
 
-def load_data(path: str | PathLike[str]) -> list[Any]:
-    """The results in a file as untrusted JSON values."""
-    try:
-        data = load_json(path, MAX_SIZE)
-    except ValueError as exc:
-        said = printable(f"{path} is not one: {exc}")
-        raise ValueError(f"expected an evaluation in JSON, {said}") from None
-    return data if isinstance(data, list) else [data]
-
-
-def _json(result: EvaluationResult) -> str:
-    """A result as JSON, with a line for each episode."""
-    data = result.to_dict()
-    episodes = ",\n    ".join(json.dumps(one) for one in data.pop("episodes"))
-    head = json.dumps(data, indent=2).removesuffix("\n}")
-    return f'{head},\n  "episodes": [\n    {episodes}\n  ]\n}}'
-
-
-# The origin of a result.
-
-
-def versions() -> dict[str, str]:
-    """The versions of Python and of the installed `PACKAGES`."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):  # of Meta-World, for others' environments
-            found[package] = version(package)
-    return found
-
-
-def _check_reference(result: EvaluationResult, one: EvaluationResult, name: str) -> None:
+def _check_return_reference(
+    result: EvaluationResult, reference: EvaluationResult, name: str
+) -> None:
     """Checks that a result may be a reference for the returns of another.
 
     Raises:
         TypeError: If it is not a result.
         ValueError: If it has other tasks, or was measured in other environments.
     """
-    if not isinstance(one, EvaluationResult):
-        raise TypeError(f"the {name} reference must be an EvaluationResult, got {one!r}")
-    if missing := [task for task in result.tasks if task not in one.tasks]:
+    if not isinstance(reference, EvaluationResult):
+        raise TypeError(f"the {name} reference must be an EvaluationResult, got {reference!r}")
+    if missing := [task for task in result.tasks if task not in reference.tasks]:
         raise ValueError(f"the {name} reference has no episodes of {missing[0]!r}")
-    ours, theirs = (terms or {} for terms in comparable_terms([result, one]))
-    for what in (*ours, *theirs) if ours and theirs else ():
-        if ours.get(what) != theirs.get(what):
+    expected, actual = comparable_settings([result.origin, reference.origin])
+    if not expected or not actual:
+        return
+    for setting in (*expected, *actual):
+        if expected.get(setting) != actual.get(setting):
             raise ValueError(
-                f"the {name} reference was measured in another way: its {what} is "
-                f"{reprlib.repr(theirs.get(what))}, not {reprlib.repr(ours.get(what))}"
+                f"the {name} reference was measured in another way: its {setting} is "
+                f"{reprlib.repr(actual.get(setting))}, not {reprlib.repr(expected.get(setting))}"
             )
 
 
-def _scored(spec: Mapping[str, Any], in_trials: bool) -> dict[str, Any]:
-    """The id of environments, and their arguments that determine what is scored."""
-    env_id, kwargs = select_determining_arguments(spec, in_trials)
-    of_trials = ("envs_per_task",) if in_trials else ()
-    if "benchmark" not in kwargs and "sequence" not in kwargs:
-        left_out = _NOT_SCORED - {*of_trials}
-        return {"id": env_id, **{k: v for k, v in kwargs.items() if k not in left_out}}
-    try:
-        made = with_defaults(by_our_names(spec["kwargs"]))
-    except (TypeError, ValueError):  # in a file, they may be anything
-        made = dict(kwargs)
-    of_streams = ("sequence", "steps_per_task") if "sequence" in kwargs else ()
-    names = (*SCORED, *of_trials, *of_streams)
-    return {"id": env_id, **{name: made.get(name) for name in names}}
-
-
-def _simulators(env_id: str, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
-    """The packages whose versions may change episodes of an id, as far as it is registered.
-
-    Of ids that are not known to do without them, these are all.
-    """
-    ids = [env_id]
-    if env_id == "mtwrappers/MultiEnv-v0":
-        given = kwargs.get("env_ids") or DEFAULT_IDS
-        ids = [*given] if isinstance(given, (list, tuple)) else [given]
-    packages: set[str] = set()
-    for name in ids:
-        # Looked up and not imported: in a file, an id may name any module.
-        spec = registry.get(name) if isinstance(name, str) else None
-        entry_point = spec.entry_point if spec is not None else None
-        module = entry_point if isinstance(entry_point, str) else ""
-        if module.startswith("gymnasium.envs.mujoco"):
-            packages.add("mujoco")
-        elif not module.startswith(_WITHOUT_SIMULATION):
-            packages.update(SIMULATION)
-    return tuple(name for name in SIMULATION if name in packages)
-
-
-def comparable_terms(results: Sequence[EvaluationResult]) -> list[dict[str, Any] | None]:
-    """The `EvaluationResult.terms` of results that are to be compared with each other.
-
-    A package that was not installed where one of them was measured takes no part in their
-    environments, so its versions are left out. Those of Meta-World need all packages.
-    """
-    absent = {
-        package
-        for result in results
-        for package in SIMULATION
-        if result.versions and package not in result.versions and not _is_metaworld(result)
-    }
-    return [
-        terms and {name: value for name, value in terms.items() if name not in absent}
-        for terms in (result.terms for result in results)
-    ]
-
-
-def _is_metaworld(result: EvaluationResult) -> bool:
-    """Whether environments are Meta-World's."""
-    made = result.environments
-    if made is None:
-        return False
-    module, *_ = TABLE.get(made.id, ("",))
-    of_metaworld = ("mtwrappers.metaworld", "mtwrappers.continual")
-    return "benchmark" in made.kwargs or module.startswith(of_metaworld)
-
-
 def _mean_return(result: EvaluationResult, task: str) -> float:
-    found = result.per_task[task]["return"]
-    assert found is not None  # every episode has one
-    return found.value
-
-
-# Text.
-
-
-def table(head: str, rows: Sequence[tuple[str, int, Estimates]], first: str) -> list[str]:
-    """Formats rows of estimates as lines, in 80 columns for all of Meta-World's classes.
-
-    Success rates have intervals, and so do returns if no success is recorded. Metrics that no row
-    has are left out. If ``"success_held"`` is among them, it alone has an interval.
-
-    A row is a label, the number of episodes, and the estimates; ``head`` is the head of the labels,
-    and ``first`` the metric that is first among those that are known.
-    """
-    metrics = dict.fromkeys([first, *_HEADS])
-    known = [m for m in metrics if any(found.get(m) is not None for _, _, found in rows)]
-    no_success = known[0] == "return"
-    with_intervals = {first} if first == "success_held" else {"success_once", "success_final"}
-    columns = [["n", *(str(n) for _, n, _ in rows)]]
-    for metric in known:
-        scored = metric in ("return", "normalized") and no_success
-        with_interval = scored or metric in with_intervals
-        title = f"{_HEADS[metric]} ({CONFIDENCE:.0%})" if with_interval else _HEADS[metric]
-        columns.append(
-            [title, *(_cell(metric, found[metric], with_interval) for _, _, found in rows)]
-        )
-    columns = [[cell.rjust(max(map(len, column))) for cell in column] for column in columns]
-    labels = [head, *(label for label, _, _ in rows)]
-    lines = zip(labels, map("  ".join, zip(*columns, strict=True)), strict=True)
-    return [f"{label:<{max(map(len, labels))}} {line}" for label, line in lines]
-
-
-def _cell(metric: str, found: Estimate | None, with_interval: bool) -> str:
-    if found is None:
-        return "-"
-    rate = metric.startswith("success")
-    decimals = 2 if rate or metric == "normalized" else None
-
-    def number(value: float) -> str:
-        return f"{value:.{int(abs(value) < 1000) if decimals is None else decimals}f}"
-
-    if not with_interval or found.low is None or found.high is None:
-        return number(found.value)
-    to = "-" if rate else " to "
-    return f"{number(found.value)} {number(found.low)}{to}{number(found.high)}"
-
-
-def _protocol_lines(
-    protocol: Protocol, found: Mapping[str, Estimate] | None, no_score: str
-) -> list[str]:
-    """The lines below a table: the protocol with its score, or why there is none."""
-    where, success = conditions(protocol)
-    head = [f"protocol {protocol.label}", f"on {where}: success {success}"]
-    if found is None:
-        return [*head, *textwrap.wrap(f"no score: {no_score}", 80)]
-    return [*head, *headline_lines(found)]
-
-
-def conditions(protocol: Protocol) -> tuple[str, str]:
-    """The tasks of a protocol, and its definition of success, for display."""
-    settings = protocol.settings
-    of_class = f" {settings.env_name}" if settings.env_name else ""
-    where = f"{settings.benchmark}{'-test' * (settings.kind == 'test')}{of_class}"
-    return where, describe_rule(protocol.scoring.success)
-
-
-def describe_rule(rule: SuccessRule) -> str:
-    """When an episode counts as a success, for display."""
-    if isinstance(rule, int):
-        return f"held for {rule} steps"
-    return {"any": "at any step", "last": "at the last step"}[rule]
-
-
-def _legend(rule: SuccessRule) -> str:
-    """The line below a table about its rates, of which the first is by the rule."""
-    if isinstance(rule, int):
-        return f"held: success {describe_rule(rule)}; once, final: at any and at the last step"
-    if rule == "last":
-        return "final, once: success rates at the last and at any step"
-    return "once, final: success rates at any and at the last step"
-
-
-def describe_silence(silent_tasks: Sequence[str], num_tasks: int) -> str:
-    """A sentence about tasks that never report success, or ``""``."""
-    if not silent_tasks:
-        return ""
-    n = len(silent_tasks)
-    verbs = "reports no success and counts" if n == 1 else "report no success and count"
-    names = ", ".join(map(printable, silent_tasks))
-    return f"{n} of {num_tasks} tasks {verbs} as 0: {names}"
-
-
-def headline_lines(found: Mapping[str, Estimate]) -> list[str]:
-    """The means of a headline with their intervals, a line each."""
-    lines = []
-    for name, mean in found.items():
-        label = f"mean over {name}" if name in ("tasks", "groups") else f"  {name}"
-        ends = ""
-        if mean.low is not None and mean.high is not None:
-            ends = f"  {mean.low:.3f} to {mean.high:.3f} (95%)"
-        lines.append(f"{label:<18}{mean.value:.3f}{ends}")
-    return lines
+    mean = result.per_task[task]["return"]
+    assert mean is not None  # every episode has one
+    return mean.value

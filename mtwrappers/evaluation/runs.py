@@ -1,11 +1,10 @@
-"""Training runs of methods: the episodes of each run, its end, and whether runs are comparable.
+"""Training runs of methods: which results are of one run, and which run is whose.
 
-Runs of a method differ in ``training_seed``, results of one run in ``training_steps``. Results of
-the same run and steps that share no episode are parts of one evaluation, such as a file per task:
-how episodes are divided into results changes nothing. Results without a seed at one number of steps
-are parts of one run if no two of them share an episode, and otherwise a run each, which need the
-same evaluation seed: with another one, they may be of one policy. Results without a seed at several
-numbers of steps are of one run.
+A run has an id: its method, its training seed, and whether it is a reference of the package. A
+result is a run at some number of training steps. Results of the same run and steps are parts of one
+evaluation, such as a file per task, if they share no episode: how episodes are divided into results
+changes nothing. Results without a training seed are of one run, so at the same steps they also need
+one plan; otherwise nothing says which run they are of, and they are refused.
 
 An environment that reports success only when it happens may report none in a whole result, so
 success is decided for all runs of a method together.
@@ -21,17 +20,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from mtwrappers.common.checks import check_flag, check_list, check_mapping
-from mtwrappers.evaluation.episodes import goal_of, reporting_tasks, units, with_failures
-from mtwrappers.evaluation.protocol import Protocol, episodes_needed
-from mtwrappers.evaluation.result import EvaluationResult, comparable_terms, describe_silence
+from mtwrappers.common.checks import check_list, check_mapping
+from mtwrappers.evaluation.episodes import Episode, goal_of, reporting_tasks, with_failures
+from mtwrappers.evaluation.plan import Design
+from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.score_table import group_by_trial
 
-# A result with its name in errors.
-Named: TypeAlias = tuple[str, EvaluationResult]
 # The results of each policy, by its name: in a list, or by their names in errors.
 Policies: TypeAlias = Mapping[str, Sequence[EvaluationResult] | Mapping[str, EvaluationResult]]
 # The way out where it is unknown which run a result is of.
-_NAME_SEED = "give it to rollout as --training-seed, or to result.described(training_seed=...)"
+NAME_THE_SEED = "give it to rollout as --training-seed, or to result.described(training_seed=...)"
 
 
 class IncomparableError(ValueError):
@@ -39,93 +37,92 @@ class IncomparableError(ValueError):
 
 
 @dataclass(frozen=True)
-class Run:
-    """A training run at one point, as measured by a result, or by several that are parts of it.
+class RunId:
+    """Who made a result.
 
     Args:
-        label: The name of the result in errors, such as its file.
-        result: The result, with the episodes of all parts.
-        parts: The results that it is put together from, by their names.
+        method: The name of the method.
+        training_seed: The seed of the training, if it is known.
+        is_reference: Whether the run comes with the package.
     """
+
+    method: str
+    training_seed: int | None
+    is_reference: bool
+
+
+@dataclass(frozen=True)
+class LabelledResult:
+    """A result with its name in errors, such as its file."""
 
     label: str
     result: EvaluationResult
-    parts: tuple[Named, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training run at one number of training steps.
+
+    Args:
+        id: The run.
+        label: The name of its results in errors, such as their files.
+        result: The result, with the episodes of all parts.
+        results: The results that it is put together from.
+    """
+
+    id: RunId
+    label: str
+    result: EvaluationResult
+    results: tuple[LabelledResult, ...]
 
     @property
-    def seed(self) -> int | None:
-        """The seed of the training, if it is known."""
-        return self.result.description.training_seed
-
-    @property
-    def steps(self) -> int | None:
+    def training_steps(self) -> int | None:
         """The agent steps of training until then, if they are known."""
         return self.result.description.training_steps
 
     @cached_property
     def evidence(self) -> tuple[str, ...] | None:
         """The digests of the recorded actions, if all parts have them."""
-        found = sorted(one.evidence or "" for _, one in self.parts)
-        return tuple(found) if all(found) else None
+        digests = sorted(labelled.result.evidence or "" for labelled in self.results)
+        return tuple(digests) if all(digests) else None
 
     @cached_property
     def goals(self) -> Any:
         """A key that is equal for episodes that have the same goals; ``None`` if unknown."""
-        keys = [_goals(one) for _, one in self.parts]
+        keys = [_goals_key(labelled.result) for labelled in self.results]
         return keys[0] if all(key == keys[0] for key in keys) else None
 
-    def by_goal(self, task: str) -> dict[Any, float]:
+    def rates_by_goal(self, task: str) -> dict[tuple[int, int], float]:
         """The rates at a task by their goals, each with a count of how often it came before."""
-        met: Counter[int] = Counter()
-        found, result = {}, self.result
-        for unit, rate in zip(units(result.of_task(task)), result.rates(task), strict=True):
-            goal = goal_of(unit[0], result.draws_goals)
-            found[goal, met[goal]] = rate
-            met[goal] += 1
-        return found
+        counts: Counter[int] = Counter()
+        rates = {}
+        trials = group_by_trial(self.result.of_task(task))
+        for trial, rate in zip(trials, self.result.rates(task).tolist(), strict=True):
+            goal = goal_of(trial[0], self.result.draws_goals)
+            rates[goal, counts[goal]] = rate
+            counts[goal] += 1
+        return rates
 
 
-def run_of(parts: Sequence[Named]) -> Run:
-    """The run that results are parts of."""
-    (label, result), *others = parts
-    if others:
-        more = others[0][0] if len(parts) == 2 else f"{len(others)} others"
-        episodes = tuple(itertools.chain(*(one.episodes for _, one in parts)))
-        result = dataclasses.replace(result, episodes=episodes, normalization=None)
-        label = f"{label} and {more}"
-    return Run(label, result, tuple(parts))
-
-
-def _goals(result: EvaluationResult) -> Any:
-    made, design = result.environments, result.design
-    seed = design.seed if design is not None and result.draws_goals else None
-    return made and made.goals and (made.goals, seed)
-
-
-def _budget(result: EvaluationResult) -> tuple[int, int] | None:
-    """The numbers of adaptation and of evaluation episodes per trial."""
-    design = result.design
-    if design is None or not design.trials:
+def _goals_key(result: EvaluationResult) -> Any:
+    environments, design = result.environments, result.design
+    if environments is None or not environments.goals:
         return None
-    return design.adaptation_length, design.episodes_per_task
+    seed = design.seed if design is not None and result.draws_goals else None
+    return environments.goals, seed
 
 
-def _check(label: str, result: Any) -> None:
-    if not isinstance(result, EvaluationResult):
-        raise TypeError(f"expected an EvaluationResult as {label}, got {type(result).__name__}")
-    if twice := _shared([result]):
-        raise ValueError(f"{label} has {twice} twice")
-
-
-def _shared(results: Iterable[EvaluationResult]) -> str:
-    """The first episode that results have twice, or ``""``."""
-    met = set()
-    for one in itertools.chain(*(result.scored for result in results)):
-        if one.place in met:
-            of_trial = "" if one.trial is None else f"trial {one.trial}, "
-            return f"{one.task!r}, {of_trial}episode {one.number}"
-        met.add(one.place)
-    return ""
+def _join_parts(method: str, results: Sequence[LabelledResult]) -> Run:
+    """The run that results are parts of."""
+    first = results[0]
+    label, result = first.label, first.result
+    if len(results) > 1:
+        others_label = results[1].label if len(results) == 2 else f"{len(results) - 1} others"
+        label = f"{label} and {others_label}"
+        episodes = tuple(itertools.chain(*(labelled.result.episodes for labelled in results)))
+        result = dataclasses.replace(result, episodes=episodes, normalization=None)
+    run_id = RunId(method, result.description.training_seed, result.reference is not None)
+    return Run(run_id, label, result, tuple(results))
 
 
 @dataclass(frozen=True)
@@ -135,91 +132,168 @@ class Method:
     Args:
         name: Its name.
         runs: Its runs, whose parts are put together.
-        unlike: The reason if two results are of the same run and steps, or executed another number
-            of actions per chunk, which is part of a policy; or ``""``.
+        mismatch: The reason if it is unknown which run a result is of, or if results executed
+            different numbers of actions per chunk, which is part of a policy; or ``""``.
     """
 
     name: str
     runs: tuple[Run, ...]
-    unlike: str
+    mismatch: str
 
     @property
-    def last(self) -> list[Run]:
+    def last_runs(self) -> list[Run]:
         """Each run at its largest training steps."""
-        ends: dict[int | None, Run] = {}
-        for run in sorted(self.runs, key=lambda run: run.steps or 0, reverse=True):
-            ends.setdefault(run.seed, run)
-        return [
-            run
-            for run in self.runs
-            if run is ends[run.seed] or (run.seed is None and not self._seedless_is_one_run)
+        last: dict[RunId, Run] = {}
+        for run in sorted(self.runs, key=lambda run: run.training_steps or 0, reverse=True):
+            last.setdefault(run.id, run)
+        return [run for run in self.runs if run is last[run.id] or self._is_separate_run(run)]
+
+    def _is_separate_run(self, run: Run) -> bool:
+        """Whether a result without a training seed is of another run than the others.
+
+        Those at several training steps are of one run; otherwise they are compared by force.
+        """
+        if run.id.training_seed is not None:
+            return False
+        steps = [
+            run_at_steps.training_steps for run_at_steps in self.runs if run_at_steps.id == run.id
         ]
+        return None in steps or len({*steps}) < len(steps)
 
     @property
-    def _seedless_is_one_run(self) -> bool:
-        """Whether the results without a seed are those of one run at several training steps."""
-        steps = [run.steps for run in self.runs if run.seed is None]
-        return None not in steps and len({*steps}) == len(steps)
+    def num_points(self) -> int:
+        """The number of different training steps."""
+        return len({run.training_steps for run in self.runs})
 
 
-def methods_of(policies: Policies) -> list[Method]:
+def group_runs(policies: Policies) -> list[Method]:
     """The runs of each policy.
 
     Raises:
         TypeError: If the policies are not a dict of results.
-        ValueError: If a policy has no result, or a result does not record success or contains an
-            episode twice.
+        ValueError: If a policy has no result, has results of the user and of the package, or a
+            result does not record success or contains an episode twice.
     """
-    return [_method(name, own) for name, own in check_mapping(policies, "policies").items()]
+    return [
+        _make_method(name, results) for name, results in check_mapping(policies, "policies").items()
+    ]
 
 
-def _method(name: str, given: Any) -> Method:
-    if not isinstance(given, Mapping):
-        listed = check_list(given, f"the results of {name!r}", "result")
-        given = {f"result {i + 1} of {name!r}": one for i, one in enumerate(listed)}
-    if not given:
+def _make_method(name: str, given_results: Any) -> Method:
+    if not isinstance(given_results, Mapping):
+        listed = check_list(given_results, f"the results of {name!r}", "result")
+        given_results = {f"result {i + 1} of {name!r}": result for i, result in enumerate(listed)}
+    if not given_results:
         raise ValueError(f"the results of {name!r} must hold at least one result, got none")
-    groups: dict[Any, list[Named]] = {}
-    for label, one in given.items():
-        _check(str(label), one)
-        point = one.description.training_seed, one.description.training_steps
-        groups.setdefault(point, []).append((str(label), one))
-    chunks = [{"action_chunk": one.description.action_chunk} for one in given.values()]
-    runs, unlike = [], _first_difference(chunks, [*map(str, given)])
-    for (seed, steps), parts in groups.items():
-        if not (twice := _shared(one for _, one in parts)):
-            runs.append(run_of(parts))
-            continue
-        alone = [run_of([part]) for part in parts]
-        runs += alone
-        if seed is not None:
-            at = "" if steps is None else f" after {steps} steps"
-            both = f"{alone[0].label} and {alone[1].label}"
-            unlike = unlike or (
-                f"{both} are both of training seed {seed}{at}, and both have {twice}"
-            )
-        elif same := _alike(alone):
-            unlike = unlike or f"{same[0]}, and do not name their training_seed"
+    results = [LabelledResult(str(label), result) for label, result in given_results.items()]
+    for labelled in results:
+        _check_result(labelled)
+    _check_references(name, results)
+    points: dict[tuple[int | None, int | None], list[LabelledResult]] = {}
+    for labelled in results:
+        description = labelled.result.description
+        point = description.training_seed, description.training_steps
+        points.setdefault(point, []).append(labelled)
+    runs: list[Run] = []
+    mismatch = _compare_chunks(results)
+    for results_of_point in points.values():
+        if reason := _compare_parts(results_of_point):
+            mismatch = mismatch or reason
+            runs += [_join_parts(name, [labelled]) for labelled in results_of_point]
         else:
-            unlike = unlike or _other_evaluation(alone)
-    return Method(name, tuple(_with_success(runs)), unlike)
+            runs.append(_join_parts(name, results_of_point))
+    return Method(name, tuple(_record_failures(runs)), mismatch)
 
 
-def _other_evaluation(runs: Sequence[Run]) -> str:
-    """The reason if runs without a training seed were evaluated with several seeds, or ``""``."""
-    designs = [(run.label, run.result.design) for run in runs if run.result.design is not None]
-    for label, design in designs[1:]:
-        first, first_design = designs[0]
-        if design.seed != first_design.seed:
+def _check_result(labelled: LabelledResult) -> None:
+    if not isinstance(labelled.result, EvaluationResult):
+        kind = type(labelled.result).__name__
+        raise TypeError(f"expected an EvaluationResult as {labelled.label}, got {kind}")
+    if (repeated := _find_repeated_episode([labelled])) is not None:
+        raise ValueError(f"{labelled.label} has {repeated} twice")
+
+
+def _check_references(name: str, results: Sequence[LabelledResult]) -> None:
+    """Raises `ValueError` if results of the package are among those of a user's method."""
+    references = [labelled for labelled in results if labelled.result.reference is not None]
+    own_results = [labelled for labelled in results if labelled.result.reference is None]
+    if references and own_results:
+        raise ValueError(
+            f"{references[0].label} is a reference that comes with mtwrappers, and no run of "
+            f"{name!r} as {own_results[0].label} is: give references a name of their own"
+        )
+
+
+def _compare_chunks(results: Sequence[LabelledResult]) -> str:
+    """The reason if results executed different numbers of actions per chunk, or ``""``."""
+    first = results[0].result.description.action_chunk
+    for labelled in results:
+        if (chunk := labelled.result.description.action_chunk) != first:
+            return f"action_chunk {first} and {chunk} ({labelled.label})"
+    return ""
+
+
+def _compare_parts(results: Sequence[LabelledResult]) -> str:
+    """The reason if results of one run and steps are no parts of one evaluation, or ``""``."""
+    description = results[0].result.description
+    seed, steps = description.training_seed, description.training_steps
+    if (repeated := _find_repeated_episode(results)) is not None:
+        both = f"{repeated.first.label} and {repeated.second.label}"
+        if seed is not None:
+            point = f"training seed {seed}" + ("" if steps is None else f" after {steps} steps")
+            return f"{both} are both of {point}, and both have {repeated}"
+        same = f"both have {repeated}"
+        if steps is not None:
+            same = f"are both after {steps} training steps"
+        return f"{both} {same}, and do not name their training_seed: {NAME_THE_SEED}"
+    first, *later_results = results
+    for labelled in later_results if seed is None else ():
+        if _plan(labelled.result) != _plan(first.result):
+            plans = f"{_describe_plan(first.result)} and {_describe_plan(labelled.result)}"
             return (
-                f"{first} and {label} were evaluated with the seeds {first_design.seed} and "
-                f"{design.seed}, and do not name their training_seed, so they may be of one "
-                f"policy: {_NAME_SEED}"
+                f"{first.label} and {labelled.label} are of different evaluations ({plans}), and "
+                f"do not name their training_seed: {NAME_THE_SEED}"
             )
     return ""
 
 
-def _with_success(runs: Sequence[Run]) -> list[Run]:
+def _plan(result: EvaluationResult) -> Design | None:
+    """The plan of a result, of which a part has some tasks."""
+    return None if result.design is None else dataclasses.replace(result.design, tasks=None)
+
+
+def _describe_plan(result: EvaluationResult) -> str:
+    design = result.design
+    if design is None:
+        return "without a plan"
+    return f"seed {design.seed}, {design.episodes_per_task} episodes per task"
+
+
+@dataclass(frozen=True)
+class _RepeatedEpisode:
+    """An episode that two results have, or one has twice; ``str`` is its name."""
+
+    first: LabelledResult
+    second: LabelledResult
+    episode: Episode
+
+    def __str__(self) -> str:
+        trial = "" if self.episode.trial is None else f"trial {self.episode.trial}, "
+        return f"{self.episode.task!r}, {trial}episode {self.episode.number}"
+
+
+def _find_repeated_episode(results: Iterable[LabelledResult]) -> _RepeatedEpisode | None:
+    """The first episode that results have twice."""
+    owners: dict[Any, LabelledResult] = {}
+    for labelled in results:
+        for episode in labelled.result.scored:
+            if (owner := owners.get(episode.place)) is not None:
+                return _RepeatedEpisode(owner, labelled, episode)
+            owners[episode.place] = labelled
+    return None
+
+
+def _record_failures(runs: Sequence[Run]) -> list[Run]:
     """The runs of a method, with a failure where others show that a task reports success.
 
     Raises:
@@ -232,215 +306,12 @@ def _with_success(runs: Sequence[Run]) -> list[Run]:
             "EvaluationResult.normalized scores returns, and environments that report success only "
             "when it happens can report False in all other steps"
         )
-    results = (
-        dataclasses.replace(run.result, episodes=with_failures(run.result.episodes, tasks))
-        for run in runs
-    )
     return [
-        dataclasses.replace(run, result=result) for run, result in zip(runs, results, strict=True)
+        dataclasses.replace(
+            run,
+            result=dataclasses.replace(
+                run.result, episodes=with_failures(run.result.episodes, tasks)
+            ),
+        )
+        for run in runs
     ]
-
-
-def _alike(runs: Iterable[Run]) -> list[str]:
-    """A sentence for each run that did the same as an earlier one."""
-    met: dict[Any, Run] = {}
-    found = []
-    for one in runs:
-        other = met.setdefault(frozenset(one.result.scored), one)
-        # Recorded actions tell policies apart that never get any reward.
-        told_apart = one.evidence and other.evidence and one.evidence != other.evidence
-        if other is not one and not told_apart:
-            what = "actions" if one.evidence and other.evidence else "episodes"
-            found.append(f"{other.label} and {one.label} have the same {what}")
-    return found
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Runs that were measured in the same way, or are to be compared in spite of it.
-
-    Args:
-        runs: The runs of each method, by its name.
-        tasks: The tasks that all of them have.
-        protocols: The protocols that were followed, each once.
-        forced: The reason if they are not comparable, or ``""``.
-        alike: Sentences about runs that did the same.
-        silence: Sentences about tasks of which no run of a method reports success.
-    """
-
-    runs: dict[str, list[Run]]
-    tasks: tuple[str, ...]
-    protocols: tuple[Protocol, ...]
-    forced: str
-    alike: tuple[str, ...]
-    silence: tuple[str, ...]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Warnings for a reader of the numbers."""
-        return self.alike + self.silence
-
-    @property
-    def ruling(self) -> Protocol | None:
-        """The protocol that defines groups and means."""
-        return None if self.forced or not self.protocols else self.protocols[0]
-
-    @property
-    def budget(self) -> tuple[int, int] | None:
-        """The numbers of adaptation and of evaluation episodes of each trial."""
-        budgets = (_budget(one.result) for own in self.runs.values() for one in own)
-        return next(filter(None, budgets), None)
-
-
-def compared(methods: Sequence[Method], force: bool, *, unadapted: bool = False) -> Compared:
-    """The last runs of each method; see `together`."""
-    last = {one.name: one.last for one in methods}
-    reasons = (one.unlike or _ends(one) for one in methods)
-    return together(last, force, next(filter(None, reasons), ""), unadapted=unadapted)
-
-
-def together(
-    runs: dict[str, list[Run]], force: bool, reason: str, *, unadapted: bool = False
-) -> Compared:
-    """Chosen runs of each method.
-
-    Args:
-        runs: The runs of each method, by its name.
-        force: Whether to accept runs that are not comparable.
-        reason: A reason why they are not comparable, or ``""``.
-        unadapted: Whether to accept episodes before any adaptation, which are not a score of their
-            protocol.
-
-    Raises:
-        IncomparableError: If they are not comparable, without ``force``, or have no task in common.
-    """
-    every = [one for own in runs.values() for one in own]
-    reason = reason or _unlike(every) or _incomplete(every, unadapted)
-    reason = reason or next(filter(None, map(_partly_seeded, runs.values())), "")
-    if not check_flag(force, "force") and reason:
-        *names, name = runs
-        who = f"{', '.join(names)} and {name}" if names else f"the results of {name}"
-        raise IncomparableError(f"{who} are not comparable: {reason}")
-    first, *others = (one.result.tasks for one in every)
-    tasks = [task for task in first if all(task in own for own in others)]
-    if not tasks:
-        raise IncomparableError("the results have no task in common")
-    protocols = dict.fromkeys(one.result.protocol for one in every if one.result.protocol)
-    silence = (_describe_silence(name, own, tasks) for name, own in runs.items())
-    return Compared(
-        runs,
-        tuple(tasks),
-        tuple(protocols),
-        reason,
-        alike=tuple(_alike(every)),
-        silence=tuple(filter(None, silence)),
-    )
-
-
-def _describe_silence(name: str, runs: Sequence[Run], tasks: Sequence[str]) -> str:
-    """A sentence that names the tasks of which no run of a method reports success, or ``""``."""
-    silent = [task for task in tasks if all(task in run.result.silent_tasks for run in runs)]
-    sentence = describe_silence(silent, len(tasks))
-    return sentence and f"{name}: {sentence}"
-
-
-def _ends(method: Method) -> str:
-    """The reason if the runs of a method end at different training steps, or ``""``."""
-    by_seed: dict[int, Run] = {}
-    if reason := _seedless_ends(method):
-        return reason
-    for one in method.runs:
-        other = one if one.seed is None else by_seed.setdefault(one.seed, one)
-        if (one.steps is None) != (other.steps is None):
-            silent, says = (one, other) if one.steps is None else (other, one)
-            return f"{silent.label} does not name its training_steps, as {says.label} does"
-    first, *others = method.last
-    for one in others:
-        if one.steps != first.steps:
-            both = ["unknown" if n is None else n for n in (first.steps, one.steps)]
-            return f"the ends of training, {both[0]} steps and {both[1]} steps ({one.label})"
-    return ""
-
-
-def _seedless_ends(method: Method) -> str:
-    """The reason if results without a training seed are of several runs that end apart, or ``""``.
-
-    Which of the results are of one run is then unknown.
-    """
-    seedless = [run for run in method.runs if run.seed is None]
-    if len({run.steps for run in seedless}) < 2:
-        return ""
-    runs: dict[int | None, Run] = {}
-    for run in seedless:
-        other = runs.setdefault(run.steps, run)
-        if other is not run and run.steps is not None:
-            return (
-                f"{other.label} and {run.label} are both after {run.steps} training steps, and do "
-                f"not name their training_seed: {_NAME_SEED}"
-            )
-    return ""
-
-
-def _partly_seeded(runs: Sequence[Run]) -> str:
-    """The reason if only some runs of a method name their training seed, or ``""``."""
-    seeded = [run.label for run in runs if run.seed is not None]
-    seedless = [run.label for run in runs if run.seed is None]
-    if seeded and seedless:
-        return f"{seedless[0]} does not name its training_seed, as {seeded[0]} does: {_NAME_SEED}"
-    return ""
-
-
-def _unlike(runs: Sequence[Run]) -> str:
-    """The first difference in what was measured, or ``""``."""
-    labels, parts = zip(*(part for one in runs for part in one.parts), strict=True)
-    # Results without a budget are of episodes before any adaptation.
-    adapted = next(filter(None, map(_budget, parts)), None)
-    if reason := _first_difference([_rules(one, adapted) for one in parts], labels):
-        return reason
-    for task in sorted({task for one in runs for task in one.result.tasks}):
-        if not all(task in one.result.tasks for one in runs):
-            return f"only some of them have the task {task}"
-    terms = comparable_terms(parts)
-    silent = [label for label, own in zip(labels, terms, strict=True) if own is None]
-    if silent and len(silent) < len(parts):  # else all were made by hand
-        return f"{silent[0]} does not say where it was measured, as others do"
-    return _first_difference([own or {} for own in terms], labels)
-
-
-def _rules(one: EvaluationResult, adapted: tuple[int, int] | None) -> dict[str, Any]:
-    """The protocol and what is counted, by name; every field of the protocol is compared."""
-    protocol = one.protocol
-    rules: dict[str, Any] = {"protocols": "none" if protocol is None else protocol.label}
-    if protocol is not None:
-        fields = {"name": protocol.name, "source": protocol.source}
-        fields |= {**vars(protocol.settings), **vars(protocol.scoring)}
-        rules |= {f"{name} of the protocols": value for name, value in fields.items()}
-    budget = _budget(one) or adapted
-    return {**rules, "scores over": one.unit, "episodes to adapt on, and after,": budget}
-
-
-def _first_difference(terms: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:
-    for name in dict.fromkeys(name for own in terms for name in own):
-        for own, label in zip(terms, labels, strict=True):
-            if own.get(name) != terms[0].get(name):
-                return f"{name} {terms[0].get(name)} and {own.get(name)} ({label})"
-    return ""
-
-
-def _incomplete(runs: Sequence[Run], unadapted: bool) -> str:
-    """The reason if a run lacks episodes of its protocol, or ``""``."""
-    for one in runs:
-        if (protocol := one.result.protocol) is None:
-            continue
-        needed, numbers = episodes_needed(protocol), [own.number for own in one.result.scored]
-        n = sum(number >= protocol.scoring.adaptation_episodes for number in numbers)
-        complete = n == len(numbers) == needed
-        if unadapted and n == 0:  # each of these numbers in every trial
-            per_task = protocol.scoring.episodes_per_task
-            complete = len(numbers) == needed // per_task * len({*numbers})
-        if not complete:
-            return f"{one.label} has {n} of {needed} episodes of {protocol.name}"
-        for label, result in one.parts:
-            if reason := result.other_environments:
-                return f"{label} has no score of {protocol.name}: {reason}"
-    return ""

@@ -29,8 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Values: TypeAlias = NDArray[np.float64]
-# A value, and both ends of its interval; NaN where there is none.
-Interval: TypeAlias = tuple[Values, Values, Values]
 # Two successes and two failures differ by chance in an eighth of all cases: too few values.
 LEAST_VALUES = 3
 # With fewer runs, an interquartile mean says little.
@@ -64,10 +62,25 @@ class Estimate:
 Estimates = Mapping[str, Estimate | None]
 
 
-def estimate_of(found: Interval) -> Estimate:
-    """The estimate of a single result."""
-    value, low, high = map(float, found)
-    return Estimate(value) if np.isnan(low) else Estimate(value, low, high)
+@dataclass(frozen=True)
+class Intervals:
+    """Point estimates of many results at once, with their 95% confidence intervals.
+
+    Args:
+        value: The point estimates, ``(...,)``.
+        low: The lower ends, likewise; NaN where there is no interval.
+        high: The upper ends, likewise.
+    """
+
+    value: Values
+    low: Values
+    high: Values
+
+    def estimate(self) -> Estimate:
+        """The estimate of a single result, whose arrays have no axes."""
+        if np.isnan(self.low):
+            return Estimate(float(self.value))
+        return Estimate(float(self.value), float(self.low), float(self.high))
 
 
 def wilson(rate: Values, n: Values) -> tuple[Values, Values]:
@@ -82,18 +95,13 @@ def wilson(rate: Values, n: Values) -> tuple[Values, Values]:
     return low, high
 
 
-def mean_rate(samples: Sequence[Values], weights: Values | None = None) -> Estimate:
+def equal_weights(num_tasks: int) -> Values:
+    """Weights of tasks that count the same, ``(M,)``."""
+    return np.full(num_tasks, 1 / num_tasks)
+
+
+def mean_rate(samples: Sequence[Values], weights: Values | None = None) -> Intervals:
     """The weighted mean over tasks of values in [0, 1], with Wilson's interval.
-
-    Args:
-        samples: The values ``(n_i,)`` of each task.
-        weights: The weights of the tasks, ``(M,)``, which sum to 1; by default all equal.
-    """
-    return estimate_of(mean_interval(samples, even(samples) if weights is None else weights))
-
-
-def mean_interval(samples: Sequence[Values], weights: Values) -> Interval:
-    """`mean_rate` of many results at once, whose values of a task are ``(..., n_i)``.
 
     The effective number is ``N = p (1 - p) / v`` for the rate ``p`` and the variance ``v`` of its
     estimate, ``sum w^2 s^2 / n`` with the variances ``s^2`` of the tasks' values. As values are in
@@ -101,40 +109,35 @@ def mean_interval(samples: Sequence[Values], weights: Values) -> Interval:
     least the smallest ``n / w``, which is the number of all values where tasks count the same.
     ``v`` includes ``z^2 / 2`` successes or failures that could have been elsewhere, as many as
     Wilson's interval adds: without them it would be 0 where every task is at 0 or 1.
-    """
-    counts = np.array([own.shape[-1] for own in samples])
-    rate: Values = (np.stack([own.mean(axis=-1) for own in samples], axis=-1) * weights).sum(
-        axis=-1
-    )
-    free = rate * (1 - rate)
-    # Of a single value nothing is known, so it varies as much as all of them could.
-    variances = [own.var(axis=-1, ddof=1) if own.shape[-1] > 1 else free for own in samples]
-    variance = (weights**2 * np.stack(variances, axis=-1) / counts).sum(axis=-1)
-    # What a value weighs, squared: the mean over all values.
-    squares = (weights**2 / counts).sum() ** 2
-    least = 1 / (weights / counts).max()
-    return rate, *wilson(rate, np.maximum(least, free / (variance + _Z**2 / 2 * squares)))
-
-
-def even(samples: Sequence[Values]) -> Values:
-    """Weights of tasks that count the same."""
-    return np.full(len(samples), 1 / len(samples))
-
-
-def rate_of_runs(runs: Values, rate: Values | None = None) -> Estimate:
-    """The mean of the rates of training runs, ``(n,)`` in [0, 1], with an interval over runs.
-
-    There is no interval of a single run, or if all runs are equal. ``rate`` is as for
-    `runs_interval`.
-    """
-    return estimate_of(runs_interval(runs, rate))
-
-
-def runs_interval(runs: Values, rate: Values | None = None) -> Interval:
-    """`rate_of_runs` of many results at once, ``(..., n)``.
 
     Args:
-        runs: A number of each run.
+        samples: The values of each task, ``(..., n_i)``; the leading axes are of many results.
+        weights: The weights of the tasks, ``(M,)``, which sum to 1; by default all equal.
+    """
+    weights = equal_weights(len(samples)) if weights is None else weights
+    counts = np.array([values.shape[-1] for values in samples])
+    means = np.stack([values.mean(axis=-1) for values in samples], axis=-1)
+    rate: Values = (means * weights).sum(axis=-1)
+    binomial = rate * (1 - rate)
+    # Of a single value nothing is known, so it varies as much as all of them could.
+    variances = [
+        values.var(axis=-1, ddof=1) if values.shape[-1] > 1 else binomial for values in samples
+    ]
+    variance = (weights**2 * np.stack(variances, axis=-1) / counts).sum(axis=-1)
+    # The weight of a value, squared: the mean over all values.
+    squares = (weights**2 / counts).sum() ** 2
+    least = 1 / (weights / counts).max()
+    number = np.maximum(least, binomial / (variance + _Z**2 / 2 * squares))
+    return Intervals(rate, *wilson(rate, number))
+
+
+def mean_run_rate(runs: Values, rate: Values | None = None) -> Intervals:
+    """The mean of the rates of training runs, which are in [0, 1], with an interval over runs.
+
+    There is no interval of a single run, or if all runs are equal.
+
+    Args:
+        runs: A number of each run, ``(..., n)``; the leading axes are of many methods.
         rate: The rate, ``(...,)``; by default the mean of the runs.
     """
     from scipy.special import stdtrit  # imported lazily, because training does not need it
@@ -143,11 +146,11 @@ def runs_interval(runs: Values, rate: Values | None = None) -> Interval:
     rate = np.asarray(runs.mean(axis=-1) if rate is None else rate)
     variance = runs.var(axis=-1, ddof=1) / n if n > 1 else np.zeros(rate.shape)
     # Equal runs may differ in the last bit of their means.
-    known = (variance > 1e-24) & (rate * (1 - rate) > 0)
+    differ = (variance > 1e-24) & (rate * (1 - rate) > 0)
     student = stdtrit(max(n - 1, 1), _TAIL)
-    number = rate * (1 - rate) / np.where(known, variance, 1.0) * (_Z / student) ** 2
-    low, high = wilson(rate, np.where(known, number, 1.0))
-    return rate, np.where(known, low, np.nan), np.where(known, high, np.nan)
+    number = rate * (1 - rate) / np.where(differ, variance, 1.0) * (_Z / student) ** 2
+    low, high = wilson(rate, np.where(differ, number, 1.0))
+    return Intervals(rate, np.where(differ, low, np.nan), np.where(differ, high, np.nan))
 
 
 def interquartile(rates: Values) -> tuple[Values, Values]:
@@ -163,12 +166,13 @@ def interquartile(rates: Values) -> tuple[Values, Values]:
     Returns:
         ``(...,)`` and ``(..., n)``.
     """
-    *many, m, n = rates.shape
-    pooled = np.sort(rates.reshape(*many, m * n), axis=-1)
+    *leading, m, n = rates.shape
+    pooled = np.sort(rates.reshape(*leading, m * n), axis=-1)
     cut = m * n // 4
-    kept = m * n - 2 * cut
+    middle = m * n - 2 * cut
     low, high = pooled[..., cut, None, None], pooled[..., m * n - cut - 1, None, None]
-    return pooled[..., cut : cut + kept].mean(axis=-1), rates.clip(low, high).sum(-2) * n / kept
+    numbers = rates.clip(low, high).sum(-2) * n / middle
+    return pooled[..., cut : cut + middle].mean(axis=-1), numbers
 
 
 def student(
@@ -185,91 +189,96 @@ def student(
     """
     from scipy.special import stdtrit
 
-    weights = even(samples) if weights is None else np.asarray(weights)
+    weights = equal_weights(len(samples)) if weights is None else np.asarray(weights)
     if value is None:
-        value = float((weights * [own.mean() for own in samples]).sum())
+        value = float((weights * [numbers.mean() for numbers in samples]).sum())
     # Equal numbers may differ in the last bit.
-    equal = all(np.ptp(own) <= 1e-12 * max(1.0, np.abs(own).max()) for own in samples)
+    equal = all(np.ptp(numbers) <= 1e-12 * max(1.0, np.abs(numbers).max()) for numbers in samples)
     if equal or min(map(len, samples)) < 2:
         return Estimate(value)
-    counts = np.array([len(own) for own in samples])
-    parts = weights**2 * [own.var(ddof=1) for own in samples] / counts
-    free = parts.sum() ** 2 / (parts**2 / (counts - 1)).sum()
-    reach = -float(stdtrit(free, _TAIL)) * float(np.sqrt(parts.sum()))
+    counts = np.array([len(numbers) for numbers in samples])
+    variances = weights**2 * [numbers.var(ddof=1) for numbers in samples] / counts
+    degrees = variances.sum() ** 2 / (variances**2 / (counts - 1)).sum()
+    reach = -float(stdtrit(degrees, _TAIL)) * float(np.sqrt(variances.sum()))
     return Estimate(value, value - reach, value + reach)
 
 
-def difference_of_runs(first: Values, second: Values, value: float | None = None) -> Estimate:
+def run_rate_difference(first: Values, second: Values, value: float | None = None) -> Estimate:
     """How much higher the second's rate is, from the rate of each run, ``(n,)`` and ``(m,)``.
 
     ``value`` is as for `student`.
     """
-    return within(student([second, first], np.array([1.0, -1.0]), value), -1.0)
+    return clip_interval(student([second, first], np.array([1.0, -1.0]), value), -1.0)
 
 
 def interquartile_difference(first: Values, second: Values) -> Estimate:
     """How much higher the second's interquartile mean is, from rates ``(M, n)`` and ``(M, m)``."""
-    (p1, one), (p2, other) = interquartile(first), interquartile(second)
-    return difference_of_runs(one, other, float(p2 - p1))
+    first_mean, first_runs = interquartile(first)
+    second_mean, second_runs = interquartile(second)
+    return run_rate_difference(first_runs, second_runs, float(second_mean - first_mean))
 
 
-def within(found: Estimate, least: float) -> Estimate:
+def clip_interval(estimate: Estimate, least: float) -> Estimate:
     """An estimate whose interval is cut off where no value can be: below ``least``, above 1."""
-    if found.low is None or found.high is None:
-        return found
-    return Estimate(found.value, max(least, found.low), min(1.0, found.high))
+    if estimate.low is None or estimate.high is None:
+        return estimate
+    return Estimate(estimate.value, max(least, estimate.low), min(1.0, estimate.high))
 
 
 def rate_difference(
     first: Sequence[Values], second: Sequence[Values], paired: Sequence[bool], weights: Values
-) -> Estimate:
+) -> Intervals:
     """The second's mean over tasks minus the first's, of one result each, with its interval.
 
+    The method of variance estimates recovery (Zou & Donner 2008, doi:10.1002/sim.3095). There is no
+    interval if either has fewer than `LEAST_VALUES` values.
+
     Args:
-        first: The first's values ``(n_i,)`` of each task, in [0, 1].
+        first: The first's values of each task, ``(..., n_i)``, in [0, 1]; the leading axes are of
+            many results.
         second: The second's values, likewise.
         paired: For each task, whether values at the same index have the same goal.
         weights: The weights of the tasks, ``(M,)``, which sum to 1.
     """
-    found = estimate_of(difference_interval(first, second, paired, weights))
-    few = min(sum(map(len, values)) for values in (first, second)) < LEAST_VALUES
-    return Estimate(found.value) if few else found
-
-
-def difference_interval(
-    first: Sequence[Values], second: Sequence[Values], paired: Sequence[bool], weights: Values
-) -> Interval:
-    """`rate_difference` of many results at once, whose values of a task are ``(..., n_i)``.
-
-    The method of variance estimates recovery (Zou & Donner 2008, doi:10.1002/sim.3095).
-    """
-    p1, low1, high1 = mean_interval(first, weights)
-    p2, low2, high2 = mean_interval(second, weights)
+    first_mean, second_mean = mean_rate(first, weights), mean_rate(second, weights)
     correlation = _correlation(first, second, paired, weights)
 
     def add(a: Values, b: Values) -> Values:
-        found: Values = np.sqrt(np.maximum(0.0, a**2 - 2 * correlation * a * b + b**2))
-        return found
+        reach: Values = np.sqrt(np.maximum(0.0, a**2 - 2 * correlation * a * b + b**2))
+        return reach
 
-    low = np.maximum(-1.0, p2 - p1 - add(p2 - low2, high1 - p1))
-    return p2 - p1, low, np.minimum(1.0, p2 - p1 + add(high2 - p2, p1 - low1))
+    difference = second_mean.value - first_mean.value
+    low_reach = add(second_mean.value - second_mean.low, first_mean.high - first_mean.value)
+    high_reach = add(second_mean.high - second_mean.value, first_mean.value - first_mean.low)
+    low = np.maximum(-1.0, difference - low_reach)
+    high = np.minimum(1.0, difference + high_reach)
+    fewest = min(sum(values.shape[-1] for values in samples) for samples in (first, second))
+    if fewest < LEAST_VALUES:
+        low = high = np.full_like(difference, np.nan)
+    return Intervals(difference, low, high)
 
 
 def _correlation(
     first: Sequence[Values], second: Sequence[Values], paired: Sequence[bool], weights: Values
 ) -> Values:
     """The correlation of the two means ``(...,)``, with Newcombe's continuity correction."""
-    shared, variances, lost = np.zeros(first[0].shape[:-1]), [0.0, 0.0], 0.0
-    for one, other, pairs, weight in zip(first, second, paired, weights, strict=True):
-        n = one.shape[-1]
-        lost += weight**2 / n
-        for i, own in enumerate((one, other)):
-            variances[i] = variances[i] + weight**2 * own.var(axis=-1) / own.shape[-1]
+    shape = first[0].shape[:-1]
+    first_variance, second_variance = np.zeros(shape), np.zeros(shape)
+    covariance, correction = np.zeros(shape), 0.0
+    tasks = zip(first, second, paired, weights, strict=True)
+    for first_values, second_values, pairs, weight in tasks:
+        n, second_n = first_values.shape[-1], second_values.shape[-1]
+        correction += weight**2 / n
+        first_variance = first_variance + weight**2 * first_values.var(axis=-1) / n
+        second_variance = second_variance + weight**2 * second_values.var(axis=-1) / second_n
         if pairs:
-            both = (one * other).mean(axis=-1) - one.mean(axis=-1) * other.mean(axis=-1)
-            shared = shared + weight**2 * both / n
-    shared = np.where(shared > 0, np.maximum(0.0, shared - lost**2 / 2), shared)
-    product = np.sqrt(variances[0] * variances[1])
+            product = (first_values * second_values).mean(axis=-1)
+            deviation = product - first_values.mean(axis=-1) * second_values.mean(axis=-1)
+            covariance = covariance + weight**2 * deviation / n
+    covariance = np.where(
+        covariance > 0, np.maximum(0.0, covariance - correction**2 / 2), covariance
+    )
+    scale = np.sqrt(first_variance * second_variance)
     # Equal values may differ in the last bit of their mean.
-    found = np.divide(shared, product, out=np.zeros_like(shared), where=product > 1e-15)
-    return np.clip(found, -1.0, 1.0)
+    correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 1e-15)
+    return np.clip(correlation, -1.0, 1.0)

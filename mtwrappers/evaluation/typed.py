@@ -1,6 +1,7 @@
 """Dataclasses as JSON values, and back by their type hints.
 
-What is read may come from anyone: every value must have exactly the type of its field.
+What is read may come from anyone: every value must have exactly the type of its field. A field with
+the metadata ``{"saved": False}`` is left out.
 """
 
 from __future__ import annotations
@@ -20,9 +21,7 @@ _hints = functools.cache(get_type_hints)
 def to_plain(value: Any) -> Any:
     """A value with dicts for its dataclasses and mappings, and lists for its tuples."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
+        return {name: to_plain(getattr(value, name)) for name in _saved_fields(value)}
     if isinstance(value, Mapping):
         return {key: to_plain(one) for key, one in value.items()}
     return [to_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
@@ -73,7 +72,7 @@ def from_plain(hint: Any, data: Any, where: str) -> Any:
 
 def _from_fields(cls: Any, data: dict[str, Any], where: str) -> Any:
     """A dataclass whose fields are all in ``data``."""
-    names = [field.name for field in dataclasses.fields(cls)]
+    names = _saved_fields(cls)
     for name in [*names, *data]:
         if (name in data) != (name in names):
             raise ValueError(f"{where} {'has no' if name in names else 'cannot have'} {name!r}")
@@ -83,3 +82,9 @@ def _from_fields(cls: Any, data: dict[str, Any], where: str) -> Any:
         return cls(**given)
     except (TypeError, ValueError) as exc:
         raise ValueError(f"{where}: {exc}") from None
+
+
+def _saved_fields(dataclass: Any) -> list[str]:
+    """The names of the fields of a dataclass, or of its instance, that are written."""
+    fields = dataclasses.fields(dataclass)
+    return [field.name for field in fields if field.metadata.get("saved", True)]

@@ -34,6 +34,7 @@ from mtwrappers.evaluation.evidence import (
     read_evidence,
 )
 from mtwrappers.evaluation.loop import check_rewards, undisturbed
+from mtwrappers.evaluation.origin import versions
 from mtwrappers.evaluation.plan import OF_TRIALS, Design, Plan, PlannedEpisode, plan_episodes
 from mtwrappers.evaluation.protocol import check_envs
 from mtwrappers.evaluation.published import protocols
@@ -46,7 +47,7 @@ from mtwrappers.evaluation.remake import (
 )
 from mtwrappers.evaluation.replay import compare_episodes, describe_episode, replay
 from mtwrappers.evaluation.replay_fields import find_replayed_fields
-from mtwrappers.evaluation.result import EvaluationResult, headline_lines, versions
+from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.vector.contract import MetaVectorEnv
@@ -366,8 +367,8 @@ def _check_given_envs(claim: EvaluationResult, envs: Any) -> None:
     if named is None or claimed is None:
         return
     kwargs = {name: value for name, value in claimed.kwargs.items() if name != "wrappers"}
-    actual = replace(claim, environments=named).terms or {}
-    expected = replace(claim, environments=replace(claimed, kwargs=kwargs)).terms or {}
+    actual = replace(claim, environments=named).origin.settings or {}
+    expected = replace(claim, environments=replace(claimed, kwargs=kwargs)).origin.settings or {}
     for name in dict.fromkeys((*expected, *actual)):
         if expected.get(name) != actual.get(name):
             raise VerificationError(
@@ -564,7 +565,7 @@ def _describe_outcome(verification: Verification) -> list[str]:
     extent = "" if replayed == _count_episodes(verification) else ", as far as it was replayed"
     score, result = [verification.result.score], verification.result
     if result.headline is not None:
-        score = headline_lines(result.headline)
+        score = result.headline_lines()
     elif result.protocol is not None:
         score = textwrap.wrap(f"no score: {result.no_score}", 80)
     return [*lines, f"verified{extent}:", *score]

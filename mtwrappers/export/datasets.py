@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation.remake import VerificationError
 from mtwrappers.export.writer import WriterProcess
-from mtwrappers.metaworld.agent_view import CAMERA, ObservationName
+from mtwrappers.metaworld.observations import CAMERA, ObservationName
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 # Frames are square, with sides of this many pixels.

@@ -26,13 +26,14 @@ from mtwrappers.evaluation.evidence import (
     name_of,
     read_evidence,
 )
+from mtwrappers.evaluation.origin import PACKAGES, SCORED
 from mtwrappers.evaluation.plan import Design, Plan, PlannedEpisode, Stage, plan_episodes
 from mtwrappers.evaluation.remake import remake
 from mtwrappers.evaluation.replay import compare_episodes, describe_episode, replay
-from mtwrappers.evaluation.result import PACKAGES, SCORED, EvaluationResult
+from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.verification import verify
 from mtwrappers.export.datasets import Dataset, ExportError, Replayed
-from mtwrappers.metaworld.agent_view import UPSTREAM
+from mtwrappers.metaworld.upstream_names import UPSTREAM_NAMES
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.state.files import hidden_name, locked, remove
 from mtwrappers.vector.make import MetaIterativeEnvExecutor
@@ -41,7 +42,7 @@ from mtwrappers.vector.make import MetaIterativeEnvExecutor
 _MAX_FRAMES = 2**30
 # The arguments that a dataset's environment takes from a result: what determines an episode, and
 # how observations identify the task.
-_KEPT = {*SCORED, *UPSTREAM, "task_encoding", "descriptions"} - {"meta_batch_size"}
+_KEPT = {*SCORED, *UPSTREAM_NAMES, "task_encoding", "descriptions"} - {"meta_batch_size"}
 
 
 @dataclass(frozen=True)

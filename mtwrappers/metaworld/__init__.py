@@ -1,7 +1,7 @@
 """Meta-World: benchmarks, tasks and environments. The only folder that imports metaworld.
 
 ``metaworld`` is an extra, so most modules here import it inside functions. `blueprint`, `frames`,
-`kept` and the modules of `fast` import it or mujoco at module level, and are themselves imported
+`state` and the modules of `fast` import it or mujoco at module level, and are themselves imported
 inside functions.
 """
 

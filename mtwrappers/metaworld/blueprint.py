@@ -11,17 +11,29 @@ method resolution order, `_NoSimulation` stands between the class and `SawyerXYZ
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Protocol
 
 import metaworld
 import mujoco
 import numpy as np
+from gymnasium.spaces import Box
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
-from numpy.random import Generator, RandomState
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from mtwrappers.common.types import AnyArray
+from mtwrappers.metaworld.interfaces import SawyerClass
 from mtwrappers.metaworld.upstream import collect_members, is_upstream, with_globals
+
+
+class Uniform(Protocol):
+    """The method of NumPy's generators that draws random vectors."""
+
+    def uniform(
+        self, low: NDArray[np.float64], high: NDArray[np.float64], size: int
+    ) -> NDArray[np.float64]:
+        """Draws a vector between bounds."""
 
 
 class CustomMT(metaworld.Benchmark):  # type: ignore[misc] # metaworld has no usable types
@@ -39,23 +51,23 @@ class _Element:
 
     id = 0
 
-    def __getattr__(self, name: str) -> NDArray[Any]:
+    def __getattr__(self, name: str) -> NDArray[np.float64]:
         return np.zeros(9 if name == "xmat" else 3)
 
-    def __setattr__(self, name: str, value: Any) -> None: ...
+    def __setattr__(self, name: str, value: object) -> None: ...
 
 
 class _Joint(_Element):
     """Any joint, with one number at address zero."""
 
-    def __getattr__(self, name: str) -> NDArray[Any]:
+    def __getattr__(self, name: str) -> AnyArray:
         return np.zeros(1, int)
 
 
 class _Blank(_Element):
     """A `mujoco.MjModel` or `mujoco.MjData` of zeros."""
 
-    def __getattr__(self, name: str) -> NDArray[Any]:
+    def __getattr__(self, name: str) -> NDArray[np.float64]:
         return np.zeros((_MANY, 3) if name.endswith("pos") and name != "qpos" else _MANY)
 
     def body(self, name: str) -> _Element:
@@ -76,9 +88,14 @@ _NO_MUJOCO = SimpleNamespace(
 class _NoSimulation(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable types
     """`SawyerXYZEnv` reduced to its random numbers."""
 
-    rng: Any  # any object with the method ``uniform`` of NumPy's generators
+    rng: Uniform
 
-    def __init__(self, hand_low: Any = None, hand_high: Any = None, **unused: Any) -> None:
+    def __init__(
+        self,
+        hand_low: ArrayLike | None = None,
+        hand_high: ArrayLike | None = None,
+        **unused: object,
+    ) -> None:
         self.model = self.data = _Blank()
         self.frame_skip = 5
         self.hand_low, self.hand_high = np.array(hand_low), np.array(hand_high)
@@ -94,27 +111,28 @@ class _NoSimulation(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usab
     def _get_curr_obs_combined_no_goal(self) -> NDArray[np.float64]:
         return np.zeros(18)
 
-    def set_state(self, qpos: Any, qvel: Any) -> None: ...
+    def set_state(self, qpos: AnyArray, qvel: AnyArray) -> None: ...
 
     def get_body_com(self, body_name: str) -> NDArray[np.float64]:
         return np.zeros(3)
 
     def _get_state_rand_vec(self) -> NDArray[np.float64]:
         space = self._random_reset_space
-        self._last_rand_vec = self.rng.uniform(space.low, space.high, size=space.low.size)
-        vector: NDArray[np.float64] = self._last_rand_vec
+        vector = self.rng.uniform(space.low, space.high, size=space.low.size)
+        self._last_rand_vec = vector
         return vector
 
 
 @functools.cache
-def _blueprint_class(cls: Any) -> Any:
+def _blueprint_class(cls: SawyerClass) -> Callable[[], _NoSimulation]:
+    """The class without its simulation."""
     if not is_upstream(cls):
         raise ValueError(
             f"{cls} is not one of Meta-World's own classes, whose goals can be drawn here: pass a "
             "metaworld.Benchmark with the tasks of yours"
         )
     reset_model = collect_members(cls, SawyerXYZEnv)["reset_model"]
-    members: dict[str, Any] = {
+    members: dict[str, object] = {
         "_reset_hand": _NoSimulation._reset_hand,
         "reset_model": with_globals(reset_model, {"mujoco": _NO_MUJOCO}),
     }
@@ -122,16 +140,17 @@ def _blueprint_class(cls: Any) -> Any:
 
 
 @functools.cache
-def goal_space(cls: Any) -> Any:
+def goal_space(cls: SawyerClass) -> Box:
     """The Box, shape ``(3,)``, of the goals in a Sawyer class's observations (metres)."""
     if is_upstream(cls):
-        return _blueprint_class(cls)().goal_space
+        space: Box = _blueprint_class(cls)().goal_space
+        return space
     env = cls()
     env.close()
     return env.goal_space
 
 
-def draw_vectors(cls: Any, n: int, rng: RandomState | Generator) -> list[NDArray[np.float64]]:
+def draw_vectors(cls: SawyerClass, n: int, rng: Uniform) -> list[NDArray[np.float64]]:
     """Draws the next ``n`` random vectors, ``(3,)`` or ``(6,)``, as ``n`` resets of ``cls`` would.
 
     ``rng`` takes the place of ``np.random`` in Meta-World, or of the environment's ``np_random``,
@@ -148,7 +167,9 @@ def draw_vectors(cls: Any, n: int, rng: RandomState | Generator) -> list[NDArray
     return vectors
 
 
-def check_vector(cls: Any, vector: NDArray[np.float64], name: str, *, drawn: bool = True) -> None:
+def check_vector(
+    cls: SawyerClass, vector: NDArray[np.float64], name: str, *, drawn: bool = True
+) -> None:
     """Raises `ValueError` unless Meta-World might draw this random vector for ``cls``.
 
     ``name`` is the vector's, for messages. Without ``drawn``, the vector may be out of bounds, but
@@ -169,7 +190,9 @@ class _FixedVector:
         self._vector, self._name, self._bounded = vector, name, bounded
         self._was_drawn = False
 
-    def uniform(self, low: Any, high: Any, size: int) -> NDArray[np.float64]:
+    def uniform(
+        self, low: NDArray[np.float64], high: NDArray[np.float64], size: int
+    ) -> NDArray[np.float64]:
         vector = self._vector
         fits = vector.shape == (size,) and np.isfinite(vector).all()
         if not fits or (self._bounded and not ((low <= vector) & (vector <= high)).all()):

@@ -6,9 +6,9 @@ import math
 import reprlib
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import gymnasium
 import numpy as np
@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_choice, not_negative, positive
 from mtwrappers.common.extras import import_extra
+from mtwrappers.common.types import AnyArray, Info, Options
 from mtwrappers.metaworld.fast import Fast, class_to_build
+from mtwrappers.metaworld.interfaces import Classes, Sawyer, SawyerClass
+
+if TYPE_CHECKING:
+    from mtwrappers.metaworld.frames import Cameras, ImageKind, Images
 
 CameraNames: TypeAlias = str | Sequence[str] | None
 # The cameras of Meta-World's own models, in their order.
@@ -26,12 +31,25 @@ CAMERAS = ("topview", "corner", "corner2", "corner3", "corner4", "behindGripper"
 FREE = -1  # the index of MuJoCo's free camera, which is named "free" here
 RENDER_MODES = ("rgb_array", "depth_array", "rgbd_tuple")
 # The settings with a fixed set of values.
-_CHOICES: dict[str, tuple[Any, ...]] = {
+_CHOICES: dict[str, tuple[object, ...]] = {
     "reward_function_version": ("v1", "v2"),
     "render_mode": (*RENDER_MODES, None),
     "shadows": (True, False),
     "fast": ("auto", True, False),
 }
+
+
+class ClassKeywords(TypedDict, total=False):
+    """The fields of `SawyerSettings` as keyword arguments."""
+
+    reward_function_version: Literal["v1", "v2"]
+    render_mode: Literal["rgb_array", "depth_array", "rgbd_tuple"] | None
+    camera_name: CameraNames
+    width: int
+    height: int
+    shadows: bool
+    fast: Fast
+    idle_steps: int
 
 
 @dataclass(frozen=True)
@@ -166,19 +184,18 @@ def action_box() -> Box:
     return Box(-1.0, 1.0, (4,), np.float32)
 
 
-def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) -> Box:
+def observation_box(classes: Classes, *, goals_visible: bool) -> Box:
     """The union of the classes' observation bounds, shape ``(39,)``, float64, in metres.
 
     An observation is the hand (3), gripper opening (1) and objects (14), the same from the previous
     step (18), and the goal (3). A hidden goal is zero, so its bounds include zero. Bounds of zero
     width, which checkers do not accept, are widened by Meta-World's success radius.
     """
-    sawyer: Any = import_extra("metaworld.sawyer_xyz_env", "metaworld").SawyerXYZEnv
+    sawyer: SawyerClass = import_extra("metaworld.sawyer_xyz_env", "metaworld").SawyerXYZEnv
     from mtwrappers.metaworld.blueprint import goal_space
 
     hand, radius = sawyer._HAND_SPACE, sawyer.TARGET_RADIUS
-    sawyer_classes: list[Any] = list(classes.values())
-    spaces = [goal_space(cls) for cls in sawyer_classes]
+    spaces = [goal_space(cls) for cls in classes.values()]
     hidden_goals = [] if goals_visible else [np.zeros(3)]
     goal_low = np.min([*hidden_goals, *(space.low for space in spaces)], axis=0)
     goal_high = np.max([*hidden_goals, *(space.high for space in spaces)], axis=0)
@@ -194,7 +211,7 @@ def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) ->
     )
 
 
-class SawyerClassEnv(gymnasium.Env[Any, Any]):
+class SawyerClassEnv(gymnasium.Env[AnyArray, AnyArray]):
     """One Sawyer class with Python scalars, checked actions, and the same info keys everywhere.
 
     After setting a task on ``sawyer``, callers must call `reset` before the next step.
@@ -209,7 +226,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
     def __init__(
         self,
         name: str,
-        cls: type[Any],
+        cls: SawyerClass,
         observation_space: Box,
         settings: SawyerSettings,
         max_episode_steps: int | None,
@@ -218,24 +235,28 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         self.render_mode = settings.render_mode
         self.observation_space = observation_space
         self.action_space = action_box()
-        self.sawyer = class_to_build(cls, settings.fast)(
+        self.sawyer: Sawyer = class_to_build(cls, settings.fast)(
             reward_function_version=settings.reward_function_version
         )
-        self._cameras: Any = None
+        self._cameras: Cameras | None = None
         if settings.render_mode is not None:
-            from mtwrappers.metaworld.frames import Cameras  # which imports mujoco
+            from mtwrappers.metaworld.frames import (  # which imports mujoco
+                Cameras,
+                FrameSettings,
+            )
 
             model = self.sawyer.model
             names = [model.camera(i).name for i in range(model.ncam)]
             cameras = find_cameras(settings.camera_name, names)
-            self._cameras = Cameras(model, cameras, settings)
+            frame_settings = FrameSettings(settings.width, settings.height, settings.shadows)
+            self._cameras = Cameras(model, cameras, frame_settings)
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
         self._idle_steps = settings.idle_steps
         self.terminate_on_success = False
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        self, *, seed: int | None = None, options: Options | None = None
+    ) -> tuple[NDArray[np.float64], Info]:
         """Begins an episode. Only the task determines its start."""
         super().reset(seed=seed)
         obs, _ = self.sawyer.reset()
@@ -247,7 +268,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
     def step(
         self, action: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+    ) -> tuple[NDArray[np.float64], float, bool, bool, Info]:
         """Simulates one control step (12.5 ms).
 
         Raises:
@@ -280,12 +301,11 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
             sawyer.curr_path_length = 0  # idle steps may outnumber the steps of an episode
             obs = sawyer.step(np.zeros(4, np.float32))[0]
         sawyer.curr_path_length = 0
-        last_obs: NDArray[np.float64] = obs
-        return last_obs
+        return obs
 
     def render(self) -> Any:
         """Draws the current state in the render mode; see `mtwrappers.metaworld.frames`."""
-        if self._cameras is None:
+        if self._cameras is None or self.render_mode is None:
             gymnasium.logger.warn(
                 f"{self.name}: there is nothing to render without a render_mode; make the "
                 f"environment with one of {list(RENDER_MODES)}"
@@ -293,10 +313,15 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
             return None
         return self._cameras.frame(self.sawyer.data, self.render_mode)
 
-    def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
-        """Draws the current state; see `mtwrappers.metaworld.frames.Cameras.images`."""
-        images: dict[str, dict[str, NDArray[Any]]] = self._cameras.images(self.sawyer.data, kinds)
-        return images
+    def images(self, kinds: Iterable[ImageKind]) -> Images:
+        """Draws the current state; see `mtwrappers.metaworld.frames.Cameras.images`.
+
+        Raises:
+            RuntimeError: If there is no render mode.
+        """
+        if self._cameras is None:
+            raise RuntimeError(f"{self.name}: images need a render_mode, such as 'rgb_array'")
+        return self._cameras.images(self.sawyer.data, kinds)
 
     def close(self) -> None:
         """Frees the cameras' resources."""

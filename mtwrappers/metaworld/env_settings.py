@@ -14,11 +14,12 @@ from typing import Any, Literal, TypeAlias
 
 from mtwrappers.common.checks import check_choice, check_flag, not_negative, positive
 from mtwrappers.common.registration import EPISODE_STEPS
-from mtwrappers.metaworld.agent_view import OBSERVATIONS, ObservationName, by_our_names
 from mtwrappers.metaworld.class_env import CAMERAS, camera_names
 from mtwrappers.metaworld.make import defaults, with_defaults
+from mtwrappers.metaworld.observations import OBSERVATIONS, ObservationName
 from mtwrappers.metaworld.tasks import META_LEARNING, NUM_CLASSES, NUM_GOALS, ONE_CLASS, Goals, Kind
 from mtwrappers.metaworld.text import check_descriptions
+from mtwrappers.metaworld.upstream_names import rename_arguments
 
 # The sentence of each class, in the order of the classes' names.
 FrozenTable: TypeAlias = tuple[tuple[str, str], ...]
@@ -61,7 +62,7 @@ class EnvSettings:
         terminate_on_success: Whether a success ends the episode.
         reward_function_version: ``"v1"`` or ``"v2"``.
         observation: The agent's observation: ``"state"``, 39 numbers, or frames, as in
-            `mtwrappers.metaworld.agent_view`.
+            `mtwrappers.metaworld.observations`.
         descriptions: The sentences that describe tasks, if frames are observed: the name of a table
             in `mtwrappers.metaworld.text`, or a table by class, which may be given as a dict and is
             stored as tuples.
@@ -232,7 +233,7 @@ class EnvSettings:
         Raises:
             TypeError, ValueError: If one has another value, or is not valid.
         """
-        renamed = by_our_names(arguments)
+        renamed = rename_arguments(arguments)
         completed, fixed = with_defaults(renamed), self.fixed_arguments
         for name, expected in fixed.items():
             if (value := completed.get(name)) != expected:

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.extras import import_extra
+from mtwrappers.common.types import AnyArray
 from mtwrappers.metaworld.class_env import OBS_SIZE
 from mtwrappers.metaworld.upstream import with_globals
+
+# Returns an action, given an observation and a goal.
+Expert: TypeAlias = Callable[[AnyArray, AnyArray], NDArray[np.float32]]
+
+
+class _ScriptedPolicy(Protocol):
+    """A policy of Meta-World."""
+
+    def get_action(self, obs: NDArray[np.float64]) -> NDArray[np.float32]:
+        """The action, ``(4,)``, for an observation, ``(39,)``."""
+
 
 _GOAL = slice(OBS_SIZE - 3, OBS_SIZE)
 
 
 def expert_actions(
-    task_names: Sequence[str], observations: NDArray[Any], goals: ArrayLike | None = None
+    task_names: Sequence[str], observations: AnyArray, goals: ArrayLike | None = None
 ) -> NDArray[np.float32]:
     """Returns the actions of scripted experts, as labels for DAgger or as a policy to record.
 
@@ -66,7 +78,7 @@ def expert_actions(
     return actions.clip(-1.0, 1.0)
 
 
-def expert(class_name: str) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float32]]:
+def expert(class_name: str) -> Expert:
     """Meta-World's scripted expert of a class: ``act(obs, goal) -> action``.
 
     ``obs`` is ``(39 + anything,)``; ``goal``, ``(3,)`` in metres, replaces the goal in ``obs``; the
@@ -89,17 +101,16 @@ def expert(class_name: str) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[np
     """
     policy = _policy(class_name)
 
-    def act(obs: NDArray[Any], goal: NDArray[Any]) -> NDArray[np.float32]:
+    def act(obs: AnyArray, goal: AnyArray) -> NDArray[np.float32]:
         frame = np.array(obs[:OBS_SIZE], dtype=np.float64)
         frame[_GOAL] = goal
-        action: NDArray[np.float32] = policy.get_action(frame)
-        return action
+        return policy.get_action(frame)
 
     return act
 
 
 @functools.cache
-def _policy(class_name: str) -> Any:
+def _policy(class_name: str) -> _ScriptedPolicy:
     """Meta-World's policy, which is stateless, without its warnings about clipped actions."""
     policies = import_extra("metaworld.policies", "metaworld").ENV_POLICY_MAP
     if class_name not in policies:
@@ -107,10 +118,12 @@ def _policy(class_name: str) -> Any:
         raise ValueError(f"no expert for {class_name!r}; {hint}")
     cls = policies[class_name]
     names = {"get_action": with_globals(cls.get_action, {"move": _move})}
-    return type(cls.__name__, (cls,), names)()
+    policy: _ScriptedPolicy = type(cls.__name__, (cls,), names)()
+    return policy
 
 
-def _move(from_xyz: NDArray[Any], to_xyz: NDArray[Any], p: float) -> NDArray[Any]:
+def _move(
+    from_xyz: NDArray[np.float64], to_xyz: NDArray[np.float64], p: float
+) -> NDArray[np.float64]:
     """Meta-World's ``move`` without its warning."""
-    moved: NDArray[Any] = p * (to_xyz - from_xyz)
-    return moved
+    return p * (to_xyz - from_xyz)

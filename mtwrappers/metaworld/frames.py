@@ -20,7 +20,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import mujoco
 import numpy as np
@@ -28,6 +28,7 @@ from gymnasium.error import DependencyNotInstalled
 from numpy.typing import NDArray
 
 from mtwrappers.common.extras import opengl_undone_on_error
+from mtwrappers.common.types import AnyArray
 from mtwrappers.metaworld.opengl import (
     check_value,
     choose_gl,
@@ -38,9 +39,10 @@ from mtwrappers.metaworld.opengl import (
 
 _FONT = mujoco.mjtFontScale.mjFONTSCALE_50  # no text is drawn
 _MAX_GEOMS = 1000  # as many as Gymnasium allows in a scene
-# The kinds of images that can be drawn.
-Kind: TypeAlias = Literal["colours", "depth"]
-_KINDS: dict[str, tuple[Kind, ...]] = {
+# The kinds of images that can be drawn, and images by kind and camera.
+ImageKind: TypeAlias = Literal["colours", "depth"]
+Images: TypeAlias = dict[ImageKind, dict[str, AnyArray]]
+_KINDS: dict[str, tuple[ImageKind, ...]] = {
     "rgb_array": ("colours",),
     "depth_array": ("depth",),
     "rgbd_tuple": ("colours", "depth"),
@@ -48,6 +50,15 @@ _KINDS: dict[str, tuple[Kind, ...]] = {
 _SHADOW_FLAGS = [int(mujoco.mjtRndFlag.mjRND_SHADOW), int(mujoco.mjtRndFlag.mjRND_REFLECTION)]
 _FLAT_FLAGS = [int(mujoco.mjtRndFlag.mjRND_SEGMENT), int(mujoco.mjtRndFlag.mjRND_IDCOLOR)]
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
+
+
+@dataclass(frozen=True)
+class FrameSettings:
+    """The settings of frames; see `mtwrappers.metaworld.class_env.SawyerSettings`."""
+
+    width: int
+    height: int
+    shadows: bool
 
 
 class OpenGL:
@@ -106,7 +117,7 @@ class OpenGL:
                 self._context.free()
 
 
-def _open_context() -> tuple[str, Any]:
+def _open_context() -> tuple[str, mujoco.GLContext]:
     """Opens a context.
 
     Returns:
@@ -162,32 +173,32 @@ class ModelRenderer:
 
     Args:
         model: The model, which is not changed.
-        settings: The `SawyerSettings` to draw with.
+        settings: What to draw with.
     """
 
-    def __init__(self, model: Any, settings: Any) -> None:
+    def __init__(self, model: mujoco.MjModel, settings: FrameSettings) -> None:
         self._model = model
         self._has_shadows = settings.shadows
         self._options = mujoco.MjvOption()
         self._scene = mujoco.MjvScene(model, _MAX_GEOMS)
         self._rect = mujoco.MjrRect(0, 0, settings.width, settings.height)
         quality, size = model.vis.quality, model.vis.global_
-        before = quality.shadowsize, size.offwidth, size.offheight
+        old_sizes = quality.shadowsize, size.offwidth, size.offheight
         try:
             size.offwidth, size.offheight = settings.width, settings.height
             if not settings.shadows:
                 quality.shadowsize = 0
             self._context = mujoco.MjrContext(model, _FONT)
         finally:
-            quality.shadowsize, size.offwidth, size.offheight = before
+            quality.shadowsize, size.offwidth, size.offheight = old_sizes
         self._context.readDepthMap = mujoco.mjtDepthMap.mjDEPTH_ZEROFAR
 
-    def update_scene(self, data: Any, view: mujoco.MjvCamera) -> None:
+    def update_scene(self, data: mujoco.MjData, view: mujoco.MjvCamera) -> None:
         """Sets what is drawn, and from where."""
         category = mujoco.mjtCatBit.mjCAT_ALL
         mujoco.mjv_updateScene(self._model, data, self._options, None, view, category, self._scene)
 
-    def draw(self, kind: Kind) -> NDArray[Any]:
+    def draw(self, kind: ImageKind) -> AnyArray:
         """Draws the scene; see `Cameras.images`. The first row is the lowest."""
         is_depth = kind == "depth"
         self._scene.flags[_SHADOW_FLAGS] = self._has_shadows
@@ -209,7 +220,7 @@ class ModelRenderer:
         self._context.free()
 
 
-def _metres(buffer: NDArray[np.float32], camera: Any) -> NDArray[np.float32]:
+def _metres(buffer: NDArray[np.float32], camera: mujoco.MjvGLCamera) -> NDArray[np.float32]:
     """Converts a depth buffer, 0 at the far clipping plane and 1 at the near one, to metres."""
     # Rounds as OpenGL's float32 matrix does; the rounding of a pixel is smaller.
     near, far = np.float32(camera.frustum_near), np.float32(camera.frustum_far)
@@ -239,10 +250,12 @@ class Cameras:
     Args:
         model: The model.
         indices: The index of each camera by name, -1 for the free camera.
-        settings: The `SawyerSettings` to draw with.
+        settings: What to draw with.
     """
 
-    def __init__(self, model: Any, indices: Mapping[str, int], settings: Any) -> None:
+    def __init__(
+        self, model: mujoco.MjModel, indices: Mapping[str, int], settings: FrameSettings
+    ) -> None:
         self._model = model
         self._settings = settings
         self._data = mujoco.MjData(model)
@@ -263,7 +276,7 @@ class Cameras:
             self._cameras[name] = _Camera(view, is_rotated)
         self._renderer: ModelRenderer | None = None
 
-    def begin(self, data: Any) -> None:
+    def begin(self, data: mujoco.MjData) -> None:
         """Begins an episode: points the free camera at the median of the geoms' positions.
 
         Gymnasium does this once, at the first frame. Here it is done at the start of each episode,
@@ -273,7 +286,7 @@ class Cameras:
             self._copy_state(data)
             self._free_view.lookat[:] = np.median(self._data.geom_xpos, axis=0)
 
-    def frame(self, data: Any, mode: Literal["rgb_array", "depth_array", "rgbd_tuple"]) -> Any:
+    def frame(self, data: mujoco.MjData, mode: str) -> AnyArray | tuple[AnyArray, ...]:
         """Draws the current state of a `mujoco.MjData`, which is not changed, by the first camera.
 
         Returns:
@@ -290,8 +303,8 @@ class Cameras:
         return tuple(images) if mode == "rgbd_tuple" else images[0]
 
     def images(
-        self, data: Any, kinds: Iterable[Kind], names: Iterable[str] | None = None
-    ) -> dict[Kind, dict[str, NDArray[Any]]]:
+        self, data: mujoco.MjData, kinds: Iterable[ImageKind], names: Iterable[str] | None = None
+    ) -> Images:
         """Draws the current state of a `mujoco.MjData`, which is not changed.
 
         Args:
@@ -309,7 +322,7 @@ class Cameras:
             RuntimeError: If this process was forked from one that had drawn frames.
         """
         opengl = process_opengl()
-        images: dict[Kind, dict[str, NDArray[Any]]] = {kind: {} for kind in kinds}
+        images: Images = {kind: {} for kind in kinds}
         self._copy_state(data)
         with opengl.current():
             renderer = self._renderer or self._make_renderer(opengl)
@@ -338,7 +351,7 @@ class Cameras:
         self._opengl, self._renderer = opengl, renderer
         return renderer
 
-    def _copy_state(self, data: Any) -> None:
+    def _copy_state(self, data: mujoco.MjData) -> None:
         """Copies the state of ``data``, and computes all quantities that depend on it."""
         mujoco.mj_getState(self._model, data, self._state, _STATE)
         mujoco.mj_setState(self._model, self._data, self._state, _STATE)

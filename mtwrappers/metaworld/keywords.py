@@ -6,29 +6,16 @@ from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 from mtwrappers.core.selection import SelectName, Strategy
-from mtwrappers.metaworld.agent_view import ObservationName, TaskEncoding
-from mtwrappers.metaworld.class_env import CameraNames
-from mtwrappers.metaworld.fast import Fast
+from mtwrappers.metaworld.class_env import ClassKeywords
+from mtwrappers.metaworld.observations import ObservationName
 from mtwrappers.metaworld.tasks import Goals, Kind
 from mtwrappers.metaworld.text import Descriptions
+from mtwrappers.metaworld.wrapper_settings import TaskEncoding
 from mtwrappers.vector.make import VectorOptions
 
 
-class ClassKeywords(TypedDict, total=False):
-    """How classes are built and drawn; see `mtwrappers.metaworld.class_env.SawyerSettings`."""
-
-    reward_function_version: Literal["v1", "v2"]
-    render_mode: Literal["rgb_array", "depth_array", "rgbd_tuple"] | None
-    camera_name: CameraNames
-    width: int
-    height: int
-    shadows: bool
-    fast: Fast
-    idle_steps: int
-
-
 class ObservationKeywords(TypedDict, total=False):
-    """How observations and rewards reach the learner; see `mtwrappers.metaworld.agent_view`."""
+    """How observations and rewards reach the learner; see `WrapperSettings`."""
 
     task_encoding: TaskEncoding | None
     recurrent_info_in_obs: bool

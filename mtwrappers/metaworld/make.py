@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, Unpack
 
-import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
 
 from mtwrappers.common.checks import (
@@ -24,15 +23,11 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.common.registration import EPISODE_STEPS, STREAM_DEFAULTS
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.metaworld.agent_view import (
-    CAMERA,
-    WITHOUT_ONEHOT,
-    AgentView,
-    take_inputs,
-)
+from mtwrappers.common.types import AnyEnv, Info, Options
 from mtwrappers.metaworld.class_env import METADATA, SawyerSettings, warn_of_v1
 from mtwrappers.metaworld.env import MetaWorldMTEnv
 from mtwrappers.metaworld.keywords import EnvKeywords, VectorKeywords
+from mtwrappers.metaworld.observations import CAMERA
 from mtwrappers.metaworld.tasks import (
     DEFAULT_CLASS,
     META_LEARNING,
@@ -45,13 +40,17 @@ from mtwrappers.metaworld.tasks import (
     make_benchmark,
     share_out,
 )
+from mtwrappers.metaworld.wrapper_settings import (
+    WITHOUT_ONEHOT,
+    WrapperSettings,
+    split_wrapper_settings,
+)
 from mtwrappers.state.env_state import Layers, get_state, set_state
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, fit_sizes, make_executor
 from mtwrappers.wrappers.action_repeat import ActionRepeat
 
-Env: TypeAlias = gymnasium.Env[Any, Any]
 Checkpoint: TypeAlias = tuple[str, Layers]
 SETTINGS = [field.name for field in dataclasses.fields(SawyerSettings)]
 # The arguments of `make` and `make_vec`.
@@ -66,7 +65,7 @@ _OTHER_NAMES = {
 }
 
 
-def make_env(benchmark: str, **kwargs: Unpack[EnvKeywords]) -> Env:
+def make_env(benchmark: str, **kwargs: Unpack[EnvKeywords]) -> AnyEnv:
     """Makes one environment that switches between the tasks of a benchmark.
 
     Args:
@@ -75,8 +74,8 @@ def make_env(benchmark: str, **kwargs: Unpack[EnvKeywords]) -> Env:
             space too), ``select``, ``task_states``, ``sample_tasks_on_reset``, ``descriptions``,
             ``env_name``, ``train_classes``, ``test_classes``, ``num_goals``. The episode:
             ``max_episode_steps``, ``terminate_on_success``, and ``action_repeat``, how often each
-            action is taken. What is observed, see `AgentView`: ``task_encoding``, ``observation``,
-            ``depth``, ``instruction``, ``recurrent_info_in_obs``,
+            action is taken. What is observed, see `WrapperSettings`: ``task_encoding``,
+            ``observation``, ``depth``, ``instruction``, ``recurrent_info_in_obs``,
             ``normalize_reward_in_recurrent_info``, ``normalize_observations``,
             ``reward_normalization_method``, ``reward_alpha``. How classes are built and drawn, see
             `SawyerSettings`: ``reward_function_version``, ``idle_steps``, ``fast``,
@@ -98,12 +97,12 @@ def make_env(benchmark: str, **kwargs: Unpack[EnvKeywords]) -> Env:
     hint = "it is for make_vec, without vectorization_mode"
     hints = {**dict.fromkeys(only_vector, hint), **_OTHER_NAMES}
     check_keywords(kwargs, _ENV_ARGUMENTS, f"make of {benchmark}", hints)
-    view, options = take_inputs(benchmark, {**kwargs})
+    wrappers, options = split_wrapper_settings(benchmark, {**kwargs})
     options.pop("execution", None)
     env = make_mt_env(benchmark, **options)
     if options.get("seed") is not None:
         env.action_space.seed(check_seed(options["seed"]))
-    return view.apply(env)
+    return wrappers.wrap(env)
 
 
 # `gymnasium.make` reads this attribute of the function that it calls.
@@ -223,10 +222,12 @@ def make_vec_env(
     >>> envs.close()
     """
     check_keywords(kwargs, _VECTOR_ARGUMENTS, f"make_vec of {benchmark}", _OTHER_NAMES)
-    view, options = take_inputs(benchmark, {**kwargs})
+    wrappers, options = split_wrapper_settings(benchmark, {**kwargs})
     settings = VectorSettings(**_take(options, VECTOR_SETTINGS))
     tasks_options = {**_take(options, OPTIONS), "num_goals": settings.num_goals}
-    continuous = check_goals(settings.goals, benchmark, tasks_options)
+    continuous = check_goals(settings.goals, benchmark, settings.num_goals)
+    if continuous:
+        tasks_options["num_goals"] = 1
     seed = None if settings.seed is None else check_seed(settings.seed)
     tasks = make_benchmark(benchmark, seed=0 if seed is None else seed, **tasks_options)
     kind = check_choice(settings.kind, ("train", "test"), "kind")
@@ -240,14 +241,14 @@ def make_vec_env(
     env_options = _take(options, (*SETTINGS, "select", "descriptions", "action_repeat"))
     limit = check_episode_steps(settings.max_episode_steps, EPISODE_STEPS)
     warn_of_v1(env_options.get("reward_function_version", "v2"), classes)
-    makers: list[functools.partial[TaskControl]] = []
+    makers: list[functools.partial[UpstreamMethods]] = []
     groups = share_out(len(classes), num_groups, settings.num_goals, continuous)
     for group, (class_index, task_states) in enumerate(groups):
         for i in range(group * per_group, (group + 1) * per_group):
             make = functools.partial(
                 make_slot,
                 tasks,
-                view,
+                wrappers,
                 checkpoint_id=f"{benchmark}-{settings.kind}/{classes[class_index]}/{i}",
                 kind=settings.kind,
                 goals=settings.goals,
@@ -271,14 +272,16 @@ def _take(kwargs: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: kwargs.pop(name) for name in names if name in kwargs}
 
 
-def make_slot(benchmark: Any, view: AgentView, *, checkpoint_id: str, **kwargs: Any) -> TaskControl:
+def make_slot(
+    benchmark: Any, wrappers: WrapperSettings, *, checkpoint_id: str, **kwargs: Any
+) -> UpstreamMethods:
     """Makes one sub-environment: an environment of one class with Meta-World's own methods."""
-    return TaskControl(view.apply(make_mt_env(benchmark, **kwargs)), checkpoint_id)
+    return UpstreamMethods(wrappers.wrap(make_mt_env(benchmark, **kwargs)), checkpoint_id)
 
 
 def make_mt_env(
     benchmark: Any, *, action_repeat: int = 1, max_episode_steps: int | None = None, **kwargs: Any
-) -> Env:
+) -> AnyEnv:
     """Makes a `MetaWorldMTEnv`; ``max_episode_steps`` counts the agent's steps, before repeats."""
     repeat = positive(action_repeat, "action_repeat")
     if max_episode_steps is not None:
@@ -287,14 +290,14 @@ def make_mt_env(
     return env if repeat == 1 else ActionRepeat(env, repeat)
 
 
-class TaskControl(RecordEpisodeStatistics):
+class UpstreamMethods(RecordEpisodeStatistics):
     """Adds the methods of Meta-World's own wrappers, under their names, and statistics of episodes.
 
     It is the outermost wrapper, so that a new task also begins a new episode in inner wrappers.
     ``checkpoint_id`` identifies this environment's checkpoint among all.
     """
 
-    def __init__(self, env: Env, checkpoint_id: str) -> None:
+    def __init__(self, env: AnyEnv, checkpoint_id: str) -> None:
         super().__init__(env)
         keep_arguments(self, {})  # the id is only a name
         self.checkpoint_id = checkpoint_id
@@ -308,8 +311,8 @@ class TaskControl(RecordEpisodeStatistics):
         return name
 
     def sample_tasks(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, *, seed: int | None = None, options: Options | None = None
+    ) -> tuple[Any, Info]:
         """Draws the next task and begins its first episode."""
         return self.reset(seed=seed, options={**(options or {}), "resample_task": True})
 
@@ -353,10 +356,10 @@ _PER_CLASS = ("num_envs", "envs_per_task")
 
 
 @functools.cache
-def defaults() -> Mapping[str, Any]:
+def defaults() -> Mapping[str, object]:
     """The default arguments of `gymnasium.make_vec` with Meta-World's ids."""
-    values: dict[str, Any] = {"action_repeat": 1}
-    for settings in (VectorSettings, SawyerSettings, AgentView):
+    values: dict[str, object] = {"action_repeat": 1}
+    for settings in (VectorSettings, SawyerSettings, WrapperSettings):
         values |= {field.name: field.default for field in dataclasses.fields(settings)}
     # The value that Gymnasium writes into the spec if it has called our entry point.
     return {**values, "vectorization_mode": "vector_entry_point", "task_encoding": None}
@@ -365,27 +368,31 @@ def defaults() -> Mapping[str, Any]:
 def with_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Completes arguments of `gymnasium.make_vec` with their defaults, in canonical form.
 
-    ``arguments`` has our names, see `mtwrappers.metaworld.agent_view.by_our_names`.
+    ``arguments`` has our names, see `mtwrappers.metaworld.upstream_names.rename_arguments`.
     """
-    of_streams = STREAM_DEFAULTS if "sequence" in arguments else {}
-    completed = {**defaults(), **of_streams, **arguments}
+    stream_defaults = STREAM_DEFAULTS if "sequence" in arguments else {}
+    completed = {**defaults(), **stream_defaults, **arguments}
     benchmark = str(completed.get("benchmark"))
-    hidden = benchmark in META_LEARNING
-    frames = completed["observation"] != "state"
-    per_group = completed["envs_per_task"] or 1
+    hides_tasks = benchmark in META_LEARNING
+    observes_frames = completed["observation"] != "state"
+    envs_per_task = completed["envs_per_task"] or 1
     num_envs = completed.get("num_envs", 1)
-    sized = hidden and type(num_envs) is int and num_envs > 1
-    stands_for = {
+    meta_batch_size = None
+    if hides_tasks and type(num_envs) is int and num_envs > 1:
+        meta_batch_size = num_envs // envs_per_task
+    meanings_of_none = {
         "seed": 0,
         "env_name": DEFAULT_CLASS if benchmark in ONE_CLASS else None,
         "max_episode_steps": EPISODE_STEPS,
-        "meta_batch_size": num_envs // per_group if sized else None,
+        "meta_batch_size": meta_batch_size,
         "envs_per_task": 1,
-        "camera_name": CAMERA if frames else None,
+        "camera_name": CAMERA if observes_frames else None,
         "task_encoding": "none" if benchmark in WITHOUT_ONEHOT else "onehot",
-        "descriptions": None if hidden else "metaworld",
+        "descriptions": None if hides_tasks else "metaworld",
     }
-    completed |= {name: value for name, value in stands_for.items() if completed.get(name) is None}
+    for name, meaning in meanings_of_none.items():
+        if completed.get(name) is None:
+            completed[name] = meaning
     if isinstance(completed["camera_name"], list):
         completed["camera_name"] = tuple(completed["camera_name"])  # a list in JSON
     return completed
@@ -410,7 +417,7 @@ def select_determining_arguments(
     return spec["id"], {name: value for name, value in kwargs.items() if name not in left_out}
 
 
-def shares_goals(kwargs: Mapping[str, Any]) -> bool:
+def shares_goals(kwargs: Mapping[str, object]) -> bool:
     """Whether task groups may have shared a class's goals."""
     return kwargs.get("benchmark") in META_LEARNING and any(name in kwargs for name in GROUPS)
 

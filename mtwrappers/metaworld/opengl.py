@@ -133,8 +133,8 @@ def explain(name: str, error: str) -> Trial:
         return Trial(name, cause, "unset PYOPENGL_PLATFORM")
     if name == "egl" and (device := os.environ.get("MUJOCO_EGL_DEVICE_ID")) is not None:
         count = re.search(r"between 0 and (-?\d+)", error)
-        known = f"this machine has {int(count[1]) + 1} (numbered from 0)" if count else error
-        cause = f"MUJOCO_EGL_DEVICE_ID={device!r} names no device that works: {known}"
+        reason = f"this machine has {int(count[1]) + 1} (numbered from 0)" if count else error
+        cause = f"MUJOCO_EGL_DEVICE_ID={device!r} names no device that works: {reason}"
         return Trial(name, cause, "unset MUJOCO_EGL_DEVICE_ID")
     if name in _LIBRARIES and re.search(r"'NoneType' object|Unable to load", error):
         library, package = _LIBRARIES[name]

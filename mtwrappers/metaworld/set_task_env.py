@@ -8,31 +8,35 @@ which determine the observation space), and ``inner`` (the `metaworld.Task`).
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias, Unpack
 
-import gymnasium
-import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import (
     check_choice,
     check_flag,
-    check_mapping,
     check_options,
     not_negative,
 )
 from mtwrappers.common.errors import short
+from mtwrappers.common.types import AnyEnv, Info, Options, State
 from mtwrappers.core.mtenv import TASK_OPTIONS
 from mtwrappers.core.selection import WithoutReplacement
 from mtwrappers.core.tasks import Description, Tasks
 from mtwrappers.metaworld.class_env import METADATA, action_box, warn_of_v1
-from mtwrappers.metaworld.env import ClassPool, Env, Layout, Wrapper
-from mtwrappers.metaworld.tasks import Goals, Kind, check_task_vector, decode, with_vector
+from mtwrappers.metaworld.class_pool import ClassPool, ClassPoolEnv, Layout, PoolOptions, Wrapper
+from mtwrappers.metaworld.interfaces import Benchmark, Task
+from mtwrappers.metaworld.tasks import (
+    Goals,
+    Kind,
+    check_task_vector,
+    decode,
+    with_vector,
+)
 from mtwrappers.metaworld.upstream import classes_by_name
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.state.plain_data import PLAIN_DICTS
@@ -67,7 +71,7 @@ class Episode(enum.Enum):
     BEGUN = "is in an episode"
 
 
-class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
+class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
     """A benchmark as one environment whose task is set from outside.
 
     A task is a small dict (under 4 KB pickled) that any `MetaWorldSetTaskEnv` accepts, even one
@@ -123,7 +127,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
 
     def __init__(
         self,
-        benchmark: Any = None,
+        benchmark: str | Benchmark | None = None,
         kind: Kind | None = None,
         wrapper: Wrapper | None = None,
         add_env_onehot: bool = False,
@@ -131,7 +135,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         goals: Goals = "list",
         seed: int | None = None,
         max_episode_steps: int | None = 500,
-        **options: Any,
+        **options: Unpack[PoolOptions],
     ) -> None:
         keep_arguments(self, {**locals(), "options": None})
         self.pool = ClassPool(
@@ -150,7 +154,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         self._set_tasks = SetTasks(self.pool, kind)
         self._task: SetTask | None = None
         # The environment of the task's class in its wrappers, ``None`` until a reset needs it.
-        self._env: Env | None = None
+        self._env: AnyEnv | None = None
         self._episode = Episode.NONE
         self.action_space = action_box()
         self.tasks = self.pool.tasks
@@ -207,7 +211,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     def _activate(self, task: SetTask) -> None:
         """Switches to a task and its class, or raises and changes nothing."""
         layout = None if self._set_tasks.fixed else read_layout(task)
-        self._env = self.pool.turn_to(task["inner"], layout)
+        self._env = self.pool.switch_to(task["inner"], layout)
         self._task = task
         if layout is not None:
             self._set_tasks.fixed = True
@@ -220,9 +224,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
 
     # Episodes.
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Options | None = None) -> tuple[Any, Info]:
         """Begins an episode of the current task, or of the benchmark's first if none was set.
 
         ``seed`` also seeds `sample_tasks`; ``options={"task": task}`` sets a task first, as
@@ -248,7 +250,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         self._episode = Episode.BEGUN
         return obs, dict(info)
 
-    def _read_options(self, options: dict[str, Any] | None) -> tuple[SetTask | None, bool]:
+    def _read_options(self, options: Options | None) -> tuple[SetTask | None, bool]:
         """The task that reset options name, and whether they ask to draw one."""
         check_options(
             options,
@@ -274,7 +276,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             )
         return self._set_tasks.check(named["task_state"], "task"), False
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Steps the environment of the current task, or raises `ResetNeeded`."""
         obs, reward, terminated, truncated, info = self._require_reset().step(action)
         return obs, float(reward), bool(terminated), bool(truncated), dict(info)
@@ -283,7 +285,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         """Renders the environment of the current task; needs a `reset`, as `step` does."""
         return self._require_reset().render()
 
-    def _require_reset(self) -> Env:
+    def _require_reset(self) -> AnyEnv:
         """The environment of the current episode, or `ResetNeeded`."""
         if self._episode is not Episode.BEGUN or self._env is None:
             raise ResetNeeded(
@@ -291,86 +293,35 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             )
         return self._env
 
-    def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
-        """Draws the current state; see `mtwrappers.metaworld.frames.Camera.images`."""
-        self._require_reset()
-        return self.pool.current_env.images(kinds)
-
-    def close(self) -> None:
-        """Closes and frees every class that was built. A later `reset` builds it again."""
-        self.__dict__.update(self.__getstate__())
-        self.pool.close()
-
-    # What is known of the task, and how it ends.
-
-    @property
-    def envs_built(self) -> int:
-        """The number of classes built so far."""
-        return self.pool.envs_built
-
-    @property
-    def _max_episode_steps(self) -> int | None:
-        """The number of steps until truncation, named as in Gymnasium's ``TimeLimit``."""
-        return self.pool.max_episode_steps
-
-    @property
-    def goals_digest(self) -> str:
-        """The digest of all goals of the benchmark; see `ClassPool.goals_digest`."""
-        return self.pool.goals_digest
-
-    @property
-    def goal(self) -> NDArray[np.float64]:
-        """The current goal, ``(3,)``, in metres. Privileged information if goals are hidden."""
-        self._require_reset()
-        return self.pool.goal
-
-    @property
-    def rand_vec(self) -> NDArray[np.float64]:
-        """Meta-World's random vector of the current task, ``(3,)`` or ``(6,)``, in metres.
-
-        It is the goal, or the object's start position and the goal. Privileged, as `goal` is.
-        """
+    def _find_task(self) -> Task:
         if self._task is None:
             raise ResetNeeded(_NO_TASK)
-        return np.array(decode(self._task["inner"])["rand_vec"], dtype=np.float64)
-
-    @property
-    def terminate_on_success(self) -> bool:
-        """Whether a success ends the episode. Can be set at any time."""
-        return self.pool.terminate_on_success
-
-    @terminate_on_success.setter
-    def terminate_on_success(self, on: bool) -> None:
-        self.pool.terminate_on_success = on
+        task: Task = self._task["inner"]
+        return task
 
     # The state between two episodes.
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The state between two episodes: the task, the streams, and the round of draws."""
         if self._np_random_seed is None:
             self._seed_env(seeding.fresh_seed())
-        state = {
+        return {
             "task_state": self.get_task(),
             "env_stream": seeding.stream_state(self._np_random_seed, self._np_random),
             "task_stream": seeding.stream_state(self._task_seed, self._task_stream),
             "was_set": self._episode is Episode.TASK_SET,
             "selection": self._set_tasks.get_state(),
-            "terminate_on_success": self.terminate_on_success,
+            **self.pool.get_state(),
         }
-        if self.pool.goals is not None:
-            state["goal_stream"] = self.pool.goals.get_state()
-        return state
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned; the next `reset` continues from it.
 
         Raises:
             TypeError: If ``state`` is not a dict.
             ValueError: If ``state`` does not fit.
         """
-        goals = self.pool.goals
-        if "goal_stream" not in check_mapping(state, "a state") and goals is not None:
-            raise ValueError(f"expected a state with 'goal_stream', got {sorted(state)}")
+        self.pool.check_state(state)
         if state["task_state"] is None:
             self._task = self._env = None
         else:
@@ -381,15 +332,12 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         self._task_stream.bit_generator.state = state["task_stream"]["state"]
         self._set_tasks.set_state(state["selection"])
         self._episode = Episode.TASK_SET if state["was_set"] else Episode.NONE
-        self.terminate_on_success = state["terminate_on_success"]
-        if goals is not None:
-            goals.set_state(state["goal_stream"])
+        self.pool.set_state(state)
 
     def _seed_env(self, seed: int) -> None:
         self._np_random_seed, self._np_random = seed, seeding.env_generator(seed)
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy builds its own simulation, so it needs a reset.
+    def __getstate__(self) -> State:
         episode = Episode.NONE if self._episode is Episode.BEGUN else self._episode
         return {**self.__dict__, "_env": None, "_episode": episode}
 
@@ -420,7 +368,7 @@ class SetTasks(Tasks[SetTask]):
         """The benchmark's first task."""
         if not self._pool.tasks:
             raise ResetNeeded(_NO_TASK)
-        return self.of_place(0)
+        return self.make_task(0)
 
     def draw(self, rng: Generator, anew: bool = False) -> SetTask:
         """Draws a task of the next class of the round."""
@@ -429,10 +377,10 @@ class SetTasks(Tasks[SetTask]):
         name = list(self._by_class)[self._round(len(self._by_class), None, rng)]
         places = self._by_class[name]
         if anew:
-            return self.of_place(places[int(rng.integers(len(places)))])
-        return self.of_place(places[self._sweeps[name](len(places), None, rng)])
+            return self.make_task(places[int(rng.integers(len(places)))])
+        return self.make_task(places[self._sweeps[name](len(places), None, rng)])
 
-    def of_place(self, place: int) -> SetTask:
+    def make_task(self, place: int) -> SetTask:
         """The dict of a task of the benchmark; a continuous goal is drawn."""
         goals, inner = self._pool.goals, self._pool.tasks[place]
         if goals is not None:
@@ -449,17 +397,18 @@ class SetTasks(Tasks[SetTask]):
 
     def check(self, task: object, name: str) -> SetTask:
         """Returns a copy of a task that can be set, or raises `ValueError`."""
-        layout, here = read_layout(task), self._pool.layout
+        layout = read_layout(task)
         assert isinstance(task, Mapping)
         if self._kind is not None and task["kind"] != self._kind:
             raise ValueError(
                 f"this environment is for {self._kind} tasks, got a {task['kind']} task"
             )
         class_name = task["inner"].env_name
-        if self.fixed and not here.takes(class_name, layout):
+        if self.fixed and not self._pool.layout.accepts(class_name, layout):
+            origin = f"of {self._pool.name}" if self._pool.tasks else "like its first"
             raise ValueError(
-                f"this environment is for tasks of {self._pool.name} with {here}, got "
-                f"{class_name!r} of {task['benchmark']} with {layout}: it needs another "
+                f"this environment is for tasks {origin}, with {self._pool.layout}, got "
+                f"{class_name!r} of {task['benchmark']}, with {layout}: it needs another "
                 "observation space"
             )
         return SetTask(task)
@@ -469,12 +418,12 @@ class SetTasks(Tasks[SetTask]):
         names = list(self._pool.layout.classes)
         return names.index(task["inner"].env_name), {}
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The state that `draw` continues from."""
         sweeps = {name: sweep.get_state() for name, sweep in self._sweeps.items()}
         return {"round": self._round.get_state(), "sweeps": sweeps}
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned."""
         self._round.set_state(state["round"])
         for name, sweep in self._sweeps.items():

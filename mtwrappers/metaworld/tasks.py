@@ -9,8 +9,8 @@ import functools
 import hashlib
 import pickle
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeGuard, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias, TypedDict, TypeGuard, cast
 
 import numpy as np
 from numpy.random import Generator
@@ -19,56 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_choice, positive
 from mtwrappers.common.did_you_mean import did_you_mean
+from mtwrappers.common.types import State
 from mtwrappers.core.tasks import Description, TaskList, Tasks
+from mtwrappers.metaworld.interfaces import Benchmark, Classes, SawyerClass, Task, TaskData
 from mtwrappers.metaworld.upstream import all_classes, classes_by_name, metaworld
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.state.plain_data import set_generator
-
-SawyerClass: TypeAlias = type[Any]
-Classes: TypeAlias = dict[str, SawyerClass]
-
-
-class Task(Protocol):
-    """A `metaworld.Task`, which need not be installed for this module to be imported."""
-
-    @property
-    def env_name(self) -> str:
-        """The name of the class."""
-
-    @property
-    def data(self) -> bytes:
-        """A pickled `TaskData`."""
-
-    def __hash__(self) -> int:
-        """Equal for equal tasks."""
-
-
-class TaskData(TypedDict):
-    """The data of a task."""
-
-    rand_vec: NDArray[np.float64]
-    env_cls: SawyerClass
-    partially_observable: bool
-
-
-class Benchmark(Protocol):
-    """A `metaworld.Benchmark`."""
-
-    @property
-    def train_classes(self) -> Mapping[str, SawyerClass]:
-        """The classes of the train tasks by name."""
-
-    @property
-    def test_classes(self) -> Mapping[str, SawyerClass]:
-        """The classes of the test tasks by name."""
-
-    @property
-    def train_tasks(self) -> Sequence[Task]:
-        """The train tasks, class by class."""
-
-    @property
-    def test_tasks(self) -> Sequence[Task]:
-        """The test tasks, class by class."""
 
 
 def encode(name: str, cls: SawyerClass, rand_vec: NDArray[np.float64], hidden: bool) -> Task:
@@ -107,8 +63,7 @@ def check_task_vector(task: Task) -> None:
 
     data = decode(task)
     vector = np.array(data["rand_vec"], dtype=np.float64)
-    what = f"the random vector of {task.env_name}"
-    check_vector(data["env_cls"], vector, what, drawn=False)
+    check_vector(data["env_cls"], vector, f"the random vector of {task.env_name}", drawn=False)
 
 
 def digest(tasks: Iterable[Task]) -> str:
@@ -127,7 +82,7 @@ def with_vector(task: Task, vector: ArrayLike) -> Task:
     return encode(task.env_name, data["env_cls"], np.array(vector), data["partially_observable"])
 
 
-def to_plain(task: Task) -> list[Any]:
+def to_plain(task: Task) -> list[object]:
     """Returns a task as JSON values and an array.
 
     Raises:
@@ -180,7 +135,17 @@ TAKES = {
 }
 # The benchmarks with the single class ``env_name``.
 ONE_CLASS = tuple(name for name, arguments in TAKES.items() if "env_name" in arguments)
-# The arguments of `make_benchmark` that others pass on; ``seed`` has a further meaning there.
+
+
+class BenchmarkOptions(TypedDict, total=False):
+    """The arguments of `make_benchmark` that others pass on; ``seed`` has another meaning there."""
+
+    env_name: str | None
+    train_classes: Sequence[str] | None
+    test_classes: Sequence[str] | None
+    num_goals: int
+
+
 OPTIONS = ("env_name", "train_classes", "test_classes", "num_goals")
 
 
@@ -304,9 +269,9 @@ def _classes(
     takes = TAKES.get(name, ())
     for argument, value in arguments.items():
         if value is not None and argument not in takes:
-            others = [benchmark for benchmark, taken in TAKES.items() if argument in taken]
+            benchmarks = [benchmark for benchmark, names in TAKES.items() if argument in names]
             raise ValueError(
-                f"{name} takes no {argument}, got {value!r}; it is for {' and '.join(others)}"
+                f"{name} takes no {argument}, got {value!r}; it is for {' and '.join(benchmarks)}"
             )
         if value is None and argument in takes and argument != "env_name":
             raise ValueError(f"{name} needs {argument}, a list of class names")
@@ -359,8 +324,13 @@ Goals: TypeAlias = Literal["list", "continuous"]
 ClassAndVector: TypeAlias = tuple[int, tuple[float, ...]]
 
 
-def check_goals(goals: Goals, benchmark: object, options: MutableMapping[str, Any]) -> bool:
-    """Whether goals are continuous; the benchmark is then made with one goal per class.
+def check_goals(goals: Goals, benchmark: object, num_goals: int | None) -> bool:
+    """Whether goals are continuous.
+
+    Args:
+        goals: The argument of an environment.
+        benchmark: The benchmark or its name.
+        num_goals: The number of goals per class, if it was given.
 
     Raises:
         ValueError: If ``goals`` is something else, or conflicts with the other arguments.
@@ -369,9 +339,8 @@ def check_goals(goals: Goals, benchmark: object, options: MutableMapping[str, An
         return False
     if benchmark is None:
         raise ValueError("goals='continuous' needs a benchmark, got None")
-    if (num_goals := options.get("num_goals", 50)) != 50:
+    if num_goals not in (None, NUM_GOALS):
         raise ValueError(f"num_goals is for goals='list', got {num_goals} with 'continuous'")
-    options["num_goals"] = 1
     return True
 
 
@@ -425,11 +394,11 @@ class ContinuousGoals:
         check_vector(self._class(k), array, f"{name} of {self._tasks[k].env_name}")
         return tuple(array.tolist())
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The state of the stream of vectors, ready for JSON."""
         return {"seed": self._seed, "state": dict(self._stream.bit_generator.state)}
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned."""
         self.seed(state["seed"])
         set_generator(self._stream, state["state"])
@@ -493,11 +462,11 @@ class ContinuousTasks(Tasks["int | ClassAndVector"]):
         """Begins an episode of the task's class in the history, if there is one."""
         self._classes.begin_episode(_class_index(task_state))
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The state of the selection strategy and its history, ready for JSON."""
         return self._classes.get_state()
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned."""
         self._classes.set_state(state)
 

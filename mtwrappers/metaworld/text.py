@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Collection, Mapping
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 from gymnasium.error import CustomSpaceError
 from gymnasium.spaces import Text
@@ -25,8 +25,7 @@ from gymnasium.vector.utils import create_shared_memory
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import is_printable, printable
 
-DescriptionsName: TypeAlias = Literal["metaworld", "lerobot-0.6.1"]
-# A name, or a sentence for each class.
+# The name of a table, or a sentence for each class.
 Descriptions: TypeAlias = str | Mapping[str, str]
 
 MAX_LENGTH = 500  # characters of a sentence
@@ -88,13 +87,15 @@ _LEROBOT = {
     "disassemble-v3": "Pick a nut out of a peg",
     "push-back-v3": "Push the puck to a goal",
 }
-DESCRIPTIONS: dict[DescriptionsName, dict[str, str]] = {
+DESCRIPTIONS: dict[str, dict[str, str]] = {
     "metaworld": _METAWORLD,
     "lerobot-0.6.1": _LEROBOT,
 }
 
 
-def check_descriptions(descriptions: Any, classes: Collection[str] = _METAWORLD) -> Any:
+def check_descriptions(
+    descriptions: object, classes: Collection[str] = _METAWORLD
+) -> Descriptions | None:
     """Returns descriptions as they are, a table as a new dict.
 
     Args:
@@ -105,8 +106,9 @@ def check_descriptions(descriptions: Any, classes: Collection[str] = _METAWORLD)
         ValueError: If ``descriptions`` is none of those, a class is unknown, or its sentence is not
             text of 1 to 500 printable characters.
     """
-    is_name = isinstance(descriptions, str) and descriptions in DESCRIPTIONS
-    if descriptions is None or is_name:
+    if descriptions is None:
+        return None
+    if isinstance(descriptions, str) and descriptions in DESCRIPTIONS:
         return descriptions
     if not isinstance(descriptions, Mapping) or not descriptions:
         names = ", ".join(map(repr, DESCRIPTIONS))
@@ -132,9 +134,11 @@ def check_descriptions(descriptions: Any, classes: Collection[str] = _METAWORLD)
     return dict(descriptions)
 
 
-def sentences_of(data: Any) -> Mapping[str, str]:
+def find_sentences(descriptions: Descriptions) -> Mapping[str, str]:
     """The sentence of each class, from the result of `check_descriptions`."""
-    return DESCRIPTIONS[data] if isinstance(data, str) else data  # type: ignore[index] # as was checked
+    if isinstance(descriptions, str):
+        return DESCRIPTIONS[descriptions]
+    return descriptions
 
 
 class SentenceSpace(Text):
@@ -146,7 +150,7 @@ class SentenceSpace(Text):
 
 
 @create_shared_memory.register(SentenceSpace)
-def _refuse_shared_memory(space: SentenceSpace, n: int = 1, ctx: Any = None) -> NoReturn:
+def _refuse_shared_memory(space: SentenceSpace, n: int = 1, ctx: object = None) -> NoReturn:
     raise CustomSpaceError(f"Gymnasium's shared memory does not update texts, got {space}")
 
 

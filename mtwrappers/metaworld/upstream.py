@@ -6,29 +6,30 @@ Nothing is patched: the modules that functions are copied from are not changed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import CellType, FunctionType
 from typing import Any
 
 from mtwrappers.common.checks import check_list
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.extras import import_extra
+from mtwrappers.metaworld.interfaces import Classes
 
 # Imports Meta-World, or raises an error that names the extra to install.
 metaworld = functools.partial(import_extra, "metaworld", "metaworld")
 
 
-def all_classes() -> dict[str, type[Any]]:
+def all_classes() -> Classes:
     """Every Sawyer class by its name, such as ``"reach-v3"``, in Meta-World's order."""
     return dict(metaworld().ALL_V3_ENVIRONMENTS)
 
 
-def is_upstream(cls: type[Any]) -> bool:
+def is_upstream(cls: type) -> bool:
     """Whether a Sawyer class is Meta-World's own, not one that a user added to its table."""
     return cls.__module__.startswith("metaworld.envs.") and cls in all_classes().values()
 
 
-def classes_by_name(names: Iterable[str], argument: str = "classes") -> dict[str, type[Any]]:
+def classes_by_name(names: Iterable[str], argument: str = "classes") -> Classes:
     """The Sawyer classes with these names, in this order; names must exist and be unique.
 
     ``argument`` is the name of their list, for messages.
@@ -43,7 +44,7 @@ def classes_by_name(names: Iterable[str], argument: str = "classes") -> dict[str
     return {name: classes[name] for name in listed}
 
 
-def with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType:
+def with_globals(function: FunctionType, names: Mapping[str, object]) -> FunctionType:
     """A copy of ``function`` in which globals of its module are replaced by ``names``."""
     # A decorated function holds the original one in a cell.
     closure = function.__closure__ and tuple(
@@ -59,7 +60,7 @@ def with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType:
     return copy
 
 
-def collect_members(cls: type[Any], base: type[Any]) -> dict[str, Any]:
+def collect_members(cls: type, base: type) -> dict[str, Any]:
     """The names that ``cls`` and its bases before ``base`` define, nearest first."""
     members: dict[str, Any] = {}
     for owner in cls.__mro__:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.types import AnyArray, State
 from mtwrappers.processors.returns import Floats, steps_before
 from mtwrappers.processors.steps import (
     Steps,
@@ -56,7 +57,7 @@ class Baseline(abc.ABC):
     def set_params(self, value: Any) -> None:  # noqa: B027 (a baseline may have none)
         """Sets the parameters that `get_param_values` returned."""
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The parameters, for `set_state` and `save_checkpoint`."""
         return {"params": self.get_param_values()}
 
@@ -125,9 +126,7 @@ class LinearBaseline(Baseline):
         lengths, (targets, observations) = join_steps(paths, target_key, "observations")
         self.fit_steps(observations, targets, lengths)
 
-    def fit_steps(
-        self, observations: NDArray[Any], targets: Floats, lengths: Sequence[int]
-    ) -> Floats:
+    def fit_steps(self, observations: AnyArray, targets: Floats, lengths: Sequence[int]) -> Floats:
         """Fits the coefficients to all steps at once and returns their predictions, ``(S,)``.
 
         Observations are ``(S, O)`` and targets ``(S,)``: paths of ``lengths``, concatenated.
@@ -246,7 +245,7 @@ def _time_features(times: NDArray[np.intp]) -> Floats:
     return np.stack([scaled, scaled**2, scaled**3, np.ones(len(times))], axis=1)
 
 
-def checked_baseline(baseline: Any, bootstrapped: bool) -> Any:
+def check_baseline(baseline: Any, bootstrapped: bool) -> Any:
     """Returns ``baseline`` if it has the methods that a processor calls, or raises an error."""
     methods = (getattr(baseline, name, None) for name in ("fit", "predict"))
     if isinstance(baseline, type) or not all(map(callable, methods)):

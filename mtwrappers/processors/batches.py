@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from numpy.typing import NDArray
-
+from mtwrappers.common.types import AnyArray
 from mtwrappers.processors.returns import Floats
 
 
 class SamplesData(TypedDict):
     """A flat batch of a task: the steps of its paths, concatenated."""
 
-    observations: NDArray[Any]  # (S, O), dtype of the paths
-    actions: NDArray[Any]  # (S, A), dtype of the paths
+    observations: AnyArray  # (S, O), dtype of the paths
+    actions: AnyArray  # (S, A), dtype of the paths
     rewards: Floats  # (S,) float64
     returns: Floats  # (S,) float64: discounted sums of rewards
     advantages: Floats  # (S,) float64
@@ -32,8 +31,8 @@ class MetaSamplesData(SamplesData):
 
 class _Padded(TypedDict):
     mask: Floats  # (P, T) float64: 1 where a step is real, else 0
-    observations: NDArray[Any]  # (P, T, O), dtype of the paths
-    actions: NDArray[Any]  # (P, T, A), dtype of the paths
+    observations: AnyArray  # (P, T, O), dtype of the paths
+    actions: AnyArray  # (P, T, A), dtype of the paths
     rewards: Floats  # (P, T) float64
     returns: Floats  # (P, T) float64: discounted sums of rewards
     adjusted_rewards: Floats  # (P, T) float64: discounted rewards minus the baseline

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import LogSink, check_flag, positive
-from mtwrappers.processors.baselines import Baseline, checked_baseline, fit_predict
+from mtwrappers.common.types import AnyArray
+from mtwrappers.processors.baselines import Baseline, check_baseline, fit_predict
 from mtwrappers.processors.batches import DiceMetaSamplesData, DiceSamplesData
 from mtwrappers.processors.processors import Log, PathsOfTasks, SampleProcessor
 from mtwrappers.processors.returns import gae, steps_before
@@ -74,7 +75,7 @@ class DiceSampleProcessor(SampleProcessor):
         self.max_path_length = positive(max_path_length, "max_path_length")
         self.bootstrap_truncated = check_flag(bootstrap_truncated, "bootstrap_truncated")
         if return_baseline is not None:
-            checked_baseline(return_baseline, bootstrap_truncated)
+            check_baseline(return_baseline, bootstrap_truncated)
         elif bootstrap_truncated:
             raise ValueError("bootstrap_truncated needs a return_baseline, which is None")
         self.return_baseline = return_baseline
@@ -113,7 +114,7 @@ class DiceSampleProcessor(SampleProcessor):
         powers = np.cumprod([1.0, *[self.discount] * (self.max_path_length - 1)])
         discounted = steps.rewards * powers[steps_before(steps.lengths)]
         predicted, _ = fit_predict(self.baseline, steps, discounted, "discounted_rewards")
-        adjusted = self._rescaled(discounted - predicted)
+        adjusted = self._rescale(discounted - predicted)
         mask = np.ones(len(returns))
         batch = {**steps.data, "mask": mask, "returns": returns, "adjusted_rewards": adjusted}
         # 4. Advantages, as in a flat batch, if there is a baseline of returns.
@@ -122,7 +123,7 @@ class DiceSampleProcessor(SampleProcessor):
             values, last_values = fit_predict(
                 self.return_baseline, steps, returns, "returns", bootstrap
             )
-            batch["advantages"] = self._rescaled(
+            batch["advantages"] = self._rescale(
                 gae(
                     steps.rewards,
                     values,
@@ -133,10 +134,10 @@ class DiceSampleProcessor(SampleProcessor):
                 )
             )
         # 5. The batch: arrays (P, T, ...), a row per path and zeros behind its end.
-        return map_arrays(lambda values: _in_rows(values, real), batch)
+        return map_arrays(lambda values: _fill_rows(values, real), batch)
 
 
-def _in_rows(values: NDArray[Any], real: NDArray[np.bool_]) -> NDArray[Any]:
+def _fill_rows(values: AnyArray, real: NDArray[np.bool_]) -> AnyArray:
     """Values ``(S, ...)`` where ``real``, ``(P, T)`` bool, and zeros elsewhere: ``(P, T, ...)``."""
     if real.all():  # no path ended early: the steps are the rows
         return values.reshape(real.shape + values.shape[1:])

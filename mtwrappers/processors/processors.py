@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from mtwrappers.common.checks import LogSink, check_flag, check_fraction, check_log_sink
-from mtwrappers.processors.baselines import Baseline, checked_baseline, fit_predict
+from mtwrappers.processors.baselines import Baseline, check_baseline, fit_predict
 from mtwrappers.processors.batches import MetaSamplesData, SamplesData
 from mtwrappers.processors.returns import Floats, gae
 from mtwrappers.processors.steps import Steps, join_task_steps
@@ -68,7 +68,7 @@ class SampleProcessor:
         bootstrap_truncated: bool = False,
         log_sink: LogSink | None = None,
     ) -> None:
-        self.baseline = checked_baseline(baseline, bootstrap_truncated)
+        self.baseline = check_baseline(baseline, bootstrap_truncated)
         self.discount = check_fraction(discount, "discount")
         self.gae_lambda = check_fraction(gae_lambda, "gae_lambda")
         self.normalize_adv = check_flag(normalize_adv, "normalize_adv")
@@ -124,13 +124,13 @@ class SampleProcessor:
         bootstrap = self.discount if self.bootstrap_truncated else None
         values, last_values = fit_predict(self.baseline, steps, returns, "returns", bootstrap)
         # 3. Advantages: generalized advantage estimates over these values.
-        advantages = self._rescaled(
+        advantages = self._rescale(
             gae(steps.rewards, values, last_values, self.discount, self.gae_lambda, steps.lengths)
         )
         # 4. The batch: arrays (S, ...), one path after another.
         return {**steps.data, "returns": returns, "advantages": advantages}
 
-    def _rescaled(self, values: Floats) -> Floats:
+    def _rescale(self, values: Floats) -> Floats:
         """Normalizes values ``(S,)`` and makes them positive, if the settings ask for it."""
         if self.normalize_adv:
             values = (values - np.mean(values)) / (np.std(values) + 1e-8)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtwrappers.common.errors import short
+from mtwrappers.common.types import AnyArray
 from mtwrappers.processors.returns import Floats, discounted_sums
 from mtwrappers.samplers.nested import join
 from mtwrappers.samplers.path import Path
@@ -72,7 +72,7 @@ def join_task_steps(paths: Any) -> list[Steps]:
 
 def join_steps(
     paths: Any, numbers: str, *arrays: str, label: str = "paths"
-) -> tuple[list[int], list[NDArray[Any]]]:
+) -> tuple[list[int], list[AnyArray]]:
     """The lengths of paths, and the concatenated values of ``numbers`` and of each of ``arrays``.
 
     ``numbers`` is a key of arrays ``(T,)``, ``arrays`` are keys of arrays ``(T, ...)``. Raises
@@ -101,7 +101,7 @@ def join_steps(
     return lengths, joined
 
 
-def check_finite(values: NDArray[Any], lengths: Sequence[int], name: str, label: str) -> None:
+def check_finite(values: AnyArray, lengths: Sequence[int], name: str, label: str) -> None:
     """Raises `ValueError`, naming path and step, unless values ``(S, ...)`` are finite numbers.
 
     ``name`` is the word for one value in messages, such as ``"reward"``.
@@ -123,12 +123,12 @@ def check_finite(values: NDArray[Any], lengths: Sequence[int], name: str, label:
     )
 
 
-def cut_observations(paths: Sequence[Path], label: str = "paths") -> list[NDArray[Any] | None]:
+def cut_observations(paths: Sequence[Path], label: str = "paths") -> list[AnyArray | None]:
     """The ``next_observation`` of each path that a time limit cut, ``None`` for the others.
 
     A path is cut if its last step is truncated and not terminated.
     """
-    observations: list[NDArray[Any] | None] = []
+    observations: list[AnyArray | None] = []
     for i, path in enumerate(paths):
         if "truncated" not in path:
             raise ValueError(f"path {i} of {label} must have the key 'truncated'")

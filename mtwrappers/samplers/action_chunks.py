@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtwrappers.common.checks import positive
+from mtwrappers.common.types import AnyArray
 from mtwrappers.samplers.nested import map_arrays
 from mtwrappers.samplers.policies import EpisodeReset, Flags, PolicyFunction
 
@@ -89,8 +89,8 @@ class ActionChunks:
         self._reset_policy(mask)
 
     def get_actions(
-        self, observations: Any, due: Flags, **arguments: NDArray[Any]
-    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        self, observations: Any, due: Flags, **arguments: AnyArray
+    ) -> tuple[AnyArray, dict[str, Any]]:
         """Returns the next action of each row's chunk, and the agent infos of the chunk.
 
         Args:
@@ -128,7 +128,7 @@ class ActionChunks:
     def _plan(
         self,
         observations: Any,
-        arguments: Mapping[str, NDArray[Any]],
+        arguments: Mapping[str, AnyArray],
         due: Flags,
         shape: tuple[int, ...],
     ) -> dict[str, Any]:

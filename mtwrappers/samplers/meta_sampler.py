@@ -26,6 +26,7 @@ from mtwrappers.common.checks import (
     check_log_sink,
     positive,
 )
+from mtwrappers.common.types import AnyEnv, State
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.samplers.nested import map_arrays, with_text_arrays
 from mtwrappers.samplers.path import Path
@@ -109,7 +110,7 @@ class MetaSampler:
 
     def __init__(
         self,
-        env: gymnasium.Env[Any, Any] | Maker | Sequence[Maker],
+        env: AnyEnv | Maker | Sequence[Maker],
         policy: Any,
         rollouts_per_meta_task: int,
         meta_batch_size: int,
@@ -245,29 +246,34 @@ class MetaSampler:
             task: with_common_infos(list(itertools.chain(*by_env[task * k : (task + 1) * k])))
             for task in range(m)
         }
-        rewards = [path["rewards"] for path in itertools.chain(*by_task.values())]
-        steps = sum(map(len, rewards))
-        self.total_timesteps_sampled += steps
+        paths = [*itertools.chain(*by_task.values())]
+        self.total_timesteps_sampled += sum(len(path["rewards"]) for path in paths)
         if log:
             # The times of the slowest worker.
             policy_seconds, env_seconds = np.max([seconds for _, seconds in blocks], axis=0)
-            returns = [float(path_rewards.sum()) for path_rewards in rewards]
-            figures = {
-                "PolicyExecTime": float(policy_seconds),
-                "EnvExecTime": float(env_seconds),
-                "n_timesteps": steps,
-                "TotalTimestepsSampled": self.total_timesteps_sampled,
-                "NumTrajs": len(returns),
-                "AverageReturn": float(np.mean(returns)),
-                "StdReturn": float(np.std(returns)),
-                "MinReturn": min(returns),
-                "MaxReturn": max(returns),
-            }
-            for key, value in figures.items():
-                self._sink(f"{log_prefix}{key}", value)
+            self._log(paths, float(policy_seconds), float(env_seconds), log_prefix)
         return by_task
 
-    def get_state(self) -> dict[str, Any]:
+    def _log(
+        self, paths: Sequence[Path], policy_seconds: float, env_seconds: float, prefix: str
+    ) -> None:
+        """Logs the figures of a collection, under ProMP's keys."""
+        returns = [float(path["rewards"].sum()) for path in paths]
+        figures = {
+            "PolicyExecTime": policy_seconds,
+            "EnvExecTime": env_seconds,
+            "n_timesteps": sum(len(path["rewards"]) for path in paths),
+            "TotalTimestepsSampled": self.total_timesteps_sampled,
+            "NumTrajs": len(returns),
+            "AverageReturn": float(np.mean(returns)),
+            "StdReturn": float(np.std(returns)),
+            "MinReturn": min(returns),
+            "MaxReturn": max(returns),
+        }
+        for key, value in figures.items():
+            self._sink(f"{prefix}{key}", value)
+
+    def get_state(self) -> State:
         """The state that determines the next samples, for `save_checkpoint`."""
         return {
             "env": layers.get_state(self.env),
@@ -328,7 +334,7 @@ class MetaSampler:
 
 
 @read_only
-def _draws_tasks(env: gymnasium.Env[Any, Any]) -> bool:
+def _draws_tasks(env: AnyEnv) -> bool:
     """Whether some resets of an environment draw a task, and can be made to stop it."""
     if not env.has_wrapper_attr(_SWITCH):
         return False
@@ -337,7 +343,7 @@ def _draws_tasks(env: gymnasium.Env[Any, Any]) -> bool:
 
 
 @read_only
-def _task_digest(env: gymnasium.Env[Any, Any]) -> int | None:
+def _task_digest(env: AnyEnv) -> int | None:
     """A digest of the task of an environment; ``None`` if it does not tell its task."""
     for name in ("get_task", "get_task_state"):
         if env.has_wrapper_attr(name):

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Dict, Space, Text, Tuple
-from numpy.typing import NDArray
+from gymnasium.spaces import Dict, Text, Tuple
+
+from mtwrappers.common.types import AnyArray, AnySpace
 
 
 def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
@@ -26,7 +27,7 @@ def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
     return function(tree)
 
 
-def with_text_arrays(space: Space[Any], batch: Any) -> Any:
+def with_text_arrays(space: AnySpace, batch: Any) -> Any:
     """Converts texts in a batch of observations to arrays ``(N,)`` of strings, dtype object.
 
     Vector environments batch the strings of a Text space as a tuple.
@@ -41,7 +42,7 @@ def with_text_arrays(space: Space[Any], batch: Any) -> Any:
     array(['reach', 'push'], dtype=object)
     """
     if isinstance(space, Text):
-        texts: NDArray[Any] = np.empty(len(batch), dtype=object)
+        texts: AnyArray = np.empty(len(batch), dtype=object)
         texts[:] = batch
         return texts
     if isinstance(space, Dict):

@@ -12,11 +12,12 @@ from typing import Any, Literal, TypeAlias
 
 import cloudpickle
 import numpy as np
-from gymnasium.spaces import Discrete, MultiDiscrete, Space
+from gymnasium.spaces import Discrete, MultiDiscrete
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from mtwrappers.common.errors import short
+from mtwrappers.common.types import AnyArray, AnySpace
 from mtwrappers.samplers.nested import join, map_arrays
 
 PolicyIn: TypeAlias = Literal["parent", "workers"]
@@ -92,7 +93,7 @@ class PolicyCaller:
         rows: slice | None = None,
         seed: tuple[int, ...] = (0,),
         *,
-        action_space: Space[Any] | None = None,
+        action_space: AnySpace | None = None,
     ) -> None:
         if isinstance(policy, PickledPolicy):
             policy = cloudpickle.loads(policy)
@@ -111,7 +112,7 @@ class PolicyCaller:
         self.texts = tuple(name for name in TEXTS if name in names)
         self.first, self.envs_per_task = rows.start, k
         # The arguments by name, (n,) each.
-        self._arguments: dict[str, NDArray[Any]] = {
+        self._arguments: dict[str, AnyArray] = {
             name: np.full(n, ARGUMENTS[name], dtype=object) for name in names
         }
         if "rng" in names:
@@ -144,7 +145,7 @@ class PolicyCaller:
 
     def __call__(
         self, observations: Any, live: Flags | None = None
-    ) -> tuple[NDArray[Any], dict[str, Any]]:
+    ) -> tuple[AnyArray, dict[str, Any]]:
         """Returns actions ``(n, A)`` and agent infos ``(n, ...)`` for observations ``(n, O)``.
 
         All are new arrays, because a policy may reuse its own.
@@ -195,7 +196,7 @@ class PolicyFunction:
         ValueError: If its attribute ``argument_names`` has other names.
     """
 
-    def __init__(self, policy: Any, action_space: Space[Any] | None = None) -> None:
+    def __init__(self, policy: Any, action_space: AnySpace | None = None) -> None:
         get_actions = getattr(policy, "get_actions", None)
         if isinstance(policy, type) or not (callable(get_actions) or callable(policy)):
             raise TypeError(
@@ -219,10 +220,10 @@ class PolicyFunction:
     def __call__(
         self,
         observations: Any,
-        arguments: Mapping[str, NDArray[Any]],
+        arguments: Mapping[str, AnyArray],
         shape: tuple[int, ...],
         kind: str = "actions",
-    ) -> tuple[NDArray[Any], dict[str, Any]]:
+    ) -> tuple[AnyArray, dict[str, Any]]:
         """Returns new arrays of actions ``(n, ...)`` and agent infos ``(n, ...)``.
 
         Args:
@@ -245,15 +246,13 @@ class PolicyFunction:
         actions, agent_infos = answer
         return self._join_actions(actions, kind, shape, obs), _join_infos(agent_infos, shape)
 
-    def _join_actions(
-        self, answer: Any, kind: str, shape: tuple[int, ...], obs: Any
-    ) -> NDArray[Any]:
+    def _join_actions(self, answer: Any, kind: str, shape: tuple[int, ...], obs: Any) -> AnyArray:
         """Converts a policy's actions to an array ``(n, ...)``.
 
         ``obs`` are the observations that the policy received.
         """
         try:
-            actions: NDArray[Any] = _joined(answer, kind, shape)
+            actions: AnyArray = _convert_arrays(answer, kind, shape)
         except ValueError as exc:
             if not self.is_get_actions and _is_with_state(answer, shape):
                 raise TypeError(
@@ -267,7 +266,7 @@ class PolicyFunction:
         self._check_dtype(actions, kind)
         return actions
 
-    def _check_dtype(self, actions: NDArray[Any], kind: str) -> None:
+    def _check_dtype(self, actions: AnyArray, kind: str) -> None:
         """Raises `TypeError` if actions are objects, or bools in a discrete space."""
         if actions.dtype == object:
             raise TypeError(
@@ -364,14 +363,14 @@ def _join_infos(agent_infos: Any, shape: tuple[int, ...]) -> dict[str, Any]:
         infos = join(infos, "agent_infos", "task {}".format) if infos else {}
     if not isinstance(infos, (dict, type(None))):
         raise TypeError(f"agent_infos must be dicts, in lists or not, got {_short(agent_infos)}")
-    arrays: dict[str, Any] = _joined(infos or {}, "agent_infos", shape)
+    arrays: dict[str, Any] = _convert_arrays(infos or {}, "agent_infos", shape)
     return arrays
 
 
-def _joined(values: Any, name: str, shape: tuple[int, ...]) -> Any:
+def _convert_arrays(values: Any, name: str, shape: tuple[int, ...]) -> Any:
     """Converts a policy's values, possibly nested in dicts, to arrays ``(n, ...)``."""
     if isinstance(values, dict):
-        return {k: _joined(value, f"{name}[{k!r}]", shape) for k, value in values.items()}
+        return {k: _convert_arrays(value, f"{name}[{k!r}]", shape) for k, value in values.items()}
     sizes = ", ".join(map(str, shape))
     if values is None:
         raise TypeError(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.types import AnyArray
 from mtwrappers.samplers.nested import join, map_arrays
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.rollout import Step
@@ -53,20 +54,21 @@ class Recorder:
             for field in _COLUMNS
         }
         infos = self._infos()
-        start = [0] * len(columns["rewards"])
-        paths: list[list[Path]] = [[] for _ in start]
+        starts = [0] * len(columns["rewards"])  # of each environment's current trajectory
+        paths: list[list[Path]] = [[] for _ in starts]
         for stop, last_obs in enumerate(self._last_obs, 1):
             for i, next_observation in last_obs.items():
-                cut, start[i] = operator.itemgetter((i, slice(start[i], stop))), stop
-                path: Path = {
-                    **{field: map_arrays(cut, arrays) for field, arrays in columns.items()},
-                    "env_infos": {k: cut(a) for k, (a, always) in infos.items() if always[i]},
-                    "next_observation": next_observation,
+                cut = operator.itemgetter((i, slice(starts[i], stop)))
+                starts[i] = stop
+                path: Path = {field: map_arrays(cut, arrays) for field, arrays in columns.items()}
+                path["env_infos"] = {
+                    key: cut(values) for key, (values, always) in infos.items() if always[i]
                 }
+                path["next_observation"] = next_observation
                 paths[i].append(path)
         return paths
 
-    def _infos(self) -> dict[str, tuple[NDArray[Any], NDArray[np.bool_]]]:
+    def _infos(self) -> dict[str, tuple[AnyArray, NDArray[np.bool_]]]:
         """The infos ``(N, T, ...)``, and a mask of the environments that always reported them.
 
         Keys that the first step lacks are left out.

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.types import AnyArray
 from mtwrappers.samplers.nested import with_text_arrays
 from mtwrappers.samplers.task_texts import NamesOf, read_texts, task_names
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
@@ -58,7 +59,7 @@ class Step(NamedTuple):
     counted: Flags
     finished: Flags
     observations: Any
-    actions: NDArray[Any]
+    actions: AnyArray
     agent_infos: dict[str, Any]
     next_observations: Any
     rewards: NDArray[np.float64]

@@ -8,11 +8,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import LogSink, check_env, check_flag, check_log_sink, positive
+from mtwrappers.common.types import AnyEnv, AnyWrapper, State
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
@@ -20,7 +20,7 @@ from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
 from mtwrappers.vector.make import MetaIterativeEnvExecutor
 
 
-class _WithoutClose(gymnasium.Wrapper[Any, Any, Any, Any]):
+class _WithoutClose(AnyWrapper):
     """An environment that the caller closes."""
 
     def close(self) -> None: ...
@@ -58,7 +58,7 @@ class Sampler:
 
     def __init__(
         self,
-        env: gymnasium.Env[Any, Any],
+        env: AnyEnv,
         policy: Any,
         batch_size: int,
         max_path_length: int,
@@ -109,7 +109,7 @@ class Sampler:
             self._sink(f"{log_prefix}SamplingTime", time.perf_counter() - start)
         return paths
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The state that determines the next samples, for `save_checkpoint`."""
         return {
             "envs": self._envs.get_state(between_episodes=True),

@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
+
+from mtwrappers.common.types import AnyArray
 
 _NPY, _JSON = ".npy", ".json"
 # The header that `to_npy` writes: a dtype without fields, the order in memory, and a shape.
@@ -102,19 +103,19 @@ def _check_sizes(members: Sequence[zipfile.ZipInfo], max_bytes: int | None) -> N
         if info.compress_type not in methods:
             how = " by another method than deflate" if zipfile.ZIP_DEFLATED in methods else ""
             raise ValueError(f"{info.filename!r} is compressed{how}")
-        needed += memory_of(info.filename, info.file_size)
+        needed += estimate_memory(info.filename, info.file_size)
     if max_bytes is not None and needed > max_bytes:
         raise ValueError(
             f"it takes up to {needed:,} bytes of memory, but max_bytes is {max_bytes:,}"
         )
 
 
-def memory_of(name: str, size: int) -> int:
+def estimate_memory(name: str, size: int) -> int:
     """The memory in bytes that a member of ``size`` bytes counts as when it is read."""
     return size * (_PER_CHARACTER if name.endswith(_JSON) else 1)
 
 
-def is_plain(array: NDArray[Any] | np.generic) -> bool:
+def is_plain(array: AnyArray | np.generic) -> bool:
     """Whether an array or scalar can be stored: it has no objects, fields or masks."""
     if type(array) is not np.ndarray and not isinstance(array, np.generic):
         return False
@@ -132,14 +133,14 @@ def _is_plain(dtype: np.dtype[Any], name: str, count: int) -> bool:
     )
 
 
-def to_npy(array: NDArray[Any]) -> bytes:
+def to_npy(array: AnyArray) -> bytes:
     """Returns a plain array as the bytes of an ``.npy`` file, in its memory order."""
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, array, (1, 0), allow_pickle=False)
     return buffer.getvalue()
 
 
-def from_npy(name: str, data: bytes) -> NDArray[Any]:
+def from_npy(name: str, data: bytes) -> AnyArray:
     """Returns a read-only view of the array that `to_npy` converted to ``data``.
 
     Raises:
@@ -156,7 +157,7 @@ def from_npy(name: str, data: bytes) -> NDArray[Any]:
     if len(data) - header.end() != count * dtype.itemsize:
         raise ValueError(f"the size of {name!r} does not match its shape {shape}")
     order: Any = "F" if fortran_order else "C"
-    array: NDArray[Any] = np.ndarray(shape, dtype, data, header.end(), None, order)
+    array: AnyArray = np.ndarray(shape, dtype, data, header.end(), None, order)
     if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
         raise ValueError(f"{name!r} must have bools that are 0 or 1")  # NumPy takes it for granted
     return array

@@ -22,9 +22,9 @@ from typing import Any, BinaryIO
 import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
-from numpy.typing import NDArray
 
 from mtwrappers.common.errors import full_message
+from mtwrappers.common.types import AnyArray
 from mtwrappers.state import arrays as npz
 from mtwrappers.state import env_state as layers
 from mtwrappers.state.files import opened, write_atomically
@@ -226,7 +226,7 @@ def _fingerprint(data: bytes) -> bytes:
 
 def to_bytes(states: Mapping[str, Any]) -> bytes:
     """Encodes states by name as bytes; a `TypeError` names a value that cannot be encoded."""
-    arrays: list[NDArray[Any]] = []
+    arrays: list[AnyArray] = []
     encoded = {name: encode(state, name, arrays) for name, state in states.items()}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:

@@ -41,7 +41,7 @@ from mtwrappers.state.registry import (
 Layers = list[tuple[str, dict[str, Any], Any]]
 
 # Packages whose wrappers are compared by the arguments that they have as attributes.
-_KNOWN = ("gymnasium", "mtwrappers", *packages.KNOWN_BY)
+_PACKAGES = ("gymnasium", "mtwrappers", *packages.MODULES)
 _RANDOM_STREAM = StateFunctions(get_random_stream, set_random_stream)
 _NO_STATE = StateFunctions(lambda layer: {}, lambda layer, state: require_names(state, (), layer))
 
@@ -85,7 +85,7 @@ class _Layer:
         return describe_identity(
             self.env,
             bottom=self.bottom,
-            has_attributes=type(self.env).__module__.split(".")[0] in _KNOWN,
+            has_attributes=type(self.env).__module__.split(".")[0] in _PACKAGES,
             get_state=None if self.functions is None else self.functions.get,
         )
 
@@ -157,19 +157,25 @@ def require_identity(env: Any, state: Layers) -> None:
         require_same(layer.identity(), identity, type(layer.env).__name__)
 
 
-def saves_changes(env: Any, name: str) -> bool:
-    """Whether a layer has a state for what a method or attribute of an environment changes.
+def find_undeclared(env: Any, name: str) -> str:
+    """Finds the layer that declares no state for what a method or attribute of it changes.
 
-    It may belong to the layer that has the method, or to a layer inside, which this one may call.
+    The state may also be that of a layer inside, which the layer may call.
 
     Args:
         env: An environment, in any wrappers.
         name: The name of the method or attribute; ``""`` stands for a function of the environment.
+
+    Returns:
+        The name of the class of the layer that has the method: it has no state, nor has any layer
+        inside. Otherwise ``""``.
     """
     chain = _chain(env)
     has_name = [bool(name) and hasattr(layer, name) for layer in chain[:-1]] + [True]
-    classes: list[Any] = [type(layer) for layer in chain[has_name.index(True) :]]
-    return any(_has_methods(cls) or find_functions(cls) is not None for cls in classes)
+    classes: list[type] = [type(layer) for layer in chain[has_name.index(True) :]]
+    if any(_has_methods(cls) or find_functions(cls) is not None for cls in classes):
+        return ""
+    return classes[0].__name__
 
 
 def guard(env: Any) -> None:

@@ -106,7 +106,7 @@ def describe_identity(
         if isinstance(layer, WATCHERS):
             pass
         elif "_saved_kwargs" in vars(layer):
-            identity = _describe_kept(layer)
+            identity = _describe_recorded(layer)
         elif bottom:
             identity = _describe_env(layer)
         elif has_attributes:
@@ -114,7 +114,7 @@ def describe_identity(
             arguments = {name: v for name, v in _attributes(layer) if name not in state}
             identity = _describe_arguments(arguments)
         else:
-            identity = _describe_kept(layer)
+            identity = _describe_recorded(layer)
         vars(layer)[_ARGUMENTS] = identity
     described: dict[str, Any] = vars(layer)[_ARGUMENTS]
     return described
@@ -187,11 +187,11 @@ def describe(value: Any) -> Any:
         return value.__name__
     if dataclasses.is_dataclass(value):
         return describe({f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
-    return {"type": type(value).__name__, **_describe_kept(value)}
+    return {"type": type(value).__name__, **_describe_recorded(value)}
 
 
-def _describe_kept(value: Any) -> dict[str, Any]:
-    """The arguments that an object keeps, or the mark that nothing is known of them."""
+def _describe_recorded(value: Any) -> dict[str, Any]:
+    """The arguments that an object has recorded, or the mark that nothing is known of them."""
     has = getattr(value, "__dict__", {})
     if _ARGUMENTS in has:
         return dict(has[_ARGUMENTS])
@@ -264,7 +264,7 @@ def _describe_env(env: Any) -> dict[str, Any]:
         return _describe_spec(spec)
     names = ("observation_space", "action_space")
     described = {name: describe(getattr(env, name)) for name in names}
-    return {**described, "type": type(env).__name__, **_describe_kept(env)}
+    return {**described, "type": type(env).__name__, **_describe_recorded(env)}
 
 
 def _describe_spec(spec: EnvSpec) -> dict[str, Any]:

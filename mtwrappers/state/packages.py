@@ -1,7 +1,7 @@
 """Other packages whose objects a state may contain, and our modules that handle these objects.
 
 The module is imported when an object of the package is found, or when a file names the package: a
-name in a file only selects among the entries of `KNOWN_BY`. `KnowsObjects` lists its functions. It
+name in a file only selects among the entries of `MODULES`. `PackageModule` lists its functions. It
 also registers the states of the package's classes, see `mtwrappers.state.registry`.
 """
 
@@ -14,10 +14,10 @@ from typing import Any, Protocol, cast
 from mtwrappers.common.extras import import_extra
 
 # The module for each package; our extra has the same name as the package.
-KNOWN_BY = {"metaworld": "mtwrappers.metaworld.kept"}
+MODULES = {"metaworld": "mtwrappers.metaworld.state"}
 
 
-class KnowsObjects(Protocol):
+class PackageModule(Protocol):
     """The functions of a module that handles the objects of a package."""
 
     def is_plain(self, value: Any) -> bool:
@@ -36,22 +36,22 @@ class KnowsObjects(Protocol):
         """Keeps the environments inside ``env`` from running data that they are given."""
 
 
-def known_by(package: str) -> KnowsObjects:
-    """The module that handles the objects of a package in `KNOWN_BY`.
+def load_module(package: str) -> PackageModule:
+    """Imports the module that handles the objects of a package in `MODULES`.
 
     Raises:
         DependencyNotInstalled: If the package is not installed.
     """
     import_extra(package, package)
-    return cast("KnowsObjects", importlib.import_module(KNOWN_BY[package]))
+    return cast("PackageModule", importlib.import_module(MODULES[package]))
 
 
 def find_owner(value: Any) -> str | None:
-    """The package in `KNOWN_BY` whose plain data a value is, if any."""
+    """The package in `MODULES` whose plain data a value is, if any."""
     package = type(value).__module__.partition(".")[0]
-    return package if package in KNOWN_BY and known_by(package).is_plain(value) else None
+    return package if package in MODULES and load_module(package).is_plain(value) else None
 
 
-def import_modules() -> list[KnowsObjects]:
+def import_modules() -> list[PackageModule]:
     """Imports and returns the modules for the packages that this process has imported."""
-    return [known_by(package) for package in KNOWN_BY if sys.modules.get(package) is not None]
+    return [load_module(package) for package in MODULES if sys.modules.get(package) is not None]

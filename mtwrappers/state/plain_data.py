@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mtwrappers.common.types import AnyArray
 from mtwrappers.state import packages
 from mtwrappers.state.arrays import from_npy, is_plain
 
@@ -31,7 +31,7 @@ BIT_GENERATORS: dict[str, Any] = {
 }
 
 
-def encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
+def encode(value: Any, where: str, arrays: list[AnyArray]) -> Any:
     """Turns plain data into JSON values, and adds its arrays to a list.
 
     Raises:
@@ -54,11 +54,11 @@ def encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
         ]
         return {"#dict": items}
     if (package := packages.find_owner(value)) is not None:
-        return {f"#{package}": encode(packages.known_by(package).to_plain(value), where, arrays)}
+        return {f"#{package}": encode(packages.load_module(package).to_plain(value), where, arrays)}
     kind = type(value).__name__ + (f" of {value.dtype}" if hasattr(value, "dtype") else "")
     raise TypeError(
         "a checkpoint holds JSON values, plain arrays and tasks of "
-        f"{', '.join(packages.KNOWN_BY)}; {where} is {value!r} ({kind})"
+        f"{', '.join(packages.MODULES)}; {where} is {value!r} ({kind})"
     )
 
 
@@ -84,8 +84,8 @@ def decode(value: Any, members: dict[str, bytes]) -> Any:
         return deque(decode(items, members), maxlen)
     if kind == "#dict":
         return _build_dict([(decode(key, members), decode(item, members)) for key, item in content])
-    if kind[1:] in packages.KNOWN_BY:
-        return packages.known_by(kind[1:]).from_plain(decode(content, members))
+    if kind[1:] in packages.MODULES:
+        return packages.load_module(kind[1:]).from_plain(decode(content, members))
     raise ValueError(f"expected an array, a tuple, a task or a dict, got {kind!r}")
 
 

@@ -25,6 +25,7 @@ from mtwrappers.common.checks import (
     check_makers,
     positive,
 )
+from mtwrappers.common.types import State
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 from mtwrappers.state import env_state as layers
 from mtwrappers.tasks.draws import TaskDraws
@@ -60,7 +61,7 @@ class TaskSampler(abc.ABC):
     def __init__(self, seed: int | None = None) -> None:
         self._rng = seeding.task_generator(seeding.chosen_seed(seed))
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The state that determines the next `sample`, for `save_checkpoint`."""
         return {"rng": dict(self._rng.bit_generator.state)}
 
@@ -229,7 +230,7 @@ class SetTaskSampler(TaskSampler):
             "or make SetTaskUpdates with tasks of your own",
         )
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {**super().get_state(), "env": layers.get_state(self._env)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:

@@ -16,8 +16,9 @@ import gymnasium
 
 from mtwrappers.common.checks import check_callable, check_env
 from mtwrappers.common.equality import same_values
+from mtwrappers.common.types import AnyEnv
 
-Env: TypeAlias = gymnasium.Env[Any, Any]
+Env: TypeAlias = AnyEnv
 
 
 class EnvUpdate(abc.ABC):

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
@@ -22,16 +23,59 @@ from mtwrappers.common.checks import construct_env
 from mtwrappers.common.errors import warn_about_close, with_place
 from mtwrappers.state.env_state import get_state, guard, require_identity, set_state
 from mtwrappers.state.plain_data import copied, copied_if_possible
-from mtwrappers.vector.buffers import Buffers, Info, InfoColumns, InfoSchema, ObsLayout
+from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.calls import Call, EachCall, class_without_state, find_call
+from mtwrappers.vector.info_columns import Info, InfoColumns, InfoSchema
 from mtwrappers.vector.journal import ReplayLog, ResetEntry, StepEntry, fingerprint
 from mtwrappers.vector.settings import Maker, Settings
 
 T = TypeVar("T")
-# Of a step or reset: the info of each environment (None for those that were left out), or None if
-# all infos are in the buffers; place, last observation and last info of each episode that ended
-# with an autoreset of SAME_STEP; the observations if they are not arrays.
-BlockResult = tuple[Sequence[Info | None] | None, Sequence[tuple[int, Any, Info]], list[Any] | None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BlockTraits:
+    """The properties of a block's environments that an executor has to know.
+
+    Attributes:
+        spaces: The observation and the action space of each environment.
+        metadata: The metadata of the first.
+        render_mode: The render mode of the first.
+    """
+
+    spaces: Sequence[tuple[Space[Any], Space[Any]]]
+    metadata: dict[str, Any]
+    render_mode: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FinalStep:
+    """The end of an episode after which its environment has reset itself, in the mode SAME_STEP.
+
+    Attributes:
+        index: The place of the environment in its block.
+        obs: The last observation of the episode.
+        info: The last info of the episode.
+    """
+
+    index: int
+    obs: Any
+    info: Info
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BlockResult:
+    """The results of a step or reset that are not in the buffers.
+
+    Attributes:
+        infos: The info of each environment, or None for one that was left out; None if all infos
+            are in the buffers.
+        final_steps: The ends of episodes.
+        observations: The observation of each environment if they are not arrays, else None.
+    """
+
+    infos: Sequence[Info | None] | None
+    final_steps: Sequence[FinalStep] = ()
+    observations: list[Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,11 +170,11 @@ class EnvBlock:
 
     # What commands call.
 
-    def traits(self) -> tuple[Any, ...]:
+    def traits(self) -> BlockTraits:
         """The spaces of each environment, and metadata and render mode of the first."""
-        envs = self.envs
-        spaces = [(env.observation_space, env.action_space) for env in envs]
-        return spaces, envs[0].metadata, envs[0].render_mode
+        first_env = self.envs[0]
+        spaces = [(env.observation_space, env.action_space) for env in self.envs]
+        return BlockTraits(spaces, first_env.metadata, first_env.render_mode)
 
     def wrap(self, wrap: Callable[[Any], Any]) -> None:
         """Wraps every environment, now and whenever they are built again."""
@@ -171,7 +215,7 @@ class EnvBlock:
             return self._reset_one(i, seeds[i], own_options) if mask[i] else None
 
         infos = self._each(reset)
-        return infos, (), self._write_obs()
+        return BlockResult(infos, observations=self._write_obs())
 
     def pause(self, mask: NDArray[np.bool_]) -> None:
         """Pauses the environments in a mask, and resumes all others."""
@@ -190,7 +234,7 @@ class EnvBlock:
         """
         self.notes = {}
         actions = self._copy_if_logged(actions)
-        finals: list[tuple[int, Any, Info]] = []
+        final_steps: list[FinalStep] = []
         buffers, limit = self.buffers, self._limit
         obs, infos, elapsed = self._obs, self._infos, self._elapsed
         # Assigns a single number in half of NumPy's time, and raises TypeError for anything else.
@@ -220,19 +264,21 @@ class EnvBlock:
                     buffers.truncated[i] = cut = _flag(truncated, "truncated") or steps >= limit
                     buffers.finished[i] = ended or cut
                     if (ended or cut) and self._same_step and autoreset:
-                        finals.append((i, *self._last(i)))
+                        final_steps.append(self._copy_final_step(i))
                         self._reset_one(i)
         except Exception as exc:
             self._fail(exc, i)
-        objects = self._write_obs()
+        observations = self._write_obs()
         if self._logged:
             self._hash_step(paused)
         columns = self.columns
         in_columns = columns is not None and schema is not None and columns.schema == schema
         if columns is None or not in_columns or not columns.write(infos):
             self._each(lambda i, env: _require_info(infos[i]))
-            return infos, finals, objects
-        return (None, finals, objects) if finals or objects else None
+            return BlockResult(infos, final_steps, observations)
+        if final_steps or observations:
+            return BlockResult(None, final_steps, observations)
+        return None
 
     def call(self, name: str | Callable[..., Any], arguments: EachCall) -> list[Any]:
         """Calls each environment; the result is None for those that are left out."""
@@ -387,11 +433,12 @@ class EnvBlock:
         self.notes[i] = CallOutcome(raised=False, without_state=without_state)
         return result
 
-    def _last(self, i: int) -> tuple[Any, Info]:
-        """Copies of the last observation and info: an environment may reuse both in its reset."""
+    def _copy_final_step(self, i: int) -> FinalStep:
+        """Copies the last observation and info: an environment may reuse both in its reset."""
         obs, info = self._obs[i], self._infos[i]
         _require_info(info)
-        return obs.copy() if type(obs) is np.ndarray else copy.deepcopy(obs), copied(info)
+        obs_copy = obs.copy() if type(obs) is np.ndarray else copy.deepcopy(obs)
+        return FinalStep(i, obs_copy, copied(info))
 
     def _replay_one(self, i: int, env: gymnasium.Env[Any, Any], log: ReplayLog) -> None:
         """Replays a log in a new environment.
@@ -437,9 +484,10 @@ class EnvBlock:
         try:
             for i, result in enumerate(results):
                 if not paused[i] and i not in self.notes:
-                    buffers.digests[i] = fingerprint(*result)
+                    digests[i] = fingerprint(*result)
         except Exception as exc:
             self._fail(exc, i)
+        buffers.digests[...] = digests
 
     def _write_obs(self) -> list[Any] | None:
         """Writes the last observations of all environments; returns them if they are not arrays."""

@@ -4,11 +4,6 @@ Observations of Box, Discrete, MultiDiscrete, MultiBinary and Text spaces, and o
 spaces of them, are *fixed*: a batch is arrays of known shape, written row by row. A batch of Text
 is returned as a tuple of strings, as in Gymnasium. Observations of other spaces (Graph, Sequence,
 Text of more than 1024 characters) are Python objects, which Gymnasium batches.
-
-Usually, every environment reports the same few values in its info at every step. Gymnasium batches
-infos one environment and one key at a time. Here, if every environment reports the same keys with
-the same types of numbers and strings, infos are written into arrays too, and read key by key. The
-results equal Gymnasium's.
 """
 
 from __future__ import annotations
@@ -17,7 +12,6 @@ import copy
 import itertools
 import math
 import mmap
-import operator
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,9 +21,6 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sp
 from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
-Info = dict[str, Any]
-# Each key with the type of all its values.
-InfoSchema = tuple[tuple[str, type], ...]
 ARRAY_SPACES = (Box, Discrete, MultiDiscrete, MultiBinary)
 # The capacity for infos: numbers and strings per environment, and characters per string.
 NUMBERS, TEXTS, LETTERS = 64, 8, 32
@@ -250,88 +241,3 @@ def _text(value: Any, path: tuple[Any, ...], dtype: np.dtype[Any]) -> str:
 
 def _name(path: tuple[Any, ...]) -> str:
     return "an observation" if not path else "a part " + "".join(f"[{key!r}]" for key in path)
-
-
-_FLOAT64 = (float, np.float64)
-
-
-def schema_of(infos: Sequence[Info]) -> InfoSchema | None:
-    """The keys and types that ``infos`` share; ``None`` if they do not fit `InfoColumns`."""
-    schema = tuple((key, type(value)) for key, value in infos[0].items())
-    keys, kinds = [key for key, _ in schema], [kind for _, kind in schema]
-    texts = kinds.count(str)
-    if texts > TEXTS or len(schema) - texts > NUMBERS:
-        return None
-    for key, kind in schema:
-        if type(key) is not str or key[:1] == "_" or key == "final_obs":
-            return None  # Gymnasium gives these a meaning
-        number = issubclass(kind, (np.integer, np.floating))
-        if kind in (np.longdouble, np.timedelta64) or not (
-            number or kind in (float, int, bool, str)
-        ):
-            return None
-    same = all([*info] == keys and [*map(type, info.values())] == kinds for info in infos)
-    return schema if same else None
-
-
-class InfoColumns:
-    """Infos of one schema in the arrays of buffers.
-
-    Most values are float64: they are read from each info in one call, and use the first columns.
-    """
-
-    def __init__(self, schema: InfoSchema, buffers: Buffers) -> None:
-        self.schema = schema
-        self._keys = [key for key, _ in schema]
-        self._kinds = [kind for _, kind in schema]
-        self._n = len(buffers.numbers)
-        floats = [key for key, kind in schema if kind in _FLOAT64]
-        self._floats = buffers.numbers[:, : len(floats)]
-        self._by_env = self._floats[:, 0] if len(floats) == 1 else self._floats
-        self._take = operator.itemgetter(*floats) if floats else None
-        floating, texts = iter(self._floats.T), iter(buffers.texts.T)
-        integers = iter(buffers.numbers.T[len(floats) :])
-        self._plan = []
-        for key, kind in schema:
-            column = next(floating if kind in _FLOAT64 else texts if kind is str else integers)
-            if kind is not float and kind is not str and not issubclass(kind, np.floating):
-                column = column.view(np.int64)
-            self._plan.append((key, "_" + key, kind, column))
-        self._others = [step for step in self._plan if step[2] not in _FLOAT64]
-
-    def write(self, infos: Sequence[Any]) -> bool:
-        """Writes the infos of all environments, and returns whether they fit."""
-        keys, kinds = self._keys, self._kinds
-        if not keys:
-            return infos.count({}) == len(infos)
-        for info in infos:
-            if type(info) is not dict or [*map(type, info.values())] != kinds or [*info] != keys:
-                return False
-        if self._take is not None:
-            self._by_env[...] = [*map(self._take, infos)]
-        for key, _, kind, column in self._others:
-            values = [info[key] for info in infos]
-            # NumPy would truncate a long string, and drop trailing zeros.
-            if kind is str and (max(map(len, values)) > LETTERS or "\0" in "".join(values)):
-                return False
-            try:
-                column[...] = values
-            except OverflowError:  # an int beyond 64 bits
-                return False
-        return True
-
-    def read(self) -> Info:
-        """The infos of all environments, as a vector environment returns them."""
-        batched: Info = {}
-        masks = np.ones((len(self._plan), self._n), np.bool_) if self._plan else ()
-        for (key, mask_key, kind, column), mask in zip(self._plan, masks, strict=True):
-            batched[key] = column.astype(object if kind is str else kind)
-            batched[mask_key] = mask
-        return batched
-
-    def read_each(self, rows: slice) -> list[Info]:
-        """The infos of the environments ``rows``, one by one."""
-        return [
-            {key: kind(column[i].item()) for key, _, kind, column in self._plan}
-            for i in range(rows.start, rows.stop)
-        ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import pickle
 import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 import gymnasium
 
 from mtwrappers.common.checks import check_callable
-from mtwrappers.common.errors import NotDeterministicError
+from mtwrappers.common.errors import NotDeterministicError, with_place
 from mtwrappers.state import env_state as layers
 
 # The arguments of a call for each environment; ``None`` leaves an environment out.
@@ -68,8 +69,8 @@ class Call:
         args: The positional arguments.
         kwargs: The keyword arguments.
         raised: Whether it raised an exception.
-        without_state: The class of the environment if it has no ``get_state`` that returns what the
-            call has changed; empty otherwise.
+        without_state: The class of the wrapper or environment that has the method, if it has no
+            ``get_state`` that returns what the call has changed; empty otherwise.
     """
 
     name: str | Callable[..., Any]
@@ -137,13 +138,13 @@ def find_call(
 
 
 def class_without_state(env: gymnasium.Env[Any, Any], call: Call) -> str:
-    """The class of an environment if no state has what a call changes; empty otherwise."""
+    """The wrapper or environment that has no state for what a call changes; empty otherwise."""
     if call.name in _NAMED_FUNCTIONS:
         return ""
     target = call.name if isinstance(call.name, str) else ""
     if target == "set_wrapper_attr":
         target = call.args[0] if call.args else call.kwargs.get("name", "")
-    return "" if layers.saves_changes(env, target) else type(env.unwrapped).__name__
+    return layers.find_undeclared(env, target)
 
 
 def replayable(name: str | Callable[..., Any], arguments: EachCall) -> EachCall:
@@ -151,6 +152,7 @@ def replayable(name: str | Callable[..., Any], arguments: EachCall) -> EachCall:
 
     Raises:
         TypeError: If the call could not be replayed.
+        Exception: Whatever else the copies raise.
     """
     if name in READ_ONLY_CALLS or getattr(name, "read_only", False):
         return arguments
@@ -163,11 +165,16 @@ def replayable(name: str | Callable[..., Any], arguments: EachCall) -> EachCall:
         )
     try:
         return copy.deepcopy(arguments)
-    except Exception as exc:  # any class may refuse to be copied in any way
+    except (TypeError, copy.Error, pickle.PickleError) as exc:
         raise TypeError(
             "an executor that keeps a journal must be able to replay a call, and the "
             f"arguments of {name!r} cannot be copied: {exc}"
         ) from exc
+    except (
+        Exception
+    ) as exc:  # of their class, or of a signal's handler, which is to stay what it is
+        with_place(exc, f"while the arguments of {name!r} were copied for the journal")
+        raise
 
 
 def _is_importable(function: Any) -> bool:

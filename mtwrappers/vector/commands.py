@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.errors import full_message
 from mtwrappers.vector.block import EnvBlock
-from mtwrappers.vector.buffers import Buffers, InfoSchema
+from mtwrappers.vector.buffers import Buffers
 from mtwrappers.vector.calls import Call, EachCall
+from mtwrappers.vector.info_columns import InfoSchema
 from mtwrappers.vector.journal import ReplayLog, ResetEntry
 
 
@@ -42,12 +43,16 @@ class Answer:
     is_unknown: bool = False
 
 
+NO_RESULT = Answer()  # of a command that has nothing to return, as most steps
+
+
 class Command(abc.ABC):
     """A command to the blocks of an executor.
 
     Attributes:
         name: The method that gave the command, for messages.
-        needs_reset: Whether every environment has to be reset if the command fails.
+        needs_reset: Whether every environment has to be reset before the next step, unless the
+            command succeeds and says otherwise.
     """
 
     name: ClassVar[str]
@@ -68,7 +73,8 @@ class Command(abc.ABC):
             result = self.run(block)
         except Exception as exc:
             return self.fail(block, exc)
-        return Answer(result, (self.notes(block) or None) if block.settings.journal else None)
+        notes = (self.notes(block) or None) if block.settings.journal else None
+        return NO_RESULT if result is None and notes is None else Answer(result, notes)
 
     def fail(self, block: EnvBlock, exc: Exception) -> Answer:
         """The answer of a block in which the command raised."""
@@ -144,7 +150,7 @@ class Wrap(Command):
     wrap: Callable[[Any], Any]
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Wraps the environments of the block."""
         block.wrap(self.wrap)
 
 
@@ -168,7 +174,7 @@ class Connect(Command):
         return Connect(self.rows[rows], self.num_envs, self.action_shape)
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Makes the buffers of the block."""
         block.connect(self.rows, self.num_envs, self.action_shape)
 
 
@@ -180,7 +186,7 @@ class UseColumns(Command):
     schema: InfoSchema
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Sets the schema of the block."""
         block.use_columns(self.schema)
 
 
@@ -191,7 +197,7 @@ class Sync(Command):
     name = "sync"
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Does nothing."""
 
 
 @dataclass(eq=False)
@@ -201,7 +207,7 @@ class Close(Command):
     name = "close"
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Closes the environments of the block."""
         block.close()
 
 
@@ -223,7 +229,7 @@ class Reset(Command):
         return Reset(self.seeds[rows], self.options[rows], self.mask[rows])
 
     def run(self, block: EnvBlock) -> Any:
-        """Runs it."""
+        """Resets environments of the block."""
         return block.reset(self.seeds, self.options, self.mask)
 
     def record_success(
@@ -260,7 +266,7 @@ class Step(Command):
         return Step(self.actions[rows], self.autoreset, self.schema)
 
     def run(self, block: EnvBlock) -> Any:
-        """Runs it."""
+        """Steps the environments of the block."""
         return block.step(self.actions, self.autoreset, self.schema)
 
     def record_success(
@@ -268,11 +274,12 @@ class Step(Command):
     ) -> list[ReplayLog]:
         """The logs after the step."""
         logs_after, paused = [], buffers.paused.tolist()
-        for i, (log, digest) in enumerate(zip(logs, buffers.digests.tolist(), strict=True)):
+        steps = zip(logs, self.actions, buffers.digests.tolist(), strict=True)
+        for i, (log, action, digest) in enumerate(steps):
             if i in notes:
                 logs_after.append(log.with_reset(notes[i], ResetEntry(), digest))
             else:
-                logs_after.append(log if paused[i] else log.with_step(self.actions[i], digest))
+                logs_after.append(log if paused[i] else log.with_step(action, digest))
         return logs_after
 
 
@@ -288,7 +295,7 @@ class Pause(Command):
         return Pause(self.mask[rows])
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Pauses environments of the block."""
         block.pause(self.mask)
 
 
@@ -311,8 +318,12 @@ class CallEach(Command):
         return CallEach(self.target, self.arguments[rows])
 
     def run(self, block: EnvBlock) -> Any:
-        """Runs it."""
+        """Calls the environments of the block."""
         return block.call(self.target, self.arguments)
+
+    def notes_of_failure(self, block: EnvBlock) -> Any:
+        """The outcome of the calls that were made."""
+        return self.notes(block)
 
     def notes_of_interrupt(self, block: EnvBlock) -> Any:
         """The outcome of the calls that were made."""
@@ -326,6 +337,17 @@ class CallEach(Command):
             call = Call(self.target, args, kwargs, outcome.raised, outcome.without_state)
             logs[i] = logs[i].with_call(call)
         return logs
+
+
+class SetTasks(CallEach):
+    """Calls the method of each environment that sets its task; a reset is due then."""
+
+    name = "set_tasks"
+    needs_reset = True
+
+    def part(self, rows: slice) -> SetTasks:
+        """The command for one block."""
+        return SetTasks(self.target, self.arguments[rows])
 
 
 @dataclass(eq=False)
@@ -353,7 +375,7 @@ class Apply(Command):
         return Apply(self.function, self.rows[rows], self.due[rows], self.logs[rows])
 
     def run(self, block: EnvBlock) -> Any:
-        """Runs it."""
+        """Calls the function with the block."""
         return block.apply(self.function, self.rows, self.due, self.logs)
 
     def notes(self, block: EnvBlock) -> Any:
@@ -384,7 +406,7 @@ class GetStates(Command):
     name = "get_state"
 
     def run(self, block: EnvBlock) -> Any:
-        """Runs it."""
+        """Reads the states of the block."""
         return block.get_states()
 
 
@@ -401,7 +423,7 @@ class SetStates(Command):
         return SetStates(self.logs[rows])
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Restores the states of the block."""
         block.set_states([log.state for log in self.logs])
 
     def record_success(
@@ -429,7 +451,7 @@ class Replay(Command):
         return Replay(self.logs[rows], self.paused[rows])
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Replays the logs in the block."""
         block.replay(self.logs, self.paused)
 
 
@@ -447,7 +469,7 @@ class Prepare(Command):
         return Prepare(self.logs[rows], self.paused[rows])
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Prepares new environments of the block."""
         block.prepare(self.logs, self.paused)
 
 
@@ -466,7 +488,7 @@ class Commit(Command):
         return Commit(self.logs[rows], self.paused[rows])
 
     def run(self, block: EnvBlock) -> None:
-        """Runs it."""
+        """Exchanges the environments of the block."""
         if not block.has_prepared:  # its worker was lost since
             block.prepare(self.logs, self.paused)
         block.commit()

@@ -23,13 +23,18 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
-from mtwrappers.common import seeding
-from mtwrappers.common.checks import check_callable, check_index, check_options
+from mtwrappers.common.checks import check_callable, check_index
 from mtwrappers.common.errors import with_place
 from mtwrappers.core.pad_spaces import Padding
 from mtwrappers.state.identity import describe, require_same
+from mtwrappers.vector.arguments import (
+    check_length,
+    refuse_indices,
+    split_options,
+    spread_seeds,
+)
 from mtwrappers.vector.block import BlockResult, EnvBlock
-from mtwrappers.vector.buffers import ARRAY_SPACES, Info, InfoColumns, ObsLayout, schema_of
+from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
 from mtwrappers.vector.calls import EachCall, replayable
 from mtwrappers.vector.commands import (
     Apply,
@@ -40,73 +45,16 @@ from mtwrappers.vector.commands import (
     Prepare,
     Reset,
     SetStates,
+    SetTasks,
     Step,
     UseColumns,
     Wrap,
 )
+from mtwrappers.vector.info_columns import Info, InfoColumns, schema_of
 from mtwrappers.vector.journal import ReplayLog
 from mtwrappers.vector.pool import BorrowedPool, Pool
 from mtwrappers.vector.settings import MAY_DIFFER, Settings, require_same_spaces
 from mtwrappers.vector.workers import pickle_function
-
-
-def spread_seeds(seed: Any, n: int) -> list[int | None]:
-    """Returns a seed for each of ``n`` environments: ``s + i`` for an integer ``s``."""
-    if seed is None:
-        return [None] * n
-    if isinstance(seed, (list, tuple, np.ndarray)):
-        if len(seed) != n:
-            raise ValueError(f"expected {n} seeds, one per environment, got {len(seed)}")
-        return [None if s is None else seeding.check_seed(s) for s in seed]
-    first = seeding.check_seed(seed)
-    return [*range(first, first + n)]
-
-
-def split_options(
-    options: Any, n: int
-) -> tuple[list[dict[str, Any] | None], NDArray[np.bool_] | None]:
-    """Splits options into those of each of ``n`` environments, and a copy of the reset mask."""
-    if options is not None and not isinstance(options, dict):
-        raise TypeError(f"options must be a dict or None, got {options!r}")
-    own_keys = ("reset_mask", "env_options")
-    check_options(options, own_keys, "a vector environment", passes_on=True)
-    if options is None or not options.keys() & own_keys:
-        return [options] * n, None
-    mask = _reset_mask(options["reset_mask"], n) if "reset_mask" in options else None
-    shared = {key: value for key, value in options.items() if key not in own_keys}
-    env_options = options.get("env_options", [None] * n)
-    if not isinstance(env_options, (list, tuple)) or len(env_options) != n:
-        raise ValueError(f"env_options must be a list with {n} dicts or None, got {env_options!r}")
-    for i, own_options in enumerate(env_options):
-        if not isinstance(own_options, (dict, type(None))):
-            raise TypeError(
-                f"env_options of environment {i} must be a dict or None, got {own_options!r}"
-            )
-    return [{**shared, **(own_options or {})} for own_options in env_options], mask
-
-
-def _reset_mask(mask: Any, n: int) -> NDArray[np.bool_]:
-    """A copy of a mask of the environments to reset."""
-    if not isinstance(mask, np.ndarray):
-        raise TypeError(f"reset_mask must be a bool array, got {mask!r}")
-    if mask.shape != (n,):
-        raise ValueError(f"reset_mask must have shape ({n},), got {mask.shape}")
-    if mask.dtype != np.bool_:
-        raise TypeError(f"reset_mask must be a bool array, got one of {mask.dtype}")
-    if not mask.any():
-        raise ValueError(f"reset_mask must name at least one environment, got {mask}")
-    return mask.copy()
-
-
-def refuse_indices(indices: Sequence[Any]) -> None:
-    """Raises `TypeError` if ``get_attr`` is called as Stable-Baselines3 does."""
-    if indices:
-        raise TypeError(
-            "get_attr takes a name, as Gymnasium's does, and no indices, as Stable-Baselines3's "
-            f"does, got {indices[0]!r}: for Stable-Baselines3 and its wrappers, pass "
-            "mtwrappers.as_sb3_vec_env(envs)"
-        )
-
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 # A function for `MetaVectorEnv.map_blocks`, of environments and of their rows among all.
@@ -204,8 +152,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Makes the workers build the environments, and takes their spaces."""
         n, pool, settings = self.num_envs, self._pool, self._settings
         traits = pool.build()
-        spaces = [pair for block_spaces, *_ in traits for pair in block_spaces]
-        _, metadata, self.render_mode = traits[0]
+        spaces = [pair for block in traits for pair in block.spaces]
+        metadata, self.render_mode = traits[0].metadata, traits[0].render_mode
         if settings.unify is not None:
             names = [f"environment {i}" for i in range(n)]
             padding = Padding.of(spaces, names, settings.unify)
@@ -221,7 +169,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._actions_shape = (n, *row_shape)
         self._layout = ObsLayout(observation_space, n)
         self._buffers = pool.connect(self._layout, row_shape)
-        self._due = np.ones(n, dtype=np.bool_)  # environments to reset before the next step
         self.stepped = self.restarted = np.zeros(n, dtype=np.bool_)
         if settings.journal:
             pool.start_journal()
@@ -273,20 +220,19 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             env_options, mask = split_options(options, self.num_envs)
         if mask is None:
             mask = np.ones(self.num_envs, dtype=np.bool_)
-        elif self._due.any() and not mask.all():
+        elif self._pool.due.any() and not mask.all():
             raise ResetNeeded("reset every environment before some of them")
         for i, first in enumerate(self._first_seeds or ()):
             seeds[i] = first if seeds[i] is None else seeds[i]
         if self._pool.logs is not None:
             env_options = copy.deepcopy(env_options)
-        self._due[...] = True  # should it raise
         results = self._pool.run(Reset(seeds, env_options, mask.tolist()))
         infos = self._join(results)
         for i in np.flatnonzero(infos.get("_task_name", ())).tolist():
             self._pool.names[i] = infos["task_name"][i]
         observations = self._layout.batch(buffers.obs)
         self._first_seeds = None
-        self._due[...] = False
+        self._pool.due.fill(False)
         return observations, infos
 
     @exclusive
@@ -320,7 +266,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             yield
         finally:
             self._autoreset = autoreset
-            self._due |= self._buffers.finished & (self.autoreset_mode is AutoresetMode.SAME_STEP)
+            if self.autoreset_mode is AutoresetMode.SAME_STEP:
+                self._pool.due |= self._buffers.finished
 
     @exclusive
     def step(self, actions: Any) -> StepResult:
@@ -338,19 +285,26 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 stepped.
             ResetNeeded: If a `reset` is due.
         """
-        return self._step_result(self._pool.run(self._checked_step(actions)))
+        self._begin_step(actions)
+        return self._step_result(self._pool.end())
 
     @exclusive
     def step_async(self, actions: Any) -> None:
         """Begins a `step`, so that other work can be done meanwhile; `step_wait` ends it."""
-        self._pool.begin(self._checked_step(actions))
+        self._begin_step(actions)
         self._pending = True
+
+    def _begin_step(self, actions: Any) -> None:
+        """Gives a step to all blocks; what is wrong with it raises before anything has changed."""
+        step, rows = self._checked_step(actions), self.next_rows()
+        self._pool.begin(step)
+        self.stepped, self.restarted = rows
 
     def _checked_step(self, actions: Any) -> Step:
         """Checks a step, and returns its command."""
         self._pool.settle()
         buffers, autoreset = self._buffers, self._autoreset
-        if np.count_nonzero(self._due):  # a tenth of the time of any()
+        if np.count_nonzero(self._pool.due):  # a tenth of the time of any()
             raise ResetNeeded("call reset() before step()")
         if not autoreset or self.autoreset_mode is AutoresetMode.DISABLED:
             ended = buffers.finished & ~buffers.paused
@@ -374,8 +328,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 or np.count_nonzero(np.isnan(checked))
             ):
                 self._refuse_actions(actions, checked)
-        self.stepped, self.restarted = self.next_rows()
-        self._due.fill(True)  # until the step has succeeded
         schema = None if self._columns is None else self._columns.schema
         return Step(checked, autoreset, schema)
 
@@ -428,10 +380,12 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             NoAsyncCallError: If no step was begun.
         """
-        if not self._pending:
-            raise NoAsyncCallError("step_wait() needs a step_async() before it", "step")
-        self._pending = False
-        return self._step_result(self._pool.end())
+        try:
+            if not self._pending:
+                raise NoAsyncCallError("step_wait() needs a step_async() before it", "step")
+            return self._step_result(self._pool.end())
+        finally:
+            self._pending = False
 
     def _step_result(self, results: Sequence[Any]) -> StepResult:
         """The results of a step, from those of the blocks and the buffers."""
@@ -443,24 +397,29 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         flags = buffers.terminated.copy(), buffers.truncated.copy()
         if not self._schema_known:  # decides which infos go through the buffers from now on
             self._schema_known = True  # even if it is interrupted here
-            schema = schema_of([info for block_infos, *_ in results for info in block_infos])
+            schema = schema_of([info for result in results for info in result.infos])
             if schema is not None:
                 self._columns = InfoColumns(schema, buffers)
                 self._pool.set_up(UseColumns(schema))
-        self._due.fill(False)
+        self._pool.due.fill(False)
         return obs, rewards, *flags, infos
 
     def _join(self, results: Sequence[BlockResult | None]) -> Info:
         """Batches infos as Gymnasium does, and keeps observations that are not arrays."""
         batched: Info = {}
         for rows, result in zip(self._pool.rows, results, strict=True):
-            infos, finals, objects = result or (None, (), None)
-            if objects is not None:
-                self._buffers.obs[0][rows] = objects
+            if result is None:
+                result = BlockResult(None)
+            if result.observations is not None:
+                self._buffers.obs[0][rows] = result.observations
+            infos = result.infos
             if infos is None and self._columns is not None:
                 infos = self._columns.read_each(rows)
-            lasts = [(i, {"final_obs": obs, "final_info": info}) for i, obs, info in finals]
-            for i, info in (*enumerate(infos or ()), *lasts):
+            final_infos = [
+                (final.index, {"final_obs": final.obs, "final_info": final.info})
+                for final in result.final_steps
+            ]
+            for i, info in (*enumerate(infos or ()), *final_infos):
                 for key, value in (info or {}).items():  # None reports nothing
                     try:
                         self._add_info(batched, {key: value}, rows.start + i)
@@ -495,8 +454,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             has = self._call_each("has_wrapper_attr", [(("set_task",), {})] * self.num_envs)
             self._setter = "set_task" if all(has) else "set_task_state"
         arguments: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
-        self._due[...] = True
-        self._call_each(self._setter, arguments)
+        self._run_calls(SetTasks(self._setter, self._replayable(self._setter, arguments)))
 
     @exclusive
     def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -578,10 +536,15 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _call_each(self, name: str | Callable[..., Any], arguments: EachCall) -> list[Any]:
         """Calls each environment; the result is None for those that are left out."""
-        if self._pool.logs is not None:
-            arguments = replayable(name, arguments)
-        results = self._pool.run(CallEach(name, arguments))
-        return [value for block_results in results for value in block_results]
+        return self._run_calls(CallEach(name, self._replayable(name, arguments)))
+
+    def _replayable(self, name: str | Callable[..., Any], arguments: EachCall) -> EachCall:
+        """The arguments of a call, or copies for the journal, if there is one."""
+        return arguments if self._pool.logs is None else replayable(name, arguments)
+
+    def _run_calls(self, calls: CallEach) -> list[Any]:
+        """The result of each environment's call."""
+        return [value for results in self._pool.run(calls) for value in results]
 
     # Where the environments are.
 
@@ -621,7 +584,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """
         check_callable(function, "function")
         carried: Any = function if self._pool.is_local else pickle_function(function)
-        due = self._due.copy()
+        due = self._pool.due.copy()
         logs: list[Any] = self._pool.logs or [None] * self.num_envs
         apply = Apply(
             functools.partial(_call_in_block, carried, self._autoreset),
@@ -629,10 +592,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             due,
             logs,
         )
-        self._due[...] = True  # should it raise
         results = self._pool.run(apply)
-        due = np.concatenate([due_after for _, due_after in results])
-        self._due[...] = due
+        self._pool.due[...] = np.concatenate([due_after for _, due_after in results])
         return [result for result, _ in results]
 
     # State.
@@ -664,7 +625,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         array([[0.2, 0.2],
                [0.2, 0.2]])
         """
-        pool, due = self._pool, self._due.copy()
+        pool, due = self._pool, self._pool.due.copy()
         pool.settle()
         paused = self._buffers.paused.copy()
         logs: Sequence[ReplayLog] = pool.logs or ()
@@ -715,23 +676,21 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         n, pool = self.num_envs, self._pool
         first_seeds: Any = state.get("first_seeds")
         if first_seeds is not None:
-            first_seeds = spread_seeds(_check_length(first_seeds, n), n)
-        log_states = _check_length(state.get("logs"), n)
+            first_seeds = spread_seeds(check_length(first_seeds, n), n)
+        log_states = check_length(state.get("logs"), n)
         logs = [ReplayLog.from_state(log, f"environment {i}") for i, log in enumerate(log_states)]
-        due = np.array(_check_length(state.get("due"), n), dtype=np.bool_)
-        paused = np.array(_check_length(state.get("paused"), n), dtype=np.bool_)
+        due = np.array(check_length(state.get("due"), n), dtype=np.bool_)
+        paused = np.array(check_length(state.get("paused"), n), dtype=np.bool_)
         if not any(log.entries for log in logs):
-            self._due[...] = True
             pool.run(SetStates(logs))
             self._first_seeds = first_seeds
             return
         if pool.logs is None:
             raise RuntimeError(_NEEDS_JOURNAL)
         pool.run(Prepare(logs, paused))
-        self._due[...] = True  # should it be interrupted
         pool.run(Commit(logs, paused))
         self._first_seeds = first_seeds
-        self._due[...] = due
+        pool.due[...] = due
 
     def _identity(self) -> dict[str, Any]:
         """All settings that can change a result; each environment has its own identity."""
@@ -813,20 +772,14 @@ def _call_in_block(
     pool = BorrowedPool(block, n, settings)
     envs = MetaVectorEnv(pool, settings)
     envs._first_row = rows.start
-    envs._due, envs._autoreset = due.copy(), autoreset
+    pool.due[...] = due
+    envs._autoreset = autoreset
     envs._columns, envs._schema_known = block.columns, block.columns is not None
     if settings.journal:
         pool.logs = logs
     function = pickle.loads(carried) if isinstance(carried, bytes) else carried
     try:
-        return function(envs, slice(rows.start, rows.stop)), envs._due
+        return function(envs, slice(rows.start, rows.stop)), pool.due
     finally:
         pool.settle()
         envs.closed = True  # what would be done with it later is in no journal
-
-
-def _check_length(value: Any, n: int) -> Any:
-    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != n:
-        got = len(value) if isinstance(value, (list, tuple, np.ndarray)) else repr(value)
-        raise ValueError(f"expected states of {n} environments, got {got}")
-    return value

@@ -8,7 +8,7 @@ import marshal
 import reprlib
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,14 +45,12 @@ class StepsEntry:
 Entry: TypeAlias = ResetEntry | StepEntry | StepsEntry | Call
 
 
+@dataclass(eq=False, slots=True)
 class ReplayLog:
     """All data that is needed to bring a new environment to the state of another one.
 
     A log does not change: each method returns a new one. So a command is recorded in the logs of
     many environments by one assignment, which an interrupt cannot divide.
-
-    Args:
-        state: The state from which it begins.
 
     Attributes:
         state: The state just before the last reset (see `mtwrappers.state.env_state`); None before
@@ -64,15 +62,14 @@ class ReplayLog:
             `fingerprint`.
     """
 
-    def __init__(
-        self, state: Any = None, task: Call | None = None, lost_call: Call | None = None
-    ) -> None:
-        self.state, self.task, self.lost_call = state, task, lost_call
-        self.digest = 0
-        # A log and its successors share a list, of which each reads its own length.
-        self._entries: list[Entry] = []
-        self._length = 0
-        self._pack_at = _PACK_AFTER  # the length from which actions become one array
+    state: Any = None
+    task: Call | None = None
+    lost_call: Call | None = None
+    digest: int = 0
+    # A log and its successors share a list, of which each reads its own length.
+    _entries: list[Entry] = field(default_factory=list)
+    _length: int = 0
+    _pack_at: int = _PACK_AFTER  # the length from which actions become one array
 
     @property
     def entries(self) -> list[Entry]:
@@ -84,8 +81,10 @@ class ReplayLog:
         """The calls since the last reset."""
         return [entry for entry in self.entries if isinstance(entry, Call)]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_entries": self.entries}
+    def __reduce__(self) -> tuple[Any, ...]:
+        entries = self.entries
+        arguments = (self.state, self.task, self.lost_call, self.digest, entries, len(entries))
+        return ReplayLog, (*arguments, self._pack_at)
 
     # Logs of what was done next.
 
@@ -116,20 +115,19 @@ class ReplayLog:
         return self._with_entry(call, self.digest)
 
     def _with_entry(self, entry: Entry, digest: int) -> ReplayLog:
-        log = ReplayLog.__new__(ReplayLog)
-        vars(log).update(vars(self))  # in a tenth of the time of copy.copy
-        log.digest = digest
-        if self._length >= self._pack_at:
-            entries, start = self.entries, self._pack_at - _PACK_AFTER
-            log._entries = entries[:start] + _packed(entries[start:])
-            log._length = len(log._entries)
-            log._pack_at = log._length + _PACK_AFTER
-        entries = log._entries
-        if len(entries) > log._length:
-            del entries[log._length :]  # of a log that was not used
+        entries, length, pack_at = self._entries, self._length, self._pack_at
+        if length >= pack_at:
+            start = pack_at - _PACK_AFTER
+            entries = entries[:start] + _packed(entries[start:length])
+            length = len(entries)
+            pack_at = length + _PACK_AFTER
+        if len(entries) > length:
+            del entries[length:]  # of a log that was not used
         entries.append(entry)
-        log._length += 1
-        return log
+        # Positional, because every step makes one for each environment.
+        return ReplayLog(
+            self.state, self.task, self.lost_call, digest, entries, length + 1, pack_at
+        )
 
     # Replays.
 
@@ -243,10 +241,12 @@ def _packed(entries: list[Entry]) -> list[Entry]:
 
 def _form(entry: Entry) -> tuple[Any, ...] | None:
     """The dtype and the shape of the actions of steps; None if they are no arrays."""
-    if isinstance(entry, StepEntry) and isinstance(entry.action, (np.ndarray, np.generic)):
+    if type(entry) is StepEntry:
         action = entry.action
         # A file cannot say how many steps took no bytes.
-        return (action.dtype, action.shape) if action.nbytes else None
+        if isinstance(action, (np.ndarray, np.generic)) and action.nbytes:
+            return action.dtype, action.shape
+        return None
     if isinstance(entry, StepsEntry):
         return entry.actions.dtype, entry.actions.shape[1:]
     return None
@@ -271,7 +271,7 @@ def fingerprint(before: int, *returned: Any) -> int:
     obs, *values, info = returned
     if type(obs) is not np.ndarray or not _has_plain_bytes(obs):
         obs = _hashable(obs)
-    if type(info) is not dict or not _PLAIN_TYPES.issuperset(map(type, info.values())):
+    if type(info) is not dict or (info and not _PLAIN_TYPES.issuperset(map(type, info.values()))):
         info = _hashable(_without_clocks(info))
     try:
         # Version 2, because in later ones the bytes depend on which objects are shared.
@@ -289,11 +289,14 @@ def hash_value(value: Any) -> int:
 
 # The types of values in infos whose bytes `marshal` reads.
 _PLAIN_TYPES = {type(None), bool, int, float, str, bytes, np.float64, np.float32, np.int64}
+# The dtypes of plain bytes, by their characters: not objects, and not long doubles, which have 6
+# bytes that mean nothing.
+_PLAIN_DTYPES = frozenset("?bBhHiIlLqQefdFDmMSU")
 
 
 def _has_plain_bytes(value: Any) -> bool:
     """Whether equal values have equal bytes: not pointers, and no bytes that mean nothing."""
-    return not value.dtype.hasobject and value.dtype.char not in "gG"  # long doubles have 6 spare
+    return value.dtype.char in _PLAIN_DTYPES
 
 
 def _without_clocks(info: Any) -> Any:

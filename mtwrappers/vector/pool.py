@@ -6,8 +6,10 @@ import abc
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from mtwrappers.common.errors import WorkerTraceback, warn_about_close
-from mtwrappers.vector.block import EnvBlock
+from mtwrappers.vector.block import BlockTraits, EnvBlock
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.commands import Answer, Command
 from mtwrappers.vector.journal import ReplayLog
@@ -38,11 +40,14 @@ class Record:
 
         If an exception interrupts it, it can be called again: the logs are computed first, and
         assigned at once.
+
+        Args:
+            logs: The logs of all environments.
+            buffers: The results of the block's environments.
         """
         assert self.answer is not None
         if self._logs is None:
-            own_buffers = buffers.part(self.rows)
-            self._logs = self.command.record(logs[self.rows], self.answer, own_buffers)
+            self._logs = self.command.record(logs[self.rows], self.answer, buffers)
         logs[self.rows] = self._logs
 
 
@@ -61,6 +66,9 @@ class Pool(abc.ABC):
         buffers: The results of all environments.
         logs: The journal, a log per environment, if there is one.
         names: The name of each environment's task, as resets reported it.
+        due: A mask of the environments that have to be reset before the next step, ``(N,)`` bool. A
+            command that needs resets if it fails marks all, once it is certain that it is given;
+            what gave it clears them when it has succeeded.
         is_local: Whether the environments are in this process.
         is_lost: Whether the blocks are gone for good.
         recoveries: The number of replaced workers.
@@ -76,6 +84,7 @@ class Pool(abc.ABC):
         self.rows = rows
         self.num_envs = rows[-1].stop
         self.names: list[Any] = [None] * self.num_envs
+        self.due = np.ones(self.num_envs, np.bool_)
         self._settings = settings
 
     def start_journal(self) -> None:
@@ -83,8 +92,8 @@ class Pool(abc.ABC):
         self.logs = [ReplayLog() for _ in range(self.num_envs)]
 
     @abc.abstractmethod
-    def build(self) -> list[Any]:
-        """Builds the environments; returns `EnvBlock.traits` of each block."""
+    def build(self) -> list[BlockTraits]:
+        """Builds the environments; returns the traits of each block."""
 
     @abc.abstractmethod
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
@@ -113,7 +122,11 @@ class Pool(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, command: Command) -> None:
-        """Gives a command to every block."""
+        """Gives a command to every block.
+
+        Raises:
+            Exception: If the command cannot be encoded; then nothing has changed.
+        """
 
     @abc.abstractmethod
     def end(self) -> list[Any]:
@@ -143,7 +156,7 @@ class LocalPool(Pool):
         self._make_block = make_block
         self._record: Record | None = None  # of the last command, until it is recorded
 
-    def build(self) -> list[Any]:
+    def build(self) -> list[BlockTraits]:
         """Builds the environments."""
         self.block = self._make_block()
         return [self.block.traits()]
@@ -159,6 +172,8 @@ class LocalPool(Pool):
         self.settle()
         self.block.notes = None  # of the command before
         record = self._record = Record(command, self.rows[0])
+        if command.needs_reset:
+            self.due.fill(True)
         record.answer = command.answer(self.block)
 
     def end(self) -> list[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import operator
 import os
 import socket
 import time
@@ -17,12 +16,11 @@ import cloudpickle
 from mtwrappers.common.errors import WorkerDiedError
 from mtwrappers.common.extras import import_extra
 from mtwrappers.vector.commands import Command, Connect
+from mtwrappers.vector.server import EMPTY, BlockServer
 from mtwrappers.vector.settings import Maker, Settings
 from mtwrappers.vector.workers import (
     ALIVE_CHECK,
-    EMPTY,
     HELLO,
-    BlockServer,
     Worker,
     WorkerPool,
     WorkerState,
@@ -31,6 +29,7 @@ from mtwrappers.vector.workers import (
 
 START_TIMEOUT = 25.0  # seconds until an actor must have started
 _SIGNS = "signs"  # the concurrency group that answers during a command
+_UNLIMITED = 1000  # actors that a node has room for, if they need nothing
 CONNECT_TIMEOUT = 10.0  # seconds until a cluster must have answered
 
 
@@ -56,7 +55,7 @@ class Cluster:
                 ) from exc
         self._job = self._ray.get_runtime_context().get_job_id()
 
-    def is_there(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether this process is still connected to the cluster."""
         ray = self._ray
         return bool(ray.is_initialized()) and ray.get_runtime_context().get_job_id() == self._job
@@ -64,24 +63,28 @@ class Cluster:
     @property
     def ray(self) -> Any:
         """The module ``ray``; an error if the cluster is gone, where Ray would start another."""
-        if not self.is_there():
+        if not self.is_connected():
             raise WorkerDiedError("Ray was shut down, and with it all workers")
         return self._ray
 
     def resources(self, needs: Mapping[str, float]) -> str:
         """A message with the needs of a worker and the resources of the cluster."""
         total, free = self.ray.cluster_resources(), self.ray.available_resources()
-        has = [f"{total.get(name, 0.0):g} {name} ({free.get(name, 0.0):g} free)" for name in needs]
-        wants = ", ".join(f"{amount:g} {name}" for name, amount in needs.items())
-        return f"a worker needs {wants}, but the Ray cluster has {', '.join(has)}"
+        needed = ", ".join(f"{amount:g} {name}" for name, amount in needs.items())
+        present = ", ".join(
+            f"{total.get(name, 0.0):g} {name} ({free.get(name, 0.0):g} free)" for name in needs
+        )
+        return f"a worker needs {needed}, but the Ray cluster has {present}"
 
     def capacity(self, needs: Mapping[str, float]) -> int:
         """The number of actors with these needs that fit on its nodes."""
-        room = 0
-        for node in filter(operator.itemgetter("Alive"), self.ray.nodes()):
-            has = {name: node["Resources"].get(name, 0.0) / needs[name] for name in needs}
-            room += int(min(has.values(), default=1000) + 1e-9)
-        return room
+        capacity = 0
+        for node in self.ray.nodes():
+            if node["Alive"]:
+                resources = node["Resources"]
+                fits = [resources.get(name, 0.0) / amount for name, amount in needs.items()]
+                capacity += int(min(fits, default=_UNLIMITED) + 1e-9)  # sums of decimal fractions
+        return capacity
 
 
 def actor_options(settings: Settings) -> dict[str, Any]:
@@ -107,10 +110,13 @@ def actor_pool(makers: Sequence[Maker], settings: Settings) -> WorkerPool:
         ValueError: If the actors do not fit on the cluster.
     """
     cluster = Cluster()
-    most = cluster.capacity(needs := actor_needs(settings))
-    count = min(settings.workers or most or 1, len(makers))
-    if count > most:
-        raise ValueError(f"{count} workers do not fit: {cluster.resources(needs)}, room for {most}")
+    needs = actor_needs(settings)
+    capacity = cluster.capacity(needs)
+    count = min(settings.workers or capacity or 1, len(makers))
+    if count > capacity:
+        raise ValueError(
+            f"{count} workers do not fit: {cluster.resources(needs)}, room for {capacity}"
+        )
     rows, blocks = pickle_blocks(makers, count, settings)
     workers = [ActorWorker(block, cluster, settings) for block in rows]
     return WorkerPool(workers, blocks, settings, memory=-1)
@@ -190,7 +196,7 @@ class ActorWorker(Worker):
 
     def write(self, message: tuple[int, bytes]) -> None:
         """Calls the actor."""
-        if self._cluster.is_there():
+        if self._cluster.is_connected():
             call = next(self._calls)
             self._replies.add(self._actor.handle.remote(call, *message, self._received))
 
@@ -202,7 +208,7 @@ class ActorWorker(Worker):
         """Waits for the answers of some actors, at most for some seconds."""
         by_reply = {reply: worker for worker in workers for reply in worker._replies}
         cluster = workers[0]._cluster
-        if not cluster.is_there():
+        if not cluster.is_connected():
             for worker in workers:
                 worker._reason, worker.state = "Ray was shut down", WorkerState.ENDED
             return []
@@ -239,11 +245,11 @@ class ActorWorker(Worker):
 
     def is_alive(self) -> bool:
         """Whether Ray is running; Ray itself reports when an actor ends."""
-        return self._cluster.is_there()
+        return self._cluster.is_connected()
 
     def silence(self) -> float:
         """The seconds since the last sign of life of its block, which the actor itself reports."""
-        if not self._has_buffers or not self._cluster.is_there():
+        if not self._has_buffers or not self._cluster.is_connected():
             return math.inf
         ray = self._cluster.ray
         signs = self._actor.silence.options(concurrency_group=_SIGNS)
@@ -255,7 +261,7 @@ class ActorWorker(Worker):
     def end(self, patience: float = 0.0) -> None:
         """Ends the actor, which never ends by itself."""
         actor, self._actor, self._replies = self._actor, None, set()
-        if actor is not None and self._cluster.is_there():
+        if actor is not None and self._cluster.is_connected():
             with contextlib.suppress(Exception):  # the cluster may be ending
                 self._cluster.ray.kill(actor)
 
@@ -266,7 +272,7 @@ class ActorWorker(Worker):
 
     def advice(self) -> str:
         """Advice for one that did not even start."""
-        if self._host or self._reason or not self._cluster.is_there():
+        if self._host or self._reason or not self._cluster.is_connected():
             return ""
         return f"no node had room: {self._cluster.resources(actor_needs(self._settings))}"
 

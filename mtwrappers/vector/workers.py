@@ -11,15 +11,9 @@ from __future__ import annotations
 import abc
 import dataclasses
 import enum
-import functools
 import itertools
 import math
-import os
-import pickle
-import socket
-import sys
 import time
-import traceback
 import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -31,12 +25,9 @@ import numpy as np
 from mtwrappers.common.errors import (
     WorkerDiedError,
     full_message,
-    picklable,
     warn_about_close,
-    with_place,
 )
-from mtwrappers.common.extras import with_or_without_opengl
-from mtwrappers.vector.block import EnvBlock
+from mtwrappers.vector.block import BlockTraits
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.commands import (
     Answer,
@@ -49,6 +40,7 @@ from mtwrappers.vector.commands import (
     Sync,
 )
 from mtwrappers.vector.pool import OTHER_CALL, Pool, Record, raise_failure
+from mtwrappers.vector.server import decode_answer
 from mtwrappers.vector.settings import Maker, Settings
 
 ALIVE_CHECK = 1.0  # seconds between two checks whether silent workers are alive
@@ -57,7 +49,6 @@ CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
 HELLO = 0  # the number of the answer of a worker that has started
 # A NaN that no environment returns as its reward: it marks rewards that were not written yet.
 _NO_REWARD = np.uint64(0x7FF8_0000_6D74_7772)
-EMPTY = b""  # an encoded answer without a result
 
 
 class WorkerState(enum.Enum):
@@ -210,7 +201,8 @@ class WorkerPool(Pool):
             worker.timeout = math.inf if settings.timeout is None else settings.timeout
         self.workers = workers
         self._max_recoveries = MAX_RECOVERIES if settings.on_worker_failure == "recover" else 0
-        self._memory = memory
+        # A file object, because it can be closed twice.
+        self._memory = open(memory, "r+b", buffering=0) if memory >= 0 else None  # noqa: SIM115
         self._numbers = itertools.count(HELLO + 1)
         self._number = HELLO  # of the last command
         # The environments that were paused when all had answered last: a lost worker may have
@@ -223,8 +215,8 @@ class WorkerPool(Pool):
 
     # Commands.
 
-    def build(self) -> list[Any]:
-        """Starts the workers, which build environments; returns `EnvBlock.traits` of each block."""
+    def build(self) -> list[BlockTraits]:
+        """Starts the workers, which build environments; returns the traits of each block."""
         for worker in self.workers:
             self._start(worker)
         if lost := self._gather(self.workers, HELLO):
@@ -236,7 +228,8 @@ class WorkerPool(Pool):
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
         """Makes all blocks write to buffers, and returns those of all environments."""
         self.set_up(Connect(range(layout.n), layout.n, action_shape))
-        self.buffers = Buffers(layout, action_shape, self._memory)
+        memory = -1 if self._memory is None else self._memory.fileno()
+        self.buffers = Buffers(layout, action_shape, memory)
         for worker in self.workers:
             worker.buffers = self.buffers.part(worker.rows)
         return self.buffers
@@ -257,13 +250,18 @@ class WorkerPool(Pool):
         return [answer.result for answer in self._answers(self._number)]
 
     def _send(self, workers: Sequence[Worker], command: Command) -> None:
-        """Encodes a command for all workers, then records it, then writes it."""
+        """Encodes a command for all workers, then records it, then writes it.
+
+        What cannot be encoded raises before anything has changed.
+        """
         number = next(self._numbers)
         records = [PendingRecord(command.part(worker.rows), worker.rows) for worker in workers]
         messages = [
             worker.encode(number, record.command)
             for worker, record in zip(workers, records, strict=True)
         ]
+        if command.needs_reset:
+            self.due.fill(True)
         for worker, record in zip(workers, records, strict=True):
             worker.records[number] = record
         self._number = number
@@ -303,7 +301,8 @@ class WorkerPool(Pool):
                 if answer.is_unknown:
                     self._end_unknown(worker)
                 elif self.logs is not None:
-                    record.keep(self.logs, self.buffers)
+                    assert worker.buffers is not None  # because a journal begins after `connect`
+                    record.keep(self.logs, worker.buffers)
                 (answers if record_number == number else earlier).append(answer)
         if self.logs is not None:
             self._paused = self.buffers.paused.copy()
@@ -342,9 +341,8 @@ class WorkerPool(Pool):
         for worker in self.workers:
             worker.state = WorkerState.ENDED
             worker.end()
-        memory, self._memory = self._memory, -1
-        if memory >= 0:
-            os.close(memory)
+        if self._memory is not None:
+            self._memory.close()
         self.is_lost = True
 
     # Workers that answer, and those that do not.
@@ -512,12 +510,14 @@ class WorkerPool(Pool):
         if record is None or not isinstance(record.command, Step) or not worker.shares_memory:
             return ""
         rewards = self.buffers.rewards[worker.rows].view(np.uint64)
-        for place in np.flatnonzero(rewards == _NO_REWARD).tolist():
-            i = worker.rows.start + place
-            name = f", task {self.names[i]!r}" if self.names[i] else ""
-            action = record.command.actions[place]
-            return f", by environment {i}{name}, stepped with action {action}"
-        return ""
+        unwritten = np.flatnonzero(rewards == _NO_REWARD)
+        if not len(unwritten):
+            return ""
+        place = int(unwritten[0])  # a block steps one environment after another
+        i = worker.rows.start + place
+        name = f", task {self.names[i]!r}" if self.names[i] else ""
+        action = record.command.actions[place]
+        return f", by environment {i}{name}, stepped with action {action}"
 
 
 def _warn_of_recovery(message: str) -> None:
@@ -526,134 +526,6 @@ def _warn_of_recovery(message: str) -> None:
         gymnasium.logger.warn(message)
     except Warning as warning:
         warnings.showwarning(str(warning), type(warning), __file__, 0)
-
-
-class BlockServer:
-    """Builds a block and runs the commands of an executor in another process.
-
-    Args:
-        memory: The descriptor of the memory that the parent shares; -1 if there is none.
-    """
-
-    block: EnvBlock | None = None
-    closed = False
-
-    def __init__(self, memory: int = -1) -> None:
-        self._memory = memory
-        # Workers share the cores. Libraries that are imported from here on read the variable.
-        os.environ["OMP_NUM_THREADS"] = "1"
-        if torch := sys.modules.get("torch"):
-            torch.set_num_threads(1)
-
-    def answer(self, message: bytes) -> bytes:
-        """Runs the command in a message of `Worker.encode`.
-
-        Returns:
-            Its encoded answer.
-        """
-        try:
-            command = self._decode(message)
-        except Exception as exc:  # such as a module that only the parent has
-            place = f"a worker on {socket.gethostname()} cannot import what it was given"
-            return encode_answer(Answer(failure=with_place(exc, place)))
-        self.closed = isinstance(command, Close)
-        if isinstance(command, Build):
-            try:
-                return encode_answer(Answer(self._build(command)))
-            except Exception as exc:
-                return encode_answer(Answer(failure=exc))
-        if self.block is None:  # its environments could not be built
-            return EMPTY
-        answer = command.answer(self.block)
-        try:
-            return encode_answer(answer)
-        except Exception as exc:  # an info of any class may refuse to be pickled in any way
-            first = self.block.offset
-            last = first + len(self.block.envs) - 1
-            with_place(exc, f"the answer of environments {first} to {last} to {command.name}()")
-            failure = exc
-        try:
-            return encode_answer(command.fail(self.block, failure))
-        except Exception:  # and so may a state
-            return encode_answer(Answer(failure=failure, is_unknown=True))
-
-    def _decode(self, message: bytes) -> Command:
-        """The command in a message."""
-        if message[:1] == PICKLED:
-            command: Command = pickle.loads(message)
-            if isinstance(command, Build):
-                for pickled in command.blocks.values():
-                    # An error here, if it cannot be imported.
-                    with_or_without_opengl(functools.partial(pickle.loads, pickled))
-            return command
-        assert self.block is not None
-        buffers, dtype = self.block.buffers, np.dtype(message[2:].decode())
-        size = math.prod(buffers.actions_shape) * dtype.itemsize
-        # A copy, because environments may keep their actions.
-        actions = buffers.actions[:size].copy().view(dtype).reshape(buffers.actions_shape)
-        columns = self.block.columns if message[1:2] == b"1" else None
-        schema = None if columns is None else columns.schema
-        return Step(actions, autoreset=message[:1] == b"1", schema=schema)
-
-    def _build(self, command: Build) -> tuple[Any, ...]:
-        """Builds the block, and returns its traits.
-
-        Constructors are unpickled for every build, because they may keep what they have made.
-        """
-        [(offset, pickled)] = command.blocks.items()
-        _, settings = pickle.loads(pickled)
-        self.block = EnvBlock(lambda: pickle.loads(pickled)[0], offset, settings, self._memory)
-        return self.block.traits()
-
-
-PICKLED = b"\x80"  # the first byte of a pickle
-# An id may be registered in the main script, below its guard.
-_UNREGISTERED = (
-    "a worker that is not a fork knows only the ids that its imports register: name the module "
-    "that registers this one, as in 'my_module:My/Env-v0', pass a function that makes the "
-    "environment from its class, or pass context='fork'"
-)
-
-
-def encode_step(step: Step) -> bytes:
-    """A message with a step whose actions are in shared memory, such as ``b"11<f4"``."""
-    reads_columns = step.schema is not None
-    return f"{step.autoreset:d}{reads_columns:d}{step.actions.dtype.str}".encode()
-
-
-def encode_answer(answer: Answer) -> bytes:
-    """Encodes an answer, with a failure that can be unpickled.
-
-    The result is pickled by itself, so that the notes can be read even if it cannot.
-    """
-    if answer.result is None and answer.notes is None and answer.failure is None:
-        return EMPTY
-    failure, text = answer.failure, ""
-    if failure is not None:
-        if isinstance(failure, gymnasium.error.UnregisteredEnv):
-            with_place(failure, _UNREGISTERED)
-        text = "".join(traceback.format_exception(failure))
-        failure = picklable(failure)
-    content = cloudpickle.dumps((answer.result, failure, text))
-    return bytes(cloudpickle.dumps((answer.has_run, answer.is_unknown, answer.notes, content)))
-
-
-def decode_answer(data: bytes, command: Command, rows: slice) -> Answer:
-    """Reverses `encode_answer`; a result that cannot be read is a failure of the command."""
-    if data == EMPTY:
-        return Answer()
-    environments = f"environments {rows.start} to {rows.stop - 1}"
-    place = f"the answer of {environments} to {command.name}() cannot be read here"
-    try:
-        has_run, is_unknown, notes, content = pickle.loads(data)
-    except Exception as exc:  # such as a module that only workers have
-        return Answer(failure=with_place(exc, place), has_run=False, is_unknown=True)
-    try:
-        result, failure, text = pickle.loads(content)
-    except Exception as exc:
-        failure = with_place(exc, place)
-        return Answer(notes=notes, failure=failure, has_run=has_run, is_unknown=is_unknown)
-    return Answer(result, notes, failure, text, has_run, is_unknown)
 
 
 def pickle_blocks(

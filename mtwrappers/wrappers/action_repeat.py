@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
 from mtwrappers.common.checks import positive
+from mtwrappers.common.types import AnyEnv, AnyWrapper, Info
 
 
-class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class ActionRepeat(AnyWrapper, RecordConstructorArgs):
     """Repeats each action ``n`` times, or until the episode ends, as one step.
 
     The reward is the sum over the repeated steps; observation, flags and info come from the last
@@ -33,7 +33,7 @@ class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
     array([0.3, 0. ])
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], n: int) -> None:
+    def __init__(self, env: AnyEnv, n: int) -> None:
         n = positive(n, "n")
         RecordConstructorArgs.__init__(self, n=n)
         super().__init__(env)
@@ -48,7 +48,7 @@ class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         steps: int | None = self.env.get_wrapper_attr("_max_episode_steps")
         return None if steps is None else -(-steps // self.action_repeat)
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         total = 0.0
         for _ in range(self.action_repeat):
             obs, reward, terminated, truncated, info = self.env.step(action)

@@ -10,13 +10,14 @@ import gymnasium
 from gymnasium.spaces import Space
 
 from mtwrappers.common.checks import check_callable, check_env, check_list
+from mtwrappers.common.types import AnyEnv, AnySpace, Info
 from mtwrappers.core.selection import SelectName, Strategy
 from mtwrappers.core.task_set_env import TaskSetMTEnv
 from mtwrappers.core.tasks import TaskList, Tasks, TaskSpace
 from mtwrappers.state.identity import keep_arguments
 
 
-class EnvToMTEnv(TaskSetMTEnv):
+class EnvToMTEnv(TaskSetMTEnv[Any]):
     """A multi-task environment whose tasks are values of a parameter of one environment.
 
     Use it for tasks that differ in a parameter, such as a goal or a gravity; for environments of
@@ -74,12 +75,12 @@ class EnvToMTEnv(TaskSetMTEnv):
 
     def __init__(
         self,
-        env: gymnasium.Env[Any, Any],
-        tasks: Sequence[Any] | Space[Any] | Tasks[Any],
-        set_task: Callable[[gymnasium.Env[Any, Any], Any], object] | None = None,
+        env: AnyEnv,
+        tasks: Sequence[Any] | AnySpace | Tasks[Any],
+        set_task: Callable[[AnyEnv, Any], object] | None = None,
         *,
         task_obs: Callable[[Any], Any] | None = None,
-        task_observation_space: Space[Any] | None = None,
+        task_observation_space: AnySpace | None = None,
         initial_task_state: Any = None,
         task_names: Sequence[str] | None = None,
         select: SelectName | Strategy = "uniform",
@@ -148,7 +149,7 @@ class EnvToMTEnv(TaskSetMTEnv):
         self._set_task(self.env, self._task(task_state))
         self._is_set = True
 
-    def _reset_below(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def _reset_below(self, options: dict[str, Any]) -> tuple[Any, Info]:
         if not self._is_set:
             self._activate(self._task_state)
         return super()._reset_below(options)
@@ -171,5 +172,5 @@ def _copies_are_built_anew(env: Any) -> bool:
 _COPYING = ("__deepcopy__", "__getstate__", "__reduce__", "__reduce_ex__", "__setstate__")
 
 
-def _call_set_task(env: gymnasium.Env[Any, Any], task: Any) -> None:
+def _call_set_task(env: AnyEnv, task: Any) -> None:
     env.get_wrapper_attr("set_task")(task)

@@ -6,9 +6,8 @@ from typing import Any, Literal
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, Space
+from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.utils import RecordConstructorArgs
-from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_choice
 from mtwrappers.common.spaces import (
@@ -18,6 +17,7 @@ from mtwrappers.common.spaces import (
     require_flat_box,
     summary,
 )
+from mtwrappers.common.types import AnyArray, AnyEnv, AnySpace
 
 # How images and dicts are observed together with the task.
 _HINT_AT_OTHER_SPACES = (
@@ -60,9 +60,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
     # Whether observations have entries after the environment's own.
     appends_entries = False
 
-    def __init__(
-        self, env: gymnasium.Env[Any, Any], task_encoding: Literal["onehot", "none"] = "onehot"
-    ) -> None:
+    def __init__(self, env: AnyEnv, task_encoding: Literal["onehot", "none"] = "onehot") -> None:
         RecordConstructorArgs.__init__(self, task_encoding=task_encoding)
         super().__init__(env)
         space = env.observation_space
@@ -81,7 +79,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
             return
         box = require_flat_box(space["env_obs"], "the space of env_obs", _HINT_AT_OTHER_SPACES)
         self._env_obs, self._task = box, task
-        self._size, self._shape, self._dtype = box.shape[0], box.shape, box.dtype
+        self._size = box.shape[0]
         if self._embedding is not None:
             box = _append_box(box, self._embedding, "task_embedding")
         self._task_at = box.shape[0]
@@ -100,14 +98,12 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         """Whether observations end in the one-hot of ``task_obs``."""
         return self._first is not None
 
-    def observation(self, obs: dict[str, Any]) -> NDArray[Any]:
-        row: NDArray[Any] = obs["env_obs"]
+    def observation(self, obs: dict[str, Any]) -> AnyArray:
+        row: AnyArray = obs["env_obs"]
         if not self._shows_task and self._embedding is None:
             return row
-        flat: NDArray[Any] = self._zeros.copy()
-        # The fast path for nearly all observations.
-        is_row = type(row) is np.ndarray and row.shape == self._shape and row.dtype is self._dtype
-        flat[: self._size] = row if is_row else as_row(row, self._env_obs)
+        flat: AnyArray = self._zeros.copy()
+        flat[: self._size] = as_row(row, self._env_obs)
         if self._embedding is not None:
             flat[self._size : self._task_at] = obs["task_embedding"]
         if not self._shows_task:
@@ -122,7 +118,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         return flat
 
 
-def _append_box(box: Box, space: Space[Any], name: str) -> Box:
+def _append_box(box: Box, space: AnySpace, name: str) -> Box:
     """``box`` with the entries of another 1-D Box appended."""
     if not isinstance(space, Box) or len(space.shape) != 1:
         raise TypeError(f"the space of {name} must be Discrete or a 1-D Box, got {summary(space)}")

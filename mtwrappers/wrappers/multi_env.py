@@ -6,9 +6,8 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, Space
+from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.wrappers import TimeLimit
 from numpy.typing import ArrayLike, NDArray
 
@@ -22,6 +21,7 @@ from mtwrappers.common.checks import (
     positive,
 )
 from mtwrappers.common.spaces import difference, fits
+from mtwrappers.common.types import AnyEnv, AnySpace, State
 from mtwrappers.core.mtenv import Observation
 from mtwrappers.core.pad_spaces import Padding, Unify, check_unify
 from mtwrappers.core.selection import SelectName, Strategy
@@ -32,7 +32,7 @@ from mtwrappers.wrappers.action_repeat import ActionRepeat
 from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 
 
-class MultiEnvWrapper(TaskSetMTEnv):
+class MultiEnvWrapper(TaskSetMTEnv[int]):
     """One environment that switches between the environments of a list.
 
     The task state is the index of the active environment. The initial environment is built at once,
@@ -84,12 +84,12 @@ class MultiEnvWrapper(TaskSetMTEnv):
 
     def __init__(
         self,
-        funcs_to_make_envs: Sequence[Callable[[], gymnasium.Env[Any, Any]]],
+        funcs_to_make_envs: Sequence[Callable[[], AnyEnv]],
         initial_task_state: int = 0,
         *,
         task_names: Sequence[str] | None = None,
         select: SelectName | Strategy = "uniform",
-        env_observation_space: Space[Any] | None = None,
+        env_observation_space: AnySpace | None = None,
         unify: Unify | Padding = None,
         max_episode_steps: int | Sequence[int | None] | None = None,
         action_repeat: int | Sequence[int | None] | None = None,
@@ -108,7 +108,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
         self._limits = check_each(max_episode_steps, n, "max_episode_steps", positive)
         self._repeats = check_each(action_repeat, n, "action_repeat", positive)
         self._embeddings = check_embeddings(task_embedding, n, "task")
-        self._envs: dict[int, gymnasium.Env[Any, Any]] = {}
+        self._envs: dict[int, AnyEnv] = {}
 
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
@@ -146,7 +146,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
         return len(self._envs)
 
     @property
-    def active_env(self) -> gymnasium.Env[Any, Any]:
+    def active_env(self) -> AnyEnv:
         """The environment of the current task."""
         return self._current_env
 
@@ -174,7 +174,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
             obs["task_embedding"] = self._embeddings[self._task_state].copy()
         return obs
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned; the next `reset` continues from it.
 
         Environments that were not built when it was taken are closed, and built anew on next use.
@@ -197,7 +197,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
         self._env = self._build(task_state)
         self._branch = task_state
 
-    def _build(self, branch: int) -> gymnasium.Env[Any, Any]:
+    def _build(self, branch: int) -> AnyEnv:
         if branch not in self._envs:
             env = self._construct(branch)
             try:
@@ -210,8 +210,8 @@ class MultiEnvWrapper(TaskSetMTEnv):
     def _name(self, index: int) -> str:
         return f"task {index}" + (f" ({self.task_names[index]!r})" if self.task_names else "")
 
-    def _construct(self, index: int) -> gymnasium.Env[Any, Any]:
-        env: gymnasium.Env[Any, Any] = construct_env(self._makers[index], self._name(index))
+    def _construct(self, index: int) -> AnyEnv:
+        env: AnyEnv = construct_env(self._makers[index], self._name(index))
         for built_index, built_env in self._envs.items():
             if built_env.unwrapped is env.unwrapped:
                 names = f"{self._name(index)} and {self._name(built_index)}"
@@ -234,7 +234,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
             env = ActionRepeat(env, repeat)
         return env
 
-    def _pad_all(self, initial: int, unify: Unify, space: Space[Any] | None) -> Padding:
+    def _pad_all(self, initial: int, unify: Unify, space: AnySpace | None) -> Padding:
         """Computes the common padding; builds all environments if it depends on them."""
         sizes = unify if isinstance(unify, Mapping) else {}
         action_space = self._envs[initial].action_space
@@ -255,7 +255,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
         padding = Padding.of(spaces, [self._name(i) for i in built], sizes, dtype)
         return padding if space is None else padding._replace(observation_space=space)
 
-    def _fit(self, index: int, env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+    def _fit(self, index: int, env: AnyEnv) -> AnyEnv:
         """Pads an environment or checks its spaces; errors name its task."""
         if self.padding is not None:
             return self.padding.wrap(env, self._name(index))
@@ -269,12 +269,12 @@ class MultiEnvWrapper(TaskSetMTEnv):
             raise ValueError(
                 f"{self._name(index)} has an observation space that is not within that of all "
                 f"tasks{_hint(actual)}; pass env_observation_space= to name one that holds all: "
-                f"{difference(actual, expected, within=True)}"
+                f"{difference(actual, expected, contained=True)}"
             )
         return env
 
 
-def _hint(space: Space[Any]) -> str:
+def _hint(space: AnySpace) -> str:
     if isinstance(space, Box):
         return "; pass unify='pad' to pad shorter Boxes"
     if isinstance(space, Discrete):

@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Space
+from gymnasium.spaces import Box
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import above_zero, positive
 from mtwrappers.common.spaces import as_row, require_floating_box
+from mtwrappers.common.types import AnyArray, AnySpace, Info, Options
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
@@ -52,7 +53,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
 
     def __init__(
         self,
-        env: gymnasium.Env[NDArray[Any], Any],
+        env: gymnasium.Env[AnyArray, Any],
         num_tasks: int | None = None,
         *,
         num_leading: int | None = None,
@@ -70,30 +71,26 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         self._box: Any = env.observation_space
         space, n = _normalized_space(self._box, inner_space, num_leading)
         self._size, self.observation_space = n, space
-        self._shape, self._dtype = self._box.shape, self._box.dtype
+        self._dtype = self._box.dtype
         self._is_all = space.shape == (n,) and space.dtype == np.float64
         self._begin_statistics("observation", num_tasks, epsilon, (n,))
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        self, *, seed: int | None = None, options: Options | None = None
+    ) -> tuple[AnyArray, Info]:
         obs, info = self.env.reset(seed=seed, options=options)
         return self._normalize(obs, info), info
 
-    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[AnyArray, Any, bool, bool, Info]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         return self._normalize(obs, info), reward, terminated, truncated, info
 
-    def _normalize(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
-        try:  # the fast path for nearly all observations
-            if obs.dtype is not self._dtype or obs.shape != self._shape:
-                raise TypeError
-        except (AttributeError, TypeError):
-            obs = as_row(obs, self._box)
+    def _normalize(self, obs: AnyArray, info: dict[str, Any]) -> AnyArray:
+        obs = as_row(obs, self._box)
         statistics = self._statistics
         moments = statistics.moments[self._ids[info.get("task_id", self._default)]]
         leading = obs if self._is_all else obs[: self._size]
-        centered: NDArray[Any]
+        centered: AnyArray
         if self.update_running_mean and not info.get("stream_finished"):
             centered = statistics.update(moments, leading)
         else:
@@ -158,9 +155,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         self._size = n
         self._begin_statistics("observation", num_tasks, epsilon, (n,))
 
-    def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: Any = None, options: Options | None = None) -> tuple[Any, Info]:
         rows = self._reset_rows(options)
         obs, infos = self._inner.reset(seed=seed, options=options)
         self._take_tasks(infos, rows)
@@ -185,7 +180,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         normalized[ended] = self._normalize(obs, ended)[ended]
         return normalized, rewards, terminated, truncated, infos
 
-    def _normalize(self, obs: NDArray[Any], counted: NDArray[np.bool_]) -> NDArray[Any]:
+    def _normalize(self, obs: AnyArray, counted: NDArray[np.bool_]) -> AnyArray:
         """Normalizes all observations after counting those of the rows ``counted``."""
         leading = obs[:, : self._size]
         self._count(leading, counted)
@@ -197,7 +192,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
 
 
 def _normalized_space(
-    space: Space[Any], inner_space: Space[Any] | None, num_leading: int | None
+    space: AnySpace, inner_space: AnySpace | None, num_leading: int | None
 ) -> tuple[Box, int]:
     """The space without bounds of its leading entries, and their number.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 
 from mtwrappers.common.checks import above_zero, check_fraction, positive
+from mtwrappers.common.types import AnyEnv, Info, Options
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
@@ -50,7 +50,7 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
 
     def __init__(
         self,
-        env: gymnasium.Env[Any, Any],
+        env: AnyEnv,
         num_tasks: int | None = None,
         *,
         gamma: float = 0.99,
@@ -65,14 +65,12 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         self._gamma = gamma
         self._return = 0.0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Options | None = None) -> tuple[Any, Info]:
         obs, info = self.env.reset(seed=seed, options=options)
         self._return = 0.0
         return obs, {**info, "raw_reward": 0.0}
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         raw = float(reward)
         statistics = self._statistics
@@ -133,9 +131,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
         self._returns = np.zeros(self.num_envs)
         self._everyone = np.ones(self.num_envs, dtype=np.bool_)
 
-    def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: Any = None, options: Options | None = None) -> tuple[Any, Info]:
         rows = self._reset_rows(options)
         obs, infos = self._inner.reset(seed=seed, options=options)
         self._take_tasks(infos, rows)

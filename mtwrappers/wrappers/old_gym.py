@@ -6,12 +6,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete, Space
+from gymnasium.spaces import Box, Discrete
 
 from mtwrappers.common.checks import check_env, check_index, check_list
 from mtwrappers.common.seeding import check_seed
+from mtwrappers.common.types import AnyEnv, AnySpace, Info
 from mtwrappers.wrappers.vector import require_single
 
 
@@ -47,15 +47,13 @@ class OldGym:
     (-0.9, False, {'goal': (0.0, 1.0)}, range(0, 2))
     """
 
-    env: gymnasium.Env[Any, Any]
+    env: AnyEnv
     tasks: list[Any] | None
     # The task that every reset begins, if `_is_set`.
     _task: Any
     _is_set: bool
 
-    def __init__(
-        self, env: gymnasium.Env[Any, Any], tasks: Sequence[dict[str, Any]] | None = None
-    ) -> None:
+    def __init__(self, env: AnyEnv, tasks: Sequence[dict[str, Any]] | None = None) -> None:
         require_single(check_env(env, "env"), "OldGym")
         vars(self).update(
             env=env,
@@ -103,7 +101,7 @@ class OldGym:
             self.env.get_wrapper_attr(name)(self._task)
         return self.env.reset()[0]
 
-    def step(self, action: Any) -> tuple[Any, float, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, Info]:
         """Steps the environment.
 
         Returns:
@@ -188,7 +186,7 @@ class OldGym:
         return f"OldGym({self.env})"
 
 
-def _convert_space(space: Space[Any]) -> Any:
+def _convert_space(space: AnySpace) -> Any:
     """The space as one of the old ``gym``, if that was imported and has an equal one."""
     old_gym = sys.modules.get("gym")
     if old_gym is None:

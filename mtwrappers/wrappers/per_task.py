@@ -8,12 +8,12 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import above_zero, check_flag, check_mapping, positive
+from mtwrappers.common.types import AnyArray, AnyEnv, AnyWrapper, State
 from mtwrappers.wrappers.vector import MetaVectorWrapper, require_single
 
 # As in Gymnasium's RunningMeanStd: a prior variance of one, with the weight of 1e-4 samples.
@@ -102,7 +102,7 @@ class TaskStatistics:
         moments.deviation = self._sqrt(variance)
         return centered
 
-    def update_some(self, tasks: NDArray[np.int64], x: NDArray[Any]) -> None:
+    def update_some(self, tasks: NDArray[np.int64], x: AnyArray) -> None:
         """Counts samples of ``tasks``, ``(n,)``, which may repeat (Chan et al. 1983).
 
         The tasks must be kept together.
@@ -111,12 +111,12 @@ class TaskStatistics:
         width = math.prod(x.shape[1:])
         cells = tasks if x.ndim == 1 else (tasks[:, None] * width + np.arange(width)).ravel()
 
-        def sums(values: NDArray[Any]) -> NDArray[Any]:
+        def sums(values: AnyArray) -> AnyArray:
             return np.bincount(cells, values.ravel(), all_tasks.mean.size).reshape(self._shape)
 
         n = np.bincount(tasks, np.ones(len(tasks)), self._shape[0])
         n = n if x.ndim == 1 else n[:, None]
-        mean: NDArray[Any] = sums(x) / np.maximum(n, 1.0)
+        mean: AnyArray = sums(x) / np.maximum(n, 1.0)
         deviation = x - mean.take(tasks, axis=0)
         # Tasks with n = 0 do not change.
         delta = (mean - all_tasks.mean) * n
@@ -125,7 +125,7 @@ class TaskStatistics:
         all_tasks.m2 += sums(deviation * deviation) + delta * (mean - all_tasks.mean)
         all_tasks.deviation = np.sqrt(all_tasks.m2 / all_tasks.count + self._epsilon)
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The statistics of every task, ready for JSON."""
         arrays = {
             name: np.reshape([getattr(moments, name) for moments in self.moments], self._shape)
@@ -177,7 +177,7 @@ class _PerTask:
         together = self._num_groups is not None
         self._statistics = TaskStatistics(kind, n, names, shape, epsilon, together)
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The statistics of every task, and whether they are updated, ready for JSON."""
         switch = {"update_running_mean": bool(self.update_running_mean)}
         return {**self._statistics.get_state(), **switch}
@@ -205,10 +205,10 @@ class _TaskIds(dict[Any, int]):
         )
 
 
-class PerTaskWrapper(_PerTask, gymnasium.Wrapper[Any, Any, Any, Any]):
+class PerTaskWrapper(_PerTask, AnyWrapper):
     """Keeps statistics of each task of an environment; the task is ``info["task_id"]``."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         require_single(env, type(self).__name__)
         super().__init__(env)
 
@@ -284,14 +284,14 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
                     stacklevel=4,
                 )
 
-    def _set_uncounted(self, rows: NDArray[Any]) -> None:
+    def _set_uncounted(self, rows: AnyArray) -> None:
         self._uncounted = rows.astype(np.bool_) if rows.any() else None
 
     def _set_tasks(self, tasks: NDArray[np.int64]) -> None:
         self._tasks = tasks
         self._one_env_per_task = np.array_equal(tasks, np.arange(self._num_tasks))
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The statistics, whether they are updated, and the current episodes, ready for JSON."""
         return {**super().get_state(), "episodes": self._episodes()}
 
@@ -308,7 +308,7 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
         self._set_tasks(np.array(state["tasks"]))
         self._set_uncounted(np.isin(np.arange(self.num_envs), state["uncounted"]))
 
-    def _count(self, x: NDArray[Any], rows: NDArray[np.bool_]) -> None:
+    def _count(self, x: AnyArray, rows: NDArray[np.bool_]) -> None:
         """Counts the samples of the environments in ``rows``, a mask ``(N,)``."""
         if not self.update_running_mean:
             return
@@ -319,6 +319,6 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
         else:
             self._statistics.update_some(self._tasks[rows], x[rows])
 
-    def _per_env(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _per_env(self, values: AnyArray) -> AnyArray:
         """The entries of an array ``(num_tasks, ...)`` for each environment's task."""
         return values if self._one_env_per_task else values.take(self._tasks, axis=0)

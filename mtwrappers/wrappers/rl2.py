@@ -8,27 +8,26 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from gymnasium.spaces.utils import flatten_space
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
-from numpy.typing import NDArray
 
 from mtwrappers.common.checks import above_zero, check_flag
 from mtwrappers.common.equality import same_values
 from mtwrappers.common.spaces import append_box, as_row, require_floating_box, summary
+from mtwrappers.common.types import AnyArray, AnySpace, Info, Options, State
 from mtwrappers.state.identity import keep_arguments
-from mtwrappers.vector.contract import StepResult, split_options
+from mtwrappers.vector.arguments import split_options
+from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.vector import MetaVectorWrapper, require_single
 
 # Methods that return the task, in the order of preference; otherwise it is ``info["task_id"]``.
 _TASK_READERS = ("get_task_state", "get_task")
 
 
-class RL2Observation(
-    gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordConstructorArgs
-):
+class RL2Observation(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordConstructorArgs):
     """Appends the previous action, reward and done flag to the observation.
 
     A recurrent policy can then learn to adapt (Duan et al. 2016, "RL^2", arXiv:1611.02779). A
@@ -70,7 +69,7 @@ class RL2Observation(
 
     def __init__(
         self,
-        env: gymnasium.Env[NDArray[Any], Any],
+        env: gymnasium.Env[AnyArray, Any],
         *,
         reward_divisor: float = 1.0,
         across_episodes: bool = True,
@@ -85,14 +84,13 @@ class RL2Observation(
         super().__init__(env)
         spaces = env.observation_space, env.action_space
         self._box: Any = env.observation_space
-        self._shape, self._dtype = self._box.shape, self._box.dtype
         self._memory = _Memory(1, *spaces, reward_divisor, across_episodes)
         self.observation_space = self._memory.space
         self._reader = next((name for name in _TASK_READERS if env.has_wrapper_attr(name)), None)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        self, *, seed: int | None = None, options: Options | None = None
+    ) -> tuple[AnyArray, Info]:
         obs, info = self.env.reset(seed=seed, options=options)
         task = info.get("task_id")
         if self._reader is not None:
@@ -100,18 +98,14 @@ class RL2Observation(
         self._memory.begin(0, task, seed is not None or _asks_for_a_task(options))
         return self._memory.append(as_row(obs, self._box), 0), info
 
-    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[AnyArray, Any, bool, bool, Info]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         memory = self._memory
         memory.record(0, memory.encode(action), reward, terminated or truncated)
-        try:  # the fast path for nearly all observations
-            if obs.dtype is not self._dtype or obs.shape != self._shape:
-                raise TypeError
-        except (AttributeError, TypeError):
-            obs = as_row(obs, self._box)
-        return memory.append(obs, 0), reward, terminated, truncated, info
+        row = memory.append(as_row(obs, self._box), 0)
+        return row, reward, terminated, truncated, info
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The values to append to the next observation, and the task of the trial."""
         return self._memory.get_state()
 
@@ -170,9 +164,7 @@ class VectorRL2Observation(MetaVectorWrapper):
         super().set_tasks(tasks)
         self._set[:] = True
 
-    def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: Any = None, options: Options | None = None) -> tuple[Any, Info]:
         n, rows = self.num_envs, self._reset_rows(options)
         obs, infos = self._inner.reset(seed=seed, options=options)
         seeds = [seed] * n if np.ndim(seed) == 0 else seed
@@ -204,7 +196,7 @@ class VectorRL2Observation(MetaVectorWrapper):
             self._begin(infos, began, np.zeros_like(began))
         return self._memory.append(obs), rewards, terminated, truncated, infos
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """The values to append to the next observations, and the tasks of the trials."""
         return {**self._memory.get_state(), "set": self._set.tolist()}
 
@@ -213,7 +205,7 @@ class VectorRL2Observation(MetaVectorWrapper):
         self._memory.set_state(state)
         self._set = np.array(state["set"])
 
-    def _begin(self, infos: dict[str, Any], rows: NDArray[Any], new: NDArray[Any]) -> None:
+    def _begin(self, infos: dict[str, Any], rows: AnyArray, new: AnyArray) -> None:
         """Begins episodes in ``rows``, and new trials where ``new`` or if the task changed."""
         tasks: Any = infos.get("task_id", [None] * self.num_envs)
         if self._reader is not None:
@@ -231,8 +223,8 @@ class _Memory:
     def __init__(
         self,
         n: int,
-        observation_space: Space[Any],
-        action_space: Space[Any],
+        observation_space: AnySpace,
+        action_space: AnySpace,
         reward_divisor: float,
         across_episodes: bool,
     ) -> None:
@@ -245,7 +237,7 @@ class _Memory:
         flat: Any = flatten_space(action_space)
         self._low, self._high = flat.low, flat.high
         # For one-hots: the action entry of each column, and the value that sets the column to one.
-        self._columns: NDArray[Any] | None = None
+        self._columns: AnyArray | None = None
         if isinstance(action_space, (Discrete, MultiDiscrete)):
             discrete = isinstance(action_space, Discrete)
             sizes = np.ravel(getattr(action_space, "n" if discrete else "nvec"))
@@ -265,7 +257,7 @@ class _Memory:
         self._tasks: list[Any] = [None] * n
         self._stepped_once = np.zeros(n, dtype=np.bool_)
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {
             "tails": self._template[:, self._size :].copy(),
             "tasks": copy.deepcopy(self._tasks),
@@ -288,32 +280,32 @@ class _Memory:
         elif self._stepped_once[i]:
             self._template[i, -1] = 1
 
-    def encode(self, actions: Any) -> NDArray[Any]:
+    def encode(self, actions: Any) -> AnyArray:
         """Encodes one action as a new array ``(A,)``, or ``N`` actions as ``(N, A)``."""
         rows = np.asarray(actions)
         if self._ndim != 1:
             rows = rows.reshape((*rows.shape[: rows.ndim - self._ndim], -1))
         if self._columns is None:
-            encoded: NDArray[Any] = np.minimum(np.maximum(rows, self._low), self._high)
+            encoded: AnyArray = np.minimum(np.maximum(rows, self._low), self._high)
         else:
             encoded = rows[..., self._columns] == self._values
         return encoded
 
-    def record(self, rows: Any, encoded: NDArray[Any], rewards: Any, done: Any) -> None:
+    def record(self, rows: Any, encoded: AnyArray, rewards: Any, done: Any) -> None:
         """Records a step of some environments; ``rows`` is an index, a mask ``(n,)`` or a slice."""
         self._template[rows, self._size : -2] = encoded
         self._template[rows, -2] = rewards / self._divisor
         self._template[rows, -1] = done
         self._stepped_once[rows] = True
 
-    def append(self, obs: NDArray[Any], rows: Any = slice(None)) -> NDArray[Any]:
+    def append(self, obs: AnyArray, rows: Any = slice(None)) -> AnyArray:
         """A new array of the observations ``obs`` of some environments with values appended."""
-        appended: NDArray[Any] = self._template[rows].copy()
+        appended: AnyArray = self._template[rows].copy()
         appended[..., : self._size] = obs
         return appended
 
 
-def _asks_for_a_task(options: dict[str, Any] | None) -> bool:
+def _asks_for_a_task(options: Options | None) -> bool:
     """Whether the options of a reset set or draw a task."""
     options = options or {}
     sets_task = "task_state" in options or "task" in options

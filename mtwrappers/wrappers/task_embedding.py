@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from gymnasium.spaces import Box
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mtwrappers.common.errors import with_place
+from mtwrappers.common.types import AnyArray
 
 
-def check_embeddings(embeddings: ArrayLike | None, n: int, unit: str) -> NDArray[Any] | None:
+def check_embeddings(embeddings: ArrayLike | None, n: int, unit: str) -> AnyArray | None:
     """Returns a copy of the embeddings of ``n`` tasks or phases, in a floating-point dtype.
 
     Args:
@@ -39,6 +38,6 @@ def check_embeddings(embeddings: ArrayLike | None, n: int, unit: str) -> NDArray
     return rows
 
 
-def embedding_box(rows: NDArray[Any]) -> Box:
+def embedding_box(rows: AnyArray) -> Box:
     """The smallest Box that holds all rows of ``(n, E)``."""
     return Box(rows.min(axis=0), rows.max(axis=0), dtype=rows.dtype.type)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from mtwrappers.common.checks import check_string
+from mtwrappers.common.types import AnyEnv, AnyWrapper, Info, Options
 
 
-class TaskNameWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class TaskNameWrapper(AnyWrapper, RecordConstructorArgs):
     """Adds ``task_name`` and ``task_id`` to ``info``, on reset and on every step.
 
     Args:
@@ -32,7 +32,7 @@ class TaskNameWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorAr
 
     def __init__(
         self,
-        env: gymnasium.Env[Any, Any],
+        env: AnyEnv,
         *,
         task_name: str | None = None,
         task_id: int | None = None,
@@ -50,12 +50,10 @@ class TaskNameWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorAr
         infos = {"task_name": task_name, "task_id": task_id}
         self._added_infos = {key: value for key, value in infos.items() if value is not None}
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Options | None = None) -> tuple[Any, Info]:
         obs, info = self.env.reset(seed=seed, options=options)
         return obs, {**info, **self._added_infos}
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         return obs, reward, terminated, truncated, {**info, **self._added_infos}

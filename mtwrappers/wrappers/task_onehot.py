@@ -9,18 +9,16 @@ from typing import Any, TypeVar
 import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
-from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_env, check_index, check_list, check_makers, positive
 from mtwrappers.common.spaces import append_onehot, as_row, require_flat_box
+from mtwrappers.common.types import AnyArray, AnyEnv, Info, Options
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 
 W = TypeVar("W")
 
 
-class TaskOnehotWrapper(
-    gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordConstructorArgs
-):
+class TaskOnehotWrapper(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordConstructorArgs):
     """Appends a one-hot task id to a 1-D Box observation, keeping its dtype.
 
     ``info`` contains ``task_id`` (int).
@@ -49,7 +47,7 @@ class TaskOnehotWrapper(
     appends_entries = True
 
     def __init__(
-        self, env: gymnasium.Env[NDArray[Any], Any], task_index: int, n_total_tasks: int
+        self, env: gymnasium.Env[AnyArray, Any], task_index: int, n_total_tasks: int
     ) -> None:
         n_total_tasks = positive(n_total_tasks, "n_total_tasks")
         index = check_index(task_index, n_total_tasks, "task_index")
@@ -72,14 +70,14 @@ class TaskOnehotWrapper(
         self._template[box.shape[0] + index] = 1
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        self, *, seed: int | None = None, options: Options | None = None
+    ) -> tuple[AnyArray, Info]:
         obs, info = self.env.reset(seed=seed, options=options)
         extended = self._template.copy()
         extended[self._head] = as_row(obs, self.env_observation_space)
         return extended, {**info, "task_id": self._task_id}
 
-    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[AnyArray, Any, bool, bool, Info]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         try:  # NumPy neither casts nor broadcasts an array of this dtype and length
             if obs.dtype is not self._dtype or len(obs) != self._size:
@@ -93,7 +91,7 @@ class TaskOnehotWrapper(
         return extended, reward, terminated, truncated, info
 
     @classmethod
-    def wrap_env_list(cls, envs: Sequence[gymnasium.Env[Any, Any]]) -> list[TaskOnehotWrapper]:
+    def wrap_env_list(cls, envs: Sequence[AnyEnv]) -> list[TaskOnehotWrapper]:
         """Wraps each environment with the one-hot of its place in the list.
 
         Raises:
@@ -114,7 +112,7 @@ class TaskOnehotWrapper(
 
     @classmethod
     def wrap_env_cons_list(
-        cls, env_cons: Sequence[Callable[[], gymnasium.Env[Any, Any]]]
+        cls, env_cons: Sequence[Callable[[], AnyEnv]]
     ) -> list[Callable[[], TaskOnehotWrapper]]:
         """Wraps each constructor likewise; the results can be pickled if the constructors can.
 
@@ -128,7 +126,7 @@ class TaskOnehotWrapper(
         ]
 
 
-def _require_one_task(env: gymnasium.Env[Any, Any]) -> None:
+def _require_one_task(env: AnyEnv) -> None:
     """Raises `ValueError` if an environment has a one-hot already, or switches between tasks."""
     layer: Any = env
     while isinstance(layer, gymnasium.Wrapper):

@@ -6,14 +6,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
 from mtwrappers.common.checks import check_makers, check_string
+from mtwrappers.common.types import AnyEnv, AnyWrapper, Info
 from mtwrappers.wrappers.task_onehot import construct
 
 
-class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class TerminateOnSuccess(AnyWrapper, RecordConstructorArgs):
     """Terminates an episode at the first step whose ``info["success"]`` is true.
 
     Infos, observations and rewards are not changed. For a vector environment, wrap each
@@ -36,13 +36,13 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
     (True, 1.0)
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], key: str = "success") -> None:
+    def __init__(self, env: AnyEnv, key: str = "success") -> None:
         check_string(key, "key")
         RecordConstructorArgs.__init__(self, key=key)
         super().__init__(env)
         self._key = key
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         try:
             success = info[self._key]
@@ -58,7 +58,7 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
 
     @classmethod
     def wrap_env_cons_list(
-        cls, env_cons: Sequence[Callable[[], gymnasium.Env[Any, Any]]], key: str = "success"
+        cls, env_cons: Sequence[Callable[[], AnyEnv]], key: str = "success"
     ) -> list[Callable[[], TerminateOnSuccess]]:
         """Wraps each constructor; the results can be pickled if the constructors can.
 

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
+from mtwrappers.common.types import AnyEnv, Options
 from mtwrappers.vector.contract import MetaVectorEnv, StepResult
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ else:
 _NEEDED = ("step_async", "step_wait", "call", "set_tasks", "meta_batch_size", "envs_per_task")
 
 
-def require_single(env: gymnasium.Env[Any, Any], name: str) -> None:
+def require_single(env: AnyEnv, name: str) -> None:
     """Raises `TypeError` if the environment for the wrapper ``name`` is a vector environment."""
     if isinstance(env, VectorEnv):
         raise TypeError(
@@ -150,7 +151,7 @@ class MetaVectorWrapper(_Base):
     def set_attr(self, name: str, values: Any) -> None:
         self._inner.set_attr(name, values)
 
-    def _reset_rows(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
+    def _reset_rows(self, options: Options | None) -> NDArray[np.bool_]:
         """A mask of the environments that a reset with these options resets, shape ``(N,)``."""
         mask = (options or {}).get("reset_mask")
         return np.ones(self.num_envs, np.bool_) if mask is None else np.array(mask, np.bool_)

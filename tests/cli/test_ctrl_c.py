@@ -47,7 +47,7 @@ def interrupted_after(module, *command, cwd):
         ("numpy", "list"),  # which Gymnasium imports, before there is a `main`
         ("gymnasium.core", "list"),
         ("cyclopts.core", "list"),  # the first that `main` imports
-        ("mtwrappers.metaworld.agent_view", "list"),
+        ("mtwrappers.metaworld.wrapper_settings", "list"),
         *((module, "rollout") for module in ("mtwrappers.cli.own", "mujoco._functions")),
         ("mujoco._functions", "verify-fast"),
         ("multiprocessing.popen_spawn_posix", "verify-fast"),  # which starts workers next

@@ -70,7 +70,7 @@ def test_of_many_bounds_the_first_three_are_named():
 
 def test_a_box_is_beyond_another_where_its_bounds_are():
     message = "its bounds at 1 are [-9.0, 1.0], expected within [-2.0, 1.0]; its bounds at 2 are"
-    assert difference(LARGE, SMALL, within=True).startswith(message)
+    assert difference(LARGE, SMALL, contained=True).startswith(message)
 
 
 @pytest.mark.parametrize(("given", "said"), [([0.5, 1.0], "0.5, 1. "), ([256, 1], "256,   1")])

@@ -209,10 +209,10 @@ def test_the_table_says_what_it_is_of():
         "1 b         20         0.60        0.40        0.20              0.27",
         "2 c         30         0.50        0.50        0.00             -0.50",
         "-" * 69,
-        "average performance   0.40  0.00 to 1.00",
-        "forgetting            0.20  -1.00 to 1.00",
-        "backward transfer    -0.30  -1.00 to 1.00",
-        "forward transfer     -0.11  -6.78 to 1.00",
+        "average performance (3 phases)   0.40  0.00 to 1.00",
+        "forgetting (3 phases)            0.20  -1.00 to 1.00",
+        "backward transfer (2 phases)    -0.30  -1.00 to 1.00",
+        "forward transfer (3 phases)     -0.11  -6.78 to 1.00",
         "success_once of 2 runs, 95% intervals over runs (Student's t)",
     ]
 
@@ -230,7 +230,7 @@ def test_the_points_of_all_curves_are_a_table(tmp_path):
     ]
     assert (rows[7]["phase"], rows[7]["low"], rows[7]["high"]) == ("1", "", "")  # runs are equal
     mean = rows[21 + 6]
-    assert (mean["agent_steps"], mean["phase"], mean["name"]) == ("30", "", "mean of all")
+    assert (mean["agent_steps"], mean["phase"], mean["name"]) == ("30", "", "mean over 3 phases")
     assert float(mean["success_once"]) == pytest.approx((0.2 + 0.4 + 0.9 + 0.4 + 0.4 + 0.1) / 6)
 
 
@@ -238,7 +238,7 @@ def test_the_picture_has_a_curve_for_each_phase(tmp_path):
     pytest.importorskip("matplotlib")
     result().plot(tmp_path / "r.svg", "a title", "a note")
     drawn = (tmp_path / "r.svg").read_text()
-    for text in ("a title", "a note", "mean of all", "0 a", "2 c", "success_once of 2 runs"):
+    for text in ("a title", "a note", "mean over 3 phases", "0 a", "2 c", "success_once of 2 runs"):
         assert f"<!-- {text}" in drawn
 
 
@@ -350,7 +350,7 @@ def points(found):
 
 
 def rates(found):
-    return [one.overall["mean"]["success_once"].value for one in found]
+    return [one.overall["mean over tasks"]["success_once"].value for one in found]
 
 
 def test_points_are_at_the_nearest_step_and_baselines_are_of_each_task_alone_and_once(tmp_path):

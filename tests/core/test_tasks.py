@@ -101,7 +101,7 @@ def test_a_list_has_indices_and_a_space_has_elements():
         listed.check(1, "goal")
     elements = TaskSpace(Box(0.0, 1.0, (2,), np.float64))
     assert (elements.names, elements.ids, elements.states) == (None, None, None)
-    assert elements.get_state() is None
+    assert elements.get_state() == {}
     assert equal(elements.check([0.5, 1], "goal"), np.array([0.5, 1.0]))
     with pytest.raises(ValueError, match=r"goal must be an element of Box\(.*, got \[2, 0\]"):
         elements.check([2, 0], "goal")

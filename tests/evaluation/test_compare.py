@@ -24,20 +24,22 @@ def test_one_result_each_is_compared_over_episodes():
     ]
     one = [np.array([1.0, 1, 0, 0]), np.zeros(4)]
     other = [np.ones(4), np.array([1.0, 0, 0, 0])]
-    assert rows[-1].difference == rate_difference(one, other, [True, True], np.array([0.5, 0.5]))
+    assert rows[-1].difference == (
+        rate_difference(one, other, [True, True], np.array([0.5, 0.5])).estimate()
+    )
     assert str(found).splitlines() == [
         "A: one (1 run)",
         "B: other (1 run)",
         "",
-        "task                 A      B   B - A  (95%)",
-        "a                 0.50   1.00   +0.50  -0.10 to +0.85",
-        "b                 0.00   0.25   +0.25  -0.28 to +0.70",
-        "-" * 56,
-        "mean over tasks   0.25   0.62   +0.38  -0.09 to +0.67",
+        "task                   A      B   B - A  (95%)",
+        "a                   0.50   1.00   +0.50  -0.10 to +0.85",
+        "b                   0.00   0.25   +0.25  -0.28 to +0.70",
+        "-" * 58,
+        "mean over 2 tasks   0.25   0.62   +0.38  -0.09 to +0.67",
         "95% intervals over episodes of one run each; *: the interval excludes zero",
         "one task: Newcombe (1998); means: likewise, from Wilson's intervals at the",
         "effective number (Korn & Graubard 1998, Franco et al. 2019)",
-        "goals compared one by one at 2 of 2 tasks",
+        "goals compared one by one at 2 of 2 tasks, as both met the same",
     ]
 
 
@@ -56,6 +58,22 @@ def test_episodes_of_one_goal_are_compared_whatever_their_order():
     assert [only(first, another).paired for another in (second, seeded)] == [1, 0]
 
 
+def test_a_comparison_says_by_which_rule_it_pairs():
+    same = only(result(a=1, b=0), result(a=2, b=0))
+    assert same.pairing == "goals compared one by one at 2 of 2 tasks, as both met the same"
+    unknown = {"environments": Environments("x", {}, None)}
+    apart = only(result(made=unknown, a=1), result(made=unknown, a=2))
+    sentence = "goals are not compared one by one: result 1 of 'one' does not record them"
+    assert (apart.paired, apart.pairing) == (0, sentence)
+    moved = [dataclasses.replace(e, task_state=9) for e in result(a=1).episodes]
+    other = only(result(a=1), dataclasses.replace(result(a=1), episodes=moved))
+    assert other.pairing == "goals are not compared one by one: they are not the same"
+    [runs] = compare({"one": [result(0, a=1)], "other": [result(i, a=1) for i in (0, 1)]})
+    assert runs.pairing == "runs are not paired: each is a training of its own"
+    for found in (same, apart, other, runs):
+        assert found.pairing in str(found).splitlines()
+
+
 def test_a_goal_that_is_met_twice_counts_twice_as_in_its_score():
     episodes = [dataclasses.replace(e, task_state=e.number // 3) for e in result(a=3).episodes]
     one = dataclasses.replace(result(a=0), episodes=episodes)
@@ -63,7 +81,7 @@ def test_a_goal_that_is_met_twice_counts_twice_as_in_its_score():
 
 
 def test_several_results_of_a_policy_are_runs():
-    first, second = [result(a=1, b=4), result(a=2, b=4)], [result(a=4, b=4), result(a=3, b=4)]
+    first, second = ([result(i, a=a, b=4) for i, a in enumerate(of)] for of in ((1, 2), (4, 3)))
     [found] = compare({"one": first, "other": second})
     assert ([one.runs for one in found.scores], found.unit) == ([2, 2], "runs")
     row = found.tasks["a"].difference
@@ -73,10 +91,11 @@ def test_several_results_of_a_policy_are_runs():
     mean = found.overall["mean over tasks"].difference
     welchs = stats.ttest_ind([1, 0.875], [0.625, 0.75], equal_var=False).confidence_interval()
     assert (mean.low, mean.high) == pytest.approx((welchs.low, welchs.high))
-    assert str(found).splitlines()[-3:] == [
+    assert str(found).splitlines()[-4:] == [
         "95% intervals over runs; *: the interval excludes zero",
         "Welch's t (1947)",
         "2 runs are few: a star is right if runs scatter normally",
+        "runs are not paired: each is a training of its own",
     ]
     [alone] = compare({"one": first, "other": second[:1]})
     assert all(row.difference.low is None for row in alone.overall.values())
@@ -84,16 +103,18 @@ def test_several_results_of_a_policy_are_runs():
 
 
 def test_a_difference_without_interval_says_that_runs_are_equal(monkeypatch):
-    first, second = ([result(a=k, b=k, c=4) for k in ks] for ks in ((4, 4, 4), (0, 0, 0)))
-    second[0] = result(a=0, b=1, c=4)
+    first, second = (
+        [result(i, a=k, b=k, c=4) for i, k in enumerate(ks)] for ks in ((4, 4, 4), (0, 0, 0))
+    )
+    second[0] = result(0, a=0, b=1, c=4)
     [found] = compare({"one": first, "other": second})
     lines = str(found).splitlines()
     assert lines[4:12] == [
-        "a                 1.00   0.00   -1.00  equal runs",
-        "b                 1.00   0.08   -0.92  -1.00 to -0.56 *",
-        "c                 1.00   1.00   +0.00  equal runs",
-        "-" * 56,
-        "mean over tasks   1.00   0.36   -0.64  -0.76 to -0.52 *",
+        "a                   1.00   0.00   -1.00  equal runs",
+        "b                   1.00   0.08   -0.92  -1.00 to -0.56 *",
+        "c                   1.00   1.00   +0.00  equal runs",
+        "-" * 58,
+        "mean over 3 tasks   1.00   0.36   -0.64  -0.76 to -0.52 *",
         "equal runs: how much they scatter is unknown, so no interval and no star",
         "95% intervals over runs; *: the interval excludes zero",
         "Welch's t (1947)",
@@ -110,8 +131,8 @@ def test_a_difference_without_interval_says_that_runs_are_equal(monkeypatch):
 
 
 def test_five_runs_have_an_interquartile_mean():
-    first = [result(a=k, b=2) for k in (0, 1, 2, 3, 4)]
-    second = [result(a=k, b=3) for k in (4, 3, 4, 4, 3)]
+    first = [result(i, a=k, b=2) for i, k in enumerate((0, 1, 2, 3, 4))]
+    second = [result(i, a=k, b=3) for i, k in enumerate((4, 3, 4, 4, 3))]
     [found] = compare({"one": first, "other": second})
     row = found.overall["interquartile mean"]
     assert row.first == pytest.approx((0.5 * 6) / 6)  # of 0, 1/4, 2/4, 2/4 x 5, 3/4, 1

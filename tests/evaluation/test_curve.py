@@ -57,7 +57,7 @@ def test_a_point_is_the_score_of_all_runs_at_its_steps():
         "Bands: 95% intervals over runs (2 are few); of 1 run over its episodes, not over "
         "training. Each is for its point alone.",
     )
-    assert (found.unadapted, found.omitted, found.forced) == ({}, {}, "")
+    assert (found.unadapted, found.omitted, found.mismatch) == ({}, {}, "")
 
 
 def test_steps_that_not_all_runs_have_are_left_out_and_named():
@@ -118,7 +118,7 @@ def test_a_curve_that_is_forced_says_so():
     assert found.caption[0] == (
         "FORCED, these results are not comparable: mujoco 3.3.0 and 3.2.0 (result 2 of 'mine')."
     )
-    assert {row["forced"][:6] for row in rows(found)} == {"mujoco"}
+    assert {row["mismatch"][:6] for row in rows(found)} == {"mujoco"}
 
 
 def test_the_picture_has_a_line_per_method_and_a_band_per_interval(drawn):

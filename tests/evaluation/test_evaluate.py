@@ -70,11 +70,11 @@ def test_success_at_any_step_and_at_the_last(mode, key, at, once, final):
 def test_success_that_infos_do_not_tell_is_none_and_has_no_column():
     result = evaluate(ones, scripted([{"key": None}]), 2)
     assert [e.success_once for e in result.episodes] == [None, None]
-    assert result.overall["mean"]["success_final"] is None
+    assert result.overall["mean over tasks"]["success_final"] is None
     assert "success" not in str(result)
     both = evaluate(ones, scripted([{"success_at": 3}, {"key": None}]), 2)
     assert both.per_task["task 1"]["success_once"].value == 0.0
-    assert both.overall["mean"]["success_once"].value == 0.5
+    assert both.overall["mean over tasks"]["success_once"].value == 0.5
     assert both.silent_tasks == ("task 1",)
 
 

@@ -20,7 +20,7 @@ from mtwrappers import (
     few_shot_evaluate,
     protocols,
 )
-from mtwrappers.evaluation import EvidenceError, Observer, evidence, result, save_results
+from mtwrappers.evaluation import EvidenceError, Observer, evidence, result_files, save_results
 from mtwrappers.evaluation.evidence import read_evidence
 from tests.evaluation.fakes import drawn, ones, scripted
 from tests.vector.fakes import all_modes
@@ -340,7 +340,7 @@ def test_more_episodes_than_a_file_may_have_are_refused_before_the_first(tmp_pat
 def test_results_that_could_not_be_read_again_are_not_written(tmp_path, monkeypatch):
     found, path = evaluate(drawn, scripted(SHORT), 1), tmp_path / "r.json"
     found.save(path)
-    monkeypatch.setattr(result, "MAX_SIZE", path.stat().st_size)
+    monkeypatch.setattr(result_files, "MAX_SIZE", path.stat().st_size)
     before = path.read_bytes()
     found.save(path)
     message = r"take [\d,]+ bytes, more than the [\d,]+ that a file may have.* in several files"

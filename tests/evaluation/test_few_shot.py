@@ -98,7 +98,7 @@ class Memory:
 
 
 def values(result, metric):
-    return [step.overall["mean"][metric].value for step in result.by_episode]
+    return [step.overall["mean over tasks"][metric].value for step in result.by_episode]
 
 
 # The environments of a task share its episodes, and each adaptation step has new ones.
@@ -251,7 +251,7 @@ def test_the_result_prints_saves_and_plots(tmp_path):
     assert lines[0] == "after adaptation:"
     assert lines[2].split()[:7] == ["task", "0", "3", "1.00", "0.44-1.00", "1.00", "0.44-1.00"]
     assert "over trials" in lines[-6]
-    assert lines[-4].split()[:6] == ["mean", "over", "tasks", "n", "once", "(95%)"]
+    assert lines[-4].split()[:7] == ["mean", "over", "2", "tasks", "n", "once", "(95%)"]
     assert lines[-3].startswith("adaptation, episode 1 6  0.00 ")
     assert lines[-1].startswith("evaluation, episode 3 6  1.00 ")
     result.save(tmp_path / "few.json")

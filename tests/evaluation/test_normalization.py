@@ -36,7 +36,7 @@ def test_a_return_is_placed_between_low_and_high_and_not_clipped(tmp_path):
     assert {task: own.value for task, own in scores.items()} == {"hop": 0.25, "run": 1.0}
     paid = before.per_task["hop"]["return"]
     assert (scores["hop"].low, scores["hop"].high) == pytest.approx((paid.low / 20, paid.high / 20))
-    assert found.overall["mean"]["normalized"].value == 0.625
+    assert found.overall["mean over tasks"]["normalized"].value == 0.625
     below = of(hop=[-20, -20, -20], run=[0, 0, 0]).normalized(**ENDS)
     assert below.per_task["hop"]["normalized"].value == -1.0
     # All other numbers are as they were.

@@ -379,7 +379,7 @@ def test_a_few_shot_protocol_adapts_and_names_itself():
     assert len(result.scored) == 4 * 2 * 3
     assert len(result.adaptation.episodes) == 4 * 2
     assert result.protocol == few
-    assert set(result.headline) == {"tasks"}
+    assert set(result.headline) == {"mean over tasks"}
 
 
 # The number.
@@ -426,26 +426,31 @@ def test_the_headline_of_a_result_is_the_first_of_its_means():
     tasks = [*others, last]
     episodes = [Episode(t, n, 0.0, 1, t == last, False) for t in tasks for n in range(2)]
     result = EvaluationResult(episodes, protocol=protocol)
-    expected = {"groups": 0.5, "tasks": 0.1, "easy": 0.0, "hard": 1.0}
+    expected = {"mean over groups": 0.5, "mean over tasks": 0.1, "easy": 0.0, "hard": 1.0}
     found = {name: estimate.value for name, estimate in result.headline.items()}
     assert found == pytest.approx(expected)
     assert list(found) == list(expected)
-    plain, one = result.overall["mean"]["success_once"], result.per_task[last]["success_once"]
-    assert dataclasses.astuple(result.headline["tasks"]) == pytest.approx(
+    plain, one = (
+        result.overall["mean over tasks"]["success_once"],
+        result.per_task[last]["success_once"],
+    )
+    assert dataclasses.astuple(result.headline["mean over tasks"]) == pytest.approx(
         dataclasses.astuple(plain)
     )
     assert result.headline["hard"] == one
     # Half of it is one task, which two episodes leave in doubt.
-    assert result.headline["groups"].low == pytest.approx(0.5 - (one.value - one.low) / 2, abs=0.05)
+    assert result.headline["mean over groups"].low == pytest.approx(
+        0.5 - (one.value - one.low) / 2, abs=0.05
+    )
 
 
 def test_a_result_has_the_number_once_all_episodes_are_there():
     result = SMALL.evaluate(still)
-    assert result.headline["tasks"].value == 0.0
+    assert result.headline["mean over tasks"].value == 0.0
     said = str(result).splitlines()
     assert said[-3] == f"protocol small ({SMALL.digest[:10]}, not a published protocol)"
     assert said[-2] == "on MT1 drawer-close-v3: success at any step"
-    assert said[-1] == "mean over tasks   0.000  0.000 to 0.658 (95%)"
+    assert said[-1] == "mean over 1 task  0.000  0.000 to 0.658 (95%)"
     assert result.score == "success 0.000 (0.000 to 0.658, 95 %), mean over tasks"
     part = dataclasses.replace(result, episodes=result.episodes[:1])
     assert part.headline is None
@@ -468,7 +473,7 @@ def test_episodes_of_adaptation_are_no_score():
         for number in (0, 1)
     )
     assert before.headline is None
-    assert after.headline["tasks"].value == 1.0
+    assert after.headline["mean over tasks"].value == 1.0
 
 
 def test_of_training_tasks_the_training_classes_are_counted():

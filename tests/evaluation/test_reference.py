@@ -7,7 +7,7 @@ import gymnasium
 import pytest
 
 from mtwrappers import protocols
-from mtwrappers.evaluation import Episode, EvaluationResult, compare, reference
+from mtwrappers.evaluation import Episode, EvaluationResult, compare, reference, scores
 from tests.fakes import ROOT
 
 MODULE = sys.modules[reference.__module__]  # the package has the function of its name
@@ -59,6 +59,13 @@ def test_they_are_ready_to_compare():
     [found] = compare({name: reference(name, like) for name in ("random", "experts")})
     row = found.overall["mean over tasks"]
     assert [row.first, row.second] == pytest.approx([0.036, 0.98])
+    head = "B: experts (reference of mtwrappers, 1 run)"
+    assert head in str(found).splitlines()
+    [(label, experts)] = reference("experts", like).items()
+    assert experts.reference == label
+    assert f"reference:{label}, a result that comes with mtwrappers" in str(experts).splitlines()
+    with pytest.raises(ValueError, match="is a reference that comes with mtwrappers, and no run"):
+        scores({"experts": [experts, like.described(training_seed=1)]})
     goals = gymnasium.make("mtwrappers/MT10-v0").unwrapped.goals_digest
     assert [of.environments.goals for of in reference("experts", like).values()] == [goals]
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mtwrappers.evaluation.report import write_table
+from mtwrappers.evaluation.report import TableRow, write_table
 from mtwrappers.evaluation.statistics import Estimate
 
 A, B, NONE = Estimate(0.9, 0.85, 0.95), Estimate(0.25, 0.1, 0.5), Estimate(1.0)
@@ -22,9 +22,11 @@ def table(
     layout, heads=("mine", "theirs"), tasks=("reach-v3", "push-v3"), caption=("Some words.",)
 ):
     columns = [A, B, NONE, *[A] * len(heads)][: len(heads)]
-    over = ["3 runs", *["episodes"] * (len(heads) - 1)]
-    parts = [(task, columns) for task in tasks], [("mean over tasks", columns)]
-    return write_table(layout, heads, over, parts, caption)
+    units = ["3 runs", *["episodes"] * (len(heads) - 1)]
+    task_rows = [TableRow(task, columns) for task in tasks]
+    return write_table(
+        layout, heads, units, task_rows, [TableRow("mean over tasks", columns)], caption
+    )
 
 
 def test_text_has_a_column_for_each_method():

@@ -40,7 +40,7 @@ def test_every_task_and_all_have_their_means():
         "reach-v3": dict(zip(names, (0.75, 0.0, 3.0, 11.5), strict=True)),
         "push-v3": dict(zip(names, (0.0, 0.0, 25.0, 11.5), strict=True)),
     }
-    assert [*values(found.overall["mean"]).values()] == [0.375, 0.0, 14.0, 11.5]
+    assert [*values(found.overall["mean over tasks"]).values()] == [0.375, 0.0, 14.0, 11.5]
 
 
 def test_every_goal_has_the_numbers_of_its_episodes():
@@ -86,16 +86,16 @@ def test_the_table():
     # Without success, the return has an interval; of one episode it has none.
     found = [*episodes("a", [1, 2, 3]), *episodes("b", [4])]
     assert str(EvaluationResult(found)).splitlines()[:3] == [
-        "task n     return (95%)  steps",
-        "a    3  2.0 -0.5 to 4.5   11.0",
-        "b    1              4.0   10.0",
+        "task              n     return (95%)  steps",
+        "a                 3  2.0 -0.5 to 4.5   11.0",
+        "b                 1              4.0   10.0",
     ]
     # One of two tasks reports no success.
     some = str(EvaluationResult([*episodes("a", [1], [True]), *episodes("b", [1])])).splitlines()
     assert some[2].split() == ["b", "1", "0.00", "0.00-0.79", "0.00", "0.00-0.79", "1.0", "10.0"]
     several = str(result()).splitlines()
     assert several[3] == "-" * len(several[0])
-    assert several[4].startswith("mean     8  0.38 0.14-0.69")
+    assert several[4].startswith("mean over 2 tasks 8  0.38 0.14-0.69")
 
 
 # Files.
@@ -123,7 +123,8 @@ def test_a_file_brings_everything_back(tmp_path):
     # A line for each episode, and nothing that follows from them.
     lines = (tmp_path / "result.json").read_text().splitlines()
     assert len([line for line in lines if '"task": "' in line]) == 8
-    assert described.keys() == {"format", "score", *EvaluationResult.__dataclass_fields__}
+    fields = {*EvaluationResult.__dataclass_fields__} - {"reference"}
+    assert described.keys() == {"format", "score", *fields}
 
 
 def test_a_file_has_one_result_or_several(tmp_path):
@@ -172,6 +173,7 @@ def test_descriptions_are_checked(given, message):
         (["episodes", 1], {"length": 10**400}, "length must be of the type int, got 1000"),
         (["episodes", 1], {"episode_return": float("inf")}, "must be of the type float, got inf"),
         (["episodes", 1], {"more": 1}, "episodes, 1 cannot have 'more'"),
+        ([], {"reference": "experts/x"}, "the result cannot have 'reference'"),
     ],
 )
 def test_a_file_with_something_else_is_refused(place, change, message):

@@ -14,7 +14,7 @@ from mtwrappers.evaluation import (
     curves,
     scores,
 )
-from mtwrappers.evaluation.result import SCORED
+from mtwrappers.evaluation.origin import SCORED
 from tests.evaluation.measured import result, trials
 
 MINE = {"protocol": protocols["metaworld-3.1"].on("MT10").variant("mine")}
@@ -83,10 +83,44 @@ def test_no_number_depends_on_the_order_of_runs():
             assert (again.tasks, again.overall) == (once.tasks, once.overall)
 
 
-def test_results_without_a_seed_that_share_episodes_are_runs_of_their_own():
-    found = scores({"mine": [result(a=1), result(a=3)]})
-    assert found.methods["mine"].runs == 2
-    assert "mine: 2 runs (training seeds not recorded), 8 episodes." in found.caption
+def test_results_without_a_seed_that_share_episodes_are_refused_by_the_name_of_the_seed():
+    both = {"mine": {"a.json": result(a=1), "b.json": result(a=3)}}
+    message = (
+        "a.json and b.json both have 'a', episode 0, and do not name their training_seed: give it "
+        "to rollout as --training-seed, or to result"
+    )
+    with pytest.raises(IncomparableError, match=message):
+        scores(both)
+    assert scores(both, force=True).methods["mine"].runs == 2
+
+
+def test_the_caption_says_which_rule_makes_results_a_run():
+    parts = [result(seed, 9, **{task: 1}) for seed in (0, 1) for task in "ab"]
+    found = scores({"mine": [*parts, result(0, 5, a=1, b=1)]})
+    runs = "2 runs (training seeds 0, 1; from 4 results that share no episode)"
+    end = "after 9 training steps, the last of 2 points, 16 episodes."
+    assert found.caption[1] == f"mine: {runs} {end}"
+    [comparison] = compare({"mine": parts, "other": [result(0, 9, a=2, b=2)]})
+    lines = str(comparison).splitlines()
+    assert lines[0] == (
+        "A: mine (2 runs from 4 results that share no episode after 9 training steps)"
+    )
+
+
+def test_a_reference_is_no_run_of_a_method_with_other_results():
+    reference = dataclasses.replace(result(1, a=3), reference="experts/x")
+    for policies in ([result(0, a=1), reference], [reference, result(0, a=1)]):
+        message = "result . of 'mine' is a reference that comes with mtwrappers, and no run of 'min"
+        with pytest.raises(ValueError, match=message):
+            scores({"mine": policies}, force=True)
+    policies = {"mine": [result(0, a=1)], "experts": [reference.described(policy="mine")]}
+    assert "experts: reference of mtwrappers, 1 run (training seed 1), 4 episodes." in (
+        scores(policies).caption
+    )
+    assert (
+        str(compare(policies)[0]).splitlines()[1] == "B: experts (reference of mtwrappers, 1 run)"
+    )
+    assert "reference:experts/x, a result that comes with mtwrappers" in str(reference).splitlines()
 
 
 def test_runs_that_did_the_same_are_compared_with_a_warning():
@@ -121,14 +155,25 @@ def test_results_of_other_evaluation_seeds_are_not_taken_for_training_runs():
     """Nothing says whether they are of one policy or of two."""
     one, other = result(a=1), result(a=3)
     other = dataclasses.replace(other, design=dataclasses.replace(other.design, seed=1))
-    message = (
-        "result 1 of 'mine' and result 2 of 'mine' were evaluated with the seeds 0 and 1, and do "
-        "not name their training_seed, so they may be of one policy"
-    )
+    message = "both have 'a', episode 0, and do not name their training_seed"
     with pytest.raises(IncomparableError, match=message):
         scores({"mine": [one, other]})
     named = [run.described(training_seed=i) for i, run in enumerate((one, other))]
     assert scores({"mine": named}).methods["mine"].runs == 2
+
+
+def test_parts_without_a_seed_are_of_one_plan():
+    one, other = result(a=1), result(b=3)
+    assert scores({"mine": {"a": one, "b": other}}).methods["mine"].runs == 1
+    other = dataclasses.replace(other, design=dataclasses.replace(other.design, seed=1))
+    message = (
+        r"a and b are of different evaluations \(seed 0, 4 episodes per task and seed 1, 4 "
+        r"episodes per task\), and do not name their training_seed"
+    )
+    with pytest.raises(IncomparableError, match=message):
+        scores({"mine": {"a": one, "b": other}})
+    named = [run.described(training_seed=3) for run in (one, other)]
+    assert scores({"mine": named}).methods["mine"].runs == 1
 
 
 # What is refused, unless it is forced and said.
@@ -139,7 +184,7 @@ def test_results_of_other_evaluation_seeds_are_not_taken_for_training_runs():
     [
         (result(3, a=1), result(3, a=2), "a and b are both of training seed 3, and both have 'a'"),
         (result(3, 5, a=1), result(3, 5, a=2), "both of training seed 3 after 5 steps, and both"),
-        (result(paid=0.0, a=1), result(paid=0.0, a=1), "b have the same episodes, and do not nam"),
+        (result(paid=0.0, a=1), result(paid=0.0, a=1), "a and b both have 'a', episode 0, and do"),
         (result(0, 9, a=1), result(1, 5, a=2), r"the ends of training, 9 steps and 5 steps \(b"),
         (result(0, 9, a=1), result(1, a=2), "the ends of training, 9 steps and unknown steps"),
         (result(0, chunk=8, a=1), result(1, chunk=16, a=1), r"action_chunk 8 and 16 \(b\)"),
@@ -215,7 +260,7 @@ MULTI = {"env_ids": ["CartPole-v1"]}
 )
 def test_what_a_policy_observes_is_its_own_affair(one, other):
     [found] = compare({"plain": [result(made=one, a=1)], "other": [result(made=other, a=2)]})
-    assert (found.tasks["a"].difference.value, found.forced) == (0.25, "")
+    assert (found.tasks["a"].difference.value, found.mismatch) == (0.25, "")
 
 
 BOTH = {"metaworld": "3.1.1", "mujoco": "3.3.0"}
@@ -246,7 +291,7 @@ def test_only_versions_of_packages_that_environments_use_have_to_be_equal(made, 
     if reason is None:
         for policies in ([one, other], [other, one]):
             [found] = compare({str(i): [run] for i, run in enumerate(policies)})
-            assert found.forced == ""
+            assert found.mismatch == ""
         one.normalized(low=other, high=result(made=made, paid=2.0, a=1))
         return
     with pytest.raises(IncomparableError, match=reason):

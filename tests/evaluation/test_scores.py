@@ -8,7 +8,7 @@ import pytest
 
 from mtwrappers import protocols
 from mtwrappers.evaluation import scores
-from mtwrappers.evaluation.statistics import mean_rate, rate_of_runs
+from mtwrappers.evaluation.statistics import mean_rate, mean_run_rate
 from tests.evaluation.measured import result, trials
 
 
@@ -21,22 +21,25 @@ def rows(found, **kwargs):
 
 
 def test_several_runs_have_intervals_over_runs():
-    three = [result(a=4, b=1), result(a=3, b=2), result(a=4, b=2)]
+    three = [result(0, a=4, b=1), result(1, a=3, b=2), result(2, a=4, b=2)]
     found = scores({"mine": three}).methods["mine"]
     assert (found.runs, found.episodes, found.unit) == (3, 24, "runs")
     assert found.counts == {"a": 3, "b": 3}
-    assert found.tasks["a"] == rate_of_runs(np.array([0.75, 1, 1]))
-    assert found.overall == {"mean over tasks": rate_of_runs(np.array([0.625, 0.625, 0.75]))}
+    assert found.tasks["a"] == mean_run_rate(np.array([0.75, 1, 1])).estimate()
+    assert found.overall == {
+        "mean over tasks": mean_run_rate(np.array([0.625, 0.625, 0.75])).estimate()
+    }
+    assert found.num_tasks == {"mean over tasks": 2}
 
 
 def test_five_runs_have_an_interquartile_mean_of_all_runs_of_all_tasks():
-    five = [result(a=4, b=k) for k in (0, 1, 1, 2, 4)]
+    five = [result(i, a=4, b=k) for i, k in enumerate((0, 1, 1, 2, 4))]
     found = scores({"mine": five})
     middle = found.methods["mine"].overall["interquartile mean"]
     assert middle.value == pytest.approx((0.25 + 0.5 + 4) / 6)  # of 0, 1/4 x 2, 1/2, 1 x 6
     assert middle.low < middle.value < middle.high
     assert "Tukey & McLaughlin 1963" in " ".join(found.caption)
-    for other in (five[1:], [result(a=k) for k in range(5)]):
+    for other in (five[1:], [result(k, a=k) for k in range(5)]):
         assert "interquartile mean" not in str(scores({"mine": other}))
     # Beside a method with fewer runs, tables have what both have, and CSV all.
     both = scores({"mine": five, "other": [result(a=1, b=1)]})
@@ -52,14 +55,22 @@ def test_a_single_run_has_the_numbers_of_its_result():
     scored = scores({"mine": [one]})
     found = scored.methods["mine"]
     assert (found.runs, found.unit) == (1, "episodes")
-    means = {name.removeprefix("mean over "): own for name, own in found.overall.items()}
-    for name, own in {**means, **found.groups}.items():
+    for name, own in {**found.overall, **found.groups}.items():
         assert ends(own) == pytest.approx(ends(one.headline[name]))
-    assert found.tasks[tasks[1]] == mean_rate([np.array([0.0, 0, 0, 1])])
+    assert found.tasks[tasks[1]] == mean_rate([np.array([0.0, 0, 0, 1])]).estimate()
     assert {row["name"]: int(row["n"]) for row in rows(scored, tasks=False)} == {
         **{name: 4 * len(members) for name, members in protocol.scoring.groups},
         **dict.fromkeys(("mean over tasks", "mean over groups"), 200),
     }
+    assert {row["name"]: int(row["tasks"]) for row in rows(scored, tasks=False)} == {
+        **{name: len(members) for name, members in protocol.scoring.groups},
+        **dict.fromkeys(("mean over tasks", "mean over groups"), 50),
+    }
+    lines = [line[: line.index(")") + 1] for line in str(scored).splitlines() if " tasks) " in line]
+    assert lines == [f"{name} ({len(members)} tasks)" for name, members in protocol.scoring.groups] + [
+        "mean over groups (50 tasks)"
+    ]
+    assert "\nmean over 50 tasks " in str(scored)
 
 
 def test_the_caption_says_what_was_measured_and_of_what_intervals_are():
@@ -87,7 +98,7 @@ def test_few_shot_results_count_by_trials():
     alone = scores({"maml": [one]})
     of = alone.methods["maml"]
     assert (of.unit, of.counts, of.episodes) == ("trials", {"a": 3}, 9)
-    assert of.tasks["a"] == mean_rate([np.array([0, 2 / 3, 1])])
+    assert of.tasks["a"] == mean_rate([np.array([0, 2 / 3, 1])]).estimate()
     assert "1 run: 95% interval over its trials, not over training" in " ".join(alone.caption)
     both = scores({"maml": [one, two]})
     assert "any step, after 2 episodes of adaptation in each trial, without" in both.caption[0]
@@ -102,7 +113,7 @@ def test_what_is_forced_is_said_in_every_format():
     assert str(found).splitlines()[0] == found.caption[0] == said
     assert found.format("markdown").startswith("**FORCED")
     assert r"\caption{FORCED" in found.format("latex")
-    assert {row["forced"] for row in rows(found)} == {reason}
+    assert {row["mismatch"] for row in rows(found)} == {reason}
     # Nor are there the groups of one of several protocols.
     grouped = result(made={"protocol": protocols["lerobot-0.6"]}, a=1, b=2)
     [of, _] = scores({"x": [grouped], "y": [result(a=2, b=1)]}, force=True).methods.values()

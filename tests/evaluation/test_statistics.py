@@ -10,12 +10,12 @@ from scipy import stats
 from benchmarks import coverage
 from mtwrappers.evaluation.statistics import (
     Estimate,
-    difference_of_runs,
     interquartile,
     interquartile_difference,
     mean_rate,
+    mean_run_rate,
     rate_difference,
-    rate_of_runs,
+    run_rate_difference,
     student,
 )
 
@@ -27,7 +27,7 @@ def of(successes, n):
 
 
 def ends(found):
-    return found.value, found.low, found.high
+    return tuple(map(float, (found.value, found.low, found.high)))
 
 
 def near(*values):
@@ -42,7 +42,7 @@ def near(*values):
     [(5, 5, 0.5655, 1.0), (0, 5, 0.0, 0.4345), (1, 1, 0.2065, 1.0), (8, 10, 0.4902, 0.9433)],
 )
 def test_the_interval_of_a_rate_is_wilsons(k, n, low, high):
-    found = mean_rate([of(k, n)])
+    found = mean_rate([of(k, n)]).estimate()
     assert ends(found) == near(k / n, low, high)
     scipys = stats.binomtest(k, n).proportion_ci(method="wilson")
     assert (found.low, found.high) == pytest.approx(tuple(scipys), abs=1e-12)
@@ -75,17 +75,36 @@ def test_the_interval_of_a_rate_over_runs_has_students_quantile():
     n, t2 = 0.8 * 0.2 / (0.01 / 3), 4.302653**2
     middle = (0.8 + t2 / 2 / n) / (1 + t2 / n)
     reach = (0.16 * t2 / n + (t2 / 2 / n) ** 2) ** 0.5 / (1 + t2 / n)
-    found = rate_of_runs(np.array([0.7, 0.8, 0.9]))
+    found = mean_run_rate(np.array([0.7, 0.8, 0.9]))
     assert ends(found) == near(0.8, middle - reach, middle + reach)
 
 
 def test_runs_that_do_not_differ_and_a_single_one_have_no_interval():
     for runs in ([0.7], [0.1 + 0.2, 0.3], [1.0] * 4):
         runs = np.array(runs)
-        assert rate_of_runs(runs).low is None
+        assert mean_run_rate(runs).estimate().low is None
         assert student([runs]).low is None
-        assert difference_of_runs(runs, runs).low is None
-    assert difference_of_runs(np.array([0.1, 0.5]), np.array([0.9])) == Estimate(pytest.approx(0.6))
+        assert run_rate_difference(runs, runs).low is None
+    assert run_rate_difference(np.array([0.1, 0.5]), np.array([0.9])) == Estimate(
+        pytest.approx(0.6)
+    )
+
+
+def test_many_results_at_once_have_the_numbers_of_each():
+    rng = np.random.default_rng(0)
+    samples = [rng.integers(2, size=(40, n)).astype(float) for n in (1, 4, 9)]
+    other = [rng.integers(2, size=(40, n)).astype(float) for n in (2, 4, 9)]
+    weights, paired = np.array([0.5, 0.2, 0.3]), [False, True, True]
+    means = mean_rate(samples, weights)
+    runs = mean_run_rate(samples[1])
+    differences = rate_difference(samples, other, paired, weights)
+    for i in range(40):
+        one, two = [values[i] for values in samples], [values[i] for values in other]
+        single = mean_rate(one, weights), mean_run_rate(one[1])
+        single += (rate_difference(one, two, paired, weights),)
+        for many, alone in zip((means, runs, differences), single, strict=True):
+            assert np.array_equal([many.value[i], many.low[i], many.high[i]],
+                                  [alone.value, alone.low, alone.high], equal_nan=True)  # fmt: skip
 
 
 # All else.
@@ -104,9 +123,9 @@ def test_the_mean_of_anything_has_students_interval():
 def test_the_interval_of_a_difference_of_runs_is_welchs():
     first, second = np.array([0.5, 0.6, 0.45, 0.5]), np.array([0.9, 0.6, 0.7])
     expected = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
-    found = difference_of_runs(first, second)
+    found = run_rate_difference(first, second)
     assert ends(found) == pytest.approx((second.mean() - first.mean(), *expected))
-    assert difference_of_runs(np.array([0.0, 0.1]), np.array([1.0, 0.9])).high == 1.0
+    assert run_rate_difference(np.array([0.0, 0.1]), np.array([1.0, 0.9])).high == 1.0
 
 
 def test_the_interquartile_mean_of_runs_varies_with_rates_that_are_clipped_at_the_quartiles():
@@ -128,7 +147,7 @@ def test_the_interquartile_mean_of_runs_varies_with_rates_that_are_clipped_at_th
 
 
 def of_one_task(first, second, paired=False):
-    return rate_difference([first], [second], [paired], np.ones(1))
+    return rate_difference([first], [second], [paired], np.ones(1)).estimate()
 
 
 def test_the_interval_of_two_rates_is_newcombes():

@@ -81,7 +81,7 @@ def ruled(where):
     result = short.evaluate(
         lambda obs: policy(obs[0], obs[0, 36:39])[None], evidence=where / "r.npz"
     )
-    assert result.headline["tasks"].value == 1.0
+    assert result.headline["mean over tasks"].value == 1.0
     result.save(where / "r.json")
 
 
@@ -207,7 +207,7 @@ def test_what_the_replay_shows_and_what_only_the_file_says_are_printed(played):
     assert lines[1].startswith('environments  id="mtwrappers/MT1-v0", benchmark="MT1",')
     assert "design        seed=0, episodes_per_task=5" in lines
     assert "replayed      5 of 5 episodes" in lines
-    assert lines[-2:] == ["verified:", "mean over tasks   1.000  0.566 to 1.000 (95%)"]
+    assert lines[-2:] == ["verified:", "mean over 1 task  1.000  0.566 to 1.000 (95%)"]
     assert max(map(len, lines)) <= 80
     text = str(verify(played["plain"] / "r.json", sample=0.4))
     assert 'said by the file: policy="random", training_seed=1, note="a note"' in text

@@ -8,8 +8,8 @@ from gymnasium.error import ResetNeeded
 
 from mtwrappers import MetaWorldSetTaskEnv, MetaWorldTaskSampler
 from mtwrappers.metaworld import MetaWorldMTEnv, fast_class, make_benchmark
-from mtwrappers.metaworld.agent_view import AgentObservation
 from mtwrappers.metaworld.experts import expert_actions
+from mtwrappers.metaworld.observations import AgentObservation
 from tests.metaworld.fakes import PAIR
 from tests.refusals import INF, assert_refused, begin_episode, make, make_vec, refusal, refusals
 

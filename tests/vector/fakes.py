@@ -101,6 +101,38 @@ WordEnv = partial(SpaceEnv, Text(9, charset="abcdefghij"), Tuple((Discrete(3), M
 BagEnv = partial(SpaceEnv, Sequence(Box(0.0, 99.0, (2,), np.float32)), Discrete(2))
 
 
+class DriftEnv(gymnasium.Env):
+    """Drifts at random from where its task says, for a random time, as fast as its state says."""
+
+    observation_space = Box(-np.inf, np.inf, (2,), np.float64)
+    action_space = Discrete(3)
+    start, slope = 0.0, 1.0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.left = int(self.np_random.integers(1, 6))
+        self.x = np.array([self.start, self.np_random.random()])
+        return self.x.copy(), {"left": self.left}
+
+    def step(self, action):
+        self.left -= 1
+        self.x = self.x + self.slope * (action + self.np_random.normal(size=2))
+        return self.x.copy(), float(self.x[0]), self.left == 0, False, {"left": self.left}
+
+    def set_task(self, task):
+        self.start = float(task)
+
+    def set_task_state(self, slope):
+        self.slope = float(slope)
+
+    def get_state(self):
+        return {"rng": self.np_random.bit_generator.state, "goes": [self.start, self.slope]}
+
+    def set_state(self, state):
+        self.np_random.bit_generator.state = state["rng"]
+        self.start, self.slope = state["goes"]
+
+
 class HalfReward(MetaVectorWrapper):
     def step_wait(self):
         obs, rewards, terminated, truncated, infos = self.env.step_wait()

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
-from mtwrappers.metaworld.agent_view import AgentView
 from mtwrappers.metaworld.make import make_slot
 from mtwrappers.metaworld.tasks import make_benchmark
+from mtwrappers.metaworld.wrapper_settings import WrapperSettings
 from mtwrappers.testing import check_meta_vector_env
 from mtwrappers.vector.make import make_executor
 from tests.fakes import CountingEnv
@@ -24,7 +24,7 @@ def in_pairs(executor, makers, **kwargs):
 
 @both_executors
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.slow_but("iterative", "nested-parallel", "counting-parallel", "cartpole-parallel")
+@pytest.mark.slow_but("counting", "nested", "sequence-iterative", "cartpole-parallel")
 def test_executors_are_equal_to_gymnasiums_sync_vector_env(executor, kind):
     # Episodes of these take up to 33 steps, of the others at most 7.
     steps = 40 if kind in ("cartpole", "pendulum") else 16
@@ -69,7 +69,7 @@ def test_meta_world_on_executors_is_equal_to_gymnasiums_sync_vector_env(executor
         partial(
             make_slot,
             made,
-            AgentView("onehot"),
+            WrapperSettings("onehot"),
             task_states=[2 * i, 2 * i + 1],
             checkpoint_id=name,
             max_episode_steps=3 + i,

@@ -7,14 +7,14 @@ import sys
 import time
 from contextlib import closing, contextmanager, suppress
 from functools import partial
-from threading import Timer
+from threading import Lock, Timer
 
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 
 import mtwrappers.vector
-from mtwrappers import MetaIterativeEnvExecutor
+from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
 from mtwrappers.vector.workers import WorkerPool
 from tests.fakes import equal
 from tests.vector.faults import (
@@ -37,18 +37,30 @@ pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind")]
 ROOM = os.path.dirname(mtwrappers.vector.__file__)
 
 
+def function_names(frame):
+    """The names of a function and of those that have called it."""
+    while frame is not None:
+        yield frame.f_code.co_name
+        frame = frame.f_back
+
+
 class Interrupt:
     """Presses Ctrl-C at the ``k``-th place of `mtwrappers.vector`, and notes which.
+
+    Of these, only places count where the function ``within`` is being called, if there is one.
 
     Python looks for signals where a function begins and where one that is written in C has
     returned. There, and only there, does a profiler hear of it as well.
     """
 
-    def __init__(self, k):
+    def __init__(self, k, within=None):
         self.left, self.place, self.heard = k, None, False
+        self.within = within
 
     def __call__(self, frame, event, argument):
         if event not in ("call", "c_return") or not frame.f_code.co_filename.startswith(ROOM):
+            return
+        if self.within is not None and self.within not in function_names(frame):
             return
         self.left -= 1
         if self.left == 0:
@@ -59,9 +71,9 @@ class Interrupt:
 
 
 @contextmanager
-def interrupted(k):
+def interrupted(k, within=None):
     """Interrupts what happens inside at its ``k``-th place, if it has that many."""
-    interrupt = Interrupt(k)
+    interrupt = Interrupt(k, within)
     sys.setprofile(interrupt)
     try:
         yield interrupt
@@ -276,3 +288,103 @@ def test_a_handler_that_uses_the_executor_in_a_step_is_an_error_soon(workers):
         assert time.monotonic() - begin < PATIENCE
         envs.reset(seed=0)
         assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
+
+
+class UncopyableTask:
+    """A task whose copy is interrupted, as by the handler of a signal."""
+
+    def __deepcopy__(self, memo):
+        raise TimeoutError("my time limit")
+
+
+def test_an_exception_of_a_handler_stays_what_it_is_while_arguments_are_copied():
+    with (
+        closing(MetaIterativeEnvExecutor(fragile_makers(), 2, 2, journal=True)) as envs,
+        pytest.raises(TimeoutError, match="my time limit"),
+    ):
+        envs.call("set_task", UncopyableTask())
+
+
+def test_what_cannot_be_encoded_changes_nothing():
+    makers, lock = fragile_makers(), Lock()
+    with (
+        closing(parallel(makers)) as envs,
+        closing(MetaIterativeEnvExecutor(makers, 2, 2)) as oracle,
+    ):
+        assert equal(envs.reset(seed=1), oracle.reset(seed=1))
+        for refused in (
+            lambda: envs.reset(options={"lock": lock}),
+            lambda: envs.set_tasks([lock, lock]),
+            lambda: envs.call("set_task", lock),
+        ):
+            with pytest.raises(TypeError, match="cannot pickle"):
+                refused()
+            assert equal(envs.step(NO_ACTIONS), oracle.step(NO_ACTIONS))
+
+
+class ClosesOnce(FragileEnv):
+    """Counts how often it was closed; the first of all is interrupted."""
+
+    closed = 0
+
+    def close(self):
+        self.closed += 1
+        if self.first == 0:
+            raise KeyboardInterrupt
+
+
+def test_a_close_that_was_interrupted_goes_on_where_it_was():
+    envs = MetaIterativeEnvExecutor([partial(ClosesOnce, first=i) for i in range(3)], 3)
+    with pytest.raises(KeyboardInterrupt):
+        envs.close()
+    assert [env.closed for env in envs.envs] == [1, 0, 0]
+    envs.close()
+    assert [env.closed for env in envs.envs] == [1, 1, 1]
+
+
+def step_and_stop(envs, rows):
+    """Steps, so that a schema of infos is chosen for the block, and is interrupted."""
+    envs.step(np.zeros(envs.num_envs, np.int64))
+    raise KeyboardInterrupt
+
+
+def test_infos_are_right_after_a_function_of_a_block_was_interrupted():
+    makers = fragile_makers()
+    with (
+        closing(MetaIterativeEnvExecutor(makers, 2, 2)) as envs,
+        closing(MetaIterativeEnvExecutor(makers, 2, 2)) as oracle,
+    ):
+        envs.reset(seed=1)
+        with pytest.raises(KeyboardInterrupt):
+            envs.map_blocks(step_and_stop)
+        assert envs._pool.block.columns is None
+        play_along(envs, oracle)
+
+
+def test_workers_and_memory_are_gone_after_an_exception_anywhere_in_their_end():
+    """The executor gives its workers up when one is lost, and is interrupted in that."""
+    for k in itertools.count(1):
+        envs = parallel()
+        envs.reset(seed=0)
+        kill(envs, 1)
+        with interrupted(k, within="abandon") as interrupt, suppress(WorkerDiedError):
+            envs.step(NO_ACTIONS)
+        envs.close()
+        if interrupt.place is None:
+            break
+        assert envs.closed, interrupt.place
+    assert k > 5
+
+
+def test_a_step_that_is_awaited_is_over_after_an_exception_anywhere():
+    with closing(parallel()) as envs:
+        expected = run_steps(envs)
+        for k in itertools.count(2):  # at the first place, `step_wait` has not begun
+            envs.reset(seed=0)
+            envs.step_async(NO_ACTIONS)
+            with interrupted(k, within="step_wait") as interrupt:
+                envs.step_wait()
+            if interrupt.place is None:
+                break
+            assert equal(run_steps(envs), expected), interrupt.place
+        assert k > 10

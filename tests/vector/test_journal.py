@@ -311,6 +311,25 @@ def test_what_no_state_has_is_refused_before_it_would_be_lost(call, said):
             envs.get_state()
 
 
+class Remembering(gymnasium.Wrapper):
+    """Keeps a number, and declares no state."""
+
+    def remember(self, number):
+        self.number = number
+
+
+def test_the_wrapper_that_has_declared_no_state_is_named():
+    def make():
+        return gymnasium.wrappers.OrderEnforcing(Remembering(FragileEnv()))
+
+    with closing(MetaIterativeEnvExecutor(make, 1, journal=True)) as envs:
+        envs.reset(seed=0)
+        envs.call("remember", 3)
+        envs.reset()
+        with pytest.raises(TypeError, match="give Remembering the methods get_state"):
+            envs.get_state()
+
+
 OF_LOG = "expected the log of environment 1, got something else: "
 
 

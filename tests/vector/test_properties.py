@@ -4,53 +4,19 @@ import pickle
 from contextlib import ExitStack
 from functools import partial
 
-import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import SyncVectorEnv
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mtwrappers import MetaIterativeEnvExecutor
 from tests.fakes import equal
-from tests.vector.fakes import all_modes
+from tests.vector.fakes import DriftEnv, all_modes
 from tests.vector.faults import kill, loses_workers, recovering
 from tests.vector.processes import needs_proc
 
 pytestmark = [needs_proc, loses_workers]
 N = 3
-
-
-class DriftEnv(gymnasium.Env):
-    """Drifts at random from where its task says, for a random time, as fast as its state says."""
-
-    observation_space = Box(-np.inf, np.inf, (2,), np.float64)
-    action_space = Discrete(3)
-    start, slope = 0.0, 1.0
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.left = int(self.np_random.integers(1, 6))
-        self.x = np.array([self.start, self.np_random.random()])
-        return self.x.copy(), {"left": self.left}
-
-    def step(self, action):
-        self.left -= 1
-        self.x = self.x + self.slope * (action + self.np_random.normal(size=2))
-        return self.x.copy(), float(self.x[0]), self.left == 0, False, {"left": self.left}
-
-    def set_task(self, task):
-        self.start = float(task)
-
-    def set_task_state(self, slope):
-        self.slope = float(slope)
-
-    def get_state(self):
-        return {"rng": self.np_random.bit_generator.state, "goes": [self.start, self.slope]}
-
-    def set_state(self, state):
-        self.np_random.bit_generator.state = state["rng"]
-        self.start, self.slope = state["goes"]
 
 
 small = st.integers(0, 99)

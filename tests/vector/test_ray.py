@@ -230,3 +230,18 @@ def test_no_cluster_is_an_error():
     )
     with pytest.raises(AssertionError, match=r"ConnectionError: .*'127.0.0.1:9'.* refused"):
         run_with_python("-c", code, RAY_ADDRESS="127.0.0.1:9")
+
+
+def test_a_reply_that_comes_late_changes_no_results():
+    """Ray may deliver the reply of an interrupted command after that of the next one."""
+    with closing(on_ray()) as envs:
+        envs.reset(seed=0)
+        obs, *_ = envs.step(NO_ACTIONS)
+        worker = envs._pool.workers[0]
+        received, results = worker._received, worker.buffers.pack()
+        late_results = bytes(len(results))
+        worker._take(({received - 1: (1, b"late")}, late_results))
+        assert worker.buffers.pack() == results
+        assert worker._received == received
+        assert not worker.records
+        assert envs.step(NO_ACTIONS)[0].tolist() == (obs + 1).tolist()

@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 import warnings
 from importlib.metadata import version
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from mtwrappers.metaworld.interfaces import SawyerClass
 from mtwrappers.metaworld.upstream import classes_by_name, is_upstream, metaworld
 
 Fast: TypeAlias = Literal["auto"] | bool
@@ -18,7 +19,7 @@ Fast: TypeAlias = Literal["auto"] | bool
 VERIFIED = frozenset({("3.1.1", "3.3.0")})
 
 
-def fast_class(cls: Any) -> type[Any]:
+def fast_class(cls: str | SawyerClass) -> SawyerClass:
     """Returns the fast subclass of one of Meta-World's classes, bit-identical and twice as fast.
 
     It keeps Meta-World's reward and reset code, and replaces the code around it. Observations,
@@ -58,12 +59,10 @@ def fast_class(cls: Any) -> type[Any]:
         raise TypeError(f"expected a Sawyer class of Meta-World or the name of one, got {cls!r}")
     if issubclass(cls, FastSawyer) or not is_upstream(cls):
         return cls
-    sawyer_class: Any = cls
-    subclass: type[Any] = make_fast_class(sawyer_class)
-    return subclass
+    return make_fast_class(cls)
 
 
-def class_to_build(cls: type[Any], fast: Fast) -> type[Any]:
+def class_to_build(cls: SawyerClass, fast: Fast) -> SawyerClass:
     """``cls`` or its fast subclass, which ``"auto"`` uses if it is verified."""
     if fast == "auto" and is_upstream(cls):
         reason = why_not_verified()

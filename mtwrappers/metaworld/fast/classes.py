@@ -18,6 +18,7 @@ import functools
 import math
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
@@ -28,23 +29,28 @@ from metaworld.utils import reward_utils
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
+from mtwrappers.common.types import AnyArray, Info, Options
 from mtwrappers.metaworld.fast.snapshots import MAX_SNAPSHOTS, Snapshots
+from mtwrappers.metaworld.interfaces import SawyerClass
 from mtwrappers.metaworld.upstream import collect_members, with_globals
 
 _sqrt = math.sqrt
 _minimum, _maximum = np.minimum, np.maximum
 _exp, _float64, _ndarray = np.exp, np.float64, np.ndarray
 _FLOAT64 = np.dtype(np.float64)
-_norm, _tolerance = np.linalg.norm, reward_utils.tolerance
+_norm: Callable[..., Any] = np.linalg.norm
+_tolerance = reward_utils.tolerance
 _from_matrix = Rotation.from_matrix
 
 
-def clip(x: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> Any:
+def clip(
+    x: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """``np.clip(x, low, high, out=x)``."""
     return _minimum(_maximum(x, low, out=x), high, out=x)
 
 
-def norm(x: Any, ord: Any = None, *args: Any, **kwargs: Any) -> Any:
+def norm(x: object, ord: object = None, *args: object, **kwargs: object) -> Any:
     """``np.linalg.norm`` of a 1-D float64 array, or of one float64."""
     if not args and not kwargs:
         # Not `is`: an array that was unpickled may have a dtype of its own.
@@ -96,14 +102,14 @@ class _Quaternion:
 
     __slots__ = ("_matrix",)
 
-    def __init__(self, matrix: NDArray[Any]) -> None:
+    def __init__(self, matrix: NDArray[np.float64]) -> None:
         self._matrix = matrix
 
     def as_quat(self) -> NDArray[np.float64]:
         return matrix_to_quaternion(self._matrix)
 
 
-def matrix_to_quaternion(matrix: NDArray[Any]) -> NDArray[np.float64]:
+def matrix_to_quaternion(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """``Rotation.from_matrix(matrix).as_quat()`` of one rotation matrix.
 
     SciPy's algorithm: the largest of the diagonal and the trace decides which component comes
@@ -140,14 +146,14 @@ def matrix_to_quaternion(matrix: NDArray[Any]) -> NDArray[np.float64]:
     return np.array([x / length, y / length, z / length, w / length])
 
 
-def copy_module(module: ModuleType, **replaced: Any) -> ModuleType:
+def copy_module(module: ModuleType, **replaced: object) -> ModuleType:
     """A module with the contents of ``module``, except for some names."""
     module_copy = ModuleType(module.__name__)
     module_copy.__dict__.update({**vars(module), **replaced})
     return module_copy
 
 
-def fast_globals() -> dict[str, Any]:
+def fast_globals() -> dict[str, object]:
     """The global names for the copies of Meta-World's functions."""
     return {
         "np": copy_module(np, linalg=copy_module(np.linalg, norm=norm)),
@@ -156,30 +162,47 @@ def fast_globals() -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class _Twin:
+    """A faster function, the one that it replaces, and arguments to compare them with.
+
+    Attributes:
+        function: The faster function.
+        original: NumPy's, SciPy's or Meta-World's.
+        draw: Draws the arguments of a call.
+    """
+
+    function: Callable[..., object]
+    original: Callable[..., object]
+    draw: Callable[[], list[object]]
+
+
 def find_inexact_twins(seed: int = 0, n: int = 200) -> list[str]:
     """The names of the twins that differ from their originals on this machine: normally none."""
     rng = np.random.Generator(np.random.PCG64(seed))
     low, high = np.full(39, -0.5), np.full(39, 0.5)
     low[4:18], high[4:18] = -np.inf, np.inf
-    checks: list[tuple[Callable[..., Any], Callable[..., Any], Callable[[], list[Any]]]] = [
-        (norm, _norm, lambda: [rng.normal(size=rng.integers(1, 6))]),
-        (norm, _norm, lambda: [rng.normal(size=1)[0]]),
-        (tolerance, _tolerance, lambda: [rng.uniform(), (0, 0.05), rng.uniform(), "long_tail"]),
-        (tolerance, _tolerance, lambda: [rng.uniform(), (0, 0.05), rng.uniform(), "gaussian"]),
-        (
+    twins = [
+        _Twin(norm, _norm, lambda: [rng.normal(size=rng.integers(1, 6))]),
+        _Twin(norm, _norm, lambda: [rng.normal(size=1)[0]]),
+        _Twin(
+            tolerance, _tolerance, lambda: [rng.uniform(), (0, 0.05), rng.uniform(), "long_tail"]
+        ),
+        _Twin(tolerance, _tolerance, lambda: [rng.uniform(), (0, 0.05), rng.uniform(), "gaussian"]),
+        _Twin(
             matrix_to_quaternion,
             lambda matrix: _from_matrix(matrix).as_quat(),
             lambda: [Rotation.random(random_state=int(rng.integers(2**31))).as_matrix()],
         ),
-        (clip, np.clip, lambda: [rng.normal(size=39), low, high]),
+        _Twin(clip, np.clip, lambda: [rng.normal(size=39), low, high]),
     ]
     differ = set()
-    for twin, original, draw in checks:
+    for twin in twins:
         for _ in range(n):
-            arguments = draw()
-            expected = np.asarray(original(*arguments)).tobytes()
-            if np.asarray(twin(*arguments)).tobytes() != expected:
-                differ.add(twin.__name__)
+            arguments = twin.draw()
+            expected = np.asarray(twin.original(*arguments)).tobytes()
+            if np.asarray(twin.function(*arguments)).tobytes() != expected:
+                differ.add(twin.function.__name__)
     return sorted(differ)
 
 
@@ -196,7 +219,7 @@ class Views:
     body: dict[str, NDArray[np.float64]]  # positions by name, each (3,), metres
     site: dict[str, NDArray[np.float64]]
 
-    def __init__(self, model: Any, data: Any) -> None:
+    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         self.data = data
         self.body = {model.body(k).name: data.xpos[k] for k in range(model.nbody)}
         self.site = {model.site(k).name: data.site_xpos[k] for k in range(model.nsite)}
@@ -208,11 +231,11 @@ class Views:
 
 
 # Compiled models by path, kept as long as an environment has a copy.
-_shared: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+_shared: weakref.WeakValueDictionary[str, mujoco.MjModel] = weakref.WeakValueDictionary()
 _compiled: set[str] = set()
 
 
-def compiled_model(path: str) -> tuple[Any, Any]:
+def compiled_model(path: str) -> tuple[mujoco.MjModel, mujoco.MjModel | None]:
     """A model as compiled, and the shared model that its environment must hold for later copies.
 
     Compiling takes 120 ms and copying 9 ms, but a model that is kept for copying takes 21 MB. So
@@ -236,7 +259,7 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
     _snapshots: Snapshots | None = None
     _settles_hand = True
 
-    def _initialize_simulation(self) -> tuple[Any, Any]:
+    def _initialize_simulation(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
         """Replaces `MujocoEnv`'s, which compiles the model for every environment."""
         model, self._shared_model = compiled_model(self.fullpath)
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, self.width)
@@ -269,15 +292,15 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
     # Resets.
 
     def reset(
-        self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        self, seed: int | None = None, options: Options | None = None
+    ) -> tuple[NDArray[np.float64], Info]:
         """Settles the hand once, where upstream does so twice, or restores a snapshot."""
         model, data, snapshots = self.model, self.data, self._snapshots
         if data is not self._views.data:
             self._views = Views(model, data)
         if not self._freeze_rand_vec:
             # Random goals: each run of reset_model draws one, so both have to be run.
-            result: tuple[NDArray[np.float64], dict[str, Any]] = super().reset(seed, options)
+            result: tuple[NDArray[np.float64], Info] = super().reset(seed, options)
             return result
         if snapshots is None or snapshots.model is not model or snapshots.data is not data:
             snapshots = self._snapshots = Snapshots(model, data)
@@ -336,7 +359,7 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
 
     # Rewards.
 
-    def touching_object(self, object_geom_id: int) -> Any:
+    def touching_object(self, object_geom_id: int) -> bool:
         """Reads all pairs of geoms at once, where upstream loops over contacts."""
         data, contact = self.data, self.data.contact
         pairs = contact.geom.tolist()
@@ -349,7 +372,7 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
     def _gripper_caging_reward(
         self,
         action: NDArray[np.float32],
-        obj_pos: NDArray[Any],
+        obj_pos: NDArray[np.float64],
         obj_radius: float,
         pad_success_thresh: float,
         object_reach_radius: float,
@@ -357,9 +380,9 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
         desired_gripper_effort: float = 1.0,
         high_density: bool = False,
         medium_density: bool = False,
-    ) -> Any:
+    ) -> float:
         """Computes with scalars where upstream has arrays of two."""
-        init_pos: Any = self.obj_init_pos
+        init_pos: NDArray[np.float64] = self.obj_init_pos
         # Along y: a pad between the object's radius and the threshold from it is best.
         obj_y, init_y = float(obj_pos[1]), float(init_pos[1])
         bounds = (obj_radius, pad_success_thresh)
@@ -375,7 +398,7 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
         caging_xz = tolerance(apart, (0, xz_thresh), margin, "long_tail")
         caging = _hamacher(_hamacher(*sides), float(caging_xz))
         effort = min(max(0, action[-1]), desired_gripper_effort) / desired_gripper_effort
-        reward = _hamacher(caging, effort if caging > 0.97 else 0.0)
+        reward: float = _hamacher(caging, effort if caging > 0.97 else 0.0)
         if high_density:
             reward = (reward + caging) / 2
         if medium_density:
@@ -388,7 +411,7 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
 
     # The step.
 
-    def set_xyz_action(self, action: NDArray[Any]) -> None:
+    def set_xyz_action(self, action: AnyArray) -> None:
         """Moves the mocap body by ``action``, ``(3,)``, within its bounds."""
         action = np.asarray(action)
         x, y, z = action.tolist()
@@ -400,7 +423,7 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
         clip(pos, self.mocap_low, self.mocap_high)
         views.mocap_quat[:] = _QUAT
 
-    def step(self, action: NDArray[np.float32]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: AnyArray) -> tuple[NDArray[np.float64], float, bool, bool, Info]:
         """Upstream's step.
 
         It leaves out that upstream writes the target sites' positions before ``mj_forward``, which
@@ -431,7 +454,7 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
 
 
 @functools.cache
-def make_fast_class(cls: Any) -> Any:
+def make_fast_class(cls: SawyerClass) -> SawyerClass:
     """The fast subclass of one of Meta-World's classes; see `mtwrappers.metaworld.fast_class`."""
     names = fast_globals()
     copies: list[FunctionType] = []
@@ -440,7 +463,7 @@ def make_fast_class(cls: Any) -> Any:
         copies.append(with_globals(function, names))
         return copies[-1]
 
-    members: dict[str, Any] = {}
+    members: dict[str, object] = {}
     for name, value in collect_members(cls, SawyerXYZEnv).items():
         if isinstance(value, FunctionType) and name != "__init__":
             members[name] = copy_function(value)

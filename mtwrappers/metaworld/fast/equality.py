@@ -5,23 +5,24 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import product
 from multiprocessing import active_children, get_context, parent_process
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
-from mtwrappers.metaworld.experts import expert
+from mtwrappers.common.types import Info
+from mtwrappers.metaworld.experts import Expert, expert
 from mtwrappers.metaworld.fast import fast_class
+from mtwrappers.metaworld.interfaces import Sawyer, Task
 from mtwrappers.metaworld.tasks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.vector.processes import deaf_to_ctrl_c
 
-Policy: TypeAlias = Callable[[Any, Any], NDArray[np.float32]]
 # The extent of a comparison: tasks per class, and steps per episode.
 QUICK, FULL = (1, 40), (3, 500)
 
@@ -95,12 +96,14 @@ def first_difference(name: str, num_tasks: int, steps: int) -> str | None:
     return None
 
 
-def _random_policy(*key: int) -> Policy:
+def _random_policy(*key: int) -> Expert:
     rng = Generator(PCG64(SeedSequence(0, spawn_key=key)))
     return lambda obs, goal: rng.uniform(-1, 1, 4).astype(np.float32)
 
 
-def _compare_episode(stock: Any, fast: Any, task: Any, act: Policy, steps: int) -> str | None:
+def _compare_episode(
+    stock: Sawyer, fast: Sawyer, task: Task, act: Expert, steps: int
+) -> str | None:
     for env in (stock, fast):
         env.set_task(task)
     obs, fast_obs = stock.reset()[0], fast.reset()[0]
@@ -121,7 +124,9 @@ def _compare_episode(stock: Any, fast: Any, task: Any, act: Policy, steps: int) 
     return None
 
 
-def _name_values(returned: Any) -> dict[str, Any]:
+def _name_values(
+    returned: tuple[NDArray[np.float64], float, bool, bool, Info],
+) -> dict[str, object]:
     """The values that a step returned, by name."""
     names = ("observation", "reward", "terminated", "truncated")
     infos = {f"info[{key!r}]": value for key, value in returned[4].items()}
@@ -130,11 +135,11 @@ def _name_values(returned: Any) -> dict[str, Any]:
 
 def _bits(value: Any) -> tuple[str, bytes]:
     # Scalars are compared by value, arrays also by dtype.
-    array = np.asarray(value) if isinstance(value, np.ndarray) else np.float64(value)
+    array = value if isinstance(value, np.ndarray) else np.float64(value)
     return str(array.dtype), array.tobytes()
 
 
-def integration_state(env: Any) -> bytes:
+def integration_state(env: Sawyer) -> bytes:
     """The full integration state of a Sawyer environment's simulation."""
     import mujoco
 

@@ -17,11 +17,13 @@ import functools
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
+
+from mtwrappers.common.types import AnyArray
+from mtwrappers.metaworld.interfaces import Sawyer
 
 # Prefixes of the arrays on which a reset depends, and suffixes of those among them that it does not
 # read or that nobody can edit, such as addresses. Editing any other array of Meta-World's models,
@@ -55,12 +57,12 @@ class Snapshot:
 
     obs: NDArray[np.float64]
     state: NDArray[np.float64]
-    data: dict[str, NDArray[Any]]  # arrays of the simulation that do not follow from its state
+    data: dict[str, AnyArray]  # arrays of the simulation that do not follow from its state
     moved: list[NDArray[np.float64]]  # the arrays that resets write in the model
-    same: dict[str, Any]  # attributes: views of the simulation, and values that do not change
-    copies: dict[str, Callable[[], Any]]  # attributes: copied, so that no edit of one is kept
+    same: dict[str, object]  # attributes: views of the simulation, and values that do not change
+    copies: dict[str, Callable[[], object]]  # attributes: copied, so that no edit of one is kept
     vector_views: dict[str, slice]  # attributes: views of the task's random vector
-    readable: dict[str, Any]  # what the next reset may read
+    readable: dict[str, object]  # what the next reset may read
 
 
 class Snapshots:
@@ -70,16 +72,16 @@ class Snapshots:
     the last reference to its environment, not at the next garbage collection.
     """
 
-    def __init__(self, model: Any, data: Any) -> None:
+    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         self.model, self.data = model, data
         self._moved = [getattr(model, name) for name in _WRITTEN_BY_RESETS]
         self._names = list_arrays(data)
         self._get_arrays = operator.attrgetter(*self._names)
         self._snapshots: dict[tuple[bytes, bool], Snapshot] = {}
         self._watch = Watch(model)
-        self._readable: dict[str, Any] = {}  # after the last reset
+        self._readable: dict[str, object] = {}  # after the last reset
 
-    def reset(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+    def reset(self, env: Sawyer, run: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Resets ``env`` as ``run`` does, and returns the observation."""
         present = self._read(env)
         if not self._watch.unchanged():
@@ -97,12 +99,12 @@ class Snapshots:
         self._readable = snapshot.readable
         return snapshot.obs.copy()
 
-    def _read(self, env: Any) -> dict[str, Any]:
+    def _read(self, env: Sawyer) -> dict[str, object]:
         """What a reset may read and `Watch` does not compare, as values that stay the same.
 
         Views are left out: they are of the task, or of the simulation, which a reset sets.
         """
-        values: dict[str, Any] = {
+        values: dict[str, object] = {
             name: _freeze(value) if type(value) in _MUTABLE else value
             for name, value in vars(env).items()
             if name not in _NOT_READ and (type(value) is not np.ndarray or value.base is None)
@@ -110,12 +112,12 @@ class Snapshots:
         values["_model"] = [array.tobytes() for array in self._moved]
         return values
 
-    def _record(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> Snapshot:
+    def _record(self, env: Sawyer, run: Callable[[], NDArray[np.float64]]) -> Snapshot:
         attributes, vector = vars(env), env._last_rand_vec
         # A reset reads none of these: it assigned those that are there afterwards.
         step_values = {name: attributes.pop(name) for name in _STEP_ATTRIBUTES & attributes.keys()}
-        same: dict[str, Any] = {}
-        copies: dict[str, Callable[[], Any]] = {}
+        same: dict[str, object] = {}
+        copies: dict[str, Callable[[], object]] = {}
         vector_views: dict[str, slice] = {}
         try:
             obs = run()
@@ -159,7 +161,7 @@ class Snapshots:
             readable=self._read(env),
         )
 
-    def _restore(self, env: Any, snapshot: Snapshot, present: dict[str, Any]) -> None:
+    def _restore(self, env: Sawyer, snapshot: Snapshot, present: dict[str, object]) -> None:
         for array, values in zip(self._moved, snapshot.moved, strict=True):
             array[...] = values
         _compute(self.model, self.data, snapshot.state)
@@ -181,7 +183,7 @@ _NOT_READ = _STEP_ATTRIBUTES | _TASK_ATTRIBUTES | _SIMULATION_ATTRIBUTES
 class Watch:
     """Detects changes of what resets depend on in a model, except for what they write there."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: mujoco.MjModel) -> None:
         arrays = [
             getattr(model, name)
             for name in list_fields(model)
@@ -196,7 +198,7 @@ class Watch:
         meshes = model.geom_dataid[touching & (model.geom_type == mujoco.mjtGeom.mjGEOM_MESH)]
         first, count = model.mesh_vertadr[meshes], model.mesh_vertnum[meshes]
         arrays += [model.mesh_vert[i : i + n] for i, n in zip(first, count, strict=True)]
-        self._readers: list[tuple[Any, Callable[[Any], Any]]] = []
+        self._readers: list[tuple[object, Callable[[object], object]]] = []
         for struct in (model.opt, model.stat):
             fields = {name: getattr(struct, name) for name in list_fields(struct)}
             arrays += [value for value in fields.values() if isinstance(value, np.ndarray)]
@@ -212,16 +214,16 @@ class Watch:
         same = all(map(operator.eq, self._bits, self._arrays))
         return same and self._read() == self._numbers
 
-    def _read(self) -> list[Any]:
+    def _read(self) -> list[object]:
         return [read(struct) for struct, read in self._readers]
 
 
-def list_fields(struct: Any) -> list[str]:
+def list_fields(struct: object) -> list[str]:
     """The names of the fields of a MuJoCo struct."""
     return [name for name in dir(struct) if not name.startswith("_")]
 
 
-def list_arrays(data: Any) -> list[str]:
+def list_arrays(data: mujoco.MjData) -> list[str]:
     """The names of a simulation's arrays; among constraints only forces, which rewards read."""
     return [
         name
@@ -231,7 +233,7 @@ def list_arrays(data: Any) -> list[str]:
     ]
 
 
-def _compute(model: Any, data: Any, state: NDArray[np.float64]) -> None:
+def _compute(model: mujoco.MjModel, data: mujoco.MjData, state: NDArray[np.float64]) -> None:
     """Sets ``data`` to a state and all quantities that follow from it."""
     mujoco.mj_resetData(model, data)
     mujoco.mj_setState(model, data, state, _STATE)
@@ -239,7 +241,7 @@ def _compute(model: Any, data: Any, state: NDArray[np.float64]) -> None:
     mujoco.mj_setState(model, data, state, _STATE)  # its warm start, which the forward pass moves
 
 
-def _freeze(value: Any) -> Any:
+def _freeze(value: object) -> object:
     """A value that stays the same when the given one is changed in place."""
     if type(value) is np.ndarray:
         return value.tobytes()
@@ -248,9 +250,9 @@ def _freeze(value: Any) -> Any:
     return list(map(_freeze, value)) if type(value) is list else value
 
 
-def _is_owned_by_numpy(array: NDArray[Any]) -> bool:
+def _is_owned_by_numpy(array: AnyArray) -> bool:
     """Whether NumPy owns an array's memory, not MuJoCo."""
-    owner: Any = array
+    owner: object = array
     while isinstance(owner, np.ndarray) and owner.base is not None:
         owner = owner.base
     return isinstance(owner, np.ndarray)

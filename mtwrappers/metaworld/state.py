@@ -13,7 +13,7 @@ import reprlib
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import TypeAlias
 
 import gymnasium
 import numpy as np
@@ -21,6 +21,7 @@ from metaworld import wrappers
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
 from mtwrappers.common.checks import check_flag, check_index
+from mtwrappers.common.types import State
 from mtwrappers.metaworld.blueprint import check_vector
 from mtwrappers.metaworld.tasks import from_plain, is_task, to_plain
 from mtwrappers.metaworld.upstream import is_upstream
@@ -39,14 +40,19 @@ is_plain = is_task
 _TASK_INDEX = "current_task_idx"  # which only one of the two wrappers that select tasks has
 
 
-def _get_task_selection(wrapper: Any) -> dict[str, Any]:
+TaskSelectWrapper: TypeAlias = (
+    wrappers.RandomTaskSelectWrapper | wrappers.PseudoRandomTaskSelectWrapper
+)
+
+
+def _get_task_selection(wrapper: TaskSelectWrapper) -> State:
     state = {"tasks": wrapper.tasks, "sample_tasks_on_reset": wrapper.sample_tasks_on_reset}
     if hasattr(wrapper, _TASK_INDEX):
         state[_TASK_INDEX] = wrapper.current_task_idx
     return state
 
 
-def _set_task_selection(wrapper: Any, state: dict[str, Any]) -> None:
+def _set_task_selection(wrapper: TaskSelectWrapper, state: State) -> None:
     values = require_names(state, _get_task_selection(wrapper), wrapper)
     tasks = values["tasks"]
     if not (isinstance(tasks, list) and tasks and all(map(is_task, tasks))):
@@ -61,7 +67,7 @@ def _set_task_selection(wrapper: Any, state: dict[str, Any]) -> None:
     wrapper.tasks, wrapper.sample_tasks_on_reset = tasks, samples
 
 
-def _get_sawyer_state(env: Any) -> dict[str, Any]:
+def _get_sawyer_state(env: SawyerXYZEnv) -> State:
     return {
         **get_random_stream(env),
         "_set_task_called": env._set_task_called,
@@ -70,7 +76,7 @@ def _get_sawyer_state(env: Any) -> dict[str, Any]:
     }
 
 
-def _set_sawyer_state(env: Any, state: dict[str, Any]) -> None:
+def _set_sawyer_state(env: SawyerXYZEnv, state: State) -> None:
     names = {"np_random", "_set_task_called", "_freeze_rand_vec", "_last_rand_vec"}
     values = require_names(state, names, env)
     flags = {
@@ -98,7 +104,7 @@ register_state(wrappers.PseudoRandomTaskSelectWrapper, _get_task_selection, _set
 register_state(SawyerXYZEnv, _get_sawyer_state, _set_sawyer_state)
 
 
-def guard(env: Any) -> None:
+def guard(env: object) -> None:
     """Makes the Sawyer environments inside ``env`` accept only `metaworld.Task`s as tasks.
 
     Args:
@@ -115,11 +121,11 @@ class _SetTask:
     A class with a ``set_task`` of its own may also be given plain values, but no arrays.
     """
 
-    def __init__(self, sawyer: Any) -> None:
+    def __init__(self, sawyer: SawyerXYZEnv) -> None:
         self._sawyer = weakref.ref(sawyer)  # no reference cycle, so that it is freed at once
         self._overridden = type(sawyer).set_task is not SawyerXYZEnv.set_task
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         for argument in (*args, *kwargs.values()):
             # Nothing else has data that could be unpickled.
             types = {type(item) for item in _iterate_items(argument)}
@@ -129,11 +135,12 @@ class _SetTask:
                     f"expected a metaworld.Task, got {reprlib.repr(argument)}: Meta-World "
                     "unpickles the data of a task, which may come from an untrusted file"
                 )
-        sawyer: Any = self._sawyer()
+        sawyer = self._sawyer()
+        assert sawyer is not None  # its method is called
         return type(sawyer).set_task(sawyer, *args, **kwargs)
 
 
-def _find_sawyers(env: Any) -> list[Any]:
+def _find_sawyers(env: object) -> list[SawyerXYZEnv]:
     """The Sawyer environments inside an environment, under any attributes."""
     envs_by_id, pending = {id(env): env}, [env]
     while pending:
@@ -145,7 +152,7 @@ def _find_sawyers(env: Any) -> list[Any]:
     return [layer for layer in envs_by_id.values() if isinstance(layer, SawyerXYZEnv)]
 
 
-def _iterate_items(value: Any) -> Iterator[Any]:
+def _iterate_items(value: object) -> Iterator[object]:
     """The items in a value, in any number of nested containers."""
     if isinstance(value, dict):
         value = [*value, *value.values()]

@@ -1,0 +1,263 @@
+"""Whether runs are comparable: the first difference in how they were measured, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mtwrappers.common.checks import check_flag
+from mtwrappers.evaluation.origin import comparable_settings
+from mtwrappers.evaluation.protocol import Protocol, episodes_needed
+from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.result_text import describe_silent_tasks
+from mtwrappers.evaluation.runs import (
+    NAME_THE_SEED,
+    IncomparableError,
+    LabelledResult,
+    Method,
+    Run,
+)
+
+
+@dataclass(frozen=True)
+class ComparedRuns:
+    """Runs that were measured in the same way, or are to be compared in spite of it.
+
+    Args:
+        runs: The runs of each method, by its name.
+        tasks: The tasks that all of them have.
+        protocols: The protocols that were followed, each once.
+        mismatch: The reason if they are not comparable, or ``""``.
+        duplicates: Sentences about runs that did the same.
+        silence: Sentences about tasks of which no run of a method reports success.
+    """
+
+    runs: Mapping[str, Sequence[Run]]
+    tasks: tuple[str, ...]
+    protocols: tuple[Protocol, ...]
+    mismatch: str
+    duplicates: tuple[str, ...]
+    silence: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings for a reader of the numbers."""
+        return self.duplicates + self.silence
+
+    @property
+    def protocol(self) -> Protocol | None:
+        """The protocol that defines groups and means; ``None`` if they are not comparable."""
+        return None if self.mismatch or not self.protocols else self.protocols[0]
+
+    @property
+    def adaptation(self) -> tuple[int, int] | None:
+        """The numbers of adaptation and of evaluation episodes of each trial."""
+        for run in _chain_runs(self.runs):
+            if (numbers := _count_trial_episodes(run.result)) is not None:
+                return numbers
+        return None
+
+
+def select_last_runs(
+    methods: Sequence[Method], force: bool, *, allow_unadapted: bool = False
+) -> ComparedRuns:
+    """The runs of each method at their last training steps; see `select_runs`."""
+    mismatch = ""
+    for method in methods:
+        mismatch = mismatch or method.mismatch or _compare_ends(method)
+    runs = {method.name: method.last_runs for method in methods}
+    return select_runs(runs, force, mismatch, allow_unadapted=allow_unadapted)
+
+
+def select_runs(
+    runs: Mapping[str, Sequence[Run]],
+    force: bool,
+    mismatch: str = "",
+    *,
+    allow_unadapted: bool = False,
+) -> ComparedRuns:
+    """Chosen runs of each method.
+
+    Args:
+        runs: The runs of each method, by its name.
+        force: Whether to accept runs that are not comparable.
+        mismatch: A reason why they are not comparable, or ``""``.
+        allow_unadapted: Whether to accept episodes before any adaptation, which are not a score of
+            their protocol.
+
+    Raises:
+        IncomparableError: If they are not comparable, without ``force``, or have no task in common.
+    """
+    all_runs = _chain_runs(runs)
+    mismatch = mismatch or _compare_measurements(all_runs)
+    mismatch = mismatch or _find_missing_episodes(all_runs, allow_unadapted)
+    for method_runs in runs.values():
+        mismatch = mismatch or _find_missing_seed(method_runs)
+    if not check_flag(force, "force") and mismatch:
+        raise IncomparableError(f"{_describe_methods([*runs])} are not comparable: {mismatch}")
+    tasks = [
+        task
+        for task in all_runs[0].result.tasks
+        if all(task in run.result.tasks for run in all_runs)
+    ]
+    if not tasks:
+        raise IncomparableError("the results have no task in common")
+    protocols = dict.fromkeys(run.result.protocol for run in all_runs if run.result.protocol)
+    silence = [_describe_silence(name, own_runs, tasks) for name, own_runs in runs.items()]
+    return ComparedRuns(
+        runs,
+        tuple(tasks),
+        tuple(protocols),
+        mismatch,
+        duplicates=tuple(_find_duplicates(all_runs)),
+        silence=tuple(filter(None, silence)),
+    )
+
+
+def _chain_runs(runs: Mapping[str, Sequence[Run]]) -> list[Run]:
+    return [run for method_runs in runs.values() for run in method_runs]
+
+
+def _describe_methods(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"the results of {names[0]}"
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _find_duplicates(runs: Iterable[Run]) -> list[str]:
+    """A sentence for each run that did the same as an earlier one."""
+    earlier: dict[frozenset[Any], Run] = {}
+    sentences = []
+    for run in runs:
+        first = earlier.setdefault(frozenset(run.result.scored), run)
+        if first is run:
+            continue
+        both_recorded = run.evidence is not None and first.evidence is not None
+        # Recorded actions tell policies apart that never get any reward.
+        if not both_recorded or run.evidence == first.evidence:
+            same = "actions" if both_recorded else "episodes"
+            sentences.append(f"{first.label} and {run.label} have the same {same}")
+    return sentences
+
+
+def _describe_silence(name: str, runs: Sequence[Run], tasks: Sequence[str]) -> str:
+    """A sentence that names the tasks of which no run of a method reports success, or ``""``."""
+    silent_tasks = [task for task in tasks if all(task in run.result.silent_tasks for run in runs)]
+    sentence = describe_silent_tasks(silent_tasks, len(tasks))
+    return sentence and f"{name}: {sentence}"
+
+
+# The rules, each of which returns the reason why runs are not comparable, or "".
+
+
+def _compare_ends(method: Method) -> str:
+    """The reason if the runs of a method end at different training steps, or ``""``."""
+    by_seed: dict[int, Run] = {}
+    for run in method.runs:
+        seed = run.id.training_seed
+        first = run if seed is None else by_seed.setdefault(seed, run)
+        if (run.training_steps is None) != (first.training_steps is None):
+            unnamed, named = (run, first) if run.training_steps is None else (first, run)
+            return f"{unnamed.label} does not name its training_steps, as {named.label} does"
+    first = method.last_runs[0]
+    for run in method.last_runs:
+        if run.training_steps != first.training_steps:
+            ends = [
+                "unknown" if steps is None else steps
+                for steps in (first.training_steps, run.training_steps)
+            ]
+            return f"the ends of training, {ends[0]} steps and {ends[1]} steps ({run.label})"
+    return ""
+
+
+def _find_missing_seed(runs: Sequence[Run]) -> str:
+    """The reason if only some runs of a method name their training seed, or ``""``."""
+    seeded = [run.label for run in runs if run.id.training_seed is not None]
+    seedless = [run.label for run in runs if run.id.training_seed is None]
+    if seeded and seedless:
+        return (
+            f"{seedless[0]} does not name its training_seed, as {seeded[0]} does: {NAME_THE_SEED}"
+        )
+    return ""
+
+
+def _compare_measurements(runs: Sequence[Run]) -> str:
+    """The first difference in how runs were measured, or ``""``."""
+    results = [labelled for run in runs for labelled in run.results]
+    if reason := _first_difference(results, _list_rules([labelled.result for labelled in results])):
+        return reason
+    for task in sorted({task for run in runs for task in run.result.tasks}):
+        if not all(task in run.result.tasks for run in runs):
+            return f"only some of them have the task {task}"
+    settings = comparable_settings([labelled.result.origin for labelled in results])
+    unknown = [
+        labelled.label
+        for labelled, named_settings in zip(results, settings, strict=True)
+        if named_settings is None
+    ]
+    if unknown and len(unknown) < len(results):  # else all were made by hand
+        return f"{unknown[0]} does not say where it was measured, as others do"
+    return _first_difference(results, [named_settings or {} for named_settings in settings])
+
+
+def _list_rules(results: Sequence[EvaluationResult]) -> list[dict[str, Any]]:
+    """For each result, its protocol and what is counted, by name.
+
+    Every field of the protocol is compared. Results without trials beside others with trials are of
+    episodes before any adaptation.
+    """
+    adapted = next(filter(None, map(_count_trial_episodes, results)), None)
+    rules = []
+    for result in results:
+        protocol = result.protocol
+        named: dict[str, Any] = {"protocols": "none" if protocol is None else protocol.label}
+        if protocol is not None:
+            fields = {"name": protocol.name, "source": protocol.source}
+            fields |= {**vars(protocol.settings), **vars(protocol.scoring)}
+            named |= {f"{name} of the protocols": value for name, value in fields.items()}
+        named["scores over"] = result.unit
+        named["episodes to adapt on, and after,"] = _count_trial_episodes(result) or adapted
+        rules.append(named)
+    return rules
+
+
+def _first_difference(
+    results: Sequence[LabelledResult], settings: Sequence[Mapping[str, Any]]
+) -> str:
+    """The first setting in which results differ from the first one, or ``""``."""
+    first = settings[0]
+    for name in dict.fromkeys(name for named in settings for name in named):
+        for labelled, named in zip(results, settings, strict=True):
+            if named.get(name) != first.get(name):
+                return f"{name} {first.get(name)} and {named.get(name)} ({labelled.label})"
+    return ""
+
+
+def _count_trial_episodes(result: EvaluationResult) -> tuple[int, int] | None:
+    """The numbers of adaptation and of evaluation episodes per trial."""
+    design = result.design
+    if design is None or not design.trials:
+        return None
+    return design.adaptation_length, design.episodes_per_task
+
+
+def _find_missing_episodes(runs: Sequence[Run], allow_unadapted: bool) -> str:
+    """The reason if a run lacks episodes of its protocol, or ``""``."""
+    for run in runs:
+        protocol = run.result.protocol
+        if protocol is None:
+            continue
+        needed = episodes_needed(protocol)
+        numbers = [episode.number for episode in run.result.scored]
+        num_adapted = sum(number >= protocol.scoring.adaptation_episodes for number in numbers)
+        is_complete = num_adapted == len(numbers) == needed
+        if allow_unadapted and num_adapted == 0:  # each of these numbers in every trial
+            num_trials = needed // protocol.scoring.episodes_per_task
+            is_complete = len(numbers) == num_trials * len({*numbers})
+        if not is_complete:
+            return f"{run.label} has {num_adapted} of {needed} episodes of {protocol.name}"
+        for labelled in run.results:
+            if reason := labelled.result.other_environments:
+                return f"{labelled.label} has no score of {protocol.name}: {reason}"
+    return ""

@@ -1,0 +1,396 @@
+"""The tasks of a benchmark with an environment per class, and the environments that own them."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import ctypes
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium.core import ObsType
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from mtwrappers.common.checks import (
+    check_callable,
+    check_choice,
+    check_flag,
+    check_mapping,
+    positive,
+)
+from mtwrappers.common.spaces import append_onehot, difference
+from mtwrappers.common.types import AnyEnv, AnySpace, State
+from mtwrappers.metaworld.class_env import (
+    ClassKeywords,
+    SawyerClassEnv,
+    SawyerSettings,
+    find_cameras,
+    observation_box,
+)
+from mtwrappers.metaworld.interfaces import Benchmark, Classes, Task
+from mtwrappers.metaworld.tasks import (
+    OPTIONS,
+    BenchmarkOptions,
+    ContinuousGoals,
+    Goals,
+    Kind,
+    check_goals,
+    decode,
+    digest,
+    first_of_each_class,
+    make_benchmark,
+    read_splits,
+)
+from mtwrappers.metaworld.upstream import all_classes
+from mtwrappers.state.identity import describe
+from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
+
+if TYPE_CHECKING:
+    from mtwrappers.metaworld.frames import ImageKind, Images
+
+Wrapper: TypeAlias = Callable[[AnyEnv, Task], AnyEnv]
+
+
+class PoolOptions(BenchmarkOptions, ClassKeywords, total=False):
+    """The arguments of `make_benchmark` and of `SawyerSettings` that a `ClassPool` takes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """The settings that determine the observation space: classes, visible goals, one-hot."""
+
+    classes: Classes
+    goals_visible: bool
+    onehot: bool
+
+    @functools.cached_property
+    def box(self) -> Box:
+        """The observation space without the one-hot."""
+        return observation_box(self.classes, goals_visible=self.goals_visible)
+
+    @functools.cached_property
+    def space(self) -> Box:
+        """The observation space."""
+        return append_onehot(self.box, len(self.classes)) if self.onehot else self.box
+
+    @functools.cached_property
+    def is_upstream(self) -> bool:
+        """Whether all classes are Meta-World's own."""
+        return self.classes.items() <= all_classes().items()
+
+    def accepts(self, name: str, task_layout: Layout) -> bool:
+        """Whether a task of the class ``name`` from an environment of a layout can be set here."""
+        if self.goals_visible != task_layout.goals_visible or self.onehot != task_layout.onehot:
+            return False
+        if self.onehot:
+            return list(self.classes.items()) == list(task_layout.classes.items())
+        # Without a one-hot, the number and order of classes do not matter.
+        return self.classes.get(name) is task_layout.classes[name]
+
+    def __str__(self) -> str:
+        return f"add_env_onehot={self.onehot} and goals_visible={self.goals_visible}"
+
+
+@dataclasses.dataclass(frozen=True)
+class _ClassEnvs:
+    """The environment of a class.
+
+    Attributes:
+        bare: Without wrappers.
+        wrapped: With the one-hot and the user's wrapper.
+    """
+
+    bare: SawyerClassEnv
+    wrapped: AnyEnv
+
+
+class ClassPool:
+    """The tasks of a benchmark, and an environment for each class, built on first use.
+
+    A `MetaWorldSetTaskEnv` or `MetaWorldMTEnv` owns one, and has the same arguments. Copies and
+    pickles build their own environments.
+
+    Attributes:
+        name: The benchmark's name; empty without one.
+        tasks: The benchmark's `metaworld.Task`s in order; with continuous goals only the first of
+            each class; empty without a benchmark.
+        kinds: ``"train"`` or ``"test"`` for each of them.
+        goals: The stream of continuous goals; ``None`` for goals of the list.
+        layout: The settings that determine the observation space.
+        observation_space: The observation space of every environment here.
+        settings: The settings that every environment here is built with.
+        render_mode: The render mode of every environment here.
+        max_episode_steps: The number of steps until truncation, ``None`` for no limit.
+        current: The environment of the last `switch_to`, without wrappers; ``None`` before.
+        arguments: The benchmark and all ``options``, for `keep_arguments`.
+    """
+
+    def __init__(
+        self,
+        benchmark: str | Benchmark | None,
+        kind: Kind | None,
+        wrapper: Wrapper | None = None,
+        add_env_onehot: bool = False,
+        *,
+        seed: int | None,
+        goals: Goals,
+        max_episode_steps: int | None,
+        options: PoolOptions,
+    ) -> None:
+        check_choice(kind, ("train", "test", None), "kind")
+        continuous = check_goals(goals, benchmark, options.get("num_goals"))
+        onehot = check_flag(add_env_onehot, "add_env_onehot")
+        if max_episode_steps is not None:
+            max_episode_steps = positive(max_episode_steps, "max_episode_steps")
+        goals_seed = 0 if seed is None else seed
+        class_options: dict[str, Any] = {**options}
+        benchmark_options = {
+            name: class_options.pop(name) for name in OPTIONS if name in class_options
+        }
+        if continuous:
+            benchmark_options["num_goals"] = 1
+        if isinstance(benchmark, str):
+            # With continuous goals nothing depends on the benchmark's, so their seed is fixed.
+            benchmark = make_benchmark(
+                benchmark, seed=0 if continuous else goals_seed, **benchmark_options
+            )
+        self.settings = SawyerSettings(**class_options)
+        self._wrapper: Wrapper | None = None
+        if wrapper is not None:
+            self._wrapper = check_callable(wrapper, "wrapper")
+        self._built: dict[str, _ClassEnvs] = {}  # by class
+        self._terminate_on_success = False
+        self.current: SawyerClassEnv | None = None
+        self.render_mode = self.settings.render_mode
+        self.max_episode_steps = max_episode_steps
+        self.name = ""
+        self.tasks: list[Task] = []
+        self.kinds: list[Kind] = []
+        self.goals: ContinuousGoals | None = None
+        classes, visible = all_classes(), True
+        if benchmark is not None:
+            kinds: tuple[Kind, ...] = (kind,) if kind else ("train", "test")
+            classes, self.tasks, self.kinds = read_splits(benchmark, *kinds)
+            self.name = type(benchmark).__name__
+            if continuous:
+                self.tasks, self.kinds = first_of_each_class(self.tasks, self.kinds)
+                self.goals = ContinuousGoals(self.tasks, goals_seed)
+            visible = not decode(self.tasks[0])["partially_observable"]
+        if onehot and (benchmark is None or not visible or "test" in self.kinds):
+            raise ValueError(
+                "add_env_onehot is for the train tasks of multi-task benchmarks, got "
+                f"{benchmark and self.name} with kind={kind!r}"
+            )
+        self.layout = Layout(classes, visible, onehot)
+        self.arguments = dataclasses.asdict(self.settings)
+        del self.arguments["fast"]  # the fast classes give the same bits
+        description = describe(benchmark)
+        if description is not None and "name" not in description:  # not from `make_benchmark`
+            description = {"type": description["type"], "tasks": digest(self.tasks)}
+        self.arguments["benchmark"] = description
+        if self.layout.is_upstream:
+            # The cameras of other classes are only known once these are built.
+            find_cameras(self.settings.camera_name)
+        self.observation_space: AnySpace = self.layout.space
+        if self.tasks and wrapper is not None:
+            envs = self._build(self.tasks[0], self.layout)
+            self.observation_space = envs.wrapped.observation_space
+
+    @property
+    def envs_built(self) -> int:
+        """The number of classes built so far."""
+        return len(self._built)
+
+    @property
+    def terminate_on_success(self) -> bool:
+        """Whether a success ends an episode. Can be set at any time."""
+        return self._terminate_on_success
+
+    @terminate_on_success.setter
+    def terminate_on_success(self, on: bool) -> None:
+        self._terminate_on_success = check_flag(on, "terminate_on_success")
+        if self.current is not None:
+            self.current.terminate_on_success = self._terminate_on_success
+
+    @functools.cached_property
+    def goals_digest(self) -> str:
+        """The digest of all goals of the benchmark, also of those that an environment leaves out.
+
+        For continuous goals, which follow from reset seeds, it is a digest of the classes.
+        """
+        tasks_digest = digest(self.tasks)
+        return tasks_digest if self.goals is None else f"continuous {tasks_digest}"
+
+    @property
+    def current_env(self) -> SawyerClassEnv:
+        """`current`, after a `switch_to`."""
+        assert self.current is not None
+        return self.current
+
+    @property
+    def goal(self) -> NDArray[np.float64]:
+        """The goal of the current environment, ``(3,)``, in metres."""
+        return np.array(self.current_env.sawyer._target_pos, dtype=np.float64)
+
+    @property
+    def env_observation_space(self) -> AnySpace:
+        """`observation_space` without the one-hot at its end."""
+        return self.observation_space if self._wrapper is not None else self.layout.box
+
+    def switch_to(self, task: Task, layout: Layout | None = None) -> AnyEnv:
+        """Sets a `metaworld.Task`; returns its environment, which needs a reset.
+
+        The task must be one of ``tasks``, or be checked, because Meta-World unpickles its data.
+        ``layout`` replaces the current one, for the first task without a benchmark. Errors are
+        raised before anything is changed.
+        """
+        layout = layout or self.layout
+        envs = self._build(task, layout)
+        envs.bare.sawyer.set_task(task)
+        envs.bare.terminate_on_success = self.terminate_on_success
+        self.current = envs.bare
+        self.layout = layout
+        self.observation_space = (
+            layout.space if self._wrapper is None else envs.wrapped.observation_space
+        )
+        return envs.wrapped
+
+    def get_state(self) -> State:
+        """What the environment's state has of the pool."""
+        state: State = {"terminate_on_success": self.terminate_on_success}
+        if self.goals is not None:
+            state["goal_stream"] = self.goals.get_state()
+        return state
+
+    def check_state(self, state: Mapping[str, object]) -> None:
+        """Raises `TypeError` or `ValueError` if an environment's state has no part for the pool."""
+        if "goal_stream" not in check_mapping(state, "a state") and self.goals is not None:
+            raise ValueError(f"expected a state with 'goal_stream', got {sorted(state)}")
+
+    def set_state(self, state: State) -> None:
+        """Restores what `get_state` returned, from a checked state of the environment."""
+        self.terminate_on_success = state["terminate_on_success"]
+        if self.goals is not None:
+            self.goals.set_state(state["goal_stream"])
+
+    def close(self) -> None:
+        """Closes and frees every class that was built: a model takes 21 MB."""
+        if not self._built:
+            return
+        try:
+            with contextlib.ExitStack() as stack:  # closes all of them, even if one raises
+                for envs in self._built.values():
+                    stack.callback(envs.wrapped.close)
+        finally:
+            self._built, self.current = {}, None
+            # Returns freed memory to the system; glibc keeps up to 64 MB, and more in fragments.
+            with contextlib.suppress(AttributeError, OSError, TypeError):  # another C library
+                ctypes.CDLL(None).malloc_trim(0)
+
+    def __getstate__(self) -> State:
+        return {**self.__dict__, "_built": {}, "current": None}
+
+    def _build(self, task: Task, layout: Layout) -> _ClassEnvs:
+        """Returns the environment of a task's class, built on first use."""
+        name = task.env_name
+        if name in self._built:
+            return self._built[name]
+        bare = SawyerClassEnv(
+            name,
+            layout.classes[name],
+            layout.box,
+            self.settings,
+            self.max_episode_steps,
+        )
+        if self.goals is not None:
+            bare.sawyer.max_snapshots = 4  # continuous goals seldom repeat
+        env: AnyEnv = bare
+        if layout.onehot:
+            env = TaskOnehotWrapper(bare, list(layout.classes).index(name), len(layout.classes))
+        if self._wrapper is not None:
+            bare.sawyer.set_task(task)
+            env = self._wrapper(env, task)
+            if not isinstance(env, gymnasium.Env):
+                raise TypeError(f"wrapper must return a gymnasium.Env for {name!r}, got {env!r}")
+            if self._built and env.observation_space != self.observation_space:
+                raise ValueError(
+                    f"wrapper gives {name!r} another observation space than the other classes: "
+                    f"{difference(env.observation_space, self.observation_space)}"
+                )
+        self._built[name] = _ClassEnvs(bare, env)
+        return self._built[name]
+
+
+class ClassPoolEnv(gymnasium.Env[ObsType, Any], abc.ABC):
+    """The part of an environment that its `ClassPool` answers: goals, images, ends of episodes.
+
+    Attributes:
+        pool: The pool.
+    """
+
+    pool: ClassPool
+
+    @abc.abstractmethod
+    def _find_task(self) -> Task:
+        """The current task, or `ResetNeeded` if none was set."""
+
+    @abc.abstractmethod
+    def _require_reset(self) -> object:
+        """Raises `ResetNeeded` unless an episode is under way."""
+
+    @property
+    def envs_built(self) -> int:
+        """The number of classes built so far."""
+        return self.pool.envs_built
+
+    @property
+    def _max_episode_steps(self) -> int | None:
+        """The number of steps until truncation, named as in Gymnasium's ``TimeLimit``."""
+        return self.pool.max_episode_steps
+
+    @property
+    def goals_digest(self) -> str:
+        """The digest of all goals of the benchmark; see `ClassPool.goals_digest`."""
+        return self.pool.goals_digest
+
+    @property
+    def goal(self) -> NDArray[np.float64]:
+        """The current goal, ``(3,)``, in metres. Privileged information if goals are hidden."""
+        self._require_reset()
+        return self.pool.goal
+
+    @property
+    def rand_vec(self) -> NDArray[np.float64]:
+        """Meta-World's random vector of the current task, ``(3,)`` or ``(6,)``, in metres.
+
+        It is the goal, or the object's start position and the goal. Privileged, as `goal` is.
+        """
+        return np.array(decode(self._find_task())["rand_vec"], dtype=np.float64)
+
+    @property
+    def terminate_on_success(self) -> bool:
+        """Whether a success ends the episode. Can be set at any time."""
+        return self.pool.terminate_on_success
+
+    @terminate_on_success.setter
+    def terminate_on_success(self, on: bool) -> None:
+        self.pool.terminate_on_success = on
+
+    def images(self, kinds: Iterable[ImageKind]) -> Images:
+        """Draws the current state; see `mtwrappers.metaworld.frames.Cameras.images`."""
+        self._require_reset()
+        return self.pool.current_env.images(kinds)
+
+    def close(self) -> None:
+        """Closes and frees every class that was built. A later `reset` builds it again."""
+        self.__dict__.update(self.__getstate__())
+        self.pool.close()
+
+    @abc.abstractmethod
+    def __getstate__(self) -> State:
+        """The attributes of a copy, which builds its own simulation and so needs a reset."""

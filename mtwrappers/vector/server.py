@@ -1,0 +1,148 @@
+"""The side of a worker: it decodes commands, runs them in a block, and encodes the answers."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import pickle
+import socket
+import sys
+import traceback
+
+import cloudpickle
+import gymnasium
+import numpy as np
+
+from mtwrappers.common.errors import picklable, with_place
+from mtwrappers.common.extras import with_or_without_opengl
+from mtwrappers.vector.block import BlockTraits, EnvBlock
+from mtwrappers.vector.commands import NO_RESULT, Answer, Build, Close, Command, Step
+
+EMPTY = b""  # an encoded answer without a result
+PICKLED = b"\x80"  # the first byte of a pickle
+# An id may be registered in the main script, below its guard.
+_UNREGISTERED = (
+    "a worker that is not a fork knows only the ids that its imports register: name the module "
+    "that registers this one, as in 'my_module:My/Env-v0', pass a function that makes the "
+    "environment from its class, or pass context='fork'"
+)
+
+
+class BlockServer:
+    """Builds a block and runs the commands of an executor in another process.
+
+    Args:
+        memory: The descriptor of the memory that the parent shares; -1 if there is none.
+    """
+
+    block: EnvBlock | None = None
+    closed = False
+
+    def __init__(self, memory: int = -1) -> None:
+        self._memory = memory
+        # Workers share the cores. Libraries that are imported from here on read the variable.
+        os.environ["OMP_NUM_THREADS"] = "1"
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(1)
+
+    def answer(self, message: bytes) -> bytes:
+        """Runs the command in a message of `Worker.encode`.
+
+        Returns:
+            Its encoded answer.
+        """
+        try:
+            command = self._decode(message)
+        except Exception as exc:  # such as a module that only the parent has
+            place = f"a worker on {socket.gethostname()} cannot import what it was given"
+            return encode_answer(Answer(failure=with_place(exc, place)))
+        self.closed = isinstance(command, Close)
+        if isinstance(command, Build):
+            try:
+                return encode_answer(Answer(self._build(command)))
+            except Exception as exc:
+                return encode_answer(Answer(failure=exc))
+        if self.block is None:  # its environments could not be built
+            return EMPTY
+        answer = command.answer(self.block)
+        try:
+            return encode_answer(answer)
+        except Exception as exc:  # an info of any class may refuse to be pickled in any way
+            first = self.block.offset
+            last = first + len(self.block.envs) - 1
+            with_place(exc, f"the answer of environments {first} to {last} to {command.name}()")
+            failure = exc
+        try:
+            return encode_answer(command.fail(self.block, failure))
+        except Exception:  # and so may a state
+            return encode_answer(Answer(failure=failure, is_unknown=True))
+
+    def _decode(self, message: bytes) -> Command:
+        """The command in a message."""
+        if message[:1] == PICKLED:
+            command: Command = pickle.loads(message)
+            if isinstance(command, Build):
+                for pickled in command.blocks.values():
+                    # An error here, if it cannot be imported.
+                    with_or_without_opengl(functools.partial(pickle.loads, pickled))
+            return command
+        assert self.block is not None
+        buffers, dtype = self.block.buffers, np.dtype(message[2:].decode())
+        size = math.prod(buffers.actions_shape) * dtype.itemsize
+        # A copy, because environments may keep their actions.
+        actions = buffers.actions[:size].copy().view(dtype).reshape(buffers.actions_shape)
+        columns = self.block.columns if message[1:2] == b"1" else None
+        schema = None if columns is None else columns.schema
+        return Step(actions, autoreset=message[:1] == b"1", schema=schema)
+
+    def _build(self, command: Build) -> BlockTraits:
+        """Builds the block, and returns its traits.
+
+        Constructors are unpickled for every build, because they may keep what they have made.
+        """
+        [(offset, pickled)] = command.blocks.items()
+        _, settings = pickle.loads(pickled)
+        self.block = EnvBlock(lambda: pickle.loads(pickled)[0], offset, settings, self._memory)
+        return self.block.traits()
+
+
+def encode_step(step: Step) -> bytes:
+    """A message with a step whose actions are in shared memory, such as ``b"11<f4"``."""
+    reads_columns = step.schema is not None
+    return f"{step.autoreset:d}{reads_columns:d}{step.actions.dtype.str}".encode()
+
+
+def encode_answer(answer: Answer) -> bytes:
+    """Encodes an answer, with a failure that can be unpickled.
+
+    The result is pickled by itself, so that the notes can be read even if it cannot.
+    """
+    if answer.result is None and answer.notes is None and answer.failure is None:
+        return EMPTY
+    failure, text = answer.failure, ""
+    if failure is not None:
+        if isinstance(failure, gymnasium.error.UnregisteredEnv):
+            with_place(failure, _UNREGISTERED)
+        text = "".join(traceback.format_exception(failure))
+        failure = picklable(failure)
+    content = cloudpickle.dumps((answer.result, failure, text))
+    return bytes(cloudpickle.dumps((answer.has_run, answer.is_unknown, answer.notes, content)))
+
+
+def decode_answer(data: bytes, command: Command, rows: slice) -> Answer:
+    """Reverses `encode_answer`; a result that cannot be read is a failure of the command."""
+    if data == EMPTY:
+        return NO_RESULT
+    environments = f"environments {rows.start} to {rows.stop - 1}"
+    place = f"the answer of {environments} to {command.name}() cannot be read here"
+    try:
+        has_run, is_unknown, notes, content = pickle.loads(data)
+    except Exception as exc:  # such as a module that only workers have
+        return Answer(failure=with_place(exc, place), has_run=False, is_unknown=True)
+    try:
+        result, failure, text = pickle.loads(content)
+    except Exception as exc:
+        failure = with_place(exc, place)
+        return Answer(notes=notes, failure=failure, has_run=has_run, is_unknown=is_unknown)
+    return Answer(result, notes, failure, text, has_run, is_unknown)
