@@ -216,6 +216,7 @@ class RandomUse:
         self.envs.close()
         self.envs = self.make()
         self.envs.set_state(state)
+        self.step()
 
     @contextlib.contextmanager
     def lost_worker(self):
@@ -237,7 +238,7 @@ class RandomUse:
     def run(self):
         often = [self.step] * 8 + [self.reset_some] * 2
         seldom = [self.reset, self.pause, self.read, self.call, self.set_tasks, self.map_blocks]
-        operations = [*often, *seldom, self.map_blocks, self.transplant]
+        operations = [*often, *seldom, self.pause, self.map_blocks, self.transplant]
         self.reset(seed=1)
         for _ in range(OPERATIONS):
             operation = operations[self.rng.integers(len(operations))]
