@@ -20,7 +20,7 @@ def test_a_result_is_replayed(path):
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_the_page_has_the_number_of_a_result(path):
-    estimate = EvaluationResult.load(path).overall["mean"]["return"]
+    estimate = EvaluationResult.load(path).overall["mean over tasks"]["return"]
     digits = 0 if "half-cheetah" in str(path) else 2
     value, low, high = (f"{x:.{digits}f}" for x in (estimate.value, estimate.low, estimate.high))
     assert f"{value} ({low} to {high})" in PAGE
