@@ -109,7 +109,8 @@ FEWER = {
     "model.learn(1_000_000)": "model.learn(500)",
     "result = protocol.evaluate(": (
         "import dataclasses\n"
-        "protocol = dataclasses.replace(protocol, name='short', episodes_per_task=1)\n"
+        "protocol = dataclasses.replace(\n"
+        "    protocol, name='short', episodes_per_task=1, max_episode_steps=60\n)\n"
         "result = protocol.evaluate("
     ),
 }
