@@ -108,8 +108,7 @@ FEWER = {
     '"n_steps": 500, "batch_size": 500': '"n_steps": 50, "batch_size": 50',
     "model.learn(1_000_000)": "model.learn(500)",
     "result = protocol.evaluate(": (
-        "protocol = protocol.variant('short', episodes_per_task=1, max_episode_steps=60)
-"
+        "protocol = protocol.variant('short', episodes_per_task=1, max_episode_steps=60)\n"
         "result = protocol.evaluate("
     ),
 }
