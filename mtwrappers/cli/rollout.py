@@ -80,7 +80,7 @@ def _check_policy(type_: Any, text: str | None) -> None:
     forms = ", ".join([*POLICIES, "FILE.py:NAME", "package.module:NAME"])
     raise ValueError(
         f"Choose from {forms}. For a saved model, write a FILE.py with a function NAME that loads "
-        "it and returns the policy; see the guide 'Evaluate and report'."
+        "it and returns the policy; see the guide 'Evaluate'."
     )
 
 
