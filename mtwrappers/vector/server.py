@@ -9,6 +9,7 @@ import pickle
 import socket
 import sys
 import traceback
+from typing import Any
 
 import cloudpickle
 import gymnasium
@@ -109,8 +110,12 @@ class BlockServer:
 
 def encode_step(step: Step) -> bytes:
     """A message with a step whose actions are in shared memory, such as ``b"11<f4"``."""
-    reads_columns = step.schema is not None
-    return f"{step.autoreset:d}{reads_columns:d}{step.actions.dtype.str}".encode()
+    return _step_message(step.autoreset, step.schema is not None, step.actions.dtype)
+
+
+@functools.cache
+def _step_message(autoreset: bool, reads_columns: bool, dtype: np.dtype[Any]) -> bytes:
+    return f"{autoreset:d}{reads_columns:d}{dtype.str}".encode()
 
 
 def encode_answer(answer: Answer) -> bytes:

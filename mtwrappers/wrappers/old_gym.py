@@ -49,17 +49,15 @@ class OldGym:
 
     env: AnyEnv
     tasks: list[Any] | None
-    # The task that every reset begins, if `_is_set`.
-    _task: Any
-    _is_set: bool
+    # The task state of an `MTEnv` that every reset begins, since its own resets may draw one.
+    _task_state: Any
 
     def __init__(self, env: AnyEnv, tasks: Sequence[dict[str, Any]] | None = None) -> None:
         require_single(check_env(env, "env"), "OldGym")
         vars(self).update(
             env=env,
             tasks=None if tasks is None else check_list(tasks, "tasks", "task"),
-            _task=None,
-            _is_set=False,
+            _task_state=None,
         )
 
     @property
@@ -96,9 +94,8 @@ class OldGym:
 
     def reset(self) -> Any:
         """Begins an episode on the task that was set, and returns its observation."""
-        if self._is_set:
-            name = "set_task" if self._sets_tasks() else "set_task_state"
-            self.env.get_wrapper_attr(name)(self._task)
+        if self._task_state is not None:
+            self.env.get_wrapper_attr("set_task_state")(self._task_state)
         return self.env.reset()[0]
 
     def step(self, action: Any) -> tuple[Any, float, bool, Info]:
@@ -136,9 +133,12 @@ class OldGym:
         Raises:
             TypeError: If the environment takes neither.
         """
-        if not (self._sets_tasks() or self.env.has_wrapper_attr("set_task_state")):
+        if self._sets_tasks():
+            self.env.get_wrapper_attr("set_task")(task)
+        elif self.env.has_wrapper_attr("set_task_state"):
+            vars(self)["_task_state"] = task
+        else:
             raise TypeError(f"{self.env} has no set_task(task) and no set_task_state(task_state)")
-        vars(self).update(_task=task, _is_set=True)
 
     def get_task(self) -> Any:
         """The current task, or the task state of an `MTEnv`."""

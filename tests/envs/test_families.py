@@ -19,6 +19,7 @@ from gymnasium.error import DependencyNotInstalled, ResetNeeded
 from gymnasium.vector import SyncVectorEnv
 
 import mtwrappers as mt
+from mtwrappers.cli import main
 from mtwrappers.common.registration import FAMILIES as NAMES
 from mtwrappers.envs import distributions, mujoco_families
 from mtwrappers.envs.families import FAMILIES
@@ -67,6 +68,12 @@ def test_each_source_of_each_id_keeps_gymnasiums_contract_and_its_spec_makes_it_
     obs, _ = shown.reset(seed=3)
     assert obs in shown.observation_space
     assert equal(obs["env_obs"], first[0][0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_each_id_passes_all_checks(name):
+    assert main(["check", f"mtwrappers/{name}-v0", "--steps", "50"]) == 0
 
 
 @pytest.mark.parametrize("name", FAMILIES)

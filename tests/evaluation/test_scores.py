@@ -67,9 +67,9 @@ def test_a_single_run_has_the_numbers_of_its_result():
         **dict.fromkeys(("mean over tasks", "mean over groups"), 50),
     }
     lines = [line[: line.index(")") + 1] for line in str(scored).splitlines() if " tasks) " in line]
-    assert lines == [f"{name} ({len(members)} tasks)" for name, members in protocol.scoring.groups] + [
-        "mean over groups (50 tasks)"
-    ]
+    assert lines == [
+        f"{name} ({len(members)} tasks)" for name, members in protocol.scoring.groups
+    ] + ["mean over groups (50 tasks)"]
     assert "\nmean over 50 tasks " in str(scored)
 
 

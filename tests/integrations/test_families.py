@@ -42,7 +42,7 @@ def test_rl2_trains_and_is_compared_on_the_same_bandits(tmp_path, capsys):
         assert verify(tmp_path / f"{name}.json").ok
         result = EvaluationResult.load(tmp_path / f"{name}.json")
         assert len(result.scored) == 400
-        returns[name] = result.overall["mean"]["return"]
+        returns[name] = result.overall["mean over tasks"]["return"]
     exact = script.optimal_return(((0, 0),) * 3, 4)
     assert returns["optimal"].low < exact < returns["optimal"].high
     assert returns["thompson"].value < returns["optimal"].value

@@ -44,9 +44,10 @@ class Pausable(gymnasium.Wrapper):
     """While it is paused, it returns its last observation and info again."""
 
     paused = False
+    was_called = False  # since its last reset
 
     def reset(self, **kwargs):
-        self.paused = False
+        self.paused = self.was_called = False
         self.last = self.env.reset(**kwargs)
         return self.last
 
@@ -114,7 +115,6 @@ class RandomUse:
         self.oracle = PausableSyncVectorEnv(MAKERS, mode)
         self.envs = self.make()
         self.reset_due = True
-        self.was_called = False  # since the last reset of all
         self.ended = np.zeros(N, np.bool_)
 
     def make(self):
@@ -152,7 +152,7 @@ class RandomUse:
         if seed is None and self.rng.random() < 0.5:
             seed = int(self.rng.integers(1000))
         assert equal(self.envs.reset(seed=seed), self.oracle.reset(seed=seed))
-        self.reset_due = self.was_called = False
+        self.reset_due = False
         self.ended[:] = False
 
     def reset_some(self):
@@ -166,7 +166,7 @@ class RandomUse:
         results = self.envs.reset(seed=seeds, options=options)
         assert equal(results, self.oracle.reset(seed=seeds, options=options))
         if mask.all():
-            self.reset_due = self.was_called = False
+            self.reset_due = False
         self.ended &= ~mask
 
     def pause(self):
@@ -189,7 +189,7 @@ class RandomUse:
         i, slope = int(self.rng.integers(N)), float(self.rng.random())
         self.envs.call_some([i], "set_task_state", slope)
         self.oracle.envs[i].get_wrapper_attr("set_task_state")(slope)
-        self.was_called = True
+        self.oracle.envs[i].was_called = True
 
     def set_tasks(self):
         tasks = self.rng.random(N).tolist()
@@ -208,7 +208,7 @@ class RandomUse:
 
     def transplant(self):
         """Goes on in new environments, in another number of workers."""
-        if self.was_called and not self.reset_due:
+        if not self.reset_due and any(env.was_called for env in self.oracle.envs):
             with pytest.raises(RuntimeError, match="called since its last reset"):
                 self.envs.get_state()
             self.reset()
@@ -216,6 +216,7 @@ class RandomUse:
         self.envs.close()
         self.envs = self.make()
         self.envs.set_state(state)
+        self.step()
 
     @contextlib.contextmanager
     def lost_worker(self):
@@ -237,7 +238,7 @@ class RandomUse:
     def run(self):
         often = [self.step] * 8 + [self.reset_some] * 2
         seldom = [self.reset, self.pause, self.read, self.call, self.set_tasks, self.map_blocks]
-        operations = [*often, *seldom, self.map_blocks, self.transplant]
+        operations = [*often, *seldom, self.pause, self.map_blocks, self.transplant]
         self.reset(seed=1)
         for _ in range(OPERATIONS):
             operation = operations[self.rng.integers(len(operations))]

@@ -152,3 +152,20 @@ def test_wrong_arguments_are_named():
     env = OldGym(gymnasium.make("CartPole-v1"))
     with pytest.raises(TypeError, match="has no set_task"):
         env.set_task({})
+
+
+def test_what_a_project_sets_after_a_task_is_not_undone_by_a_reset():
+    class Freezes(PointGoalEnv):
+        """Like Meta-World's classes, whose `set_task` stops them from drawing goals."""
+
+        frozen = False
+
+        def set_task(self, task):
+            super().set_task(task)
+            self.frozen = True
+
+    env = OldGym(Freezes())
+    env.set_task(TASKS[0])
+    env.frozen = False  # Continual World's `random_init_all`
+    env.reset()
+    assert env.frozen is False
