@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from mtwrappers.cli.commands import Count, Seed, Steps, Workers, described
 from mtwrappers.cli.console import RESULTS, UsageError, say, unknown, warn
 from mtwrappers.cli.main import raise_on_ctrl_c
-from mtwrappers.cli.own import Own, load_policy, own_errors
+from mtwrappers.cli.user_code import UserPolicy, load_policy, named_errors
 from mtwrappers.common.cores import cores
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.extras import import_extra
@@ -211,7 +211,7 @@ class Rollout:
     env_kwargs: dict[str, Any]
     design: Design
     protocol: Protocol | None
-    own: Own | None
+    own: UserPolicy | None
     description: Description
     num_classes: int
     workers: int
@@ -494,7 +494,7 @@ def _evaluate(
     with (
         warnings.catch_warnings(),
         contextlib.closing(_make_envs(rollout)) as envs,
-        own_errors(rollout.own),
+        named_errors(rollout.own),
     ):
         warnings.filterwarnings("always", message=".* episodes are taken from")
         warnings.showwarning = lambda message, *_: warn(str(message))

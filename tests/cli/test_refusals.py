@@ -59,7 +59,7 @@ def _files(tmp_path, monkeypatch):
         described = {"policy": policy, "training_seed": seed, "training_steps": steps}
         EvaluationResult(episodes).described(**described).save(f"{name}.json")
     yield
-    for name in ("my_env", "own", "own_file"):
+    for name in ("my_env", "own", "user_file"):
         sys.modules.pop(name, None)
 
 
@@ -221,7 +221,7 @@ def _files(tmp_path, monkeypatch):
         ("check my_env:WalkEnv --kwargs [3]", "--kwargs must be a JSON object, got [3]"),
         (
             "check class.py:make",
-            "must make a gymnasium.Env or VectorEnv, got <class 'own_file.Own'>",
+            "must make a gymnasium.Env or VectorEnv, got <class 'user_file.Own'>",
         ),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from mtwrappers import evaluate
 from mtwrappers.cli import main, rollout
-from mtwrappers.cli.own import Own, own_errors
+from mtwrappers.cli.user_code import UserPolicy, named_errors
 from mtwrappers.common.errors import with_place
 from mtwrappers.evaluation.result import Description
 from mtwrappers.metaworld import opengl
@@ -138,7 +138,7 @@ def own(tmp_path, monkeypatch):
     path = tmp_path / "own.py"
     path.write_text(OWN)
     yield path
-    for name in ("own", "helper", "own_file"):
+    for name in ("own", "helper", "user_file"):
         sys.modules.pop(name, None)
 
 
@@ -187,7 +187,7 @@ def test_a_policy_observes_frames_and_sentences(own, tmp_path, monkeypatch):
 def test_an_error_of_an_environment_is_not_said_to_be_one_of_the_policy():
     with (
         pytest.raises(ValueError, match=r"^it broke\nenvironment 3$"),
-        own_errors(Own("own.py:act", "own.py", None)),
+        named_errors(UserPolicy("own.py:act", "own.py", None)),
     ):
         raise with_place(ValueError("it broke"), "environment 3")
 
