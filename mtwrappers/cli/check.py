@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -68,7 +69,8 @@ def run(
         hint = _hint(environment) if missing else ""
         raise UsageError(f"{environment}: {f'no such id; {hint}' if hint else exc}") from None
     seconds = time.perf_counter() - start
-    say(f"\n{_summarize(report)} ({seconds:.0f} s)", "bold green" if report.ok else "bold red")
+    summary = textwrap.wrap(f"{_summarize(report)} ({seconds:.0f} s)", width)
+    say("\n" + "\n".join(summary), "bold green" if report.ok else "bold red")
     return 0 if report.ok else 1
 
 
@@ -86,9 +88,11 @@ def _summarize(report: CheckReport) -> str:
 def _hint(env_id: str) -> str:
     """Suggests a registered id, if a name is similar to one."""
     name = _strip_id(env_id)
-    same_names = [known for known in gymnasium.registry if _strip_id(known) == name]
+    same_names = [known_id for known_id in gymnasium.registry if _strip_id(known_id) == name]
     if same_names:  # one of ours, or the newest without a namespace
-        best = min(reversed(same_names), key=lambda known: (known not in TABLE, len(known)))
+        best = min(
+            reversed(same_names), key=lambda known_id: (known_id not in TABLE, len(known_id))
+        )
         return f"did you mean {best!r}?"
     return did_you_mean(env_id, gymnasium.registry)
 

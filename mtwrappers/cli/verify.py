@@ -47,10 +47,9 @@ def run(
         say(_to_json(verification))
     else:
         say(str(verification))
-        verdict = "true" if verification.ok else "false"
-        seconds = time.perf_counter() - start
+        verdict = "verified" if verification.ok else "not verified"
         style = "bold green" if verification.ok else "bold red"
-        say(f"\n{verdict} as far as it was replayed ({seconds:.0f} s)", style)
+        say(f"\n{verdict} in {time.perf_counter() - start:.0f} s", style)
     return 0 if verification.ok else 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import faulthandler
 import gc
 import itertools
 import os
@@ -15,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
@@ -104,10 +106,11 @@ def spaces(subject: Subject) -> None:
             raise Failed(f"{message}values mixes them up: {call.describe(difference)}")
     with subject.open() as env:
         last = subject.record(env, subject.actions(env, 1))[-1]
-        for name, before in subject.spaces.items():
-            if before != (now := getattr(env, name)):
+        for name, first_space in subject.spaces.items():
+            if first_space != (space := getattr(env, name)):
                 message = "a reset or step replaces a space, which a vector environment reads once"
-                raise last.make_failure(message, name, format_value(before), format_value(now))
+                expected, actual = format_value(first_space), format_value(space)
+                raise last.make_failure(message, name, expected, actual)
 
 
 def _outside(value: Any, space: Any, place: str) -> tuple[str, str, str] | None:
@@ -120,7 +123,7 @@ def _outside(value: Any, space: Any, place: str) -> tuple[str, str, str] | None:
     inner = (_outside(item, item_space, f"{place}[{key!r}]") for item, item_space, key in pairs)
     if mismatch := next(filter(None, inner), None):
         return mismatch
-    if isinstance(space, Box) and _described(value) == _described(space):
+    if isinstance(space, Box) and _describe_value(value) == _describe_value(space):
         bad = np.argwhere(~((value >= space.low) & (value <= space.high)))
         if not len(bad):
             return None
@@ -129,10 +132,12 @@ def _outside(value: Any, space: Any, place: str) -> tuple[str, str, str] | None:
         return f"{place}{[*i]}", bounds, format_value(np.asarray(value)[i])
     # A box has arrays of dtypes that can be cast as its members.
     fits = value in space and not (isinstance(space, Box) and hasattr(value, "dtype"))
-    return None if fits else (place, f"a member of {_described(space)}", _described(value))
+    return (
+        None if fits else (place, f"a member of {_describe_value(space)}", _describe_value(value))
+    )
 
 
-def _described(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     """A space or a value in one short line; the same for a box and the arrays of its form."""
     if isinstance(value, (Box, np.ndarray, np.generic)):
         return f"{value.dtype}{list(value.shape)}"
@@ -552,13 +557,13 @@ def new_episodes(subject: Subject) -> None:
         last = drop_repeats(actions)[:LAST_ACTIONS]
         episodes = [[action] for action in last] + [actions, actions[::-1]]
         starts = [_start_after(subject, env, episode, actions[:AFTER]) for episode in episodes]
-        for (steps, states, calls), (*others, other_calls) in itertools.combinations(starts, 2):
-            if not same([steps, states], others):
+        for start, other_start in itertools.combinations(starts, 2):
+            if not same([start.steps, start.states], [other_start.steps, other_start.states]):
                 continue  # random numbers, or counters, go on elsewhere
-            if not states and compare(calls[:1], other_calls[:1]):
+            if not start.states and compare(start.calls[:1], other_start.calls[:1]):
                 continue  # numbers may be drawn from a generator that is not seen
             compared = True
-            if difference := compare(calls, other_calls):
+            if difference := compare(start.calls, other_start.calls):
                 message = "what follows a reset depends on the actions before it: something is left"
                 message += " of the last episode, such as its last action, that reset() must clear"
                 raise Failed(f"{message}: {difference}")
@@ -566,10 +571,23 @@ def new_episodes(subject: Subject) -> None:
         raise Skipped("how many random numbers it draws depends on its actions")
 
 
-def _start_after(
-    subject: Subject, env: Any, actions: list[Any], next_actions: list[Any]
-) -> tuple[int, list[bytes], list[Call]]:
-    """An episode's number of steps, the random states after it, and how the next one begins."""
+@dataclass(frozen=True)
+class _Start:
+    """The start of an episode after another one.
+
+    Args:
+        steps: The number of steps of the episode before.
+        states: The random states after it.
+        calls: The first calls of the new episode.
+    """
+
+    steps: int
+    states: list[bytes]
+    calls: list[Call]
+
+
+def _start_after(subject: Subject, env: Any, actions: list[Any], next_actions: list[Any]) -> _Start:
+    """Runs an episode with some actions, and the start of the next one with others."""
     env.reset(seed=subject.seed)
     steps = 0
     for action in actions:
@@ -578,7 +596,7 @@ def _start_after(
         if np.any(np.logical_or(terminated, truncated)):
             break
     states = [state for _, state in generator_states(env)]
-    return steps, states, subject.record(env, next_actions, seed=None)
+    return _Start(steps, states, subject.record(env, next_actions, seed=None))
 
 
 # What belongs to the process.
@@ -840,6 +858,7 @@ def render(subject: Subject) -> None:
 
     def compared() -> str | None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), _STDERR)
+        faulthandler.disable()  # which has its own copy of it
         return compare(recording(False), recording(True))
 
     try:

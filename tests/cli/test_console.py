@@ -102,7 +102,7 @@ def test_a_rollout_prints_one_command_that_verifies_it_whatever_its_path(
     assert shlex.split(last) == ["mtwrappers", "verify", str(out / "results.json")]
     code, drawn = terminal(*shlex.split(last)[1:])
     assert code == 0
-    assert re.search(r"\x1b\[1;32mtrue as far as it was replayed \(\d+ s\)\x1b\[0m\n", drawn)
+    assert re.search(r"\x1b\[1;32mverified in \d+ s\x1b\[0m\n", drawn)
 
 
 # The commands.

@@ -46,7 +46,7 @@ def test_a_rollout_is_verified(finished, capsys):
         "success at any step 0.000 (0.000 to 0.561, 95 %), mean over tasks",
         "",
     ]
-    assert re.fullmatch(r"true as far as it was replayed \(\d+ s\)", lines[-1])
+    assert re.fullmatch(r"verified in \d+ s", lines[-1])
     assert max(map(len, lines)) <= 80
     assert main(["verify", str(where), "--json", *ONE]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -69,7 +69,7 @@ def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
     expected = "false: reach-v3, episode 1: steps_to_success is None in the replay, 3 in the result"
     assert lines[-4] == expected
     assert lines[-3].startswith("not verified: 2 of 3 episodes")
-    assert lines[-1].startswith("false as far as it was replayed (")
+    assert lines[-1].startswith("not verified in ")
     assert main(["verify", str(path), "--workers", "1", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["ok"], found["score"]) == (False, None)
