@@ -258,6 +258,7 @@ def test_the_result_is_written_and_printed_before_the_chart(tmp_path, capsys, mo
 
 @pytest.mark.usefixtures("short_episodes")
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # imageio's reader
+@pytest.mark.slow
 def test_a_video_has_the_size_and_the_length_that_are_asked_for(tmp_path):
     if opengl.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
@@ -266,6 +267,7 @@ def test_a_video_has_the_size_and_the_length_that_are_asked_for(tmp_path):
     assert imageio.imread(tmp_path / "reach-v3.mp4").shape == (3, 42, 42, 3)
 
 
+@pytest.mark.slow
 def test_frames_that_a_policy_observes_have_the_size_that_is_asked_for(tmp_path, monkeypatch):
     if opengl.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
