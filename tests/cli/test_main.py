@@ -141,7 +141,7 @@ def test_an_error_names_the_environment_that_lacks_something(capsys, monkeypatch
     def fail():
         raise with_place(DependencyNotInstalled("pip install it"), "environment 3")
 
-    monkeypatch.setattr("mtwrappers.cli.list._describe", lambda *of: fail())
+    monkeypatch.setattr("mtwrappers.cli.list._row", lambda *of: fail())
     with pytest.raises(SystemExit, match=r"^2$"):
         main(["list"])
     assert capsys.readouterr().err == "mtwrappers: error: environment 3: pip install it\n"

@@ -187,7 +187,10 @@ def _files(tmp_path, monkeypatch):
         ("verify alone.json", "there is no file alone.npz with its evidence"),
         ("compare none", "a rollout or a file of EvaluationResult.save, or reference:NAME"),
         ("compare broken.json mine.json", "broken.json: expected an evaluation in JSON"),
-        ("compare mine.json alone.json", "mine.json and alone.json have the same actions, and do"),
+        (
+            "compare mine.json alone.json",
+            "mine.json and alone.json both have 'reach-v3', episode 0",
+        ),
         (
             "compare mine.json --plot x",
             "--plot draws differences between policies, and all results",
