@@ -421,7 +421,7 @@ def _require(subject: Subject, checks: _Checks) -> None:
 
 
 def _require_env(env: Any, checks: _Checks, seed: int, steps: int) -> None:
-    subject = Subject(lambda: env, type(env).__name__, False, seed=seed, steps=steps, given=env)
+    subject = Subject(lambda: env, type(env).__name__, False, seed=seed, steps=steps, given_env=env)
     with rules.kept_globals() as subject.settings:
         _require(subject, checks)
         env.reset()
@@ -522,7 +522,7 @@ def check_meta_vector_env(
             seed=seed,
             steps=steps,
             num_envs=envs.num_envs,
-            given=envs,
+            given_env=envs,
             makers=tuple(makers),
             mode=mode,
         )

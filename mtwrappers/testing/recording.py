@@ -478,9 +478,9 @@ class Subject:
         steps: How many steps a recording has at most.
         num_envs: How many sub-environments are made of an environment.
         ignore: The infos that are not compared, such as ``"info.time"``.
-        given: The one environment to check, if no other is to be made; it stays open.
-        makers: The constructors of the sub-environments of ``given``.
-        mode: The autoreset mode that ``given`` was asked for.
+        given_env: The one environment to check, if no other is to be made; it stays open.
+        makers: The constructors of the sub-environments of ``given_env``.
+        mode: The autoreset mode that ``given_env`` was asked for.
         settings: The settings of the process before anything was made.
         sync_recordings: A `SyncVectorEnv` in each mode, closed, and its recording.
         processes: New processes that record the same.
@@ -494,7 +494,7 @@ class Subject:
     steps: int = 1200
     num_envs: int = 3
     ignore: frozenset[str] = frozenset()
-    given: Any = None
+    given_env: Any = None
     makers: tuple[Callable[[], Any], ...] = ()
     mode: AutoresetMode = AutoresetMode.NEXT_STEP
     settings: dict[str, Any] = field(default_factory=dict)
@@ -504,8 +504,8 @@ class Subject:
     @contextmanager
     def open(self, **kwargs: Any) -> Iterator[Any]:
         """A new environment, closed at the end; or the given one."""
-        if self.given is not None:
-            yield self.given
+        if self.given_env is not None:
+            yield self.given_env
             return
         with closing(self.make(**kwargs)) as env:
             _keep_mode(env)
@@ -533,7 +533,7 @@ class Subject:
 
     @functools.cached_property
     def _first_recording(self) -> _FirstRecording:
-        seconds = _SECONDS if self.given is None else math.inf
+        seconds = _SECONDS if self.given_env is None else math.inf
         names = ["observation_space", "action_space"]
         names += [f"single_{name}" for name in names] if self.is_vector else []
         with self.open() as env:

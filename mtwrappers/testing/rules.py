@@ -194,7 +194,7 @@ def _wrong_type(subject: Subject, name: str, value: Any) -> str | None:
             return f"an array of {'bools' if flag else 'numbers'}, of shape {shape}"
     elif flag:
         return None if type(value) is bool else "a bool of Python"
-    elif subject.given is not None and type(value) is not float:
+    elif subject.given_env is not None and type(value) is not float:
         return "a float of Python"
     elif isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return "a number"
@@ -413,7 +413,7 @@ def new_arrays(subject: Subject) -> None:
                     f"{message} a buffer that keeps it holds the next one: "
                     f"{call.describe(difference)}"
                 )
-        if subject.given is None or not subject.repeats:
+        if subject.given_env is None or not subject.repeats:
             return
         if difference := compare(calls, subject.record(env, on_values=scramble)):
             message = (
@@ -428,7 +428,9 @@ def new_arrays(subject: Subject) -> None:
 def seed_repeats(subject: Subject) -> None:
     """``reset(seed)`` determines what follows, on a new environment and on a used one."""
     if difference := subject.unrepeated:
-        info = re.search(r", info\['_?([^']*)'\]", difference) if subject.given is None else None
+        info = (
+            re.search(r", info\['_?([^']*)'\]", difference) if subject.given_env is None else None
+        )
         raise Failed(difference + (_hint(info[1]) if info else ""))
 
 

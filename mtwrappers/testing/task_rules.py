@@ -65,7 +65,7 @@ def tasks(subject: Subject) -> None:
     with subject.open() as env, untouched_random(_METHODS):
         runs = _TaskRuns(subject, env)
         _, info = env.reset(seed=subject.seed)
-        if subject.given is None and "phase" in info:
+        if subject.given_env is None and "phase" in info:
             raise Skipped("the phases of a stream draw its tasks")
         with untouched_random(_METHODS):
             runs.drawn = runs.sample(env)
@@ -232,7 +232,7 @@ class _TaskRuns:
 def _instances(subject: Subject, env: Any) -> Iterator[tuple[str, Any]]:
     """The environment itself, and others: a new one, or copies of a given one."""
     yield "it", env
-    if subject.given is not None:
+    if subject.given_env is not None:
         yield from make_copies(env, failures=[])
         return
     with subject.open() as new_env:
@@ -270,7 +270,7 @@ def _unnamed(call: Call) -> Call:
 
 def protocol(subject: Subject) -> None:
     """It is an `MTEnv`, and its observations are dicts of two."""
-    env = subject.given
+    env = subject.given_env
     require(isinstance(env, MTEnv), f"expected an MTEnv, got {type(env).__name__}")
     space = env.observation_space
     keys = {*space} - {"task_embedding"} if isinstance(space, Dict) else None
@@ -280,15 +280,15 @@ def protocol(subject: Subject) -> None:
 
 def unseeded(subject: Subject) -> None:
     """Without a task seed no task state is sampled."""
-    if subject.given._task_seed is not None:
+    if subject.given_env._task_seed is not None:
         raise Skipped("it has a task seed")
     with must_raise(SeedNotSetError, "sample_task_state() before a task seed was set"):
-        subject.given.sample_task_state()
+        subject.given_env.sample_task_state()
 
 
 def seed_methods(subject: Subject) -> None:
     """``seed`` and ``seed_task`` return and keep their seed, and it determines the tasks."""
-    env, seed = subject.given, subject.seed
+    env, seed = subject.given_env, subject.seed
     for name in ("seed", "seed_task"):
         require_same([seed], getattr(env, name)(seed), f"{name}({seed}) must return its seed")
     env.assert_env_seed_is_set()
@@ -314,7 +314,7 @@ def seed_methods(subject: Subject) -> None:
 
 def task_options(subject: Subject) -> None:
     """``reset`` reads ``task_state`` or ``resample_task``, and steps observe the task."""
-    env, seed = subject.given, subject.seed
+    env, seed = subject.given_env, subject.seed
     env.reset(seed=seed)
     state = copied(env.sample_task_state())
     for t, action in enumerate([None, *subject.actions(env, subject.steps)]):
@@ -349,12 +349,14 @@ def task_options(subject: Subject) -> None:
 def methods(subject: Subject) -> None:
     """It has the methods of the contract."""
     for name in _SET_TASK_METHODS:
-        require(callable(getattr(subject.given, name, None)), f"{subject.name} must have {name}()")
+        require(
+            callable(getattr(subject.given_env, name, None)), f"{subject.name} must have {name}()"
+        )
 
 
 def sample_tasks(subject: Subject) -> None:
     """``sample_tasks(n)`` draws ``n`` small tasks, which the seed determines."""
-    env, seed = subject.given, subject.seed
+    env, seed = subject.given_env, subject.seed
 
     def draw(n: int) -> Any:
         env.reset(seed=seed)
@@ -378,7 +380,7 @@ def sample_tasks(subject: Subject) -> None:
 
 def copies(subject: Subject) -> None:
     """Copies and pickles are on the same task and run the same, and share no state."""
-    env = subject.given
+    env = subject.given_env
     task = copied(env.get_task())
     failures: list[str] = []
     for name, env_copy in make_copies(env, failures):
@@ -389,7 +391,7 @@ def copies(subject: Subject) -> None:
 
 def no_task(subject: Subject) -> None:
     """An object that is not a task is refused, and the current task stays."""
-    env = subject.given
+    env = subject.given_env
     present = copied(env.get_task())
     with must_raise(ValueError, "set_task of something that is not a task"):
         env.set_task(object())

@@ -143,8 +143,8 @@ def _require_same_alone(subject: Subject, mode: AutoresetMode, i: int, env: Any)
         for t, action in enumerate(subject.actions(envs, len(select_steps(batch))))
         if f"step {t}" in steps
     ]
-    alone = subject.record(env, actions, seed=subject.seed + i)
-    for call, expected in zip(calls, alone, strict=False):
+    calls_alone = subject.record(env, actions, seed=subject.seed + i)
+    for call, expected in zip(calls, calls_alone, strict=False):
         info = expected.values["info"]  # of which batches keep what is a number
         numbers = [key for key, value in info.items() if type(value) in (bool, int, float)]
         difference = find_difference(
@@ -687,7 +687,7 @@ def killed(subject: Subject) -> None:
 
 def attributes(subject: Subject) -> None:
     """Its mode, spaces and sizes equal `SyncVectorEnv`'s, with tasks of equal size."""
-    ours = subject.given
+    ours = subject.given_env
     names = ["num_envs", "observation_space", "action_space"]
     names += ["single_observation_space", "single_action_space"]
     require_same(subject.mode, get_mode(ours), "metadata['autoreset_mode']")
@@ -700,7 +700,7 @@ def attributes(subject: Subject) -> None:
 
 def as_its_makers(subject: Subject) -> None:
     """It returns exactly what Gymnasium's `SyncVectorEnv` returns, with a seed and with a list."""
-    ours, mode, seed = subject.given, subject.mode, subject.seed
+    ours, mode, seed = subject.given_env, subject.mode, subject.seed
     seeds = [seed * 7 + 3 * i for i in range(subject.num_envs)]
     for seed_or_seeds, calls in ((seeds, subject.record(ours, seed=seeds)), (seed, subject.first)):
         makers = get_makers(subject)
