@@ -286,8 +286,8 @@ def _check(benchmark: str | None, options: Options) -> Rollout:
             raise UsageError(f"--protocol {options.protocol}: {exc}") from None
         if options.episodes not in (None, protocol.scoring.episodes_per_task):
             raise UsageError(
-                f"--protocol {options.protocol}: it has {protocol.scoring.episodes_per_task} episodes per "
-                f"class, got {options.episodes}; leave out --episodes"
+                f"--protocol {options.protocol}: it has "
+                f"{protocol.scoring.episodes_per_task} episodes per class, got {options.episodes}; leave out --episodes"
             )
         env_kwargs.update(protocol.settings.arguments)
     if options.execution == "ray":

@@ -255,7 +255,8 @@ class _EpisodeRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
             )
         if successes and (replayed.length, replayed.success_final) != (len(actions), True):
             raise ExportError(
-                f"{describe_episode(claimed)} does not succeed at step {len(actions)} in the replay{reason}"
+                f"{describe_episode(claimed)} does not succeed at step {len(actions)} in the "
+                f"replay{reason}"
             )
         if not (successes and is_exact):  # which has the actions of the verified episode
             difference = compare_episodes(expected, replayed, math.inf if is_rounded else 0.0)

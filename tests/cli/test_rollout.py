@@ -1,6 +1,5 @@
 """`mtwrappers rollout`: its episodes, the files it leaves, and videos."""
 
-import dataclasses
 import re
 import sys
 from importlib.metadata import version
@@ -219,7 +218,7 @@ class Remembers:
 def test_a_few_shot_protocol_lets_a_policy_adapt(tmp_path, capsys, monkeypatch):
     published = rollout.protocols["metaworld-3.1-ml"].on("ML1", "reach-v3")
     short = {"trials": 2, "adaptation_episodes": 1, "max_episode_steps": 4, "meta_batch_size": 2}
-    protocol = dataclasses.replace(published, name="short", num_goals=4, **short)
+    protocol = published.variant("short", num_goals=4, **short)
     monkeypatch.setattr(rollout, "protocols", {"short": protocol})
     path = tmp_path / "adapting.py"
     path.write_text(ADAPTING)
