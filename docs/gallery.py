@@ -18,7 +18,7 @@ import gymnasium
 import numpy as np
 
 import mtwrappers
-from mtwrappers.cli.rollout import ScriptedPolicy
+from mtwrappers.cli.scripted import ScriptedPolicy
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.experts import expert
 

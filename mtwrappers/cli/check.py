@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sys
+import textwrap
+import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -13,11 +16,12 @@ import gymnasium
 from cyclopts import Parameter
 
 from mtwrappers.cli.commands import Count, described
-from mtwrappers.cli.console import UsageError, say
-from mtwrappers.cli.own import OWN_FILE, own_object
+from mtwrappers.cli.console import Terminal, UsageError, say
+from mtwrappers.cli.user_code import USER_MODULE, load_object
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.registration import TABLE
-from mtwrappers.testing import check_vector_env
+from mtwrappers.testing import CheckReport, check_vector_env
+from mtwrappers.testing.check import CheckResult, format_result
 
 # An id of Gymnasium: with a version, or with a namespace.
 _ID = re.compile(r"(?:[\w.]+:)?(?:[\w-]+/[\w.-]+|[\w.-]+-v\d+)")
@@ -43,62 +47,84 @@ def run(
         steps: Take at most this many steps (default: 1200).
         ignore: An info that is not compared, such as info.time; can be repeated.
     """
+    start = time.perf_counter()
+    width = min(Terminal().width, 80)
+
+    def print_result(result: CheckResult) -> None:
+        style = {"passed": "", "skipped": "dim", "failed": "red"}[result.outcome]
+        for line in format_result(result, width):
+            say(line, style)
+
     try:
         report = check_vector_env(
-            _subject(environment),
-            kwargs=_kwargs(kwargs),
+            _find_environment(environment),
+            kwargs=_parse_kwargs(kwargs),
             vector=vector,
             steps=steps,
             ignore=ignore or (),
+            on_result=print_result,
         )
     except (TypeError, ValueError, ImportError, gymnasium.error.Error) as exc:
         missing = _ID.fullmatch(environment) and environment not in gymnasium.registry
         hint = _hint(environment) if missing else ""
         raise UsageError(f"{environment}: {f'no such id; {hint}' if hint else exc}") from None
-    head, *rows = str(report).split("\n")
-    say(head, "bold green" if report.ok else "bold red")
-    for row in rows:
-        say(row, "red" if row.startswith("FAILED ") else "")
+    seconds = time.perf_counter() - start
+    summary = textwrap.wrap(f"{_summarize(report)} ({seconds:.0f} s)", width)
+    say("\n" + "\n".join(summary), "bold green" if report.ok else "bold red")
     return 0 if report.ok else 1
 
 
-def _hint(given: str) -> str:
+def _summarize(report: CheckReport) -> str:
+    """How many checks of a report have which outcome, and which have failed."""
+    counts = Counter(result.outcome for result in report.results)
+    counted = [
+        f"{counts[outcome]} {outcome}" for outcome in ("passed", "skipped") if counts[outcome]
+    ]
+    if report.failed:
+        counted.insert(0, f"{len(report.failed)} FAILED: {', '.join(report.failed)}")
+    return f"{report.subject} ({report.kind}): {'; '.join(counted)}"
+
+
+def _hint(env_id: str) -> str:
     """Suggests a registered id, if a name is similar to one."""
-    bare = _bare(given)
-    alike = [env_id for env_id in gymnasium.registry if _bare(env_id) == bare]
-    if alike:  # one of ours, or the newest without a namespace
-        best = min(reversed(alike), key=lambda env_id: (env_id not in TABLE, len(env_id)))
+    name = _strip_id(env_id)
+    same_names = [known_id for known_id in gymnasium.registry if _strip_id(known_id) == name]
+    if same_names:  # one of ours, or the newest without a namespace
+        best = min(
+            reversed(same_names), key=lambda known_id: (known_id not in TABLE, len(known_id))
+        )
         return f"did you mean {best!r}?"
-    return did_you_mean(given, gymnasium.registry)
+    return did_you_mean(env_id, gymnasium.registry)
 
 
-def _bare(env_id: str) -> str:
+def _strip_id(env_id: str) -> str:
     """The name in an id, without its namespace and its version."""
     return re.sub(r"^.*/|-v\d+$", "", env_id).casefold()
 
 
-def _subject(given: str) -> Any:
-    if _ID.fullmatch(given):
-        return given
-    source, _, name = given.rpartition(":")
-    if not source or not name.isidentifier():
+def _find_environment(name: str) -> Any:
+    """The id, or the function of the user, that is named on the command line."""
+    if _ID.fullmatch(name):
+        return name
+    source, _, function = name.rpartition(":")
+    if not source or not function.isidentifier():
         forms = "package.module:NAME, FILE.py:NAME or a registered id"
-        hint = _hint(given) if not source else ""
-        if given.endswith(".py"):
-            hint = f"name the function in the file too, such as {given}:make"
-        raise UsageError(f"expected {forms}, got {given!r}{f'; {hint}' if hint else ''}")
-    made, _ = own_object(given, given)
+        hint = _hint(name) if not source else ""
+        if name.endswith(".py"):
+            hint = f"name the function in the file too, such as {name}:make"
+        raise UsageError(f"expected {forms}, got {name!r}{f'; {hint}' if hint else ''}")
+    make, _ = load_object(name, name)
     if source.endswith(".py"):
         # Workers that are not forked cannot import the file by name.
-        cloudpickle.register_pickle_by_value(sys.modules[OWN_FILE])
-    return made
+        cloudpickle.register_pickle_by_value(sys.modules[USER_MODULE])
+    return make
 
 
-def _kwargs(text: str | None) -> Mapping[str, Any]:
+def _parse_kwargs(text: str | None) -> Mapping[str, Any]:
     try:
-        found = json.loads(text or "{}")
+        kwargs = json.loads(text or "{}")
     except ValueError as exc:
         raise UsageError(f"--kwargs must be JSON, such as '{{\"g\": 9.0}}': {exc}") from None
-    if not isinstance(found, dict):
+    if not isinstance(kwargs, dict):
         raise UsageError(f"--kwargs must be a JSON object, got {text}")
-    return found
+    return kwargs

@@ -77,44 +77,44 @@ app.register_install_completion_command(
 app["--help"].group = app["--version"].group = "Options"
 
 
-def help_of(argv: Sequence[str]) -> str:
+def get_help_command(argv: Sequence[str]) -> str:
     """Returns the call that prints the help of the command in ``argv``."""
     return " ".join(["mtwrappers", *app.parse_commands(argv)[0], "--help"])
 
 
-def said_of(exc: CycloptsError) -> str:
+def describe_parse_error(exc: CycloptsError) -> str:
     """Returns the message of an error of parsing."""
     command = (exc.command_chain or [""])[-1]
     if isinstance(exc, UnknownOptionError):
         return _unknown_option(exc.token.keyword or exc.token.value, command)
     if isinstance(exc, UnusedCliTokensError):
-        given = (exc.unused_tokens or [""])[0]
-        words = list(exc.root_input_tokens or [given])
-        before = words[words.index(given) - 1]
-        takes = f"{before} takes no value" if before.startswith("--") else _TAKES[command]
-        return f'Unexpected argument "{given}": {takes}.'
+        token = (exc.unused_tokens or [""])[0]
+        words = list(exc.root_input_tokens or [token])
+        previous = words[words.index(token) - 1]
+        takes = f"{previous} takes no value" if previous.startswith("--") else _TAKES[command]
+        return f'Unexpected argument "{token}": {takes}.'
     if isinstance(exc, MissingArgumentError) and exc.argument is not None:
         name = exc.argument.name
-        about = next(each for each in _arguments(command) if each.name == name)
+        about = next(argument for argument in _arguments(command) if argument.name == name)
         return f"{command} needs a value for {name}: {_about(about)}."
     return str(exc)
 
 
-def _unknown_option(given: str, command: str) -> str:
+def _unknown_option(option: str, command: str) -> str:
     options = {
         name[2:]: argument
         for argument in _arguments(command)
         for name in argument.names
         if name.startswith("--")
     }
-    if meant := _meant(given.lstrip("-"), list(options)):
+    if meant := _find_meant(option.lstrip("-"), list(options)):
         hint = f"Did you mean {' or '.join(f'--{name}' for name in meant)}? "
         hint += " ".join(f"--{name}: {_about(options[name])}." for name in meant)
     elif options:
         hint = f"{command} has {', '.join(f'--{name}' for name in options)}."
     else:
         hint = f"{command} has no options."
-    return f"Unknown option: {given}. {hint}"
+    return f"Unknown option: {option}. {hint}"
 
 
 def _arguments(command: str) -> ArgumentCollection:
@@ -124,12 +124,11 @@ def _arguments(command: str) -> ArgumentCollection:
     )
 
 
-def _meant(given: str, options: Sequence[str]) -> list[str]:
-    """Returns the options that a name could mean, which has none of its own."""
-    if other := [name for name in _OTHER_WORDS.get(given, ()) if name in options]:
-        return other
-    part = [name for name in options if name in given or (len(given) > 2 and given in name)]
-    return part or difflib.get_close_matches(given, options, 1, 0.7)
+def _find_meant(word: str, options: Sequence[str]) -> list[str]:
+    """Returns the options that a word could mean, which is none of them itself."""
+    translated = [name for name in _OTHER_WORDS.get(word, ()) if name in options]
+    contained = [name for name in options if name in word or (len(word) > 2 and word in name)]
+    return translated or contained or difflib.get_close_matches(word, options, 1, 0.7)
 
 
 def _about(argument: Argument) -> str:
@@ -143,7 +142,7 @@ def described(documented: F) -> F:
     return documented
 
 
-def _whole(type_: Any, tokens: Sequence[Token]) -> int:
+def _parse_whole(type_: Any, tokens: Sequence[Token]) -> int:
     """Converts a sign and digits only: cyclopts' ``int`` would misread 1e3, 0x10 and 1.5."""
     [token] = tokens
     if not token.value.removeprefix("-").isdecimal():
@@ -151,7 +150,7 @@ def _whole(type_: Any, tokens: Sequence[Token]) -> int:
     return int(token.value[:20])  # longer ones are too large in any case
 
 
-def _part(type_: Any, tokens: Sequence[Token]) -> float:
+def _parse_share(type_: Any, tokens: Sequence[Token]) -> float:
     """Converts a number, and says of what else comes which numbers there are."""
     [token] = tokens
     try:
@@ -161,14 +160,14 @@ def _part(type_: Any, tokens: Sequence[Token]) -> float:
 
 
 def _number(metavar: str, least: int, most: int) -> Any:
-    return Parameter(converter=_whole, validator=Number(gte=least, lte=most), metavar=metavar)
+    return Parameter(converter=_parse_whole, validator=Number(gte=least, lte=most), metavar=metavar)
 
 
 Count = Annotated[int, _number("NUMBER", 1, 1_000_000)]
 Workers = Annotated[int, _number("NUMBER", 0, 1_000_000)]
 Seed = Annotated[int, _number("SEED", 0, 2**32 - 2)]
 Share = Annotated[
-    float, Parameter(converter=_part, validator=Number(gte=0, lte=1), metavar="SHARE")
+    float, Parameter(converter=_parse_share, validator=Number(gte=0, lte=1), metavar="SHARE")
 ]
 Steps = Annotated[int, _number("NUMBER", 0, 2**63 - 1)]
 

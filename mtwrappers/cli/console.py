@@ -20,32 +20,32 @@ class UsageError(Exception):
     """Bad input that parsing does not detect: the command prints this line and exits."""
 
 
-def unknown(what: str, name: str, known: Collection[str]) -> UsageError:
+def unknown(kind: str, name: str, names: Collection[str]) -> UsageError:
     """Returns the error for a name that is not in ``known``."""
-    hint = did_you_mean(name, known) or f"choose from {', '.join(known)}"
-    return UsageError(f"unknown {what}; {hint}")
+    hint = did_you_mean(name, names) or f"choose from {', '.join(names)}"
+    return UsageError(f"unknown {kind}; {hint}")
 
 
-def unreadable(exc: OSError, other: str = "") -> UsageError:
+def unreadable(exc: OSError, alternative: str = "") -> UsageError:
     """Returns the error for a result that cannot be read; ``other`` names what else it may be."""
     return UsageError(
         f"cannot read {exc.filename}: {exc.strerror}; expected the folder of a rollout or a file "
-        f"of EvaluationResult.save{other}"
+        f"of EvaluationResult.save{alternative}"
     )
 
 
-def result_file(given: str) -> Path:
+def result_file(result: str) -> Path:
     """The file with the results of a rollout, named by itself or by its folder.
 
     Raises:
         UsageError: If the folder has no such file.
     """
-    if not os.path.isdir(given):
-        return Path(given)
-    path = Path(given, RESULTS)
+    if not os.path.isdir(result):
+        return Path(result)
+    path = Path(result, RESULTS)
     if not path.exists():
         raise UsageError(
-            f"{given} has no {RESULTS}: expected the folder of a complete rollout (--resume "
+            f"{result} has no {RESULTS}: expected the folder of a complete rollout (--resume "
             "completes an interrupted one) or a file of EvaluationResult.save"
         )
     return path

@@ -43,8 +43,10 @@ def run() -> int:
     _say("files", {"cache folder": "none: only the files that you name are written"})
     _say("OpenGL", {name: os.environ.get(name, "not set") for name in _VARIABLES})
     trials = [try_backend(name) for name in _backends()]
-    said = {trial.backend: "works" if trial.works else f"no: {trial.reason}" for trial in trials}
-    _say("", said)
+    verdicts = {
+        trial.backend: "works" if trial.works else f"no: {trial.reason}" for trial in trials
+    }
+    _say("", verdicts)
     say(f"\n{_conclude(trials)}")
     return 0
 

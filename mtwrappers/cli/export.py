@@ -13,7 +13,7 @@ from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.errors import full_message
 from mtwrappers.evaluation import EvidenceError, VerificationError
 from mtwrappers.export.datasets import SIZE, Dataset, Frames, LeRobotDataset, MinariDataset
-from mtwrappers.export.export import Exported, export
+from mtwrappers.export.replay import export
 from mtwrappers.metaworld.observations import CAMERA, ObservationName
 from mtwrappers.metaworld.upstream import all_classes
 
@@ -66,25 +66,15 @@ def run(
         raise UsageError("--camera, --size and --no-shadows are for frames: add --observation")
     path = result_file(result)
     try:
-        to = make(name, frames)
+        target = make(name, frames)
         all_classes()  # imports what an interruption would leave half imported
         raise_on_ctrl_c()
-        written = export(path, to, successes=successes)
+        written = export(path, target, successes=successes)
     except (VerificationError, EvidenceError) as exc:
         raise UsageError(f"cannot export {result}: {full_message(exc)}") from None
     except OSError as exc:
-        place = exc.filename or to.path
+        place = exc.filename or target.path
         raise UsageError(f"cannot read or write {place}: {exc.strerror or exc}") from None
-    say(f"{dataset}: {written.episodes:,} episodes, {written.steps:,} steps, {_replayed(written)}")
+    counts = f"{written.episodes:,} episodes, {written.steps:,} steps"
+    say(f"{dataset}: {counts}, {written}")
     return 0
-
-
-def _replayed(written: Exported) -> str:
-    """How the episodes of a dataset compare with those of the result."""
-    if written.rounded_from is None:
-        return "all replayed bit for bit"
-    returns = "the result's returns"
-    if written.difference:
-        returns = f"returns within a relative difference of {written.difference:.0e}"
-    rounded = f"with actions rounded from {written.rounded_from} to float32"
-    return f"replayed {rounded}: equal successes and lengths, and {returns}"

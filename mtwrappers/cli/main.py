@@ -31,9 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: With code 2, after a line on stderr, if input or files are bad.
     """
-    before, code = signal.getsignal(signal.SIGINT), None
+    handler, code = signal.getsignal(signal.SIGINT), None
     ours = threading.current_thread() is threading.main_thread()
-    if ours and before is signal.default_int_handler:  # else the program has set one
+    if ours and handler is signal.default_int_handler:  # else the program has set one
         signal.signal(signal.SIGINT, _EndAtOnce())
     try:
         try:
@@ -47,8 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = 128 + signal.SIGPIPE
     finally:
         # After Ctrl-C it stays ignored until the process ends; None is a handler of C code.
-        if ours and code != EXIT_CODE and before is not None:
-            signal.signal(signal.SIGINT, before)
+        if ours and code != EXIT_CODE and handler is not None:
+            signal.signal(signal.SIGINT, handler)
     return code
 
 
@@ -59,14 +59,14 @@ def _run(argv: Sequence[str]) -> int:
     except DependencyNotInstalled as exc:
         print(f"mtwrappers: error: {exc}", file=sys.stderr)
         sys.exit(2)
-    from mtwrappers.cli.commands import app, help_of, said_of
+    from mtwrappers.cli.commands import app, describe_parse_error, get_help_command
     from mtwrappers.cli.console import Terminal, UsageError, refuse, say
 
     try:
         code: int | None = app(argv, console=Terminal())  # without arguments: the help
         return code or 0
     except CycloptsError as exc:
-        refuse(f"{said_of(exc)} See {help_of(argv)}.")
+        refuse(f"{describe_parse_error(exc)} See {get_help_command(argv)}.")
     except (UsageError, DependencyNotInstalled) as exc:
         refuse(full_message(exc))
     except KeyboardInterrupt as exc:
@@ -101,11 +101,11 @@ def raise_on_ctrl_c() -> None:
 
     A second one is ignored: it would interrupt the writing and ending.
     """
-    came: list[object] = []
+    interrupts: list[object] = []
 
     def raise_once(*signal_and_frame: object) -> None:
-        came.append(signal_and_frame)
-        if len(came) == 1:
+        interrupts.append(signal_and_frame)
+        if len(interrupts) == 1:
             raise KeyboardInterrupt
 
     if isinstance(signal.getsignal(signal.SIGINT), _EndAtOnce):

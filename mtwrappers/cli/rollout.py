@@ -5,27 +5,34 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import os
 import shlex
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import gymnasium
-import numpy as np
 from cyclopts import Parameter
-from numpy.random import PCG64, Generator, SeedSequence
-from numpy.typing import NDArray
 
 from mtwrappers.cli.commands import Count, Seed, Steps, Workers, described
 from mtwrappers.cli.console import RESULTS, UsageError, say, unknown, warn
+from mtwrappers.cli.film import can_film, film
+from mtwrappers.cli.folder import (
+    CHART,
+    EVIDENCE,
+    TABLE_FILE,
+    cannot_write,
+    find_files,
+    open_folder,
+)
 from mtwrappers.cli.main import raise_on_ctrl_c
-from mtwrappers.cli.own import Own, load_policy, own_errors
+from mtwrappers.cli.scripted import POLICIES, ScriptedPolicy
+from mtwrappers.cli.user_code import UserPolicy, load_policy, named_errors
 from mtwrappers.common.cores import cores
 from mtwrappers.common.did_you_mean import did_you_mean
+from mtwrappers.common.errors import full_message
 from mtwrappers.common.extras import import_extra
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
 from mtwrappers.evaluation import (
@@ -40,18 +47,12 @@ from mtwrappers.evaluation import (
     protocols,
 )
 from mtwrappers.evaluation.evaluating import run_evaluation
-from mtwrappers.evaluation.evidence import name_of, read_evidence
 from mtwrappers.evaluation.plan import plan_episodes
 from mtwrappers.evaluation.report import format_csv
-from mtwrappers.metaworld.class_env import METADATA
-from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.observations import ObservationName
-from mtwrappers.metaworld.opengl import DOCTOR, choose_gl
 from mtwrappers.metaworld.tasks import ONE_CLASS, make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.samplers.action_chunks import ActionChunks
-from mtwrappers.samplers.bar import ProgressBar
-from mtwrappers.state.files import locked, write_atomically
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import make_executor
 
@@ -60,13 +61,11 @@ BENCHMARKS = tuple(
     for name, (_, kwargs, _) in TABLE.items()
     if "benchmark" in kwargs and "train_classes" not in kwargs
 )
-POLICIES = ("expert", "random")  # built in
-EVIDENCE, TABLE_FILE, CHART = "results.npz", "results.csv", "success.png"
+SIZE = 480  # pixels of each side of a frame
 # The columns of the table in `TABLE_FILE`, each with its metric.
 _MEANS = {name: name for name in ("success_once", "success_final")} | {"mean_return": "return"}
-FRAME_EVERY = 4  # steps between two frames of a video: 20 frames per second
 # Options that change nothing of a result.
-_OF_MACHINE = ("workers", "execution", "out", "video", "overwrite", "resume")
+_OF_MACHINE = ("workers", "execution", "out", "video", "video_steps", "overwrite", "resume")
 
 
 def _check_policy(type_: Any, text: str | None) -> None:
@@ -96,7 +95,8 @@ class Options:
             actions (N, 4) in [-1, 1], or a function without arguments that returns one. It also
             receives task_names, descriptions and rng, if it has arguments of these names.
         name: The label of the policy in tables (default: --policy).
-        protocol: Follow the rules of a published score; see mtwrappers protocols.
+        protocol: Follow the rules of a published score; see mtwrappers protocols. One with few-shot
+            adaptation needs a policy of your own with adapt(paths) or begin_trial().
         training_seed: The seed of the policy's training run, kept in the result.
         training_steps: The agent steps of this run over all environments, kept in the result.
         episodes: Episodes per class (default: 5, or as many as the protocol has).
@@ -104,18 +104,21 @@ class Options:
             goals.
         action_chunk: For a policy of your own that returns chunks of actions (N, H, 4): the number
             of actions to execute before it is called again.
-        observation: For a policy of your own: observe states (default), frames of 480 x 480 pixels,
-            or frames with a part of the state.
+        observation: For a policy of your own: observe states (default), frames, or frames with a
+            part of the state.
+        size: The height and width of frames, of videos and those that a policy observes, in pixels
+            (default: 480). Fewer are drawn much faster.
         instruction: For a policy of your own: also observe a sentence that describes the task.
         workers: Worker processes (default: all cores). 0 means this process.
         execution: Where the workers run: local processes (default), or actors of a Ray cluster.
         out: The output folder (default: results). One that has files of an earlier rollout is
             refused without --overwrite or --resume.
         video: Also write an mp4 of the first episode of each class.
+        video_steps: End each video after this many steps (default: with its episode).
         overwrite: Replace the files of an earlier rollout in the output folder.
         resume: Continue an interrupted or killed rollout: the same command, of which only
-            --workers, --execution and --video may differ. The results are the same as without the
-            interruption.
+            --workers, --execution, --video and --video-steps may differ. The results are the same
+            as without the interruption.
     """
 
     task: Annotated[tuple[str, ...], Parameter(metavar="CLASS")] = ()
@@ -128,11 +131,13 @@ class Options:
     seed: Seed = 0
     action_chunk: Count | None = None
     observation: ObservationName = "state"
+    size: Count | None = None
     instruction: bool = False
     workers: Workers | None = None
     execution: Literal["parallel", "ray"] = "parallel"
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("results")
     video: bool = False
+    video_steps: Count | None = None
     overwrite: bool = False
     resume: bool = False
 
@@ -152,36 +157,39 @@ def run(
             "--overwrite replaces a whole rollout, and --resume continues one: pass only one of "
             "them"
         )
-    rollout = _checked(benchmark, options)
+    rollout = _check(benchmark, options)
     import_extra("matplotlib.figure", "cli")
-    with _folder(options):
-        films = options.video and _can_film()
+    with open_folder(options.out, may_exist=options.overwrite or options.resume):
+        films = options.video and can_film()
         raise_on_ctrl_c()
         if options.resume and not (options.out / EVIDENCE).exists():
             warn(f"{options.out} has no episodes to continue: starting from the beginning")
         with contextlib.suppress(BrokenPipeError):  # the files are written if nobody reads this
             _announce(rollout)
-        follower, start = _Follower(options.out), time.perf_counter()
+        counter = EpisodeCounter(options.out)
         try:
-            result, planned = _evaluate(rollout, follower)
-            seconds = time.perf_counter() - start
-            paths = _write(rollout, result)
+            result, seconds = _evaluate(rollout, counter)
+            paths = _write_result(rollout, result)
+            with contextlib.suppress(BrokenPipeError):
+                say(str(result))
+                steps = sum(counter.lengths)
+                say(f"{steps:,} steps in {seconds:.1f} s: {steps / seconds:,.0f} steps/s")
+            paths.append(_write_chart(rollout, result))
             if films:
-                paths += _film(rollout, planned)
+                paths += film(
+                    f"mtwrappers/{rollout.benchmark}-v0",
+                    rollout.env_kwargs,
+                    counter.planned,
+                    options.out / EVIDENCE,
+                    size=options.size or SIZE,
+                    max_steps=options.video_steps,
+                )
         except EvidenceError as exc:
             raise UsageError(f"--resume: {exc}") from None
         except OSError as exc:
-            raise _cannot_write(options.out, exc) from None
+            raise cannot_write(options.out, exc) from None
         except KeyboardInterrupt:
-            total = rollout.num_classes * rollout.design.episodes_per_task
-            finished = follower.count_finished(total)
-            done = "no episode was begun"
-            if finished is not None:
-                done = f"{finished} of {total} episodes were finished"
-            raise KeyboardInterrupt(done) from None
-    say(str(result))
-    steps = sum(follower.lengths)
-    say(f"{steps:,} steps in {seconds:.1f} s: {steps / seconds:,.0f} steps/s")
+            raise KeyboardInterrupt(counter.describe()) from None
     for path in paths:
         say(f"wrote {path}", "dim")
     say(f"Anyone who has {RESULTS} and {EVIDENCE} can check the numbers:")
@@ -199,7 +207,7 @@ class Rollout:
         env_kwargs: The arguments of `gymnasium.make` and `make_vec`.
         design: The numbers that determine the episodes.
         protocol: The protocol, if there is one.
-        own: The policy, unless it is in `POLICIES`.
+        user_policy: The policy, unless it is in `POLICIES`.
         description: What is said about the result.
         num_classes: The number of classes that are evaluated.
         workers: The number of workers, 0 for none but this process.
@@ -211,7 +219,7 @@ class Rollout:
     env_kwargs: dict[str, Any]
     design: Design
     protocol: Protocol | None
-    own: Own | None
+    user_policy: UserPolicy | None
     description: Description
     num_classes: int
     workers: int
@@ -221,17 +229,24 @@ class Rollout:
     def extent(self) -> str:
         """How many episodes there are."""
         n = self.design.episodes_per_task
+        if self.few_shot:
+            return f"{self.design.trials} trials, {n} episodes after adaptation per task"
         return f"{n} episode{'s' * (n > 1)} per class"
 
+    @property
+    def few_shot(self) -> bool:
+        """Whether the policy adapts before it is evaluated."""
+        return self.design.trials > 0
 
-def _checked(benchmark: str | None, options: Options) -> Rollout:
+
+def _check(benchmark: str | None, options: Options) -> Rollout:
     """Checks the options.
 
     Raises:
         UsageError: If the benchmark, a class, the protocol or the policy is unknown, or they are
             incompatible.
     """
-    protocol = None if options.protocol is None else _protocol(options.protocol)
+    protocol = None if options.protocol is None else _find_protocol(options)
     if protocol is not None:
         benchmark = benchmark or protocol.env_id.removeprefix("mtwrappers/").removesuffix("-v0")
     if benchmark is None:
@@ -242,31 +257,108 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
             f"--action-chunk {options.action_chunk} is for a policy that returns chunks of "
             f"actions, and {options.policy} returns single ones; give --policy or leave it out"
         )
-    seen = {"observation": options.observation, "instruction": options.instruction}
-    observed = {name: value for name, value in seen.items() if value not in ("state", False)}
-    for name in observed if scripted or protocol is not None else ():
-        what = f"{options.policy} reads states" if scripted else "a protocol says what is observed"
-        raise UsageError(f"--{name} is for a policy of your own without a protocol: {what}")
-    full = benchmark if benchmark in BENCHMARKS else f"{benchmark}-train"
-    if full not in BENCHMARKS:
+    observed = _check_observation(options)
+    env_kwargs = {"seed": options.seed, "max_episode_steps": EPISODE_STEPS, **observed}
+    kind = "test" if protocol is not None and protocol.few_shot else "train"
+    full_name = benchmark if benchmark in BENCHMARKS else f"{benchmark}-{kind}"
+    if full_name not in BENCHMARKS:
         if benchmark in all_classes():
             raise UsageError(
                 f"{benchmark} is a class: choose it with mtwrappers rollout MT1 --task {benchmark}"
             )
         raise unknown(f"benchmark {benchmark!r}", benchmark.rpartition("/")[2], BENCHMARKS)
-    if options.instruction and full.startswith("ML"):
-        raise UsageError(f"--instruction would reveal the class, which {benchmark} hides")
-    num_classes = _count_classes(full, options)
-    kwargs: dict[str, Any] = {
-        "seed": options.seed,
-        "max_episode_steps": EPISODE_STEPS,
-        **observed,
-    }
-    if options.task and full.partition("-")[0] in ONE_CLASS:
-        kwargs["env_name"] = options.task[0]
-    privileged = full.startswith("ML") and options.policy == "expert"
+    num_classes = _count_classes(full_name, options)
+    if options.task and full_name.partition("-")[0] in ONE_CLASS:
+        env_kwargs["env_name"] = options.task[0]
+    design = Design(options.seed, options.episodes or 5, options.task or None)
+    user_policy = None if scripted else load_policy(options.policy)
+    if protocol is not None:
+        if scripted:
+            protocol = protocol.with_states()  # which these policies read
+        try:
+            protocol = protocol.on(benchmark, env_kwargs.get("env_name"))
+            adapts = user_policy is not None and hasattr(user_policy.policy, "adapt")
+            tasks = options.task or None
+            if protocol.few_shot and full_name.partition("-")[0] in ONE_CLASS:
+                tasks = None  # the one class of the environments
+            design = protocol.design(options.seed, tasks=tasks, adapts=adapts)
+        except ValueError as exc:
+            raise UsageError(f"--protocol {options.protocol}: {exc}") from None
+        if options.episodes not in (None, protocol.scoring.episodes_per_task):
+            raise UsageError(
+                f"--protocol {options.protocol}: it has "
+                f"{protocol.scoring.episodes_per_task} episodes per class, got {options.episodes}; leave out --episodes"
+            )
+        env_kwargs.update(protocol.settings.arguments)
+    if options.execution == "ray":
+        import_extra("ray", "ray")
+    chunks = user_policy is not None and isinstance(user_policy.policy, ActionChunks)
+    if chunks and options.action_chunk is not None:
+        raise UsageError(
+            f"--action-chunk {options.action_chunk}: {options.policy} is an ActionChunks, which "
+            "has a number of its own; leave out --action-chunk"
+        )
+    workers = cores() if options.workers is None else options.workers
+    envs_per_task = min(design.episodes_per_task, -(-max(workers, 1) // num_classes))
+    if not design.trials:  # of which each environment runs its own
+        workers = min(workers, envs_per_task * num_classes)
+    return Rollout(
+        options,
+        full_name,
+        env_kwargs,
+        design,
+        protocol,
+        user_policy,
+        _describe_policy(full_name, options),
+        num_classes,
+        workers,
+        envs_per_task,
+    )
+
+
+def _find_protocol(options: Options) -> Protocol:
+    name = options.protocol or ""
+    if name not in protocols:
+        raise unknown(f"protocol {name!r}", name, protocols)
+    protocol = protocols[name]
+    if protocol.few_shot and options.policy in POLICIES:
+        raise UsageError(
+            f"--protocol {name} is for a policy that adapts, and {options.policy} does not: give "
+            "a policy of your own with adapt(paths) or begin_trial(), as --policy FILE.py:NAME"
+        )
+    if protocol.few_shot and options.video:
+        raise UsageError(f"--video is for single episodes, and --protocol {name} has trials")
+    return protocol
+
+
+def _check_observation(options: Options) -> dict[str, Any]:
+    """The arguments of environments for what a policy of the user observes."""
+    if options.size is not None and options.observation == "state" and not options.video:
+        raise UsageError("--size is for frames: add --observation or --video")
+    if options.video_steps is not None and not options.video:
+        raise UsageError("--video-steps is for videos: add --video")
+    observed: dict[str, Any] = {}
+    if options.observation != "state":
+        observed = {"observation": options.observation}
+        if options.size is not None:
+            observed |= {"width": options.size, "height": options.size}
+    if options.instruction:
+        observed["instruction"] = True
+    for name in ("observation", "instruction"):
+        if name in observed and options.policy in POLICIES:
+            reason = f"{options.policy} reads states"
+        elif name in observed and options.protocol is not None:
+            reason = "a protocol says what is observed"
+        else:
+            continue
+        raise UsageError(f"--{name} is for a policy of your own without a protocol: {reason}")
+    return observed
+
+
+def _describe_policy(benchmark: str, options: Options) -> Description:
+    privileged = benchmark.startswith("ML") and options.policy == "expert"
     try:
-        description = Description(
+        return Description(
             options.name or options.policy,
             options.training_seed,
             options.training_steps,
@@ -274,84 +366,40 @@ def _checked(benchmark: str | None, options: Options) -> Rollout:
         )
     except ValueError as exc:
         raise UsageError(str(exc)) from None
-    design = Design(options.seed, options.episodes or 5, options.task or None)
-    if protocol is not None:
-        if scripted:
-            protocol = protocol.with_states()  # which these policies read
-        try:
-            protocol = protocol.on(benchmark, kwargs.get("env_name"))
-        except ValueError as exc:
-            raise UsageError(f"--protocol {options.protocol}: {exc}") from None
-        episodes = protocol.scoring.episodes_per_task
-        if options.episodes not in (None, episodes):
-            raise UsageError(
-                f"--protocol {options.protocol}: it has {episodes} episodes per class, got "
-                f"{options.episodes}; leave out --episodes"
-            )
-        kwargs.update(protocol.settings.arguments)
-        design = protocol.design(options.seed, tasks=options.task or None)
-    if options.execution == "ray":
-        if options.workers == 0:
-            raise UsageError("--execution ray needs one worker or more, got --workers 0")
-        import_extra("ray", "ray")
-    own = None if scripted else load_policy(options.policy)
-    chunks = own is not None and isinstance(own.policy, ActionChunks)
-    if chunks and options.action_chunk is not None:
-        raise UsageError(
-            f"--action-chunk {options.action_chunk}: {options.policy} is an ActionChunks, which "
-            "has a number of its own; leave out --action-chunk"
-        )
-    workers = cores() if options.workers is None else options.workers
-    each = min(design.episodes_per_task, -(-max(workers, 1) // num_classes))
-    workers = min(workers, each * num_classes)
-    return Rollout(
-        options, full, kwargs, design, protocol, own, description, num_classes, workers, each
-    )
 
 
-def _protocol(name: str) -> Protocol:
-    if name not in protocols:
-        raise unknown(f"protocol {name!r}", name, protocols)
-    protocol = protocols[name]
-    if protocol.few_shot:
-        raise UsageError(
-            f"--protocol {name} lets policies adapt, which a plain function cannot. Evaluate in "
-            f"Python: mtwrappers.protocols[{name!r}].evaluate(policy, workers=2, "
-            "evidence='r.npz').save('r.json'); verify and compare read the file"
-        )
-    return protocol
-
-
-def _count_classes(full: str, options: Options) -> int:
+def _count_classes(benchmark: str, options: Options) -> int:
     """The number of chosen classes, by default of all of a benchmark."""
-    name, _, kind = full.partition("-")
+    name, _, kind = benchmark.partition("-")
     if name in ONE_CLASS:
-        known = sorted(all_classes())
         if len(options.task) > 1:
             raise UsageError(
                 f"{name} has one class, got {len(options.task)}; several are in MT10, MT50, ..."
             )
-        others: list[str] = []
-    else:
-        made = make_benchmark(name, seed=options.seed)
-        known, others = list(made.train_classes), list(made.test_classes)
-        if kind == "test":
-            known, others = others, known
+        for task in options.task:
+            if task not in all_classes():
+                raise unknown(f"class {task!r} of {benchmark}", task, sorted(all_classes()))
+        return 1
+    classes = make_benchmark(name, seed=options.seed)
+    own_classes, other_classes = list(classes.train_classes), list(classes.test_classes)
+    if kind == "test":
+        own_classes, other_classes = other_classes, own_classes
     for task in options.task:
         if "," in task:
             raise UsageError(f"--task takes one class, got {task!r}: repeat --task for each class")
         if options.task.count(task) > 1:
             raise UsageError(f"--task {task} is given {options.task.count(task)} times")
-        if task in others:
-            other = f"{name}-{'train' if kind == 'test' else 'test'}"
+        if task in other_classes:
+            other_name = f"{name}-{'train' if kind == 'test' else 'test'}"
             raise UsageError(
-                f"{task} is not a class of {full} but of {other}: mtwrappers rollout {other} "
-                f"--task {task}"
+                f"{task} is not a class of {benchmark} but of {other_name}: mtwrappers rollout "
+                f"{other_name} --task {task}"
             )
-        if task not in known:
-            in_others = did_you_mean(task, others) and not did_you_mean(task, known)
-            raise unknown(f"class {task!r} of {full}", task, others if in_others else known)
-    return 1 if name in ONE_CLASS else len(options.task or known)
+        if task not in own_classes:
+            is_other = did_you_mean(task, other_classes) and not did_you_mean(task, own_classes)
+            known_classes = other_classes if is_other else own_classes
+            raise unknown(f"class {task!r} of {benchmark}", task, known_classes)
+    return len(options.task or own_classes)
 
 
 def _announce(rollout: Rollout) -> None:
@@ -372,12 +420,16 @@ def _make_envs(rollout: Rollout) -> MetaVectorEnv:
 
     These build only the classes that they run.
     """
-    kwargs, workers, each = dict(rollout.env_kwargs), rollout.workers, rollout.envs_per_task
-    env_id = f"mtwrappers/{rollout.benchmark}-v0"
+    kwargs, workers = dict(rollout.env_kwargs), rollout.workers
     execution: Any = "ray" if rollout.options.execution == "ray" else None
+    if rollout.protocol is not None and rollout.few_shot:
+        # As many as the protocol says, each with its own trials.
+        return rollout.protocol.make_vec(workers=workers or None, execution=execution)
+    env_id = f"mtwrappers/{rollout.benchmark}-v0"
     if not rollout.options.task:
-        options = {"workers": workers, "envs_per_task": each, "execution": execution}
-        return cast(MetaVectorEnv, gymnasium.make_vec(env_id, **kwargs, **options))
+        settings: dict[str, Any] = {"workers": workers, "envs_per_task": rollout.envs_per_task}
+        envs: Any = gymnasium.make_vec(env_id, **kwargs, **settings, execution=execution)
+        return cast(MetaVectorEnv, envs)
     make = functools.partial(
         gymnasium.make, f"mtwrappers:{env_id}", disable_env_checker=True, **kwargs
     )
@@ -392,120 +444,70 @@ def _make_envs(rollout: Rollout) -> MetaVectorEnv:
     # The benchmark's own environments run the same episodes, and its spec is simpler.
     envs.spec = copy.deepcopy(gymnasium.spec(env_id))
     envs.spec.kwargs.update(kwargs)
-    return envs
+    return cast(MetaVectorEnv, envs)
 
 
-class ScriptedPolicy(Observer):
-    """A Meta-World expert, or random actions, for each environment, chosen anew per episode.
+class EpisodeCounter(Observer):
+    """Counts episodes; at the first, removes the files of an earlier rollout.
 
-    So its actions depend neither on the number of workers nor on the rest of the batch.
+    Attributes:
+        planned: All episodes, once it is known.
+        num_finished: How many of them are finished, here or before.
+        lengths: The numbers of steps of those that this rollout has finished.
     """
 
-    def __init__(self, experts: bool, envs: MetaVectorEnv, seed: int) -> None:
-        self._experts, self._envs, self._seed = experts, envs, seed
-        self._class_index = {task: i for i, task in enumerate(envs.get_attr("task_names")[0])}
-        self._act: list[Callable[[NDArray[Any]], NDArray[np.float32]]] = [
-            lambda obs: np.zeros(4, np.float32)
-        ] * envs.num_envs
-
-    def begin(self, i: int, episode: PlannedEpisode) -> None:
-        """Chooses the policy of environment ``i``."""
-        if self._experts:
-            act, [goal] = expert(episode.task), self._envs.call_some([i], "goal")
-            self._act[i] = lambda obs: act(obs, goal)
-        else:
-            key = (self._class_index[episode.task], episode.number)
-            rng = Generator(PCG64(SeedSequence(self._seed, spawn_key=key)))
-            self._act[i] = lambda obs: rng.uniform(-1.0, 1.0, 4).astype(np.float32)
-
-    def __call__(self, observations: NDArray[Any]) -> NDArray[np.float32]:
-        """Returns actions ``(N, 4)`` for observations ``(N, O)``."""
-        return np.stack([act(obs) for act, obs in zip(self._act, observations, strict=True)])
-
-
-@contextlib.contextmanager
-def _folder(options: Options) -> Iterator[None]:
-    """Makes and locks the output folder, which may have an earlier rollout only if that is said."""
-    out = options.out
-    with contextlib.ExitStack() as stack:
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            free = stack.enter_context(locked(out))
-            earlier = _files_of_rollouts(out)
-        except OSError as exc:
-            raise _cannot_write(out, exc) from None
-        if not free:
-            raise UsageError(
-                f"another rollout is writing into {out}: wait until it has ended, or choose "
-                "another place with --out"
-            )
-        if earlier and not (options.overwrite or options.resume):
-            raise UsageError(
-                f"{out} has files of an earlier rollout ({', '.join(earlier)}): replace them with "
-                "--overwrite, continue it with --resume, or choose another folder with --out DIR"
-            )
-        yield
-
-
-def _files_of_rollouts(out: Path) -> list[str]:
-    known = {RESULTS, EVIDENCE, TABLE_FILE, CHART, *(f"{task}.mp4" for task in all_classes())}
-    return sorted(known.intersection(os.listdir(out)))
-
-
-def _cannot_write(out: Path, exc: OSError) -> UsageError:
-    return UsageError(
-        f"cannot write to {out}: {exc.strerror or exc}; choose another directory with --out DIR, "
-        "or make this one writable and continue with --resume"
-    )
-
-
-class _Follower(Observer):
-    """Counts episodes; at the first, removes the files of an earlier rollout."""
-
-    def __init__(self, out: Path) -> None:
-        self._out = out
-        self._planned: int | None = None  # the episodes that are left to this rollout
-        self.lengths: list[int] = []  # of those that it has finished
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.planned: Sequence[PlannedEpisode] = ()
+        self.num_finished: int | None = None
+        self.lengths: list[int] = []
 
     def plan(self, episodes: Sequence[PlannedEpisode]) -> None:
-        """Counts the episodes that are left."""
-        self._planned = len(episodes)
-
-    def count_finished(self, total: int) -> int | None:
-        """How many of all episodes are finished, here or before; ``None`` if none was begun."""
-        if self._planned is None:
-            return None
-        return total - self._planned + len(self.lengths)
+        """Counts the episodes that an earlier rollout has finished."""
+        self.num_finished = len(self.planned) - len(episodes)
 
     def end(self, i: int, episode: Episode) -> None:
         """Counts an episode, which is in the evidence by now."""
         if not self.lengths:
-            for name in _files_of_rollouts(self._out):
+            for name in find_files(self._folder):
                 if name != EVIDENCE:
-                    (self._out / name).unlink()
+                    (self._folder / name).unlink()
         self.lengths.append(episode.length)
+        self.num_finished = (self.num_finished or 0) + 1
+
+    def describe(self) -> str:
+        """How many episodes are finished."""
+        if self.num_finished is None:
+            return "no episode was begun"
+        return f"{self.num_finished} of {len(self.planned)} episodes were finished"
 
 
-def _evaluate(
-    rollout: Rollout, follower: _Follower
-) -> tuple[EvaluationResult, Sequence[PlannedEpisode]]:
-    """Runs the episodes that are left; returns the result of all, and their plan."""
-    options, observers = rollout.options, list[Observer]([follower])
+def _evaluate(rollout: Rollout, counter: EpisodeCounter) -> tuple[EvaluationResult, float]:
+    """Runs the episodes that are left; returns the result of all, and the seconds that it took."""
+    options, observers = rollout.options, list[Observer]([counter])
+    start = time.perf_counter()
+    try:
+        envs = _make_envs(rollout)
+    except (TypeError, ValueError) as exc:  # what is refused has no note of a worker
+        if hasattr(exc, "__notes__"):
+            raise
+        raise UsageError(full_message(exc)) from None
     with (
         warnings.catch_warnings(),
-        contextlib.closing(_make_envs(rollout)) as envs,
-        own_errors(rollout.own),
+        contextlib.closing(envs),
+        named_errors(rollout.user_policy),
     ):
         warnings.filterwarnings("always", message=".* episodes are taken from")
         warnings.showwarning = lambda message, *_: warn(str(message))
         policy: Any
-        if rollout.own is None:
+        if rollout.user_policy is None:
             policy = ScriptedPolicy(options.policy == "expert", envs, options.seed)
             observers.insert(0, policy)
         elif options.action_chunk is None:
-            policy = rollout.own.policy
+            policy = rollout.user_policy.policy
         else:
-            policy = ActionChunks(rollout.own.policy, options.action_chunk)
+            policy = ActionChunks(rollout.user_policy.policy, options.action_chunk)
+        counter.planned = plan_episodes(envs, rollout.design).episodes
         result = run_evaluation(
             policy,
             envs,
@@ -515,68 +517,38 @@ def _evaluate(
             evidence=options.out / EVIDENCE,
             resume=options.resume,
             progress=True,
-            command={k: v for k, v in asdict(options).items() if k not in _OF_MACHINE},
+            command=_determining_options(options),
         )
-        planned = plan_episodes(envs, rollout.design).episodes
     chunk = result.description.action_chunk  # of the policy or of the command
-    return replace(result, description=replace(rollout.description, action_chunk=chunk)), planned
+    description = replace(rollout.description, action_chunk=chunk)
+    return replace(result, description=description), time.perf_counter() - start
 
 
-def _write(rollout: Rollout, result: EvaluationResult) -> list[Path]:
-    """Writes the files beside the evidence, each whole or not at all; returns all paths."""
-    out, options = rollout.options.out, rollout.options
-    rows: list[dict[str, Any]] = [
-        {"task": task, "episodes": len(result.of_task(task))}
-        | {head: (one := found[metric]) and one.value for head, metric in _MEANS.items()}
-        for task, found in result.per_task.items()
-    ]
-    format_csv(rows, out / TABLE_FILE)
+def _determining_options(options: Options) -> dict[str, Any]:
+    """The options that the evidence of a rollout has, which a continuation must share."""
+    values = {name: value for name, value in asdict(options).items() if name not in _OF_MACHINE}
+    if options.observation == "state":
+        del values["size"]  # of videos alone
+    return values
+
+
+def _write_result(rollout: Rollout, result: EvaluationResult) -> list[Path]:
+    """Writes the result and its table, each whole or not at all; returns the paths of all files."""
+    folder = rollout.options.out
+    result.save(folder / RESULTS)
+    rows: list[dict[str, Any]] = []
+    for task, estimates in result.per_task.items():
+        row: dict[str, Any] = {"task": task, "episodes": len(result.of_task(task))}
+        for column, metric in _MEANS.items():
+            estimate = estimates[metric]
+            row[column] = None if estimate is None else estimate.value
+        rows.append(row)
+    format_csv(rows, folder / TABLE_FILE)
+    return [folder / name for name in (RESULTS, TABLE_FILE, EVIDENCE)]
+
+
+def _write_chart(rollout: Rollout, result: EvaluationResult) -> Path:
+    options, path = rollout.options, rollout.options.out / CHART
     title = f"{rollout.benchmark}, {options.policy} policy, seed {options.seed}, {rollout.extent}"
-    result.plot(out / CHART, title)
-    result.save(out / RESULTS)
-    return [out / name for name in (TABLE_FILE, RESULTS, CHART, EVIDENCE)]
-
-
-# Videos.
-
-
-def _can_film() -> bool:
-    """Chooses a renderer for this process and its workers; without one, prints so."""
-    import_extra("imageio_ffmpeg", "cli")
-    name = choose_gl()
-    if name is None:
-        warn(
-            "no video: neither EGL nor OSMesa can render here; install one of them (Debian: "
-            f"libegl1 or libosmesa6). The rollout continues without one. {DOCTOR}."
-        )
-        return False
-    os.environ["MUJOCO_GL"] = name
-    return True
-
-
-def _film(rollout: Rollout, planned: Sequence[PlannedEpisode]) -> list[Path]:
-    """Replays the first episode of each class into an mp4 in real time; returns the paths."""
-    imageio, out = import_extra("imageio.v3", "cli"), rollout.options.out
-    kwargs = {"render_mode": "rgb_array", **rollout.env_kwargs}
-    if kwargs.get("observation", "state") == "state":  # else the policy's own camera
-        kwargs["camera_name"] = "corner3"
-    paths, actions = [], read_evidence(out / EVIDENCE)
-    env_id = f"mtwrappers/{rollout.benchmark}-v0"
-    first = [one for one in planned if one.number == 0]
-    with (
-        contextlib.closing(gymnasium.make(env_id, disable_env_checker=True, **kwargs)) as env,
-        ProgressBar(True).of("videos", len(first)) as advance,
-    ):
-        for one in first:
-            env.reset(seed=one.seed, options={"task_state": one.task_state})
-            frames = [env.render()]
-            for t, action in enumerate(actions[name_of(one)], 1):
-                _, _, terminated, truncated, _ = env.step(action)
-                if t % FRAME_EVERY == 0 and not (terminated or truncated):
-                    frames.append(env.render())
-            fps = METADATA["render_fps"] / FRAME_EVERY
-            coded = imageio.imwrite("<bytes>", frames, extension=".mp4", fps=fps, codec="libx264")
-            paths.append(out / f"{one.task}.mp4")
-            write_atomically(paths[-1], coded)
-            advance(1)
-    return paths
+    result.plot(path, title)
+    return path

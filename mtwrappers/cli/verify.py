@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from json import dumps
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -11,11 +12,8 @@ from mtwrappers.cli.commands import Share, Workers, described
 from mtwrappers.cli.console import UsageError, result_file, say, unreadable
 from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.cores import cores
-from mtwrappers.evaluation import EvidenceError, VerificationError, verify
+from mtwrappers.evaluation import EvidenceError, Verification, VerificationError, verify
 from mtwrappers.metaworld.upstream import all_classes
-
-# The prefixes of the lines with the verdict on a result.
-_OUTCOMES = ("verified", "false: ", "not verified: ")
 
 
 @described
@@ -25,6 +23,7 @@ def run(
     *,
     sample: Share = 1.0,
     workers: Workers | None = None,
+    json: bool = False,
 ) -> int:
     """Replay the actions of a result, and compare every number.
 
@@ -32,21 +31,38 @@ def run(
         result: A file of rollout or EvaluationResult.save, or the folder of a rollout.
         sample: Replay only this share of each class's episodes, chosen at random (default: 1).
         workers: Worker processes (default: all cores). 0 means this process.
+        json: Print one JSON object, with the same content, for programs.
     """
     all_classes()  # imports what an interruption would leave half imported
     raise_on_ctrl_c()
     path, start = result_file(result), time.perf_counter()
     try:
         num_workers = cores() if workers is None else workers
-        found = verify(path, sample=sample, workers=num_workers, progress=True)
+        verification = verify(path, sample=sample, workers=num_workers, progress=True)
     except (VerificationError, EvidenceError) as exc:
         raise UsageError(f"cannot verify {path}: {exc}") from None
     except OSError as exc:
         raise unreadable(exc) from None
-    about, _, outcome = str(found).partition("\n\n")
-    say(f"{about}\n")
-    style = "bold green" if found.ok else "bold red"
-    for line in outcome.split("\n"):
-        say(line, style if line.startswith(_OUTCOMES) else "")
-    say(f"({time.perf_counter() - start:.0f} s)")
-    return 0 if found.ok else 1
+    if json:
+        say(_to_json(verification))
+    else:
+        say(str(verification))
+        verdict = "verified" if verification.ok else "not verified"
+        style = "bold green" if verification.ok else "bold red"
+        say(f"\n{verdict} in {time.perf_counter() - start:.0f} s", style)
+    return 0 if verification.ok else 1
+
+
+def _to_json(verification: Verification) -> str:
+    """The outcome for programs: the fields of `Verification`, and the score if it is verified."""
+    fields: dict[str, Any] = {
+        "ok": verification.ok,
+        "difference": verification.difference,
+        "replayed": dict(verification.replayed),
+        "same": dict(verification.same),
+        "rounding": verification.rounding,
+        "versions": {name: list(pair) for name, pair in verification.versions.items()},
+        "score": verification.result.score if verification.ok else None,
+        "text": str(verification),
+    }
+    return dumps(fields, indent=2)

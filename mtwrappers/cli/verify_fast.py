@@ -27,13 +27,13 @@ def run(*, full: bool = False, workers: Workers | None = None) -> int:
     start, differ = time.perf_counter(), {}
     with bar.of("classes", len(names)) as advance:
         num_workers = cores() if workers is None else workers
-        for name, found in compare_classes(FULL if full else QUICK, names, num_workers):
-            if found is not None:
-                differ[name] = found
+        for name, difference in compare_classes(FULL if full else QUICK, names, num_workers):
+            if difference is not None:
+                differ[name] = difference
             advance(1)
     say(", ".join(f"{n} {version(n)}" for n in ("metaworld", "mujoco", "numpy", "scipy")))
-    for name, found in differ.items():
-        say(f"{name} differs. {found}", "red")
+    for name, difference in differ.items():
+        say(f"{name} differs. {difference}", "red")
     answer = "no" if differ else "yes"
     say(
         f"{answer}: {len(names) - len(differ)} of {len(names)} classes return the same bits as "

@@ -162,11 +162,11 @@ def _write_minari(
     """Writes a dataset of Minari within a folder; runs in a process of its own."""
     minari = import_extra("minari", "minari")
     buffer = import_extra("minari.data_collector", "minari").EpisodeBuffer
-    of_episodes: list[dict[str, Any]] = []
+    all_about: list[dict[str, Any]] = []
 
     def buffers() -> Iterator[Any]:
         for episode in episodes:
-            of_episodes.append(episode.about)
+            all_about.append(episode.about)
             yield buffer(seed=episode.about["seed"], **episode.data)
 
     rounded = ", with actions rounded to float32" * (about["rounded_from"] is not None)
@@ -184,7 +184,7 @@ def _write_minari(
             jpeg_encoding=False,  # which would change frames
         )
     _compress(place / name / "data" / "main_data.hdf5")
-    dataset.storage.update_episode_metadata(of_episodes)
+    dataset.storage.update_episode_metadata(all_about)
     dataset.storage.update_metadata({"mtwrappers_result": about})
 
 
@@ -249,9 +249,9 @@ class LeRobotDataset:
         images = "video" if frames.video else "image"
         features = {
             config.features_map[key]: _feature(
-                images if one.type.value == "VISUAL" else "float32", one.shape
+                images if feature.type.value == "VISUAL" else "float32", feature.shape
             )
-            for key, one in config.features.items()
+            for key, feature in config.features.items()
         }
         features["next.reward"] = _feature("float32", (1,))
         features |= {flag: _feature("bool", (1,)) for flag in ("next.success", "next.done")}
@@ -264,11 +264,11 @@ class LeRobotDataset:
             video_backend="pyav",  # LeRobot's default requires FFmpeg's libraries
         )
         import_extra("datasets", "lerobot").disable_progress_bars()  # one per episode
-        of_episodes = []
+        all_about = []
         for episode in episodes:
-            own = episode.about
-            of_episodes.append(own)
-            task, columns = own.get("task_description", own["task_name"]), _columns(episode, config)
+            episode_about, columns = episode.about, _columns(episode, config)
+            all_about.append(episode_about)
+            task = episode_about.get("task_description", episode_about["task_name"])
             for t in range(len(episode.successes)):
                 frame = {name: np.atleast_1d(column[t]) for name, column in columns.items()}
                 dataset.add_frame({**frame, "task": task})
@@ -277,7 +277,7 @@ class LeRobotDataset:
         shutil.rmtree(path / "images", ignore_errors=True)  # the folders of frames on their way
         assert env.spec is not None
         spec = {"env_spec": json.loads(env.spec.to_json())}
-        described = {**about, **spec, "episodes": of_episodes}
+        described = {**about, **spec, "episodes": all_about}
         (path / ABOUT).write_text(json.dumps(described, indent=2) + "\n")
         return path
 
@@ -289,7 +289,7 @@ def _columns(episode: Replayed, config: Any) -> dict[str, NDArray[Any]]:
     if not (isinstance(seen, dict) and "pixels" in seen):
         seen = {"pixels": seen}  # frames alone
     if isinstance(seen["pixels"], dict):
-        seen = seen | {f"pixels/{camera}": own for camera, own in seen["pixels"].items()}
+        seen = seen | {f"pixels/{camera}": images for camera, images in seen["pixels"].items()}
     seen = {**seen, "action": data["actions"]}
     columns = {config.features_map[key]: seen[key] for key in config.features}
     columns["next.reward"] = data["rewards"]

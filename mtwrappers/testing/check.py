@@ -24,12 +24,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from mtwrappers.common.checks import check_callable, positive
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.core.mtenv import MTEnv
-from mtwrappers.testing import rules, tasks, vector
-from mtwrappers.testing.recording import RAISED, Failed, Skipped, Subject, said
+from mtwrappers.testing import rules, task_rules, vector_rules
+from mtwrappers.testing.recording import RAISED, Failed, Skipped, Subject, describe_error
 from mtwrappers.vector.settings import Maker
 
-# Each is named by its function, with spaces.
-_Checks: TypeAlias = tuple[Callable[[Subject], None], ...]
+# A check is named by its function, with spaces.
+_Check: TypeAlias = Callable[[Subject], None]
+_Checks: TypeAlias = tuple[_Check, ...]
 Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
 
 _INFO = re.compile(r"info\..+")
@@ -38,34 +39,108 @@ _MODULES = {"Meta-World": "metaworld", "mtwrappers": "mtwrappers"}
 # The arguments that the checks may pass to constructors.
 _TRIED = frozenset({"render_mode", "num_envs", "autoreset_mode"})
 
-# Of all: what is returned, and what seeds and calls change.
-_RETURNED: _Checks = (rules.runs, rules.spaces, rules.types, rules.new_arrays)
-_CALLED: _Checks = (
+# Those of `check_vector_env` are in the order of their cost, so that most verdicts come soon. At
+# the end, `global_settings` compares with the settings from before the first.
+ENV_CHECKS: _Checks = (
+    rules.runs,
+    rules.types,
+    rules.infos,
+    rules.statistics,
+    rules.spaces,
+    rules.new_arrays,
     rules.seed_repeats,
     rules.new_episodes,
     rules.options,
     rules.global_random,
+    rules.actions,
+    rules.sampling,
+    rules.other_seeds,
+    rules.close,
+    rules.pickling,
+    rules.task_observation,
+    rules.resets_itself,
+    rules.render,
+    task_rules.tasks,
+    vector_rules.autoreset,
+    vector_rules.workers,
+    vector_rules.killed_worker,
+    rules.other_process,
+    rules.global_settings,
 )
-_LAST: _Checks = (rules.global_settings,)
-# Of `check_vector_env`, for an environment and for a vector environment.
-_SEEDS: _Checks = (*_RETURNED, *_CALLED, rules.other_seeds)
-_ANY: _Checks = (rules.actions, rules.sampling, rules.render, rules.pickling, rules.close)
-_INFOS: _Checks = (rules.statistics, rules.task_observation)
-_ALONE: _Checks = (*_SEEDS, *_ANY, *_INFOS, rules.infos, rules.resets_itself, tasks.tasks)
-_AMONG: _Checks = (vector.autoreset, vector.workers, vector.killed_worker, rules.other_process)
-ENV_CHECKS: _Checks = (*_ALONE, *_AMONG, *_LAST)
-_BATCH: _Checks = (vector.masks, vector.mode, vector.seeds_of_each, vector.batch_size)
-_MORE: _Checks = (vector.as_sync, vector.independence, vector.partial_reset, vector.killed)
-VECTOR_CHECKS: _Checks = (*_SEEDS, *_ANY, *_INFOS, *_BATCH, *_MORE, rules.other_process, *_LAST)
-# Of `check_mtenv`, `check_set_task_env` and `check_meta_vector_env`.
-_TASKS: _Checks = (rules.infos, rules.task_observation, tasks.tasks, *_LAST)
-_MT: _Checks = (tasks.protocol, tasks.unseeded, tasks.seed_methods)
-_SET_TASK: _Checks = (tasks.methods, tasks.sample_tasks, tasks.copies, tasks.no_task)
-MTENV_CHECKS: _Checks = (*_MT, *_RETURNED, *_CALLED, *_TASKS, tasks.task_options)
-SET_TASK_CHECKS: _Checks = (*_SET_TASK, *_RETURNED, *_CALLED, *_TASKS)
-_META: _Checks = (vector.attributes, rules.runs, vector.as_its_makers, rules.new_arrays)
-_CALLERS: _Checks = (rules.actions, rules.options, vector.partial_reset, rules.global_random)
-META_VECTOR_CHECKS: _Checks = (*_META, *_CALLERS)
+VECTOR_CHECKS: _Checks = (
+    rules.runs,
+    rules.types,
+    vector_rules.masks,
+    rules.statistics,
+    rules.spaces,
+    rules.new_arrays,
+    rules.seed_repeats,
+    rules.new_episodes,
+    rules.options,
+    rules.global_random,
+    rules.actions,
+    rules.sampling,
+    rules.other_seeds,
+    vector_rules.mode,
+    vector_rules.seeds_of_each,
+    vector_rules.independence,
+    vector_rules.partial_reset,
+    vector_rules.as_sync,
+    vector_rules.batch_size,
+    rules.close,
+    rules.pickling,
+    rules.task_observation,
+    rules.render,
+    vector_rules.killed,
+    rules.other_process,
+    rules.global_settings,
+)
+MTENV_CHECKS: _Checks = (
+    task_rules.protocol,
+    task_rules.unseeded,
+    task_rules.seed_methods,
+    rules.runs,
+    rules.spaces,
+    rules.types,
+    rules.new_arrays,
+    rules.seed_repeats,
+    rules.new_episodes,
+    rules.options,
+    rules.global_random,
+    rules.infos,
+    rules.task_observation,
+    task_rules.tasks,
+    rules.global_settings,
+    task_rules.task_options,
+)
+SET_TASK_CHECKS: _Checks = (
+    task_rules.methods,
+    task_rules.sample_tasks,
+    task_rules.copies,
+    task_rules.no_task,
+    rules.runs,
+    rules.spaces,
+    rules.types,
+    rules.new_arrays,
+    rules.seed_repeats,
+    rules.new_episodes,
+    rules.options,
+    rules.global_random,
+    rules.infos,
+    rules.task_observation,
+    task_rules.tasks,
+    rules.global_settings,
+)
+META_VECTOR_CHECKS: _Checks = (
+    vector_rules.attributes,
+    rules.runs,
+    vector_rules.as_its_makers,
+    rules.new_arrays,
+    rules.actions,
+    rules.options,
+    vector_rules.partial_reset,
+    rules.global_random,
+)
 
 
 @dataclass(frozen=True)
@@ -122,7 +197,7 @@ class CheckReport:
     @property
     def failed(self) -> tuple[str, ...]:
         """The names of the checks that have failed."""
-        return tuple(each.name for each in self.results if each.outcome == "failed")
+        return tuple(result.name for result in self.results if result.outcome == "failed")
 
     def __getitem__(self, name: str) -> CheckResult:
         """The result of the check of this name."""
@@ -133,21 +208,41 @@ class CheckReport:
 
     def __str__(self) -> str:
         # What compares runs that differ is named in one row; the rows above say how they differ.
-        after = [each.name for each in self.results if each.says.startswith("see '")]
-        rows = [each for each in self.results if each.says and each.name not in after]
-        rows.sort(key=lambda each: each.outcome)  # those that failed come first
-        width = max((len(each.name) for each in rows), default=0)
-        texts = [(each.outcome, f"{each.name:<{width}}  ", each.says) for each in rows]
-        if after:
-            texts.append(("skipped", "", f"{', '.join(after)}: they compare with what failed"))
-        if passed := ", ".join(each.name for each in self.results if each.outcome == "passed"):
-            texts.append(("passed", "", passed))
+        blocked = [result.name for result in self.results if result.says.startswith("see '")]
+        rows = [result for result in self.results if result.says and result.name not in blocked]
+        rows.sort(key=lambda result: result.outcome)  # those that failed come first
+        width = max((len(result.name) for result in rows), default=0)
         lines = [f"{self.subject} ({self.kind})"]
-        for outcome, name, says in texts:
-            head = f"{outcome.upper() if outcome == 'failed' else outcome:<7}  {name}"
-            indent = " " * len(head)
-            lines += textwrap.wrap(says, 80, initial_indent=head, subsequent_indent=indent)
+        for result in rows:
+            lines += format_result(result, name_width=width)
+        if blocked:
+            names = ", ".join(blocked)
+            lines += _wrapped("skipped  ", f"{names}: they compare with what failed", 80)
+        if passed := [result.name for result in self.results if result.outcome == "passed"]:
+            lines += _wrapped("passed   ", ", ".join(passed), 80)
         return "\n".join(lines)
+
+
+def format_result(result: CheckResult, width: int = 80, name_width: int = 16) -> list[str]:
+    """Formats a result as a row of a table, which continues in further lines.
+
+    Args:
+        result: The result.
+        width: The number of columns of a line.
+        name_width: The number of columns for the name of the check.
+    """
+    outcome = result.outcome.upper() if result.outcome == "failed" else result.outcome
+    head = f"{outcome:<7}  {result.name:<{name_width}}  "
+    return _wrapped(head, result.says, width) if result.says else [head.rstrip()]
+
+
+def _wrapped(head: str, text: str, width: int) -> list[str]:
+    """The lines of a text in the column after its head; below it if the column is narrow."""
+    indent = " " * len(head) if len(head) <= width // 2 else "  "
+    if len(indent) == len(head):
+        return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=indent)
+    body = textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent)
+    return [head.rstrip(), *body]
 
 
 def check_vector_env(
@@ -158,6 +253,7 @@ def check_vector_env(
     seed: int = 0,
     steps: int = 1200,
     ignore: Collection[str] = (),
+    on_result: Callable[[CheckResult], object] | None = None,
 ) -> CheckReport:
     """Checks the contract of a vector environment, or of an environment inside one.
 
@@ -177,6 +273,7 @@ def check_vector_env(
         steps: How many steps to run at most.
         ignore: Infos that are not compared, such as ``["info.time"]`` or, of a dict in the infos,
             ``["info.arm.angle"]``.
+        on_result: Called with the result of each check as soon as it has ended.
 
     Raises:
         TypeError: If ``make`` is or makes none of those.
@@ -196,77 +293,89 @@ def check_vector_env(
     with rules.kept_globals() as settings, warnings.catch_warnings(), rules.ignored_errors():
         warnings.simplefilter("ignore")
         try:
-            subject = _subject_of(make, kwargs or {}, vector)
+            subject = _make_subject(make, kwargs or {}, vector)
         except Failed as exc:
             kind = "vector environment" if vector else "environment"
-            return CheckReport(_name(make), kind, (CheckResult("runs", "failed", str(exc)),))
+            result = CheckResult("runs", "failed", str(exc))
+            if on_result is not None:
+                on_result(result)
+            return CheckReport(_get_name(make), kind, (result,))
         subject.seed, subject.steps = check_seed(seed), steps
         subject.ignore, subject.settings = frozenset(ignore), settings
         checks = VECTOR_CHECKS if subject.is_vector else ENV_CHECKS
         if rules.other_process in checks:
             subject.processes = rules.start_processes(subject)
+        results = []
         try:
-            results = tuple(_results(subject, checks))
+            for result in _run_checks(subject, checks):
+                results.append(result)
+                if on_result is not None:
+                    on_result(result)
         finally:
             for process in subject.processes:
                 process.kill()
         kind = "vector environment" if subject.is_vector else "environment"
-        report = CheckReport(subject.name, kind, results)
+        report = CheckReport(subject.name, kind, tuple(results))
         del subject  # and closed environments, whose `__del__` may raise
     return report
 
 
-def _results(subject: Subject, checks: _Checks) -> Iterator[CheckResult]:
+def _run_checks(subject: Subject, checks: _Checks) -> Iterator[CheckResult]:
+    """Runs checks one after another; yields the result of each."""
     for check in checks:
         name = check.__name__.replace("_", " ")
+        result = CheckResult(name, "passed")
         try:
             check(subject)
-            yield CheckResult(name, "passed")
         except Skipped as exc:
-            yield CheckResult(name, "skipped", str(exc))
+            result = CheckResult(name, "skipped", str(exc))
         except RAISED as exc:
-            yield CheckResult(name, "failed", said(exc))
-            if name == "runs":
-                return
+            result = CheckResult(name, "failed", describe_error(exc))
+        yield result
+        if name == "runs" and result.outcome == "failed":
+            return
 
 
 # What is to be checked.
 
 
-def _subject_of(given: Any, kwargs: Mapping[str, Any], vector: bool) -> Subject:
+def _make_subject(make: Any, kwargs: Mapping[str, Any], vector: bool) -> Subject:
     """The subject for an id or a constructor; raises `Failed` if nothing can be made of it."""
-    make, name = _of_id(given, vector) if isinstance(given, str) else given, _name(given)
+    name = _get_name(make)
+    if isinstance(make, str):
+        make = _find_constructor(make, vector)
     if not callable(make):
         raise TypeError(
             "expected an id, or a function without arguments that makes an environment or a "
-            f"vector environment, got {given!r}"
+            f"vector environment, got {make!r}"
         )
     takes: Collection[str] = ()
     with suppress(TypeError, ValueError):  # it has no signature
         takes = _TRIED & inspect.signature(make).parameters.keys() - kwargs.keys()
-    make = functools.partial(make, **kwargs) if kwargs else make
+    if kwargs:
+        make = functools.partial(make, **kwargs)
     try:
-        made: Any = make()
+        env: Any = make()
     except RAISED as exc:
         hint = ""
         if isinstance(exc, TypeError) and " argument" in str(exc):
             hint = "; give arguments as kwargs, on the command line as --kwargs JSON, or check a "
             hint += "function without arguments that makes it"
-        raise Failed(f"it cannot be made: {said(exc)}{hint}") from exc
-    is_vector = isinstance(made, VectorEnv)
-    n = getattr(made, "num_envs", 1) if is_vector else 3
+        raise Failed(f"it cannot be made: {describe_error(exc)}{hint}") from exc
+    is_vector = isinstance(env, VectorEnv)
+    num_envs = getattr(env, "num_envs", 1) if is_vector else 3
     with suppress(Exception):  # it is a check of its own
-        made.close()
-    if not isinstance(made, (gymnasium.Env, VectorEnv)):
-        raise TypeError(f"{name} must make a gymnasium.Env or VectorEnv, got {made!r}")
-    return Subject(make, name, is_vector, frozenset(takes), num_envs=n)
+        env.close()
+    if not isinstance(env, (gymnasium.Env, VectorEnv)):
+        raise TypeError(f"{name} must make a gymnasium.Env or VectorEnv, got {env!r}")
+    return Subject(make, name, is_vector, frozenset(takes), num_envs=num_envs)
 
 
-def _name(given: Any) -> str:
-    return given if isinstance(given, str) else getattr(given, "__name__", None) or repr(given)
+def _get_name(make: Any) -> str:
+    return make if isinstance(make, str) else getattr(make, "__name__", None) or repr(make)
 
 
-def _of_id(env_id: str, vector: bool) -> Callable[..., Any]:
+def _find_constructor(env_id: str, vector: bool) -> Callable[..., Any]:
     """The constructor of an id's environments, or of its vector environments."""
     module, _, name = env_id.rpartition(":")
     if module := module or _MODULES.get(name.partition("/")[0], ""):
@@ -275,7 +384,7 @@ def _of_id(env_id: str, vector: bool) -> Callable[..., Any]:
         except ImportError:
             raise
         except RAISED as exc:  # an import runs whatever is written there
-            raise Failed(f"{module} cannot be imported: {said(exc)}") from exc
+            raise Failed(f"{module} cannot be imported: {describe_error(exc)}") from exc
     spec = gymnasium.spec(name)
     if vector or spec.entry_point is None:
         return functools.partial(_make_vec, spec)
@@ -306,13 +415,13 @@ def _make_vec(spec: Any, *, num_envs: Any = None, autoreset_mode: Any = None, **
 
 def _require(subject: Subject, checks: _Checks) -> None:
     """Raises `AssertionError` at the first check that fails, even with ``python -O``."""
-    for result in _results(subject, checks):
+    for result in _run_checks(subject, checks):
         if result.outcome == "failed":
             raise AssertionError(f"{subject.name} fails {result.name!r}: {result.says}")
 
 
-def _require_of(env: Any, checks: _Checks, seed: int, steps: int) -> None:
-    subject = Subject(lambda: env, type(env).__name__, False, seed=seed, steps=steps, given=env)
+def _require_env(env: Any, checks: _Checks, seed: int, steps: int) -> None:
+    subject = Subject(lambda: env, type(env).__name__, False, seed=seed, steps=steps, given_env=env)
     with rules.kept_globals() as subject.settings:
         _require(subject, checks)
         env.reset()
@@ -342,7 +451,7 @@ def check_mtenv(env: MTEnv, *, seed: int = 3, steps: int = 10) -> None:
     >>> env = MultiEnvWrapper([partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 10.0)])
     >>> check_mtenv(env)
     """
-    _require_of(env, MTENV_CHECKS, seed, positive(steps, "steps"))
+    _require_env(env, MTENV_CHECKS, seed, positive(steps, "steps"))
 
 
 def check_set_task_env(env: gymnasium.Env[Any, Any], *, seed: int = 3, steps: int = 10) -> None:
@@ -366,7 +475,7 @@ def check_set_task_env(env: gymnasium.Env[Any, Any], *, seed: int = 3, steps: in
     >>> from mtwrappers.testing import check_set_task_env
     >>> check_set_task_env(PointGoalEnv())
     """
-    _require_of(env, SET_TASK_CHECKS, seed, positive(steps, "steps"))
+    _require_env(env, SET_TASK_CHECKS, seed, positive(steps, "steps"))
 
 
 def check_meta_vector_env(
@@ -403,21 +512,21 @@ def check_meta_vector_env(
     positive(steps, "steps")
     check_callable(make_vector, "make_vector")
     for mode in AutoresetMode:
-        made = make_vector(makers, autoreset_mode=mode)
-        if not isinstance(made, VectorEnv) or not hasattr(made, "meta_batch_size"):
-            raise AssertionError(f"make_vector must make a MetaVectorEnv, got {made!r}")
+        envs = make_vector(makers, autoreset_mode=mode)
+        if not isinstance(envs, VectorEnv) or not hasattr(envs, "meta_batch_size"):
+            raise AssertionError(f"make_vector must make a MetaVectorEnv, got {envs!r}")
         subject = Subject(
-            make=lambda made=made: made,
-            name=f"{type(made).__name__} in mode {mode.value}",
+            make=lambda envs=envs: envs,
+            name=f"{type(envs).__name__} in mode {mode.value}",
             is_vector=True,
             seed=seed,
             steps=steps,
-            num_envs=made.num_envs,
-            given=made,
+            num_envs=envs.num_envs,
+            given_env=envs,
             makers=tuple(makers),
             mode=mode,
         )
         try:
             _require(subject, META_VECTOR_CHECKS)
         finally:
-            made.close()
+            envs.close()

@@ -80,10 +80,10 @@ def answer_from_stdin() -> None:
     """Calls the function that is pickled in the standard input, and writes its pickled result."""
     if hasattr(os, "nice"):
         os.nice(10)  # the process that waits for the answer has other work to do
-    out = os.fdopen(os.dup(1), "wb")
+    answer = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what an environment prints is no answer
-    with out:
-        out.write(_packed(lambda: pickle.load(sys.stdin.buffer)()))
+    with answer:
+        answer.write(_packed(lambda: pickle.load(sys.stdin.buffer)()))
 
 
 def guarded(function: Callable[[], Any], seconds: float) -> Any:
@@ -138,11 +138,11 @@ def _unpacked(data: bytes) -> Any:
 
 def children() -> set[Any]:
     """The live processes that were started here, as far as `multiprocessing` or Linux knows."""
-    found: set[Any] = {child.pid for child in multiprocessing.active_children()}
+    pids: set[Any] = {child.pid for child in multiprocessing.active_children()}
     for path in Path("/proc/self/task").glob("*/children"):
         with contextlib.suppress(OSError):  # the thread has ended
-            found.update(map(int, path.read_text().split()))
-    return {pid for pid in found if not _has_ended(pid)}
+            pids.update(map(int, path.read_text().split()))
+    return {pid for pid in pids if not _has_ended(pid)}
 
 
 def _has_ended(pid: int) -> bool:
@@ -162,9 +162,9 @@ def open_files() -> set[tuple[str, str]]:
     return {(n, p) for n, p in files if p.startswith("/") and not p.startswith(elsewhere)}
 
 
-def still_there(found: Callable[[], Collection[T]], seconds: float = 2.0) -> Collection[T]:
+def still_there(find: Callable[[], Collection[T]], seconds: float = 2.0) -> Collection[T]:
     """Returns what is found again and again, for some seconds."""
     deadline = time.monotonic() + seconds
-    while (left := found()) and time.monotonic() < deadline:
+    while (remaining := find()) and time.monotonic() < deadline:
         time.sleep(0.01)
-    return left
+    return remaining

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -39,7 +39,7 @@ _SECONDS = 2.0
 BEFORE, LAST_ACTIONS, AFTER = 20, 4, 10
 
 
-# What a check finds.
+# The outcome of a check.
 
 
 class Failed(Exception):  # noqa: N818 (an outcome)
@@ -50,25 +50,27 @@ class Skipped(Exception):  # noqa: N818 (an outcome)
     """Raised by a check that cannot run here."""
 
 
-def require(condition: Any, says: str) -> None:
+def require(condition: Any, message: str) -> None:
     """Raises `Failed` unless a condition holds."""
     if not condition:
-        raise Failed(says)
+        raise Failed(message)
 
 
 @contextmanager
-def must_raise(expected: type[BaseException], what: str) -> Iterator[None]:
+def must_raise(expected: type[BaseException], action: str) -> Iterator[None]:
     """Raises `Failed` unless the block raises ``expected``."""
     try:
         yield
     except expected:
         return
     except RAISED as exc:
-        raise Failed(f"{what} must raise {expected.__name__}, raised {said(exc)}") from exc
-    raise Failed(f"{what} must raise {expected.__name__}, raised nothing")
+        raise Failed(
+            f"{action} must raise {expected.__name__}, raised {describe_error(exc)}"
+        ) from exc
+    raise Failed(f"{action} must raise {expected.__name__}, raised nothing")
 
 
-def said(exc: BaseException) -> str:
+def describe_error(exc: BaseException) -> str:
     """Describes an exception and the line that raised it."""
     text = full_message(exc)
     if isinstance(exc, Failed):
@@ -94,7 +96,9 @@ class _NoKey:
 NO_KEY: Any = _NoKey()
 
 
-def find(expected: Any, actual: Any, place: str = "", *, loose: bool = False) -> str | None:
+def find_difference(
+    expected: Any, actual: Any, place: str = "", *, loose: bool = False
+) -> str | None:
     """Describes where two values first differ; None if their types and bits are equal.
 
     All NaNs are equal, and objects without a notion of equality.
@@ -106,59 +110,81 @@ def find(expected: Any, actual: Any, place: str = "", *, loose: bool = False) ->
         loose: Whether numbers may have other types, and arrays another dtype, as in a batch.
 
     >>> import numpy as np
-    >>> from mtwrappers.testing.recording import find
-    >>> find({"reward": 1.0, "info": {}}, {"reward": 1.0, "info": {"a": [2]}})
+    >>> from mtwrappers.testing.recording import find_difference
+    >>> find_difference({"reward": 1.0, "info": {}}, {"reward": 1.0, "info": {"a": [2]}})
     "info['a']: expected no such key, got list [2]"
-    >>> find(np.zeros(2), np.array([0.0, -0.0]), "observation")
+    >>> find_difference(np.zeros(2), np.array([0.0, -0.0]), "observation")
     'observation[1]: expected 0.0, got -0.0'
     """
-
-    def both(kinds: Any) -> bool:
-        return isinstance(expected, kinds) and isinstance(actual, kinds)
-
-    alike = type(expected) is type(actual)
-    parts: Iterable[tuple[Any, Any, str]]
-    if both(dict):
-        keys = [*expected, *(key for key in actual if key not in expected)]
-        places = [f"{place}[{key!r}]" if place else str(key) for key in keys]
-        values = [[each.get(key, NO_KEY) for key in keys] for each in (expected, actual)]
-        parts = zip(*values, places, strict=True)
-    elif both((list, tuple)) and (alike or loose):
-        if len(expected) != len(actual):
-            return differs(place, f"{len(expected)} items", f"{len(actual)} items")
-        places = [f"{place}[{i}]" for i in range(len(actual))]
-        parts = zip(expected, actual, places, strict=True)
-    elif not (alike or (loose and both((*_ARRAYS, int, float)))):
-        return differs(place, _with_type(expected), _with_type(actual))
-    elif isinstance(expected, _ARRAYS) or isinstance(actual, _ARRAYS):
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return _find_in_dicts(expected, actual, place, loose)
+    same_type = type(expected) is type(actual)
+    sequences = isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple))
+    if sequences and (same_type or loose):
+        return _find_in_sequences(expected, actual, place, loose)
+    numbers = (*_ARRAYS, int, float)
+    if not same_type and not (
+        loose and isinstance(expected, numbers) and isinstance(actual, numbers)
+    ):
+        return describe_difference(place, _with_type(expected), _with_type(actual))
+    if isinstance(expected, _ARRAYS) or isinstance(actual, _ARRAYS):
         return _find_in_arrays(np.asarray(expected), np.asarray(actual), place, loose)
-    else:
-        found = differs(place, text_of(expected), text_of(actual))
-        return None if _equal(expected, actual) else found
-    inner = (find(one, other, at, loose=loose) for one, other, at in parts)
-    return next(filter(None, inner), None)
+    if _equal(expected, actual):
+        return None
+    return describe_difference(place, format_value(expected), format_value(actual))
+
+
+def _find_in_dicts(
+    expected: dict[Any, Any], actual: dict[Any, Any], place: str, loose: bool
+) -> str | None:
+    for key in [*expected, *(key for key in actual if key not in expected)]:
+        difference = find_difference(
+            expected.get(key, NO_KEY),
+            actual.get(key, NO_KEY),
+            f"{place}[{key!r}]" if place else str(key),
+            loose=loose,
+        )
+        if difference:
+            return difference
+    return None
+
+
+def _find_in_sequences(
+    expected: Sequence[Any], actual: Sequence[Any], place: str, loose: bool
+) -> str | None:
+    if len(expected) != len(actual):
+        return describe_difference(place, f"{len(expected)} items", f"{len(actual)} items")
+    for i, (expected_item, actual_item) in enumerate(zip(expected, actual, strict=True)):
+        item_place = f"{place}[{i}]"
+        if difference := find_difference(expected_item, actual_item, item_place, loose=loose):
+            return difference
+    return None
 
 
 def _find_in_arrays(
     expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any], place: str, loose: bool
 ) -> str | None:
     if expected.shape != actual.shape:
-        return differs(place, f"shape {expected.shape}", f"shape {actual.shape}")
+        return describe_difference(place, f"shape {expected.shape}", f"shape {actual.shape}")
     if loose and not expected.dtype.hasobject:
         expected = expected.astype(actual.dtype, casting="unsafe")
     if expected.dtype != actual.dtype:
-        return differs(place, f"dtype {expected.dtype}", f"dtype {actual.dtype}")
+        return describe_difference(place, f"dtype {expected.dtype}", f"dtype {actual.dtype}")
     if expected.dtype.hasobject:
-        at = np.ndindex(actual.shape)
-        inner = (find(expected[i], actual[i], f"{place}{[*i]}", loose=loose) for i in at)
-        return next(filter(None, inner), None)
+        for i in np.ndindex(actual.shape):
+            item_place = f"{place}{[*i]}"
+            if difference := find_difference(expected[i], actual[i], item_place, loose=loose):
+                return difference
+        return None
     unequal = (expected != actual) & ((expected == expected) | (actual == actual))
     if expected.dtype.kind == "f":  # 0.0 and -0.0 are equal and have other bits
         unequal |= (expected == actual) & (np.signbit(expected) != np.signbit(actual))
     if not np.any(unequal):
         return None
     i = tuple(np.argwhere(unequal)[0].tolist())
-    return differs(f"{place}{[*i] if i else ''}", text_of(expected[i]), text_of(actual[i]))
+    return describe_difference(
+        f"{place}{[*i] if i else ''}", format_value(expected[i]), format_value(actual[i])
+    )
 
 
 def _equal(a: Any, b: Any) -> bool:
@@ -174,34 +200,34 @@ def _equal(a: Any, b: Any) -> bool:
 
 def same(expected: Any, actual: Any) -> bool:
     """Whether two values are equal, including types and bits."""
-    return find(expected, actual) is None
+    return find_difference(expected, actual) is None
 
 
 def drop_repeats(values: Iterable[Any]) -> list[Any]:
     """The values without those that are equal to an earlier one."""
     distinct: list[Any] = []
     for value in values:
-        if not any(same(value, other) for other in distinct):
+        if not any(same(value, earlier) for earlier in distinct):
             distinct.append(value)
     return distinct
 
 
-def require_same(expected: Any, actual: Any, what: str) -> None:
+def require_same(expected: Any, actual: Any, message: str) -> None:
     """Raises `Failed` unless two values are equal, including types and bits."""
-    if found := find(expected, actual, what):
-        raise Failed(found)
+    if difference := find_difference(expected, actual, message):
+        raise Failed(difference)
 
 
-def differs(place: str, expected: Any, actual: Any) -> str:
+def describe_difference(place: str, expected: Any, actual: Any) -> str:
     """Says what was expected at a place and what came."""
     return f"{place}: expected {expected}, got {actual}"
 
 
 def _with_type(value: Any) -> str:
-    return f"{'' if value is NO_KEY else type(value).__name__} {text_of(value)}".lstrip()
+    return f"{'' if value is NO_KEY else type(value).__name__} {format_value(value)}".lstrip()
 
 
-def text_of(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Formats a value as one short line."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -212,12 +238,19 @@ def text_of(value: Any) -> str:
 # Recordings.
 
 
-class Call(NamedTuple):
-    """A call and a copy of what it returned, by the names of `STEP` or `RESET`."""
+@dataclass(frozen=True)
+class Call:
+    """A call of an environment.
 
-    what: str
+    Args:
+        name: Such as ``"step 3"``.
+        values: A copy of what it returned, by the names of `STEP` or `RESET`.
+        is_batch: Whether it is a call of a vector environment.
+    """
+
+    name: str
     values: dict[str, Any]
-    of_batch: bool = False
+    is_batch: bool = False
 
     @property
     def is_step(self) -> bool:
@@ -231,17 +264,19 @@ class Call(NamedTuple):
             return np.False_
         return np.logical_or(self.values["terminated"], self.values["truncated"])
 
-    def at(self, found: str) -> str:
-        """The call and what `find` has found in its values; of a batch, with the environment."""
-        index = re.match(r"[^:]*?\[(\d+)", found) if self.of_batch else None
-        return f"{f'environment {index[1]}, ' if index else ''}{self.what}, {found}"
+    def describe(self, difference: str) -> str:
+        """The call and a difference in its values; of a batch, with the environment."""
+        index = re.match(r"[^:]*?\[(\d+)", difference) if self.is_batch else None
+        env = f"environment {index[1]}, " if index else ""
+        return f"{env}{self.name}, {difference}"
 
-    def fault(self, says: str, place: str, expected: Any, actual: Any) -> Failed:
-        """A fault in what the call returned."""
-        return Failed(f"{says}: {self.at(differs(place, expected, actual))}")
+    def make_failure(self, message: str, place: str, expected: Any, actual: Any) -> Failed:
+        """The failure for a value that the call returned."""
+        difference = describe_difference(place, expected, actual)
+        return Failed(f"{message}: {self.describe(difference)}")
 
 
-def record(
+def record_calls(
     env: Any,
     actions: Sequence[Any],
     seed: Any = None,
@@ -250,7 +285,7 @@ def record(
     ignore: Collection[str] = (),
     reset: Callable[[], Any] | None = None,
     step: Callable[[Any], Any] | None = None,
-    then: Callable[[dict[str, Any]], Any] = lambda returned: None,
+    on_values: Callable[[dict[str, Any]], Any] = lambda values: None,
 ) -> list[Call]:
     """Records an environment or a vector environment from ``reset(seed=seed)`` on.
 
@@ -263,32 +298,34 @@ def record(
         seed: The seed of the first reset, a list of seeds, or None.
         seconds: How long after the reset to stop.
         ignore: The infos that are left out, such as ``"info.time"``.
-        reset: What is called instead of the first reset.
-        step: What is called with a copy of each action, by default the environment's own ``step``.
-        then: What is called with the values that each call returned, after they are copied.
+        reset: Called instead of the first reset.
+        step: Called with a copy of each action, by default the environment's own ``step``.
+        on_values: Called with the values that each call returned, after they are copied.
     """
     calls: list[Call] = []
     vector = isinstance(env, VectorEnv)
     _keep_mode(env)
-    masked = vector and mode_of(env) is AutoresetMode.DISABLED
+    masked = vector and get_mode(env) is AutoresetMode.DISABLED
 
-    def note(what: str, names: tuple[str, ...], now: Any) -> None:
-        if not isinstance(now, tuple) or len(now) != len(names):
-            raise Failed(f"{what} must return ({', '.join(names)}), got {text_of(now)}")
-        values = dict(zip(names, now, strict=True))
-        calls.append(Call(what, recorded(values, ignore), vector))
-        then(values)
+    def add_call(name: str, names: tuple[str, ...], returned: Any) -> None:
+        if not isinstance(returned, tuple) or len(returned) != len(names):
+            expected = ", ".join(names)
+            raise Failed(f"{name} must return ({expected}), got {format_value(returned)}")
+        values = dict(zip(names, returned, strict=True))
+        calls.append(Call(name, copy_values(values, ignore), vector))
+        on_values(values)
 
-    note(f"reset(seed={seed})", RESET, env.reset(seed=seed) if reset is None else reset())
+    returned = env.reset(seed=seed) if reset is None else reset()
+    add_call(f"reset(seed={seed})", RESET, returned)
     start = time.perf_counter()
     for t, action in enumerate(actions):
-        note(f"step {t}", STEP, (step or env.step)(copy.deepcopy(action)))
+        add_call(f"step {t}", STEP, (step or env.step)(copy.deepcopy(action)))
         ends = calls[-1].ends
         if not vector and ends:
-            note(f"the reset after step {t}", RESET, env.reset())
+            add_call(f"the reset after step {t}", RESET, env.reset())
         elif masked and ends.any():
             options = {"reset_mask": ends.copy()}
-            note(f"the reset after step {t}", RESET, env.reset(options=options))
+            add_call(f"the reset after step {t}", RESET, env.reset(options=options))
         if time.perf_counter() - start > seconds:
             break
     return calls
@@ -301,7 +338,7 @@ def _keep_mode(env: Any) -> None:
         base.metadata = dict(base.metadata)
 
 
-def recorded(returned: dict[str, Any], ignore: Collection[str]) -> dict[str, Any]:
+def copy_values(returned: dict[str, Any], ignore: Collection[str]) -> dict[str, Any]:
     """A copy of what a call returned, without the infos that need not repeat."""
     values: dict[str, Any] = copied(returned, copied_if_possible)
     _drop(values["info"], {*ignore, _TIME}, "info")
@@ -311,8 +348,8 @@ def recorded(returned: dict[str, Any], ignore: Collection[str]) -> dict[str, Any
 def _drop(info: Any, names: Collection[str], place: str) -> None:
     """Drops some infos; in a batch, with their masks and their last values in an episode."""
     if isinstance(info, np.ndarray) and info.dtype.hasobject:
-        for each in info.flat:
-            _drop(each, names, place)
+        for env_info in info.flat:
+            _drop(env_info, names, place)
     for key, value in [*info.items()] if isinstance(info, dict) else ():
         name = f"{place}.{str(key).removeprefix('_')}"
         if name in names:
@@ -321,18 +358,19 @@ def _drop(info: Any, names: Collection[str], place: str) -> None:
             _drop(value, names, place if key == "final_info" else name)
 
 
-def steps_of(calls: list[Call]) -> list[Call]:
+def select_steps(calls: list[Call]) -> list[Call]:
     """The calls that are steps."""
     return [call for call in calls if call.is_step]
 
 
 def compare(expected: list[Call], actual: list[Call]) -> str | None:
     """Describes the first difference between two recordings, whose first seeds may differ."""
-    for i, (one, other) in enumerate(zip(expected, actual, strict=False)):
-        if i and one.what != other.what:
-            return f"expected {one.what}, got {other.what}"
-        if found := find(one.values, other.values) or find_other_order(one, other):
-            return one.at(found)
+    for i, (expected_call, call) in enumerate(zip(expected, actual, strict=False)):
+        if i and expected_call.name != call.name:
+            return f"expected {expected_call.name}, got {call.name}"
+        difference = find_difference(expected_call.values, call.values)
+        if difference := difference or find_other_order(expected_call, call):
+            return expected_call.describe(difference)
     return None
 
 
@@ -344,74 +382,82 @@ def find_other_order(expected: Call, actual: Call) -> str | None:
 
 
 def _find_other_order(expected: Any, actual: Any, place: str) -> str | None:
-    parts: Iterable[tuple[Any, Any, Any]] = ()
+    items: Iterable[tuple[Any, Any, Any]] = ()
     if isinstance(expected, dict) and isinstance(actual, dict):
         if [*expected] != [*actual]:
-            return differs(f"the keys of {place}", [*expected], [*actual])
-        parts = [(expected[key], actual[key], repr(key)) for key in expected]
+            return describe_difference(f"the keys of {place}", [*expected], [*actual])
+        items = [(expected[key], actual[key], repr(key)) for key in expected]
     elif isinstance(expected, tuple) and isinstance(actual, tuple):
-        parts = [(*pair, i) for i, pair in enumerate(zip(expected, actual, strict=False))]
-    inner = (_find_other_order(one, other, f"{place}[{at}]") for one, other, at in parts)
-    return next(filter(None, inner), None)
+        pairs = zip(expected, actual, strict=False)
+        items = [(*pair, i) for i, pair in enumerate(pairs)]
+    for expected_item, actual_item, key in items:
+        if difference := _find_other_order(expected_item, actual_item, f"{place}[{key}]"):
+            return difference
+    return None
 
 
-def mode_of(env: Any) -> Any:
+def get_mode(env: Any) -> Any:
     """Returns the autoreset mode that a vector environment declares, or None."""
     mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
-    names = {name: one for one in AutoresetMode for name in (one.value, one.name)}
-    return names.get(mode) if isinstance(mode, str) else mode
+    if not isinstance(mode, str):
+        return mode
+    return next((known for known in AutoresetMode if mode in (known.value, known.name)), None)
 
 
-def info_of(infos: dict[Any, Any], i: int, n: int) -> dict[Any, Any]:
-    """Returns the infos of environment ``i`` of ``n``."""
-    found: dict[Any, Any] = {}
+def select_info(infos: dict[Any, Any], i: int, num_envs: int) -> dict[Any, Any]:
+    """Returns the infos of environment ``i`` of ``num_envs``."""
+    info: dict[Any, Any] = {}
     for key, value in infos.items():
         mask: Any = infos.get(f"_{key}")
-        if str(key).startswith("_") or (np.shape(mask) == (n,) and not mask[i]):
+        if str(key).startswith("_") or (np.shape(mask) == (num_envs,) and not mask[i]):
             continue
         if isinstance(value, dict):
-            found[key] = info_of(value, i, n)
-        elif np.ndim(value) and len(value) == n:
-            found[key] = value[i]
-    return found
+            info[key] = select_info(value, i, num_envs)
+        elif np.ndim(value) and len(value) == num_envs:
+            info[key] = value[i]
+    return info
 
 
-def calls_of(envs: Any, recording: list[Call], i: int) -> list[Call]:
+def split_calls(envs: Any, recording: list[Call], i: int) -> list[Call]:
     """The calls of environment ``i`` of a vector environment, as it would record them by itself.
 
     A reset within a step of the batch is a call of its own. The infos of an episode's last step
     that are not in ``final_info`` are those of the next episode.
     """
     calls: list[Call] = []
-    mode, ended = mode_of(envs), True
+    mode, ended = get_mode(envs), True
     for call in recording:
-        info = info_of(call.values["info"], i, envs.num_envs)
+        info = select_info(call.values["info"], i, envs.num_envs)
         obs = [*iterate(envs.observation_space, call.values["observation"])][i]
-        begins = {"observation": obs, "info": info}
+        first_values = {"observation": obs, "info": info}
         if not call.is_step or (ended and mode is AutoresetMode.NEXT_STEP):
             if ended:
-                calls.append(Call(f"the reset at {call.what}" if calls else call.what, begins))
+                name = f"the reset at {call.name}" if calls else call.name
+                calls.append(Call(name, first_values))
             ended = False
             continue
         flags = {name: bool(call.values[name][i]) for name in FLAGS}
         ended = any(flags.values())
-        last = begins
-        if again := ended and mode is AutoresetMode.SAME_STEP:
-            final = info.pop("final_info", {})
+        last_values = first_values
+        resets = ended and mode is AutoresetMode.SAME_STEP
+        if resets:
+            final_info = info.pop("final_info", {})
             if "episode" in info:  # statistics of the episode that has ended
-                final = {"episode": info.pop("episode"), **final}
-            last = {"observation": info.pop("final_obs", None), "info": final}
-        calls.append(Call(call.what, {**last, "reward": call.values["reward"][i], **flags}))
-        if again:
-            calls.append(Call(f"the reset at {call.what}", begins))
+                final_info = {"episode": info.pop("episode"), **final_info}
+            last_values = {"observation": info.pop("final_obs", None), "info": final_info}
+        reward = call.values["reward"][i]
+        calls.append(Call(call.name, {**last_values, "reward": reward, **flags}))
+        if resets:
+            calls.append(Call(f"the reset at {call.name}", first_values))
             ended = False
     return calls
 
 
-# What is checked.
+# The subject of a check.
 
 
-class _Recorded(NamedTuple):
+@dataclass(frozen=True)
+class _FirstRecording:
     """An environment, its spaces before the first reset, and its recording."""
 
     env: Any
@@ -432,11 +478,11 @@ class Subject:
         steps: How many steps a recording has at most.
         num_envs: How many sub-environments are made of an environment.
         ignore: The infos that are not compared, such as ``"info.time"``.
-        given: The one environment to check, if no other is to be made; it stays open.
-        makers: The constructors of the sub-environments of ``given``.
-        mode: The autoreset mode that ``given`` was asked for.
+        given_env: The one environment to check, if no other is to be made; it stays open.
+        makers: The constructors of the sub-environments of ``given_env``.
+        mode: The autoreset mode that ``given_env`` was asked for.
         settings: The settings of the process before anything was made.
-        kept: A `SyncVectorEnv` in each mode, closed, and its recording.
+        sync_recordings: A `SyncVectorEnv` in each mode, closed, and its recording.
         processes: New processes that record the same.
     """
 
@@ -448,18 +494,18 @@ class Subject:
     steps: int = 1200
     num_envs: int = 3
     ignore: frozenset[str] = frozenset()
-    given: Any = None
+    given_env: Any = None
     makers: tuple[Callable[[], Any], ...] = ()
     mode: AutoresetMode = AutoresetMode.NEXT_STEP
     settings: dict[str, Any] = field(default_factory=dict)
-    kept: dict[AutoresetMode, tuple[Any, list[Call]]] = field(default_factory=dict)
+    sync_recordings: dict[AutoresetMode, tuple[Any, list[Call]]] = field(default_factory=dict)
     processes: Sequence[NewProcess] = ()
 
     @contextmanager
     def open(self, **kwargs: Any) -> Iterator[Any]:
         """A new environment, closed at the end; or the given one."""
-        if self.given is not None:
-            yield self.given
+        if self.given_env is not None:
+            yield self.given_env
             return
         with closing(self.make(**kwargs)) as env:
             _keep_mode(env)
@@ -473,47 +519,48 @@ class Subject:
         space.seed(self.seed)
         return [space.sample() for _ in range(steps)]
 
-    def record(self, env: Any, given: list[Any] | None = None, **kwargs: Any) -> list[Call]:
+    def record(self, env: Any, actions: list[Any] | None = None, **kwargs: Any) -> list[Call]:
         """Records an environment, from the same seed with the same actions unless others are given.
 
         Args:
             env: The environment.
-            given: The actions, by default as many as in the first recording.
-            **kwargs: The other arguments of `record`.
+            actions: The actions, by default as many as in the first recording.
+            **kwargs: The other arguments of `record_calls`.
         """
-        given = self.actions(env, self.length) if given is None else given
-        return record(env, given, **{"seed": self.seed, "ignore": self.ignore, **kwargs})
+        if actions is None:
+            actions = self.actions(env, self.length)
+        return record_calls(env, actions, **{"seed": self.seed, "ignore": self.ignore, **kwargs})
 
     @functools.cached_property
-    def _recorded(self) -> _Recorded:
-        seconds = _SECONDS if self.given is None else math.inf
+    def _first_recording(self) -> _FirstRecording:
+        seconds = _SECONDS if self.given_env is None else math.inf
         names = ["observation_space", "action_space"]
         names += [f"single_{name}" for name in names] if self.is_vector else []
         with self.open() as env:
-            given = self.actions(env, self.steps)
+            actions = self.actions(env, self.steps)
             spaces = {name: copy.deepcopy(getattr(env, name)) for name in names}
-            return _Recorded(env, spaces, self.record(env, given, seconds=seconds))
+            return _FirstRecording(env, spaces, self.record(env, actions, seconds=seconds))
 
     @property
     def first(self) -> list[Call]:
         """The first recording, to which others are compared."""
-        return self._recorded.calls
+        return self._first_recording.calls
 
     @property
     def used(self) -> Any:
         """The environment of the first recording, closed unless it is the given one."""
-        return self._recorded.env
+        return self._first_recording.env
 
     @property
     def length(self) -> int:
         """The number of steps of the first recording."""
-        return len(steps_of(self.first))
+        return len(select_steps(self.first))
 
     @functools.cached_property
     def short_length(self) -> int:
         """The number of steps until some steps after an episode of each environment has ended."""
         ended: Any = np.False_
-        for t, call in enumerate(steps_of(self.first)):
+        for t, call in enumerate(select_steps(self.first)):
             ended = ended | call.ends
             if np.all(ended):
                 return min(t + 1 + BEFORE, self.length)
@@ -522,58 +569,58 @@ class Subject:
     @property
     def spaces(self) -> dict[str, Any]:
         """Copies of the spaces of a new environment, by the names of its attributes."""
-        return self._recorded.spaces
+        return self._first_recording.spaces
 
     @functools.cached_property
     def modes(self) -> list[tuple[Any, list[Call]]]:
         """A vector environment in each autoreset mode that it has, closed, and its recording."""
-        found = [(self.used, self.first)]
+        recordings = [(self.used, self.first)]
         for mode in AutoresetMode if "autoreset_mode" in self.takes else ():
-            if mode is mode_of(found[0][0]):
+            if mode is get_mode(self.used):
                 continue
             try:
                 envs = self.make(autoreset_mode=mode)
             except Exception:  # it need not have every mode
                 continue
             with closing(envs):
-                found.append((envs, self.record(envs)))
-        return found
+                recordings.append((envs, self.record(envs)))
+        return recordings
 
     @functools.cached_property
     def unrepeated(self) -> str | None:
         """Describes how runs from one seed differ, of a new environment or on a used one."""
         with self.open() as env:
-            if found := compare(self.first, self.record(env)):
-                says = f"two runs from reset(seed={self.seed}) with the same actions differ"
-                return f"{says}: {found}"
+            if difference := compare(self.first, self.record(env)):
+                message = f"two runs from reset(seed={self.seed}) with the same actions differ"
+                return f"{message}: {difference}"
         with self.open() as env:
             if learns(env):
                 return None
-            for what, difference in self._differences_after_use(env):
+            for use, difference in self._compare_after_use(env):
                 if difference:
-                    message = f"after {what}, reset(seed={self.seed}) leads to other results"
+                    message = f"after {use}, reset(seed={self.seed}) leads to other results"
                     return f"{message}: some state is left: {difference}"
         return None
 
-    def _differences_after_use(self, env: Any) -> Iterator[tuple[str, str | None]]:
+    def _compare_after_use(self, env: Any) -> Iterator[tuple[str, str | None]]:
         """After which calls the first run is repeated, and how it differs, if it does."""
-        actions, other = self.actions(env, self.short_length), self.seed + 1000
-        self.record(env, actions[:BEFORE], seed=other)
+        actions, other_seed = self.actions(env, self.short_length), self.seed + 1000
+        self.record(env, actions[:BEFORE], seed=other_seed)
         yield "other episodes", compare(self.first, self.record(env, actions))
-        env.reset(seed=other)
+        env.reset(seed=other_seed)
         for action in actions:
             _, _, terminated, truncated, _ = env.step(copy.deepcopy(action))
             if np.any(np.logical_or(terminated, truncated)):
                 yield "an episode has ended", compare(self.first, self.record(env, actions))
                 break
         # A reset may be left out after another, and an action may wait for the next step.
-        env.reset(seed=other)
+        env.reset(seed=other_seed)
         yield "another reset", compare(self.first, self.record(env, actions[:AFTER]))
         for action in drop_repeats(actions[:BEFORE])[:LAST_ACTIONS]:
-            env.reset(seed=other)
+            env.reset(seed=other_seed)
             env.step(copy.deepcopy(action))
             difference = compare(self.first, self.record(env, actions[:AFTER]))
-            yield f"a step with action {text_of(action)}", difference
+            yield f"a step with action {format_value(action)}", difference
 
     def require_types(self) -> None:
         """Raises `Skipped` if a step's reward is several numbers, or infos are no dict."""
@@ -596,7 +643,7 @@ class Subject:
         except RAISED:
             return False
 
-    def each(self) -> Iterator[tuple[str, list[Call]]]:
+    def iterate_envs(self) -> Iterator[tuple[str, list[Call]]]:
         """The calls of the environment; or of each in a batch, with its name."""
         self.require_types()
         if not self.is_vector:
@@ -604,12 +651,13 @@ class Subject:
             return
         for envs, recording in self.modes:
             for i in range(self.num_envs):
-                yield f"environment {i}, ", calls_of(envs, recording, i)
+                yield f"environment {i}, ", split_calls(envs, recording, i)
 
 
 def learns(env: Any) -> bool:
     """Whether wrappers keep running statistics, which steps change and resets keep."""
-    return any(hasattr(each, name) for each in chain(env) for name in ("return_rms", "obs_rms"))
+    names = ("return_rms", "obs_rms")
+    return any(hasattr(wrapper, name) for wrapper in chain(env) for name in names)
 
 
 def chain(env: Any) -> Iterator[Any]:

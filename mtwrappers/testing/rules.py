@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import faulthandler
 import gc
 import itertools
 import os
@@ -15,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
@@ -42,16 +44,16 @@ from mtwrappers.testing.recording import (
     Subject,
     chain,
     compare,
+    copy_values,
+    describe_error,
     drop_repeats,
-    find,
+    find_difference,
     find_other_order,
+    format_value,
+    get_mode,
     learns,
-    mode_of,
-    recorded,
-    said,
     same,
-    steps_of,
-    text_of,
+    select_steps,
 )
 
 # Keys that a batch of infos uses for itself.
@@ -97,46 +99,49 @@ def spaces(subject: Subject) -> None:
     """Every observation is in the observation space, with its keys in one order; spaces stay."""
     space = subject.spaces["observation_space"]
     for call in subject.first:
-        if found := _outside(call.values["observation"], space, "observation"):
-            raise call.fault("an observation is not in its space", *found)
+        if mismatch := _outside(call.values["observation"], space, "observation"):
+            raise call.make_failure("an observation is not in its space", *mismatch)
         if difference := find_other_order(subject.first[0], call):
             message = "the keys of observations change their order, so that code which joins their "
-            raise Failed(f"{message}values mixes them up: {call.at(difference)}")
+            raise Failed(f"{message}values mixes them up: {call.describe(difference)}")
     with subject.open() as env:
         last = subject.record(env, subject.actions(env, 1))[-1]
-        for name, before in subject.spaces.items():
-            if before != (now := getattr(env, name)):
-                says = "a reset or step replaces a space, which a vector environment reads once"
-                raise last.fault(says, name, text_of(before), text_of(now))
+        for name, first_space in subject.spaces.items():
+            if first_space != (space := getattr(env, name)):
+                message = "a reset or step replaces a space, which a vector environment reads once"
+                expected, actual = format_value(first_space), format_value(space)
+                raise last.make_failure(message, name, expected, actual)
 
 
 def _outside(value: Any, space: Any, place: str) -> tuple[str, str, str] | None:
     """Returns where a value is not in its space, what belongs there and what is there."""
-    parts: Any = ()
+    pairs: Any = ()
     if isinstance(space, Dict) and isinstance(value, dict):
-        parts = [(value.get(key, NO_KEY), part, key) for key, part in space.items()]
+        pairs = [(value.get(key, NO_KEY), item_space, key) for key, item_space in space.items()]
     elif isinstance(space, Tuple) and isinstance(value, tuple):
-        parts = [(v, s, i) for i, (v, s) in enumerate(zip(value, space.spaces, strict=False))]
-    inner = (_outside(one, part, f"{place}[{key!r}]") for one, part, key in parts)
-    if found := next(filter(None, inner), None):
-        return found
-    if isinstance(space, Box) and _described(value) == _described(space):
+        pairs = [(v, s, i) for i, (v, s) in enumerate(zip(value, space.spaces, strict=False))]
+    inner = (_outside(item, item_space, f"{place}[{key!r}]") for item, item_space, key in pairs)
+    if mismatch := next(filter(None, inner), None):
+        return mismatch
+    if isinstance(space, Box) and _describe_value(value) == _describe_value(space):
         bad = np.argwhere(~((value >= space.low) & (value <= space.high)))
         if not len(bad):
             return None
         i = tuple(bad[0].tolist())
-        bounds = f"a number in [{text_of(space.low[i])}, {text_of(space.high[i])}]"
-        return f"{place}{[*i]}", bounds, text_of(np.asarray(value)[i])
+        bounds = f"a number in [{format_value(space.low[i])}, {format_value(space.high[i])}]"
+        return f"{place}{[*i]}", bounds, format_value(np.asarray(value)[i])
     # A box has arrays of dtypes that can be cast as its members.
     fits = value in space and not (isinstance(space, Box) and hasattr(value, "dtype"))
-    return None if fits else (place, f"a member of {_described(space)}", _described(value))
+    return (
+        None if fits else (place, f"a member of {_describe_value(space)}", _describe_value(value))
+    )
 
 
-def _described(thing: Any) -> str:
+def _describe_value(value: Any) -> str:
     """A space or a value in one short line; the same for a box and the arrays of its form."""
-    if isinstance(thing, (Box, np.ndarray, np.generic)):
-        return f"{thing.dtype}{list(thing.shape)}"
-    return text_of(thing)
+    if isinstance(value, (Box, np.ndarray, np.generic)):
+        return f"{value.dtype}{list(value.shape)}"
+    return format_value(value)
 
 
 def types(subject: Subject) -> None:
@@ -147,15 +152,15 @@ def types(subject: Subject) -> None:
     for call in subject.first:
         for name, value in call.values.items():
             if expected := _wrong_type(subject, name, value):
-                actual = f"{type(value).__module__}.{type(value).__name__} {text_of(value)}"
-                raise call.fault("a value has the wrong type", name, expected, actual)
-    _require_one_dtype(steps_of(subject.first))
+                actual = f"{type(value).__module__}.{type(value).__name__} {format_value(value)}"
+                raise call.make_failure("a value has the wrong type", name, expected, actual)
+    _require_one_dtype(select_steps(subject.first))
     with subject.open() as env:
         env.reset(seed=subject.seed)
-        for found in generators(env):
-            if not isinstance(found, (np.random.Generator, type(None))):
-                says = "of np_random, Gymnasium promises a numpy.random.Generator"
-                raise Failed(f"{says}, got {type(found).__name__}")
+        for generator in generators(env):
+            if not isinstance(generator, (np.random.Generator, type(None))):
+                message = "of np_random, Gymnasium promises a numpy.random.Generator"
+                raise Failed(f"{message}, got {type(generator).__name__}")
 
 
 def _require_one_dtype(steps: list[Call]) -> None:
@@ -174,7 +179,7 @@ def _require_one_dtype(steps: list[Call]) -> None:
             fits, actual = dtype.type(reward).item() == reward, f"{reward!r} of Python"
         if not fits:
             message = "rewards change their dtype, so that a buffer of one dtype rounds some"
-            raise call.fault(message, "reward", f"dtype {dtype}", actual)
+            raise call.make_failure(message, "reward", f"dtype {dtype}", actual)
 
 
 def _wrong_type(subject: Subject, name: str, value: Any) -> str | None:
@@ -189,7 +194,7 @@ def _wrong_type(subject: Subject, name: str, value: Any) -> str | None:
             return f"an array of {'bools' if flag else 'numbers'}, of shape {shape}"
     elif flag:
         return None if type(value) is bool else "a bool of Python"
-    elif subject.given is not None and type(value) is not float:
+    elif subject.given_env is not None and type(value) is not float:
         return "a float of Python"
     elif isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return "a number"
@@ -203,16 +208,24 @@ def infos(subject: Subject) -> None:
         info = call.values["info"]
         for key in info:
             if not isinstance(key, str):
-                raise call.fault("keys of infos must be strings", "info", "a string", text_of(key))
+                raise call.make_failure(
+                    "keys of infos must be strings", "info", "a string", format_value(key)
+                )
             if key in _RESERVED or key.startswith("_"):
-                says = "a batch of infos has keys of this name itself, which replace these values"
-                raise call.fault(says, "info", "another key", repr(key))
+                message = (
+                    "a batch of infos has keys of this name itself, which replace these values"
+                )
+                raise call.make_failure(message, "info", "another key", repr(key))
         if gone := (last - info.keys()) if call.is_step else ():
-            says = "a step's infos lack a key that an earlier step of the episode has, so that code"
-            says += f" which reads it after each step fails or reads an old value{_hint(min(gone))}"
-            raise call.fault(says, f"info[{min(gone)!r}]", "a value", NO_KEY)
+            message = (
+                "a step's infos lack a key that an earlier step of the episode has, so that code"
+            )
+            message += (
+                f" which reads it after each step fails or reads an old value{_hint(min(gone))}"
+            )
+            raise call.make_failure(message, f"info[{min(gone)!r}]", "a value", NO_KEY)
         last = last | info.keys() if call.is_step else set()
-    _require_batchable(steps_of(subject.first))
+    _require_batchable(select_steps(subject.first))
 
 
 def _require_batchable(steps: list[Call]) -> None:
@@ -229,11 +242,13 @@ def _require_batchable(steps: list[Call]) -> None:
         for name, value in _numbers(call.values["info"], "info"):
             for dtype in mixed.get(name, ()):
                 with np.errstate(all="ignore"):
-                    kept = value.astype(dtype)
-                if not np.allclose(kept, value, equal_nan=True):
+                    converted = value.astype(dtype)
+                if not np.allclose(converted, value, equal_nan=True):
                     message = f"in a batch beside an info of type {dtype}, as another step has it, "
                     message += "its value is lost"
-                    raise call.fault(message, name, text_of(value), text_of(kept))
+                    raise call.make_failure(
+                        message, name, format_value(value), format_value(converted)
+                    )
 
 
 def _numbers(info: dict[Any, Any], place: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
@@ -255,12 +270,12 @@ def _hint(info: str) -> str:
 
 def task_observation(subject: Subject) -> None:
     """A `Discrete` or one-hot task observation is ``info["task_id"]``."""
-    every = list(subject.each())
+    every = list(subject.iterate_envs())
     if not subject.is_vector:
         with subject.open() as env:  # many change their task at resets
-            given = subject.actions(env, 2)
+            actions = subject.actions(env, 2)
             seeds = [*range(5), *[None] * 10]
-            every += [("", subject.record(env, given, seed=seed)) for seed in seeds]
+            every += [("", subject.record(env, actions, seed=seed)) for seed in seeds]
     name = "single_observation_space" if subject.is_vector else "observation_space"
     compare_task_ids(subject.spaces[name], every)
 
@@ -278,14 +293,14 @@ def compare_task_ids(space: Any, every: list[tuple[str, list[Call]]]) -> None:
     if not named:
         raise Skipped("infos have no task_id")
     _require_one_name(named)
-    parts = {"": space}
+    spaces = {"": space}
     if isinstance(space, Dict):
-        parts = {key: space[key] for key in ("task_obs", "task_onehot") if key in space.spaces}
-    for key, part in parts.items():
+        spaces = {key: space[key] for key in ("task_obs", "task_onehot") if key in space.spaces}
+    for key, task_space in spaces.items():
         seen = [call.values["observation"] for _, call in named]
         values = [obs[key] for obs in seen] if key else seen
-        size = 0 if isinstance(part, Discrete) else _onehot(part, values)
-        if isinstance(part, Discrete) or size:
+        size = 0 if isinstance(task_space, Discrete) else _onehot(task_space, values)
+        if isinstance(task_space, Discrete) or size:
             break
     else:
         raise Skipped(
@@ -294,11 +309,13 @@ def compare_task_ids(space: Any, every: list[tuple[str, list[Call]]]) -> None:
     place = f"observation[{key!r}]" if key else "observation"
     for (env, call), value in zip(named, values, strict=True):
         task = call.values["info"]["task_id"]
-        one = value[-size:] if size else value
-        if not np.array_equal(one, np.arange(size) == task if size else task):
+        observed = value[-size:] if size else value
+        if not np.array_equal(observed, np.arange(size) == task if size else task):
             expected = f"the one-hot of {task}" if size else task
-            says = "the observed task is not info['task_id']"
-            raise Call(f"{env}{call.what}", {}).fault(says, place, expected, text_of(one))
+            message = "the observed task is not info['task_id']"
+            raise Call(f"{env}{call.name}", {}).make_failure(
+                message, place, expected, format_value(observed)
+            )
 
 
 def _require_one_name(named: list[tuple[str, Call]]) -> None:
@@ -312,14 +329,14 @@ def _require_one_name(named: list[tuple[str, Call]]) -> None:
         if name != info["task_name"]:
             message = f"two tasks have the same info['task_id'], {info['task_id']}"
             place, actual = "info['task_name']", repr(info["task_name"])
-            raise Call(env + call.what, {}).fault(message, place, repr(name), actual)
+            raise Call(env + call.name, {}).make_failure(message, place, repr(name), actual)
 
 
-def _onehot(part: Any, values: list[Any]) -> int:
+def _onehot(space: Any, values: list[Any]) -> int:
     """The length of the one-hot at the end: bounds 0 and 1, and nothing but 0 and 1 there."""
-    if not isinstance(part, Box) or len(part.shape) != 1:
+    if not isinstance(space, Box) or len(space.shape) != 1:
         return 0
-    bounded = (part.low == 0) & (part.high == 1)
+    bounded = (space.low == 0) & (space.high == 1)
     size = int(np.argmin(np.append(bounded[::-1], False)))
     ends = np.array([value[len(value) - size :] for value in values])
     is_one = size > 1 and np.isin(ends, (0, 1)).all() and (ends.sum(1) == 1).any()
@@ -331,21 +348,23 @@ def statistics(subject: Subject) -> None:
     subject.require_types()
     scaled = changes_rewards(subject.used)
     counted = False
-    for env, calls in subject.each():
+    for env, calls in subject.iterate_envs():
         total, length = 0.0, 0
         for call in calls:
             total = total + float(call.values["reward"]) if call.is_step else 0.0
             length = length + 1 if call.is_step else 0
-            found = call.values["info"].get("episode") if call.ends else None
-            if not isinstance(found, dict) or not {"r", "l"} <= found.keys():
+            episode = call.values["info"].get("episode") if call.ends else None
+            if not isinstance(episode, dict) or not {"r", "l"} <= episode.keys():
                 continue
             counted = True
             # Returns are kept in single precision by some.
-            near = scaled or np.isclose(float(found["r"]), total, rtol=1e-4, atol=1e-4)
-            if int(found["l"]) != length or not near:
-                says = "the statistics of an episode are not the sums of its steps"
-                expected, actual = f"r = {total}, l = {length}", f"{found['r']}, {found['l']}"
-                raise Call(env + call.what, {}).fault(says, "info['episode']", expected, actual)
+            near = scaled or np.isclose(float(episode["r"]), total, rtol=1e-4, atol=1e-4)
+            if int(episode["l"]) != length or not near:
+                message = "the statistics of an episode are not the sums of its steps"
+                expected, actual = f"r = {total}, l = {length}", f"{episode['r']}, {episode['l']}"
+                raise Call(env + call.name, {}).make_failure(
+                    message, "info['episode']", expected, actual
+                )
     if not (subject.is_vector and _running(subject)) and not counted:
         raise Skipped("it keeps no statistics")
 
@@ -361,18 +380,20 @@ def changes_rewards(env: Any) -> bool:
 def _running(subject: Subject) -> bool:
     """Whether there are running statistics of rewards, which count every step once."""
     with subject.open() as envs:
-        found = next((e.return_rms for e in chain(envs) if hasattr(e, "return_rms")), None)
-        if found is None:
+        statistics = next((e.return_rms for e in chain(envs) if hasattr(e, "return_rms")), None)
+        if statistics is None:
             return False
-        before = float(found.count)
-        calls = steps_of(subject.record(envs))
-        counted = round(float(found.count) - before)
+        count_before = float(statistics.count)
+        calls = select_steps(subject.record(envs))
+        counted = round(float(statistics.count) - count_before)
         steps = subject.num_envs * len(calls)
-        if mode_of(envs) is AutoresetMode.NEXT_STEP:
+        if get_mode(envs) is AutoresetMode.NEXT_STEP:
             steps -= sum(int(call.ends.sum()) for call in calls[:-1])
     if counted != steps:
-        says = "the running statistics of rewards (return_rms) do not count every step once"
-        raise Failed(f"{says}: expected {steps} in {subject.length} calls of step, got {counted}")
+        message = "the running statistics of rewards (return_rms) do not count every step once"
+        raise Failed(
+            f"{message}: expected {steps} in {subject.length} calls of step, got {counted}"
+        )
     return True
 
 
@@ -380,16 +401,25 @@ def new_arrays(subject: Subject) -> None:
     """Returned values do not change later; of the environments here, they are the caller's own."""
     returned: list[dict[str, Any]] = []
     with subject.open() as env:
-        calls = subject.record(env, then=returned.append)
-        for call, now in zip(calls, returned, strict=True):
-            if found := find(call.values, recorded(now, subject.ignore)):
-                says = "what an earlier call returned has changed: an array or dict is reused, so"
-                raise Failed(f"{says} a buffer that keeps it holds the next one: {call.at(found)}")
-        if subject.given is None or not subject.repeats:
+        calls = subject.record(env, on_values=returned.append)
+        for call, returned_values in zip(calls, returned, strict=True):
+            if difference := find_difference(
+                call.values, copy_values(returned_values, subject.ignore)
+            ):
+                message = (
+                    "what an earlier call returned has changed: an array or dict is reused, so"
+                )
+                raise Failed(
+                    f"{message} a buffer that keeps it holds the next one: "
+                    f"{call.describe(difference)}"
+                )
+        if subject.given_env is None or not subject.repeats:
             return
-        if found := compare(calls, subject.record(env, then=scramble)):
-            says = "if the caller changes what a call has returned, the next returns other values"
-            raise Failed(f"{says}: {found}; return new arrays and dicts")
+        if difference := compare(calls, subject.record(env, on_values=scramble)):
+            message = (
+                "if the caller changes what a call has returned, the next returns other values"
+            )
+            raise Failed(f"{message}: {difference}; return new arrays and dicts")
 
 
 # Seeds.
@@ -397,9 +427,11 @@ def new_arrays(subject: Subject) -> None:
 
 def seed_repeats(subject: Subject) -> None:
     """``reset(seed)`` determines what follows, on a new environment and on a used one."""
-    if found := subject.unrepeated:
-        info = re.search(r", info\['_?([^']*)'\]", found) if subject.given is None else None
-        raise Failed(found + (_hint(info[1]) if info else ""))
+    if difference := subject.unrepeated:
+        info = (
+            re.search(r", info\['_?([^']*)'\]", difference) if subject.given_env is None else None
+        )
+        raise Failed(difference + (_hint(info[1]) if info else ""))
 
 
 def other_seeds(subject: Subject) -> None:
@@ -410,20 +442,20 @@ def other_seeds(subject: Subject) -> None:
     pairs += [(seed + k, seed + k + 1) for k in LARGE_SEEDS]
     with subject.open() as env:
         draws, first_states = _draws(subject, env), _states_after(env, seed)
-        for one, other in pairs:
+        for seed_a, seed_b in pairs:
             try:
-                states = first_states if one == seed else _states_after(env, one)
+                states = first_states if seed_a == seed else _states_after(env, seed_a)
                 # What is drawn from other states may still happen to be the same.
-                differ = draws and not same(states, _states_after(env, other))
+                differ = draws and not same(states, _states_after(env, seed_b))
                 differ = differ or any(
                     _differ(
-                        list(_episodes(subject, env, one, count)),
-                        _episodes(subject, env, other, count),
+                        list(_episodes(subject, env, seed_a, count)),
+                        _episodes(subject, env, seed_b, count),
                     )
                     for count in (1, _EPISODES)
                 )
             except RAISED:
-                if other < _INT32:
+                if seed_b < _INT32:
                     raise
                 continue  # it refuses large seeds
             if differ:
@@ -431,17 +463,17 @@ def other_seeds(subject: Subject) -> None:
             if not draws and not _draws_unseen(subject):
                 return  # nothing is random
             raise Failed(
-                f"reset(seed={one}) and reset(seed={other}) lead to the same {_EPISODES} "
+                f"reset(seed={seed_a}) and reset(seed={seed_b}) lead to the same {_EPISODES} "
                 "episodes, although the environment draws random numbers: it ignores the seed, or "
                 "makes the same of both"
             )
         episodes = itertools.islice(_episodes(subject, env, seed), 1, None)
         repeats = not any(compare(*pair) for pair in itertools.pairwise(episodes))
-        before = _states_after(env, None) if repeats else []
+        states = _states_after(env, None) if repeats else []
         # A reset that only goes on with what a seed has drawn leaves the generators alone.
         for generator, _ in generator_states(env):
             generator.random()
-        repeats = repeats and same(before, _states_after(env, None))
+        repeats = repeats and same(states, _states_after(env, None))
     if repeats:
         raise Failed(
             f"{_EPISODES - 1} resets without a seed lead to the same results: without a seed, "
@@ -458,8 +490,11 @@ def _episodes(
         yield subject.record(env, actions, seed=None if i else seed)
 
 
-def _differ(some: Iterable[list[Call]], others: Iterable[list[Call]]) -> bool:
-    return any(compare(one, other) for one, other in zip(some, others, strict=True))
+def _differ(recordings: Iterable[list[Call]], other_recordings: Iterable[list[Call]]) -> bool:
+    return any(
+        compare(calls, other_calls)
+        for calls, other_calls in zip(recordings, other_recordings, strict=True)
+    )
 
 
 def _states_after(env: Any, seed: int | None) -> list[Any]:
@@ -481,19 +516,23 @@ def generators(env: Any) -> list[Any]:
 
 def generator_states(env: Any) -> list[tuple[Any, bytes]]:
     """The generators among an environment's attributes, with their states."""
-    own = {**getattr(env.unwrapped, "__dict__", {}), "_np_random": None}
-    every = (*generators(env), *own.values())
-    return [(each, pickle.dumps(each)) for each in every if isinstance(each, _GENERATORS)]
+    attributes = {**getattr(env.unwrapped, "__dict__", {}), "_np_random": None}
+    candidates = (*generators(env), *attributes.values())
+    return [
+        (generator, pickle.dumps(generator))
+        for generator in candidates
+        if isinstance(generator, _GENERATORS)
+    ]
 
 
 def _draws(subject: Subject, env: Any) -> bool:
     """Whether random numbers are drawn from generators among the environment's attributes."""
     env.reset(seed=subject.seed)
-    before = generator_states(env)
+    states = generator_states(env)
     for _ in _episodes(subject, env, None):
-        after = generator_states(env)
-        pairs = zip(before, after, strict=False)
-        if len(before) != len(after) or any(
+        states_now = generator_states(env)
+        pairs = zip(states, states_now, strict=False)
+        if len(states) != len(states_now) or any(
             a is not b or old != new for (a, old), (b, new) in pairs
         ):
             return True
@@ -519,14 +558,14 @@ def new_episodes(subject: Subject) -> None:
         actions = subject.actions(env, min(subject.length, BEFORE))
         last = drop_repeats(actions)[:LAST_ACTIONS]
         episodes = [[action] for action in last] + [actions, actions[::-1]]
-        after = [_start_after(subject, env, episode, actions[:AFTER]) for episode in episodes]
-        for (steps, states, calls), (*others, other_calls) in itertools.combinations(after, 2):
-            if not same([steps, states], others):
+        starts = [_start_after(subject, env, episode, actions[:AFTER]) for episode in episodes]
+        for start, other_start in itertools.combinations(starts, 2):
+            if not same([start.steps, start.states], [other_start.steps, other_start.states]):
                 continue  # random numbers, or counters, go on elsewhere
-            if not states and compare(calls[:1], other_calls[:1]):
+            if not start.states and compare(start.calls[:1], other_start.calls[:1]):
                 continue  # numbers may be drawn from a generator that is not seen
             compared = True
-            if difference := compare(calls, other_calls):
+            if difference := compare(start.calls, other_start.calls):
                 message = "what follows a reset depends on the actions before it: something is left"
                 message += " of the last episode, such as its last action, that reset() must clear"
                 raise Failed(f"{message}: {difference}")
@@ -534,10 +573,23 @@ def new_episodes(subject: Subject) -> None:
         raise Skipped("how many random numbers it draws depends on its actions")
 
 
-def _start_after(
-    subject: Subject, env: Any, actions: list[Any], next_actions: list[Any]
-) -> tuple[int, list[bytes], list[Call]]:
-    """An episode's number of steps, the random states after it, and how the next one begins."""
+@dataclass(frozen=True)
+class _Start:
+    """The start of an episode after another one.
+
+    Args:
+        steps: The number of steps of the episode before.
+        states: The random states after it.
+        calls: The first calls of the new episode.
+    """
+
+    steps: int
+    states: list[bytes]
+    calls: list[Call]
+
+
+def _start_after(subject: Subject, env: Any, actions: list[Any], next_actions: list[Any]) -> _Start:
+    """Runs an episode with some actions, and the start of the next one with others."""
     env.reset(seed=subject.seed)
     steps = 0
     for action in actions:
@@ -546,7 +598,7 @@ def _start_after(
         if np.any(np.logical_or(terminated, truncated)):
             break
     states = [state for _, state in generator_states(env)]
-    return steps, states, subject.record(env, next_actions, seed=None)
+    return _Start(steps, states, subject.record(env, next_actions, seed=None))
 
 
 # What belongs to the process.
@@ -564,23 +616,23 @@ def global_random(subject: Subject) -> None:
                 recordings.append(subject.record(env, subject.actions(env, steps)))
     if not subject.repeats:
         raise Skipped("see 'seed repeats'")
-    if found := compare(*recordings):
-        raise Failed(f"what it returns depends on the global random state: {found}")
+    if difference := compare(*recordings):
+        raise Failed(f"what it returns depends on the global random state: {difference}")
 
 
 @contextlib.contextmanager
-def untouched_random(what: str = "reset or step") -> Iterator[None]:
+def untouched_random(calls: str = "reset or step") -> Iterator[None]:
     """Raises `Failed` if the block changes the state of ``random`` or of ``np.random``.
 
     Args:
-        what: What is called in the block.
+        calls: The calls in the block, as a text.
     """
-    before = _global_states()
+    states = _global_states()
     yield
-    for name, old, now in zip(("random", "np.random"), before, _global_states(), strict=True):
+    for name, old, now in zip(("random", "np.random"), states, _global_states(), strict=True):
         if not same(old, now):
             raise Failed(
-                f"{what} draws from the global {name}, or seeds it: what it "
+                f"{calls} draws from the global {name}, or seeds it: what it "
                 "returns depends on what else runs in the process; use self.np_random"
             )
 
@@ -624,8 +676,8 @@ def _settings() -> dict[str, Any]:
 
 def global_settings(subject: Subject) -> None:
     """Settings of NumPy, Python and the process are what they were before it was made."""
-    if found := find(subject.settings, _settings()):
-        raise Failed(f"it changes a setting of the whole process: {found}")
+    if difference := find_difference(subject.settings, _settings()):
+        raise Failed(f"it changes a setting of the whole process: {difference}")
 
 
 # What belongs to the caller.
@@ -636,27 +688,29 @@ def actions(subject: Subject) -> None:
     subject.require_repeatable()
     with subject.open() as env:
         steps = iter(range(subject.length))
-        given: Any = None
+        last_action: Any = None
 
         def step(action: Any) -> Any:
-            nonlocal given
-            scramble(given)
-            given, t = copy.deepcopy(action), next(steps)
-            returned = env.step(given)
-            if found := find(action, given, "action"):
-                says = "step() changes the action that it is given in place"
-                raise Failed(f"{says}: {Call(f'step {t}', {}, subject.is_vector).at(found)}")
+            nonlocal last_action
+            scramble(last_action)
+            last_action, t = copy.deepcopy(action), next(steps)
+            returned = env.step(last_action)
+            if difference := find_difference(action, last_action, "action"):
+                message = "step() changes the action that it is given in place"
+                raise Failed(
+                    f"{message}: {Call(f'step {t}', {}, subject.is_vector).describe(difference)}"
+                )
             return returned
 
-        found = compare(
+        difference = compare(
             subject.first,
             subject.record(env, subject.actions(env, subject.short_length), step=step),
         )
-        if found:
+        if difference:
             raise Failed(
                 "step() keeps the array of the action that it is given and reads it later: if the "
                 "caller fills the same array again, other values are returned; keep a copy: "
-                f"{found}"
+                f"{difference}"
             )
         if learns(env):
             return
@@ -705,7 +759,9 @@ def sampling(subject: Subject) -> None:
         try:
             env.observation_space.sample()
         except Exception as exc:
-            raise Skipped(f"its observation_space cannot be sampled: {said(exc)}") from exc
+            raise Skipped(
+                f"its observation_space cannot be sampled: {describe_error(exc)}"
+            ) from exc
         actions = subject.actions(env, min(subject.length, _COPIED))
         if difference := compare(subject.first, subject.record(env, actions, step=step)):
             raise Failed(
@@ -743,8 +799,8 @@ class _Options(dict[str, Any]):
 
 
 def _refuse(options: Any, *args: Any, **kwargs: Any) -> Any:
-    what = f" ({', '.join(map(repr, args))})" if args else ""
-    raise Failed(f"reset changes the caller's options{what}; copy them first")
+    arguments = f" ({', '.join(map(repr, args))})" if args else ""
+    raise Failed(f"reset changes the caller's options{arguments}; copy them first")
 
 
 _CHANGES = ("__setitem__", "__delitem__", "clear", "pop", "popitem", "setdefault", "update")
@@ -760,7 +816,7 @@ def options(subject: Subject) -> None:
         try:
             env.reset(seed=subject.seed, options=_Options())
         except KeyError as exc:
-            raise Skipped(f"reset() needs an option: {said(exc)}") from exc
+            raise Skipped(f"reset() needs an option: {describe_error(exc)}") from exc
         if not repeats:
             raise Skipped("see 'seed repeats'")
         if learns(env):
@@ -799,32 +855,33 @@ def render(subject: Subject) -> None:
                     _render(env)
                 return env.step(action)
 
-            given = subject.actions(env, min(subject.length, _FRAMES))
-            return subject.record(env, given, step=step)
+            actions = subject.actions(env, min(subject.length, _FRAMES))
+            return subject.record(env, actions, step=step)
 
     def compared() -> str | None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), _STDERR)
+        faulthandler.disable()  # which has its own copy of it
         return compare(recording(False), recording(True))
 
     try:
-        found = guarded(compared, _HANGS)
+        difference = guarded(compared, _HANGS)
     except (Failed, Skipped):
         raise
     except Exception as exc:
         raise Skipped(f"render() cannot run here: {exc}") from exc
-    if found:
-        raise Failed(f"render() changes the state: what follows is different: {found}")
+    if difference:
+        raise Failed(f"render() changes the state: what follows is different: {difference}")
 
 
 def _render(env: Any) -> None:
-    before = generator_states(env)
+    states = generator_states(env)
     try:
         env.render()
     except NotImplementedError:
         raise Skipped("it has no render()") from None
     except RAISED as exc:  # a mode may need what is not here
-        raise Skipped(f"render() raises {said(exc)}") from exc
-    if not same(before, generator_states(env)):
+        raise Skipped(f"render() raises {describe_error(exc)}") from exc
+    if not same(states, generator_states(env)):
         raise Failed(
             "render() draws random numbers from a generator of the environment, so that what "
             "follows depends on whether somebody looks"
@@ -862,8 +919,8 @@ def resets_itself(subject: Subject) -> None:
             if not same(env.reset()[0], observations[end]):
                 return
     raise Failed(
-        f"{calls[ends[0]].what} ends an episode and returns the first observation of the next one "
-        f"({text_of(observations[ends[0]])}): step() resets the environment, and its last "
+        f"{calls[ends[0]].name} ends an episode and returns the first observation of the next one "
+        f"({format_value(observations[ends[0]])}): step() resets the environment, and its last "
         "observation is lost"
     )
 
@@ -876,18 +933,18 @@ def pickling(subject: Subject) -> None:
     try:
         make = cloudpickle.loads(cloudpickle.dumps(subject.make))
     except Exception as exc:
-        says = f"its constructor does not pickle ({type(exc).__name__}: {exc})"
-        raise Failed(f"{says}, so it cannot be sent to a worker") from exc
+        message = f"its constructor does not pickle ({type(exc).__name__}: {exc})"
+        raise Failed(f"{message}, so it cannot be sent to a worker") from exc
     failures: list[str] = []
     with closing(make()) as env:
-        for what, copied in () if subject.is_vector else copies_of(env, failures):
-            require_same_copy(subject, env, copied, what)
+        for name, copied in () if subject.is_vector else make_copies(env, failures):
+            require_same_copy(subject, env, copied, name)
     if failures:
         message = "its constructor can be sent to a worker, but these copies cannot be checked"
         raise Skipped(f"{message}: {'; '.join(failures)}")
 
 
-def copies_of(env: Any, failures: list[str]) -> Iterator[tuple[str, Any]]:
+def make_copies(env: Any, failures: list[str]) -> Iterator[tuple[str, Any]]:
     """Copies of an environment, each open until the next, and how they were made.
 
     Args:
@@ -898,28 +955,28 @@ def copies_of(env: Any, failures: list[str]) -> Iterator[tuple[str, Any]]:
         "pickle": lambda env: pickle.loads(cloudpickle.dumps(env)),
         "copy.deepcopy": copy.deepcopy,
     }
-    for name, make_copy in ways.items():
-        what = f"a copy made by {name}"
+    for way, make_copy in ways.items():
+        name = f"a copy made by {way}"
         try:
             copied = make_copy(env)
         except Exception as exc:
-            failures.append(f"{what} ({said(exc)})")
+            failures.append(f"{name} ({describe_error(exc)})")
             continue
         with closing(copied):
-            yield what, copied
+            yield name, copied
 
 
-def require_same_copy(subject: Subject, env: Any, copied: Any, what: str) -> None:
+def require_same_copy(subject: Subject, env: Any, copied: Any, name: str) -> None:
     """Raises `Failed` unless a copy returns what the environment does, and each goes on alone."""
     subject.require_repeatable()
-    given = subject.actions(env, min(subject.length, _COPIED))
-    expected = subject.record(env, given)
+    actions = subject.actions(env, min(subject.length, _COPIED))
+    expected = subject.record(env, actions)
     try:
-        got = subject.record(copied, given)
+        got = subject.record(copied, actions)
     except Exception as exc:
-        raise Failed(f"{what} does not run: {type(exc).__name__}: {exc}") from exc
-    if found := compare(expected, got):
-        raise Failed(f"{what} runs differently: {found}")
+        raise Failed(f"{name} does not run: {type(exc).__name__}: {exc}") from exc
+    if difference := compare(expected, got):
+        raise Failed(f"{name} runs differently: {difference}")
     if learns(env):
         return
     copied.reset(seed=subject.seed + 1)
@@ -930,14 +987,16 @@ def require_same_copy(subject: Subject, env: Any, copied: Any, what: str) -> Non
             copied.reset()
         return env.step(action)
 
-    if found := compare(expected, subject.record(env, given, step=step)):
-        raise Failed(f"{what} shares state with the environment: one's steps change both: {found}")
+    if difference := compare(expected, subject.record(env, actions, step=step)):
+        raise Failed(
+            f"{name} shares state with the environment: one's steps change both: {difference}"
+        )
 
 
 def close(subject: Subject) -> None:
     """``close()`` leaves nothing behind, ends no other, can be called twice, and so can ``del``."""
-    with closing(subject.make()) as other:  # what a library starts once is no part of it
-        other.reset(seed=subject.seed)
+    with closing(subject.make()) as open_env:  # what a library starts once is no part of it
+        open_env.reset(seed=subject.seed)
         processes, threads, files = children(), set(threading.enumerate()), open_files()
         with ignored_errors() as ignored:
             with closing(subject.make()) as envs:
@@ -945,19 +1004,19 @@ def close(subject: Subject) -> None:
             try:
                 envs.close()
             except RAISED as exc:
-                raise Failed(f"a second close() raises {said(exc)}") from exc
+                raise Failed(f"a second close() raises {describe_error(exc)}") from exc
             del envs
         if ignored:
             raise Failed(f"an environment that is deleted raises {ignored[0]}")
         if pids := still_there(lambda: children() - processes):
             raise Failed(f"{len(pids)} processes are left after close()")
-        if left := still_there(lambda: {*threading.enumerate()} - threads):
-            names = ", ".join(thread.name for thread in left)
-            raise Failed(f"{len(left)} threads are left after close(): {names}")
+        if threads_left := still_there(lambda: {*threading.enumerate()} - threads):
+            names = ", ".join(thread.name for thread in threads_left)
+            raise Failed(f"{len(threads_left)} threads are left after close(): {names}")
         if opened := still_there(lambda: open_files() - files):
             paths = ", ".join(sorted(path for _, path in opened))
             raise Failed(f"files are still open after close(): {paths}")
-        _require_still_open(subject, other)
+        _require_still_open(subject, open_env)
 
 
 def _require_still_open(subject: Subject, env: Any) -> None:
@@ -968,7 +1027,7 @@ def _require_still_open(subject: Subject, env: Any) -> None:
     try:
         difference = compare(subject.first, subject.record(env, actions))
     except RAISED as exc:
-        difference = said(exc)
+        difference = describe_error(exc)
     if difference:
         raise Failed(f"close() of an environment changes another one: {difference}")
 
@@ -976,14 +1035,14 @@ def _require_still_open(subject: Subject, env: Any) -> None:
 @contextlib.contextmanager
 def ignored_errors() -> Iterator[list[str]]:
     """Collects descriptions of errors in ``__del__``, which Python only prints."""
-    found: list[str] = []
-    before = sys.unraisablehook
-    sys.unraisablehook = lambda ignored: found.append(said(ignored.exc_value))  # type: ignore
+    errors: list[str] = []
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda ignored: errors.append(describe_error(ignored.exc_value))  # type: ignore
     try:
-        yield found
+        yield errors
     finally:
         gc.collect()
-        sys.unraisablehook = before
+        sys.unraisablehook = hook
 
 
 # Other processes.

@@ -1,11 +1,13 @@
 """``mtwrappers check``: what it takes, what it prints, and its exit code."""
 
+import re
 import shutil
 import sys
 
 import pytest
 
 from mtwrappers.cli import main
+from mtwrappers.testing import rules
 from tests.testing import faults
 
 
@@ -47,6 +49,31 @@ def test_a_fault_is_named_and_the_exit_code_is_1(tmp_path, capsys):
 
 def test_of_an_id_its_vector_environment_is_checked_too(capsys):
     assert check("CartPole-v1", "--vector") == 1
-    head, failed, *_ = capsys.readouterr().out.splitlines()
-    assert head == "CartPole-v1 (vector environment)"
+    results, _, summary = capsys.readouterr().out.partition("\n\n")
+    lines = results.splitlines()
+    [failed] = [line for line in lines if line.startswith("FAILED")]
     assert failed.startswith("FAILED   batch size ")  # all starts are drawn at once
+    assert lines[:2] == ["passed   runs", "passed   types"]
+    assert re.fullmatch(
+        r"CartPole-v1 \(vector environment\): 1 FAILED: batch size; \d+ passed; \d+ skipped "
+        r"\(\d+ s\)",
+        " ".join(summary.split()),
+    )
+
+
+def test_results_are_printed_as_checks_end(monkeypatch, capsys):
+    printed = []
+
+    def print_first(subject):
+        printed.append(capsys.readouterr().out)
+
+    print_first.__name__ = "close"
+    monkeypatch.setattr("mtwrappers.testing.check.ENV_CHECKS", (rules.runs, print_first))
+    assert check("my_env:WalkEnv") == 0
+    assert printed == ["passed   runs\n"]
+
+
+def test_a_narrow_terminal_gets_narrow_lines(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "40")
+    assert check("my_env:NumpyFlagEnv") == 1
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 40

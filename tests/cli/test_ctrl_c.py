@@ -48,7 +48,7 @@ def interrupted_after(module, *command, cwd):
         ("gymnasium.core", "list"),
         ("cyclopts.core", "list"),  # the first that `main` imports
         ("mtwrappers.metaworld.wrapper_settings", "list"),
-        *((module, "rollout") for module in ("mtwrappers.cli.own", "mujoco._functions")),
+        *((module, "rollout") for module in ("mtwrappers.cli.user_code", "mujoco._functions")),
         ("mujoco._functions", "verify-fast"),
         ("multiprocessing.popen_spawn_posix", "verify-fast"),  # which starts workers next
     ],

@@ -64,7 +64,7 @@ def test_an_interrupted_rollout_continues_to_the_same_bytes(sent, tmp_path):
 def test_the_line_of_an_interruption_counts_all_episodes_of_the_rollout(
     tmp_path, capsys, monkeypatch
 ):
-    end = rollout._Follower.end
+    end = rollout.EpisodeCounter.end
 
     def end_at(number):
         def end_and_interrupt(follower, i, episode):
@@ -81,7 +81,7 @@ def test_the_line_of_an_interruption_counts_all_episodes_of_the_rollout(
         assert "Interrupted: no episode was begun. Continue" in capsys.readouterr().out
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, finished_episodes in ((2, 2), (1, 3)):
-        monkeypatch.setattr(rollout._Follower, "end", end_at(number))
+        monkeypatch.setattr(rollout.EpisodeCounter, "end", end_at(number))
         assert main(command) == 130
         said = capsys.readouterr().out
         assert f"Interrupted: {finished_episodes} of 5 episodes were finished." in said

@@ -59,7 +59,7 @@ def _files(tmp_path, monkeypatch):
         described = {"policy": policy, "training_seed": seed, "training_steps": steps}
         EvaluationResult(episodes).described(**described).save(f"{name}.json")
     yield
-    for name in ("my_env", "own", "own_file"):
+    for name in ("my_env", "own", "user_file"):
         sys.modules.pop(name, None)
 
 
@@ -113,7 +113,6 @@ def _files(tmp_path, monkeypatch):
             "rollout ML45 --task bin-picking",
             "unknown class 'bin-picking' of ML45-train; did you mean 'bin-picking-v3'?",
         ),
-        ("rollout MT1 --execution ray --workers 0", "ray needs one worker or more, got --workers"),
         (
             "rollout ML10 --task drawer-open-v3",
             "drawer-open-v3 is not a class of ML10-train but of ML10-test: mtwrappers rollout "
@@ -135,9 +134,22 @@ def _files(tmp_path, monkeypatch):
             "rollout MT1 --policy own.py:short --instruction --protocol lerobot-0.6",
             "--instruction is for a policy of your own without a protocol: a protocol says what is",
         ),
-        ("rollout ML1 --policy own.py:short --instruction", "the class, which ML1 hides"),
+        ("rollout ML1 --policy own.py:short --instruction", "needs descriptions on ML1: its class"),
+        ("rollout MT1 --size 84", "--size is for frames: add --observation or --video"),
+        ("rollout MT1 --video-steps 9", "--video-steps is for videos: add --video"),
         ("rollout --protocol rlinv", "unknown protocol 'rlinv'; did you mean 'rlinf'?"),
-        ("rollout --protocol metaworld-3.1-ml", "lets policies adapt, which a plain function"),
+        (
+            "rollout --protocol metaworld-3.1-ml",
+            "metaworld-3.1-ml is for a policy that adapts, and expert does not: give a policy of ",
+        ),
+        (
+            "rollout --protocol metaworld-3.1-ml --policy own.py:short --video",
+            "--video is for single episodes, and --protocol metaworld-3.1-ml has trials",
+        ),
+        (
+            "rollout ML10 --protocol metaworld-3.1-ml --policy own.py:short --task reach-v3",
+            "reach-v3 is not a class of ML10-test but of ML10-train",
+        ),
         ("rollout ML10 --protocol metaworld-3.1", "metaworld-3.1 is for "),
         ("rollout --protocol metaworld-3.1 --episodes 2", "it has 50 episodes per class, got 2; "),
         # Policies.
@@ -224,7 +236,7 @@ def _files(tmp_path, monkeypatch):
         ("check my_env:WalkEnv --kwargs [3]", "--kwargs must be a JSON object, got [3]"),
         (
             "check class.py:make",
-            "must make a gymnasium.Env or VectorEnv, got <class 'own_file.Own'>",
+            "must make a gymnasium.Env or VectorEnv, got <class 'user_file.Own'>",
         ),
     ],
 )
@@ -232,7 +244,7 @@ def test_it_is_one_line_that_names_the_way_out(arguments, message, capsys):
     with pytest.raises(SystemExit, match=r"^2$"):
         main(arguments.split())
     said = capsys.readouterr()
-    assert said.out == "" or said.out.startswith("Running MT1 ")
+    assert said.out == "" or said.out.startswith("Running M")
     assert said.err.startswith("mtwrappers: error: ")
     assert message in said.err
     assert said.err.count("\n") == 1

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from mtwrappers import evaluate
-from mtwrappers.cli import main, rollout
-from mtwrappers.cli.own import Own, own_errors
+from mtwrappers.cli import film, main, rollout
+from mtwrappers.cli.user_code import UserPolicy, named_errors
 from mtwrappers.common.errors import with_place
-from mtwrappers.evaluation.result import Description
+from mtwrappers.evaluation.result import Description, EvaluationResult
 from mtwrappers.metaworld import opengl
 from tests.cli.fakes import FILES, results_of
 
@@ -78,7 +78,7 @@ def test_a_class_of_a_protocol_has_an_environment_for_each_worker_not_for_each_c
 
     monkeypatch.setattr(rollout, "make_executor", Executor)
     options = rollout.Options(task=("reach-v3",), protocol="metaworld-3.1", workers=4)
-    envs = rollout._make_envs(rollout._checked("MT50", options))
+    envs = rollout._make_envs(rollout._check("MT50", options))
     assert envs.size == (4, 4)
     assert envs.spec.kwargs["max_episode_steps"] == 500
 
@@ -138,7 +138,7 @@ def own(tmp_path, monkeypatch):
     path = tmp_path / "own.py"
     path.write_text(OWN)
     yield path
-    for name in ("own", "helper", "own_file"):
+    for name in ("own", "helper", "user_file"):
         sys.modules.pop(name, None)
 
 
@@ -187,7 +187,7 @@ def test_a_policy_observes_frames_and_sentences(own, tmp_path, monkeypatch):
 def test_an_error_of_an_environment_is_not_said_to_be_one_of_the_policy():
     with (
         pytest.raises(ValueError, match=r"^it broke\nenvironment 3$"),
-        own_errors(Own("own.py:act", "own.py", None)),
+        named_errors(UserPolicy("own.py:act", "own.py", None)),
     ):
         raise with_place(ValueError("it broke"), "environment 3")
 
@@ -200,7 +200,86 @@ def test_a_resumed_rollout_says_how_many_episodes_there_were(tmp_path, capsys):
     assert "warning: 2 of 2 episodes are taken from" in capsys.readouterr().err
 
 
+ADAPTING = """
+import numpy as np
+
+class Remembers:
+    def __init__(self):
+        self.trials = 0
+
+    def begin_trial(self):
+        self.trials += 1
+
+    def __call__(self, observations):
+        return np.full((len(observations), 4), 0.1 * self.trials)
+"""
+
+
+def test_a_few_shot_protocol_lets_a_policy_adapt(tmp_path, capsys, monkeypatch):
+    published = rollout.protocols["metaworld-3.1-ml"].on("ML1", "reach-v3")
+    short = {"trials": 2, "adaptation_episodes": 1, "max_episode_steps": 4, "meta_batch_size": 2}
+    protocol = published.variant("short", num_goals=4, **short)
+    monkeypatch.setattr(rollout, "protocols", {"short": protocol})
+    path = tmp_path / "adapting.py"
+    path.write_text(ADAPTING)
+    policy = ["--policy", f"{path}:Remembers", "--workers", "1"]
+    command = ["rollout", "ML1", "--protocol", "short", *policy, "--out", str(tmp_path / "out")]
+    assert main(command) == 0
+    result = EvaluationResult.load(tmp_path / "out/results.json")
+    assert (len(result.scored), len(result.adaptation.episodes)) == (12, 4)
+    assert result.protocol == protocol
+    said = capsys.readouterr().out
+    assert "Running ML1-test on 1 worker: 2 trials, 3 episodes after adaptation per task" in said
+    scope = {}
+    exec(ADAPTING, scope)
+    assert result.episodes == protocol.evaluate(scope["Remembers"]()).episodes
+    assert main([*command, "--resume"]) == 0
+    assert "16 of 16 episodes are taken from" in capsys.readouterr().err
+    assert main(["verify", str(tmp_path / "out"), "--workers", "0"]) == 0
+
+
+def test_the_result_is_written_and_printed_before_the_chart(tmp_path, capsys, monkeypatch):
+    def draw(result, path, title):
+        assert EvaluationResult.load(tmp_path / "out/results.json") == result
+        assert "7 steps in " in capsys.readouterr().out
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EvaluationResult, "plot", draw)
+    arguments = ["MT1", "--policy", "random", "--episodes", "1", "--workers", "0"]
+    monkeypatch.setattr(rollout, "EPISODE_STEPS", 7)
+    assert main(["rollout", *arguments, "--out", str(tmp_path / "out")]) == 130
+    assert "1 of 1 episodes were finished" in capsys.readouterr().out
+    assert main(["verify", str(tmp_path / "out"), "--workers", "0"]) == 0
+
+
 # Video.
+
+
+@pytest.mark.usefixtures("short_episodes")
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # imageio's reader
+@pytest.mark.slow
+def test_a_video_has_the_size_and_the_length_that_are_asked_for(tmp_path):
+    if opengl.choose_gl() is None:
+        pytest.skip("neither EGL nor OSMesa can render here")
+    command = ["MT1", "--task", "reach-v3", "--episodes", "1", "--video"]
+    results_of(tmp_path, *command, "--size", "42", "--video-steps", "9")
+    assert imageio.imread(tmp_path / "reach-v3.mp4").shape == (3, 42, 42, 3)
+
+
+@pytest.mark.slow
+def test_frames_that_a_policy_observes_have_the_size_that_is_asked_for(tmp_path, monkeypatch):
+    if opengl.choose_gl() is None:
+        pytest.skip("neither EGL nor OSMesa can render here")
+    monkeypatch.setattr(rollout, "EPISODE_STEPS", 2)
+    path = tmp_path / "sees.py"
+    path.write_text(
+        "def act(obs):\n"
+        "    assert obs.shape[1:] == (48, 48, 3)\n"
+        "    return [[0.0] * 4] * len(obs)\n"
+    )
+    seen = ["--observation", "pixels", "--size", "48", "--policy", f"{path}:act"]
+    result = results_of(tmp_path / "out", "MT1", *seen, "--episodes", "1")
+    assert result.environments.kwargs["width"] == 48
 
 
 @pytest.mark.usefixtures("short_episodes")
@@ -227,7 +306,7 @@ def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
 def test_without_a_renderer_the_rollout_goes_on_and_says_what_to_install(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(rollout, "choose_gl", lambda: None)
+    monkeypatch.setattr(film, "choose_gl", lambda: None)
     assert len(results_of(tmp_path, "MT1", "--episodes", "2", "--video").episodes) == 2
     assert list(tmp_path.glob("*.mp4")) == []
     said = capsys.readouterr().err

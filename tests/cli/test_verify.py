@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import re
 import shutil
 
 import pytest
@@ -40,11 +41,18 @@ def test_a_rollout_is_verified(finished, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith('said by the file: policy="mine", ') for line in lines)
     assert "replayed      3 of 3 episodes" in lines
-    assert lines[-3:-1] == [
+    assert lines[-4:-1] == [
         "verified:",
         "success at any step 0.000 (0.000 to 0.561, 95 %), mean over tasks",
+        "",
     ]
+    assert re.fullmatch(r"verified in \d+ s", lines[-1])
     assert max(map(len, lines)) <= 80
+    assert main(["verify", str(where), "--json", *ONE]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ok"], found["difference"], found["same"]) == (True, None, {"reach-v3": 3})
+    assert found["score"].startswith("success at any step 0.000")
+    assert found["text"].splitlines() == lines[:-2]
     assert main(["verify", str(where), "--sample", "0.3", *ONE]) == 0  # its folder
     said = capsys.readouterr().out
     assert "replayed      1 of 3 episodes\n" in said
@@ -59,8 +67,14 @@ def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
     assert main(["verify", str(path), "--workers", "1"]) == 1
     lines = capsys.readouterr().out.splitlines()
     expected = "false: reach-v3, episode 1: steps_to_success is None in the replay, 3 in the result"
-    assert lines[-3] == expected
-    assert lines[-2].startswith("not verified: 2 of 3 episodes")
+    assert lines[-4] == expected
+    assert lines[-3].startswith("not verified: 2 of 3 episodes")
+    assert lines[-1].startswith("not verified in ")
+    assert main(["verify", str(path), "--workers", "1", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ok"], found["score"]) == (False, None)
+    assert found["difference"] == expected.removeprefix("false: ")
+    assert (found["replayed"], found["same"]) == ({"reach-v3": 3}, {"reach-v3": 2})
     data["episodes"][1]["task"] = "\33[2J"
     path.write_text(json.dumps(data))
     with pytest.raises(SystemExit, match=r"^2$"):

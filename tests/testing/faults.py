@@ -1120,6 +1120,35 @@ def changed_seeds(envs, seed, options):
     return returned
 
 
+def late_after_mask(envs, seed, options):
+    """Lets the step count of environments go on where a reset has a mask."""
+    elapsed = [env.t for env in envs.env.envs]
+    returned = envs.env.reset(seed=seed, options=dict(options or {}))
+    if options and "reset_mask" in options and not envs.ended:
+        for env, t in zip(envs.env.envs, elapsed, strict=True):
+            env.t = t
+    return returned
+
+
+def lazy_mask(envs, seed, options):
+    """Moves an environment that a mask leaves out in the step after next."""
+    returned = envs.env.reset(seed=seed, options=dict(options or {}))
+    masked = options and "reset_mask" in options
+    envs.late = 2 if masked and not envs.ended else 0
+    return returned
+
+
+class LateMove(Resets):
+    """Moves the last environment two steps after a reset with a mask."""
+
+    late = 0
+
+    def step(self, actions):
+        self.late -= 1
+        self.env.envs[-1].place += 0.1 * (self.late == 0)
+        return super().step(actions)
+
+
 class KeepingAsync(VectorWrapper):
     """Steps with the array that ``step_async`` was given, when it is waited for."""
 
@@ -1180,14 +1209,14 @@ class BatchVectorEnv(VectorEnv):
     """Draws all starts at once, so that they depend on how many there are.
 
     ``shared`` gives all of them one start; ``buffer`` returns the same array every time; ``pays``
-    rewards the step that is a reset; ``acts`` takes its action; ``again`` always begins there.
+    rewards the step that is a reset; ``acts`` takes its action.
     """
 
     metadata = {"autoreset_mode": NEXT}  # noqa: RUF012
 
-    def __init__(self, num_envs=3, shared=False, buffer=False, pays=0.0, acts=False, again=False):
+    def __init__(self, num_envs=3, shared=False, buffer=False, pays=0.0, acts=False):
         self.num_envs, self.shared, self.buffer, self.pays = num_envs, shared, buffer, pays
-        self.acts, self.again = acts, again
+        self.acts = acts
         self.single_observation_space = Box(-100, 100, (2,), np.float64)
         self.single_action_space = Discrete(2)
         self.observation_space = Box(-100, 100, (num_envs, 2), np.float64)
@@ -1206,7 +1235,6 @@ class BatchVectorEnv(VectorEnv):
         self.place[:, 0] += np.where(self.done, 0.0, np.where(actions, 0.5, -0.5))
         if self.done.any():
             self.place[self.done] = self.np_random.uniform(-1, 1, (int(self.done.sum()), 2))
-            self.place[self.done & self.again] = 0
             self.place[:, 0] += np.where(self.done & self.acts, 0.1 * actions, 0.0)
         rewards = np.where(self.done, self.pays, -np.abs(self.place[:, 0]))
         self.done = ~self.done & (np.abs(self.place[:, 0]) > 2)
@@ -1279,11 +1307,6 @@ VECTORS = {
         "mode, batch size",
         "whose action is not used; another action leads to other results",
     ),
-    "one start again": (
-        partial(BatchVectorEnv, again=True),
-        "mode, batch size",
-        "episodes after an autoreset with array([0., 0.]), although those after reset() differ",
-    ),
     "last reward": (
         changed(lambda envs, r, done: r[1].__setitem__(done, 0.0)),
         "as sync",
@@ -1302,6 +1325,16 @@ VECTORS = {
         same(Resets, packed_seeds, mode=DISABLED),
         "partial reset",
         "gives environments other seeds than one of all: a reset of environments [1] with seed [",
+    ),
+    "counts on after a mask": (
+        same(Resets, late_after_mask, env=ElapsedEnv, mode=DISABLED),
+        "as sync",
+        "after a reset of some environments, environment 0, step 2, info['elapsed']: expected 1",
+    ),
+    "moves after a mask": (
+        same(LateMove, lazy_mask, mode=DISABLED),
+        "as sync",
+        "after a reset of some environments, environment 2, step 3, observation",
     ),
     "masked without a seed": (same(Resets, unseeded_mask, mode=DISABLED), "partial reset"),
     "clears the mask": (

@@ -16,7 +16,8 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistic
 
 from mtwrappers import MetaParallelEnvExecutor
 from mtwrappers.testing import check_vector_env
-from mtwrappers.testing.vector import can_start
+from mtwrappers.testing.check import CheckResult, format_result
+from mtwrappers.testing.vector_rules import can_start
 from tests.testing import faults
 from tests.testing.conftest import MANY
 from tests.testing.faults import NEXT, WalkEnv
@@ -47,6 +48,7 @@ def test_the_fault_of_an_environment_by_itself_is_found_and_named(fault):
     found(*faults.ENVS[fault], others=["task observation"], left_out=MANY)
 
 
+@pytest.mark.usefixtures("among")
 @pytest.mark.parametrize("fault", INSIDE)
 @pytest.mark.slow_but(*FAST_INSIDE)
 def test_the_fault_of_an_environment_among_others_is_found_and_named(fault):
@@ -133,15 +135,43 @@ def test_a_report_is_a_table_of_80_columns_in_which_faults_come_first():
         "Broken (environment)\n"
         "FAILED   types             a value has the wrong type: step 0, terminated:\n"
         "                           expected a bool of Python, got numpy.bool False\n"
-        "skipped  render            it has no render()\n"
         "skipped  statistics        it keeps no statistics\n"
         "skipped  task observation  infos have no task_id\n"
         "skipped  resets itself     no episode ended within 80 steps\n"
+        "skipped  render            it has no render()\n"
         "skipped  tasks             it has no tasks\n"
-        "passed   runs, spaces, new arrays, seed repeats, new episodes, options, global\n"
-        "         random, other seeds, actions, sampling, pickling, infos, global\n"
+        "passed   runs, infos, spaces, new arrays, seed repeats, new episodes, options,\n"
+        "         global random, actions, sampling, other seeds, pickling, global\n"
         "         settings"
     )
+
+
+@pytest.mark.usefixtures("alone")
+def test_each_result_is_told_when_its_check_has_ended():
+    told, steps = [], []
+
+    class CountedSteps(faults.NumpyFlagEnv):
+        def step(self, action):
+            steps.append(action)
+            return super().step(action)
+
+    report = check(CountedSteps, on_result=lambda result: told.append((result, len(steps))))
+    assert tuple(result for result, _ in told) == report.results
+    numbers = {result.name: number for result, number in told}
+    assert numbers["runs"] == numbers["types"] == 80  # which look at what was recorded
+    assert numbers["runs"] < numbers["spaces"] < numbers["new arrays"] < numbers["seed repeats"]
+
+
+def test_a_row_is_wrapped_below_its_name_where_there_are_few_columns():
+    result = CheckResult("close", "failed", "2 threads are left after close(): a, b")
+    assert format_result(result, 80, 8) == [
+        "FAILED   close     2 threads are left after close(): a, b"
+    ]
+    assert format_result(result, 30) == [
+        "FAILED   close",
+        "  2 threads are left after",
+        "  close(): a, b",
+    ]
 
 
 @pytest.mark.usefixtures("alone")
@@ -151,8 +181,8 @@ def test_an_info_that_does_not_repeat_is_named_and_can_be_ignored():
     assert "--ignore info.action, in Python ignore=['info.action']" in report["seed repeats"].says
     blocked = [r.name for r in report.results if r.says == "see 'seed repeats'"]
     assert blocked == [
-        *("new episodes", "options", "global random", "other seeds"),
-        *("actions", "sampling", "render", "pickling", "tasks"),
+        *("new episodes", "options", "global random", "actions", "sampling"),
+        *("other seeds", "pickling", "render", "tasks"),
     ]
     table = " ".join(str(report).split())
     assert f"skipped {', '.join(blocked)}: they compare with what failed" in table
@@ -291,7 +321,7 @@ def test_a_module_of_an_id_that_cannot_be_imported_is_named(tmp_path, monkeypatc
 @pytest.fixture
 def forks(monkeypatch):
     """Lets the check fork although this process may have threads, or have loaded OpenGL."""
-    monkeypatch.setattr("mtwrappers.testing.vector.start_method", lambda: "fork")
+    monkeypatch.setattr("mtwrappers.testing.vector_rules.start_method", lambda: "fork")
 
 
 @pytest.mark.usefixtures("forks")
@@ -312,7 +342,7 @@ class Hanging(AsyncVectorEnv):
 @pytest.mark.usefixtures("forks")
 @pytest.mark.slow
 def test_a_vector_environment_that_hangs_when_a_worker_is_killed_is_found(monkeypatch):
-    monkeypatch.setattr("mtwrappers.testing.vector._HANGS", 0.5)
+    monkeypatch.setattr("mtwrappers.testing.vector_rules._HANGS", 0.5)
     report = check(lambda: Hanging([WalkEnv] * 2))
     assert report.failed == ("killed",), str(report)
     assert "hangs" in report["killed"].says

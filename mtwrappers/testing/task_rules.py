@@ -5,6 +5,7 @@ An environment has tasks if it has the methods of `mtwrappers.MTEnv` or of the s
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,21 +24,21 @@ from mtwrappers.testing.recording import (
     Skipped,
     Subject,
     compare,
+    describe_error,
     drop_repeats,
+    format_value,
     must_raise,
     require,
     require_same,
-    said,
     same,
-    steps_of,
-    text_of,
+    select_steps,
 )
 from mtwrappers.testing.rules import (
     LARGE_SEEDS,
     OTHER_SEEDS,
     compare_task_ids,
-    copies_of,
     generators,
+    make_copies,
     require_same_copy,
     scramble,
     untouched_random,
@@ -64,19 +65,19 @@ def tasks(subject: Subject) -> None:
     with subject.open() as env, untouched_random(_METHODS):
         runs = _TaskRuns(subject, env)
         _, info = env.reset(seed=subject.seed)
-        if subject.given is None and "phase" in info:
+        if subject.given_env is None and "phase" in info:
             raise Skipped("the phases of a stream draw its tasks")
         with untouched_random(_METHODS):
             runs.drawn = runs.sample(env)
         expected = [runs.record(env, task) for task in runs.drawn]
         few = list(zip(runs.drawn, expected, strict=True))[:_TASKS]
-        for what, other in _instances(subject, env):
+        for name, instance in _instances(subject, env):
             for way in runs.ways:
                 for task, calls in reversed(few):
-                    if difference := compare(calls, runs.record(other, task, way)):
-                        message = f"on the same task, {what} returns something else after {way}"
+                    if difference := compare(calls, runs.record(instance, task, way)):
+                        message = f"on the same task, {name} returns something else after {way}"
                         raise Failed(f"{message}: {difference}")
-            runs.require_same_sample(other, what)
+            runs.require_same_sample(instance, name)
         _require_effect(env.observation_space, expected, runs.ways[0])
         for task, calls in few:
             runs.require_copied_task(task, calls)
@@ -113,11 +114,11 @@ class _TaskRuns:
 
     def sample(self, env: Any) -> list[Any]:
         """Copies of the different tasks that an environment draws; the caller changes its own."""
-        present, draw = copied(self._get(env)), env.get_wrapper_attr(self._sampler)
+        task, draw = copied(self._get(env)), env.get_wrapper_attr(self._sampler)
         tasks = [draw() for _ in range(_DRAWS)] if self._is_mt else draw(_DRAWS)
         drawn = drop_repeats(copied(tasks))
         message = f"a task that is drawn is not set: {self._getter}()"
-        require_same(present, self._get(env), message)
+        require_same(task, self._get(env), message)
         scramble(tasks)
         return drawn
 
@@ -160,14 +161,14 @@ class _TaskRuns:
 
         return self.subject.record(env, self.subject.actions(env, _STEPS), reset=begin)
 
-    def require_same_sample(self, env: Any, what: str) -> None:
+    def require_same_sample(self, env: Any, name: str) -> None:
         """Raises `Failed` unless the seed determines the tasks that are drawn, on any task."""
         for task in (self.drawn[0], self.drawn[-1]):
             self._set(env, copied(task))
             env.reset()
             env.reset(seed=self.subject.seed)
             message = (
-                f"reset(seed={self.subject.seed}) must determine the tasks that {what} draws next, "
+                f"reset(seed={self.subject.seed}) must determine the tasks that {name} draws next, "
                 "whatever its task is and whatever the caller has done to tasks that were drawn: "
                 f"{self._sampler}()"
             )
@@ -181,7 +182,7 @@ class _TaskRuns:
                 calls = self.record(self.env, task, way, changes_task=True)
                 difference = compare(expected, calls)
             except RAISED as exc:
-                difference = said(exc)
+                difference = describe_error(exc)
             if difference:
                 message = f"if the caller changes the task after {way}, the environment's changes"
                 raise Failed(f"{rule}: {message}: {difference}")
@@ -195,9 +196,9 @@ class _TaskRuns:
         """Raises `Failed` if an `MTEnv` draws tasks from the stream of its episodes."""
         if not isinstance(self.env.unwrapped, MTEnv):
             return
-        before = pickle.dumps(generators(self.env))
+        states = pickle.dumps(generators(self.env))
         self.sample(self.env)
-        if before != pickle.dumps(generators(self.env)):
+        if states != pickle.dumps(generators(self.env)):
             raise Failed(
                 f"{self._sampler}() draws from np_random, the stream of the environment, and not "
                 "from np_random_task, so that drawing a task changes the next episode"
@@ -208,10 +209,12 @@ class _TaskRuns:
         # One of two is not the task that a new environment is on.
         for task in drop_repeats([self.drawn[0], self.drawn[-1]]):
             self._begin_on(task)
-            for what, other in copies_of(self.env, failures=[]):
-                message = f"{what} of an environment that was set to a task must be on it"
-                require_same(self._get(self.env), self._get(other), f"{message}: {self._getter}()")
-                require_same_copy(self.subject, self.env, other, f"on another task, {what}")
+            for name, env_copy in make_copies(self.env, failures=[]):
+                message = f"{name} of an environment that was set to a task must be on it"
+                require_same(
+                    self._get(self.env), self._get(env_copy), f"{message}: {self._getter}()"
+                )
+                require_same_copy(self.subject, self.env, env_copy, f"on another task, {name}")
                 self._begin_on(task)  # a reset may have drawn another
 
     def _begin_on(self, task: Any) -> None:
@@ -229,37 +232,37 @@ class _TaskRuns:
 def _instances(subject: Subject, env: Any) -> Iterator[tuple[str, Any]]:
     """The environment itself, and others: a new one, or copies of a given one."""
     yield "it", env
-    if subject.given is not None:
-        yield from copies_of(env, failures=[])
+    if subject.given_env is not None:
+        yield from make_copies(env, failures=[])
         return
-    with subject.open() as other:
-        yield "a new environment", other
+    with subject.open() as new_env:
+        yield "a new environment", new_env
 
 
-def _require_effect(space: Any, found: list[list[Call]], way: str) -> None:
+def _require_effect(space: Any, recordings: list[list[Call]], way: str) -> None:
     """Raises `Failed` if all tasks lead to the same observations and rewards."""
-    if len(found) == 1:
+    if len(recordings) == 1:
         return
-    inner = [[_unnamed(call) for call in calls] for calls in found]
-    varies = len({str(call.values["reward"]) for call in steps_of(found[0])}) > 1
+    inner = [[_unnamed(call) for call in calls] for calls in recordings]
+    varies = len({str(call.values["reward"]) for call in select_steps(recordings[0])}) > 1
     # Rewards that are all the same may still come later.
-    if varies and not any(compare(inner[0], each) for each in inner[1:]):
-        says = f"{len(found)} different tasks lead to the same observations and rewards"
-        raise Failed(f"{says}: {way} has no effect")
+    if varies and not any(compare(inner[0], calls) for calls in inner[1:]):
+        message = f"{len(recordings)} different tasks lead to the same observations and rewards"
+        raise Failed(f"{message}: {way} has no effect")
     task_obs = space.spaces.get("task_obs") if isinstance(space, Dict) else None
     if task_obs is None or (isinstance(task_obs, Discrete) and task_obs.n == 1):
         return
-    seen = [calls[0].values["observation"]["task_obs"] for calls in found]
-    if all(same(seen[0], other) for other in seen):
-        says = f"{len(found)} different tasks are observed as the same task_obs"
-        raise Failed(f"{says}, {text_of(seen[0])}, although its space has several values")
+    seen = [calls[0].values["observation"]["task_obs"] for calls in recordings]
+    if all(same(seen[0], task_obs_b) for task_obs_b in seen):
+        message = f"{len(recordings)} different tasks are observed as the same task_obs"
+        raise Failed(f"{message}, {format_value(seen[0])}, although its space has several values")
 
 
 def _unnamed(call: Call) -> Call:
     """The call without what names a task: infos and ``task_obs``."""
     obs = call.values["observation"]
     obs = obs["env_obs"] if isinstance(obs, dict) and "env_obs" in obs else obs
-    return call._replace(values={**call.values, "observation": obs, "info": {}})
+    return dataclasses.replace(call, values={**call.values, "observation": obs, "info": {}})
 
 
 # The contract of `mtwrappers.MTEnv`.
@@ -267,25 +270,25 @@ def _unnamed(call: Call) -> Call:
 
 def protocol(subject: Subject) -> None:
     """It is an `MTEnv`, and its observations are dicts of two."""
-    env = subject.given
+    env = subject.given_env
     require(isinstance(env, MTEnv), f"expected an MTEnv, got {type(env).__name__}")
     space = env.observation_space
     keys = {*space} - {"task_embedding"} if isinstance(space, Dict) else None
-    says = f"observation_space must be a Dict of env_obs and task_obs, got {space}"
-    require(keys == {"env_obs", "task_obs"}, says)
+    message = f"observation_space must be a Dict of env_obs and task_obs, got {space}"
+    require(keys == {"env_obs", "task_obs"}, message)
 
 
 def unseeded(subject: Subject) -> None:
     """Without a task seed no task state is sampled."""
-    if subject.given._task_seed is not None:
+    if subject.given_env._task_seed is not None:
         raise Skipped("it has a task seed")
     with must_raise(SeedNotSetError, "sample_task_state() before a task seed was set"):
-        subject.given.sample_task_state()
+        subject.given_env.sample_task_state()
 
 
 def seed_methods(subject: Subject) -> None:
     """``seed`` and ``seed_task`` return and keep their seed, and it determines the tasks."""
-    env, seed = subject.given, subject.seed
+    env, seed = subject.given_env, subject.seed
     for name in ("seed", "seed_task"):
         require_same([seed], getattr(env, name)(seed), f"{name}({seed}) must return its seed")
     env.assert_env_seed_is_set()
@@ -300,16 +303,18 @@ def seed_methods(subject: Subject) -> None:
     streams: dict[bytes, int] = {}
     seeds = [seed, *(seed + k for k in OTHER_SEEDS)]
     seeds += [seed + k + i for k in LARGE_SEEDS for i in (0, 1)]
-    for given in seeds if len(drop_repeats(drawn)) > 1 else ():
-        env.seed_task(given)
-        before = streams.setdefault(pickle.dumps(env.np_random_task), given)
-        says = "lead to the same task stream: the seed is ignored, or a part of it"
-        require(before == given, f"seed_task({before}) and seed_task({given}) {says}")
+    for task_seed in seeds if len(drop_repeats(drawn)) > 1 else ():
+        env.seed_task(task_seed)
+        first_seed = streams.setdefault(pickle.dumps(env.np_random_task), task_seed)
+        message = "lead to the same task stream: the seed is ignored, or a part of it"
+        require(
+            first_seed == task_seed, f"seed_task({first_seed}) and seed_task({task_seed}) {message}"
+        )
 
 
 def task_options(subject: Subject) -> None:
     """``reset`` reads ``task_state`` or ``resample_task``, and steps observe the task."""
-    env, seed = subject.given, subject.seed
+    env, seed = subject.given_env, subject.seed
     env.reset(seed=seed)
     state = copied(env.sample_task_state())
     for t, action in enumerate([None, *subject.actions(env, subject.steps)]):
@@ -319,8 +324,8 @@ def task_options(subject: Subject) -> None:
         else:
             obs, _, *flags, _ = env.step(action)
             ends = any(flags)
-        what = f"step {t - 1}, task_obs" if t else "task_obs"
-        require_same(env.get_task_obs(), obs["task_obs"], f"{what} must be get_task_obs()")
+        place = f"step {t - 1}, task_obs" if t else "task_obs"
+        require_same(env.get_task_obs(), obs["task_obs"], f"{place} must be get_task_obs()")
         if ends:
             break
 
@@ -328,12 +333,12 @@ def task_options(subject: Subject) -> None:
         env.reset(options={"resample_task": True}, **kwargs)
         return copied(env.get_task_state())
 
-    says = f"reset(seed={seed}, options={{'resample_task': True}}) must determine the task"
-    require_same(resampled(seed=seed), resampled(seed=seed), says)
+    message = f"reset(seed={seed}, options={{'resample_task': True}}) must determine the task"
+    require_same(resampled(seed=seed), resampled(seed=seed), message)
     several = len(drop_repeats(copied(env.sample_task_state()) for _ in range(_DRAWS))) > 1
     drawn = drop_repeats(resampled() for _ in range(_DRAWS))
-    says = f"{_DRAWS} resets with options={{'resample_task': True}} must draw tasks, got only"
-    require(len(drawn) > 1 or not several, f"{says} {drawn}")
+    message = f"{_DRAWS} resets with options={{'resample_task': True}} must draw tasks, got only"
+    require(len(drawn) > 1 or not several, f"{message} {drawn}")
     with must_raise(ValueError, "reset with both task_state and resample_task"):
         env.reset(options={"task_state": state, "resample_task": True})
 
@@ -344,28 +349,30 @@ def task_options(subject: Subject) -> None:
 def methods(subject: Subject) -> None:
     """It has the methods of the contract."""
     for name in _SET_TASK_METHODS:
-        require(callable(getattr(subject.given, name, None)), f"{subject.name} must have {name}()")
+        require(
+            callable(getattr(subject.given_env, name, None)), f"{subject.name} must have {name}()"
+        )
 
 
 def sample_tasks(subject: Subject) -> None:
     """``sample_tasks(n)`` draws ``n`` small tasks, which the seed determines."""
-    env, seed = subject.given, subject.seed
+    env, seed = subject.given_env, subject.seed
 
     def draw(n: int) -> Any:
         env.reset(seed=seed)
         return env.sample_tasks(n)
 
     tasks: list[Any] = copied(draw(_TASKS))
-    says = f"sample_tasks({_TASKS}) must return a list of {_TASKS} tasks, got {tasks!r}"
-    require(isinstance(tasks, list) and len(tasks) == _TASKS, says)
+    message = f"sample_tasks({_TASKS}) must return a list of {_TASKS} tasks, got {tasks!r}"
+    require(isinstance(tasks, list) and len(tasks) == _TASKS, message)
     require_same(tasks, draw(_TASKS), f"reset(seed={seed}) must determine the tasks drawn next")
     if num_tasks := getattr(env, "num_tasks", None):
         different = len({pickle.dumps(task) for task in draw(num_tasks)})
-        says = f"a sweep of {num_tasks} tasks must not repeat any, got {different} different"
-        require(different == num_tasks, says)
+        message = f"a sweep of {num_tasks} tasks must not repeat any, got {different} different"
+        require(different == num_tasks, message)
     size = max(len(pickle.dumps(task)) for task in tasks)
-    says = f"a task must pickle to under {MAX_TASK_BYTES} bytes, got {size}"
-    require(size < MAX_TASK_BYTES, says)
+    message = f"a task must pickle to under {MAX_TASK_BYTES} bytes, got {size}"
+    require(size < MAX_TASK_BYTES, message)
     env.set_task(copied(tasks[0]))
     with must_raise(ResetNeeded, "step() after set_task() without reset()"):
         env.step(subject.actions(env, 1)[0])
@@ -373,18 +380,18 @@ def sample_tasks(subject: Subject) -> None:
 
 def copies(subject: Subject) -> None:
     """Copies and pickles are on the same task and run the same, and share no state."""
-    env = subject.given
+    env = subject.given_env
     task = copied(env.get_task())
     failures: list[str] = []
-    for what, other in copies_of(env, failures):
-        require_same(task, other.get_task(), f"{what} must keep the task")
-        require_same_copy(subject, env, other, what)
+    for name, env_copy in make_copies(env, failures):
+        require_same(task, env_copy.get_task(), f"{name} must keep the task")
+        require_same_copy(subject, env, env_copy, name)
     require(not failures, f"it must be possible to copy it, got {'; '.join(failures)}")
 
 
 def no_task(subject: Subject) -> None:
     """An object that is not a task is refused, and the current task stays."""
-    env = subject.given
+    env = subject.given_env
     present = copied(env.get_task())
     with must_raise(ValueError, "set_task of something that is not a task"):
         env.set_task(object())

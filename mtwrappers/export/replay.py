@@ -34,7 +34,7 @@ from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.verification import verify
 from mtwrappers.export.datasets import Dataset, ExportError, Replayed
 from mtwrappers.metaworld.upstream_names import UPSTREAM_NAMES
-from mtwrappers.samplers.bar import ProgressBar
+from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.state.files import hidden_name, locked, remove
 from mtwrappers.vector.make import MetaIterativeEnvExecutor
 
@@ -54,6 +54,8 @@ class Exported:
         steps: The number of their steps.
         rounded_from: The dtype of the recorded actions if it was another than float32, else
             ``None``.
+        clipped: The number of episodes with actions outside of [-1, 1], which are clipped as the
+            environments do.
         difference: The largest relative difference between the return of an episode and that of its
             result: 0.0 if all are equal to the last bit.
     """
@@ -61,7 +63,24 @@ class Exported:
     episodes: int
     steps: int
     rounded_from: str | None
+    clipped: int
     difference: float
+
+    def __str__(self) -> str:
+        """How the stored actions and the replay compare with those of the result."""
+        clipped = ""
+        if self.clipped:
+            clipped = f"actions clipped to [-1, 1] in {self.clipped:,} of {self.episodes:,} "
+            clipped += "episodes, as the environments do; "
+        if self.rounded_from is None:
+            return f"{clipped}all replayed bit for bit"
+        returns = "returns are equal"
+        if self.difference:
+            returns = f"returns differ by up to {self.difference:.0e} (relative)"
+        return (
+            f"{clipped}actions converted from {self.rounded_from} to float32: success unchanged in "
+            f"{self.episodes:,} of {self.episodes:,} episodes, {returns}"
+        )
 
 
 def export(
@@ -71,8 +90,9 @@ def export(
 
     The dataset has actions of float32, within [-1, 1]. Its environment, seeds, task states and
     actions give the same episodes again. If the recorded actions are float32, they are the result's
-    to the last bit. Others are rounded: success, length and steps to success are then equal, and
-    returns differ by rounding. The dataset appears when it is complete: an interruption or a kill
+    to the last bit, but for those outside of [-1, 1], which are clipped as the environments do. Of
+    another dtype they are rounded: success, length and steps to success are then equal, and returns
+    differ by rounding. The dataset appears when it is complete: an interruption or a kill
     leaves nothing of it.
 
     Args:
@@ -82,7 +102,8 @@ def export(
             terminates it.
 
     Returns:
-        The numbers of episodes and steps, and whether actions were rounded; see `Exported`.
+        The numbers of episodes and steps, and how actions and returns differ from those of the
+        result; see `Exported`.
 
     Raises:
         ExportError: If the result is not one of Meta-World's tasks, is of a few-shot evaluation, or
@@ -92,10 +113,13 @@ def export(
     """
     claim = read_claim(result)
     kwargs = _kwargs(claim, dataset, successes)
-    ends = ((x.place, x.steps_to_success if successes else x.length) for x in claim.episodes)
-    lengths = {place: length for place, length in ends if length}
+    lengths = {}
+    for episode in claim.episodes:
+        if length := episode.steps_to_success if successes else episode.length:
+            lengths[episode.place] = length
     if not lengths:
         raise ExportError("no episode is a success, so there is nothing to export")
+    num_steps = sum(lengths.values())
     longest, frames = max(lengths.values()), dataset.frames
     size = (longest + 1) * len(frames.cameras) * frames.size**2 * 3
     if frames.observation != "state" and size > _MAX_FRAMES:
@@ -104,34 +128,33 @@ def export(
             f"memory, and at most {_MAX_FRAMES // 2**30} GB may be: choose a smaller size or "
             "fewer cameras"
         )
-    with _beside(dataset.path) as place:
+    with _unfinished_folder(dataset.path) as folder:
         with contextlib.ExitStack() as stack:
-            found = verify(result, workers=cores(), progress=True)
-            if not found.ok:
-                raise ExportError(f"{os.fspath(result)} is false: {found.difference}")
+            verification = verify(result, workers=cores(), progress=True)
+            if not verification.ok:
+                raise ExportError(f"{os.fspath(result)} is false: {verification.difference}")
             [evidence] = evidence_files(evidence_beside(result), 1)
-            claim, recorded = found.result, read_evidence(evidence)
-            made, design = claim.environments, claim.design
-            assert made is not None  # it was verified
+            claim, recorded = verification.result, read_evidence(evidence)
+            environments, design = claim.environments, claim.design
+            assert environments is not None  # it was verified
             assert design is not None
-            with contextlib.closing(remake(made, design, claim.episodes)) as envs:
+            with contextlib.closing(remake(environments, design, claim.episodes)) as envs:
                 planned = plan_episodes(envs, design).episodes
             try:
-                env = gymnasium.make(f"mtwrappers:{made.id}", **kwargs)
+                env = gymnasium.make(f"mtwrappers:{environments.id}", **kwargs)
             except (TypeError, ValueError) as exc:
                 raise ExportError(full_message(exc)) from None
             stack.callback(env.close)
-            advance = stack.enter_context(ProgressBar(True).of("exported episodes", len(lengths)))
-            recorder = _Recorder(env)
+            advance = stack.enter_context(ProgressBar(True).of("exported steps", num_steps))
+            recorder = _EpisodeRecorder(env, advance)
             dtype = next(iter(recorded.values())).dtype  # of all of them
             rounded_from = None if dtype == np.float32 else str(dtype)
 
-            def episodes() -> Iterator[Replayed]:
-                for one, again in zip(claim.episodes, planned, strict=True):
-                    if one.place in lengths:
-                        actions = recorded[name_of(one)][: lengths[one.place]]
-                        yield recorder.replay(again, one, actions, successes)
-                        advance(1)
+            def replay_episodes() -> Iterator[Replayed]:
+                for episode, plan in zip(claim.episodes, planned, strict=True):
+                    if episode.place in lengths:
+                        actions = recorded[name_of(episode)][: lengths[episode.place]]
+                        yield recorder.replay(plan, episode, actions, successes)
 
             about = {
                 "policy": claim.description.policy or "unnamed",
@@ -140,35 +163,47 @@ def export(
                 "evidence": claim.evidence,
                 "successes": successes,
                 "rounded_from": rounded_from,
-                "requirements": [f"{x}=={version(x)}" for x in (*PACKAGES, *dataset.packages)],
+                "requirements": [
+                    f"{package}=={version(package)}" for package in (*PACKAGES, *dataset.packages)
+                ],
             }
-            written = dataset.write(place, env, episodes(), about)
+            written = dataset.write(folder, env, replay_episodes(), about)
         written.rename(dataset.path)  # at the end, since Ctrl-C says that nothing was written
-    return Exported(len(lengths), sum(lengths.values()), rounded_from, recorder.difference)
+    return Exported(
+        len(lengths), num_steps, rounded_from, recorder.num_clipped, recorder.difference
+    )
 
 
 def _kwargs(claim: EvaluationResult, dataset: Dataset, successes: bool) -> dict[str, Any]:
     """The arguments of the single environment that runs the episodes of a result."""
-    made, design = claim.environments, claim.design
-    if made is None or design is None or "benchmark" not in made.kwargs or design.phases:
+    environments, design = claim.environments, claim.design
+    is_metaworld = environments is not None and "benchmark" in environments.kwargs
+    if environments is None or not is_metaworld or design is None or design.phases:
         raise ExportError("only evaluations on Meta-World's benchmarks can be exported")
     if design.trials:
         raise ExportError("the episodes of few-shot trials follow from one another: export none")
-    kwargs = {name: value for name, value in made.kwargs.items() if name in _KEPT}
+    kwargs = {name: value for name, value in environments.kwargs.items() if name in _KEPT}
     kwargs = {"max_episode_steps": EPISODE_STEPS, **kwargs, **dataset.kwargs}
     return {**kwargs, "terminate_on_success": True} if successes else kwargs
 
 
-class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Keeps what the current episode returns.
+class _EpisodeRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Replays episodes, and keeps what the current one returns.
 
-    ``difference`` is the largest relative difference between the return of a replayed episode and
-    that of its result.
+    Args:
+        env: The environment.
+        advance: Called with the number of steps of each replayed episode as they are taken.
+
+    Attributes:
+        difference: The largest relative difference between the return of a replayed episode and
+            that of its result.
+        num_clipped: The number of episodes whose actions were clipped.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], advance: Advance) -> None:
         super().__init__(env)
-        self.difference = 0.0
+        self.difference, self.num_clipped = 0.0, 0
+        self._advance = advance
         self._envs = MetaIterativeEnvExecutor([lambda: self], 1)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
@@ -178,10 +213,10 @@ class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        result = self.env.step(action)
-        self._observations.append(result[0])
-        self._steps.append((action, *result[1:4], bool(result[4]["success"])))
-        return result
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self._observations.append(obs)
+        self._steps.append((action, reward, terminated, truncated, bool(info["success"])))
+        return obs, reward, terminated, truncated, info
 
     def _play(self, planned: PlannedEpisode, actions: NDArray[Any]) -> Episode:
         """Runs an episode with its actions."""
@@ -190,56 +225,74 @@ class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         return episode
 
     def replay(
-        self, planned: PlannedEpisode, one: Episode, actions: NDArray[Any], successes: bool
+        self, planned: PlannedEpisode, claimed: Episode, actions: NDArray[Any], successes: bool
     ) -> Replayed:
-        """Runs an episode with the actions that a dataset stores, and compares it."""
-        stored, rounds = actions.astype(np.float32).clip(-1.0, 1.0), actions.dtype != np.float32
-        as_stored = not rounds and np.array_equal(stored, actions)
-        expected = one
-        if successes and not as_stored:
+        """Runs an episode with the actions that a dataset stores, and compares it.
+
+        Args:
+            planned: The seed and the task of the episode.
+            claimed: Its numbers in the result.
+            actions: Its recorded actions, of any dtype.
+            successes: Whether it ends with its first success.
+
+        Raises:
+            ExportError: If it differs from the result, except for the return of one whose actions
+                were rounded.
+        """
+        is_rounded = actions.dtype != np.float32
+        stored_actions = actions.astype(np.float32).clip(-1.0, 1.0)
+        is_clipped = bool((np.abs(actions) > 1).any())
+        is_exact = not is_rounded and not is_clipped
+        expected = claimed
+        if successes and not is_exact:
             expected = self._play(planned, actions)  # until the first success
-        again = self._play(planned, stored)
-        why = ""
-        if not as_stored:
-            why = (
+        replayed = self._play(planned, stored_actions)
+        reason = ""
+        if not is_exact:
+            reason = (
                 f"; a dataset has actions of float32 in [-1, 1], and its own are {actions.dtype} "
                 f"in [{actions.min():.3g}, {actions.max():.3g}]"
             )
-        if successes and (again.length, again.success_final) != (len(actions), True):
+        if successes and (replayed.length, replayed.success_final) != (len(actions), True):
             raise ExportError(
-                f"{describe_episode(one)} does not succeed at step {len(actions)} in the "
-                f"replay{why}"
+                f"{describe_episode(claimed)} does not succeed at step {len(actions)} in the "
+                f"replay{reason}"
             )
-        if not (successes and as_stored):  # which has the actions of the verified episode
-            difference = compare_episodes(expected, again, math.inf if rounds else 0.0)
+        if not (successes and is_exact):  # which has the actions of the verified episode
+            difference = compare_episodes(expected, replayed, math.inf if is_rounded else 0.0)
             if isinstance(difference, str):
-                raise ExportError(f"{difference}{why}")
+                raise ExportError(f"{difference}{reason}")
             self.difference = max(self.difference, difference)
+        self.num_clipped += is_clipped
+        self._advance(len(actions))
         about = {
             "seed": planned.seed,
-            "task_name": one.task,
+            "task_name": claimed.task,
             "task_description": getattr(self.unwrapped, "task_description", None),
-            "task_state": one.task_state,
+            "task_state": claimed.task_state,
             "rand_vec": self.env.get_wrapper_attr("rand_vec").tolist(),
-            "number": one.number,
+            "number": claimed.number,
         }
-        about = {name: value for name, value in about.items() if value is not None}
-        columns = map(np.array, zip(*self._steps, strict=True))
         names = ("actions", "rewards", "terminations", "truncations", "successes")
+        columns = map(np.array, zip(*self._steps, strict=True))
         data = dict(zip(names, columns, strict=True))
-        data["observations"] = _stacked(self._observations)
-        return Replayed(about, successes=data.pop("successes"), data=data)
+        data["observations"] = _stack(self._observations)
+        return Replayed(
+            {name: value for name, value in about.items() if value is not None},
+            successes=data.pop("successes"),
+            data=data,
+        )
 
 
-def _stacked(observations: list[Any]) -> Any:
+def _stack(observations: list[Any]) -> Any:
     if isinstance(observations[0], dict):
         keys = observations[0]
-        return {key: _stacked([obs[key] for obs in observations]) for key in keys}
+        return {key: _stack([obs[key] for obs in observations]) for key in keys}
     return np.stack(observations)
 
 
 @contextlib.contextmanager
-def _beside(path: Path) -> Iterator[Path]:
+def _unfinished_folder(path: Path) -> Iterator[Path]:
     """A folder for a dataset that is not complete, removed in any case; a kill's at the next."""
     if os.path.lexists(path):  # a link into nowhere too
         raise ExportError(f"{path} exists: choose another name, or delete it")
@@ -253,8 +306,8 @@ def _beside(path: Path) -> Iterator[Path]:
         if not free:
             raise ExportError(f"another export is writing {path}: wait until it has ended")
         try:
-            for left in folder.iterdir():
-                remove(left)
+            for path_within in folder.iterdir():
+                remove(path_within)
             yield folder
         finally:
             remove(folder)

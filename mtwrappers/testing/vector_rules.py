@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import itertools
 import multiprocessing
@@ -17,6 +18,7 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -34,18 +36,17 @@ from mtwrappers.testing.recording import (
     Failed,
     Skipped,
     Subject,
-    calls_of,
     compare,
-    drop_repeats,
-    find,
+    describe_error,
+    find_difference,
+    format_value,
+    get_mode,
     learns,
-    mode_of,
     require,
     require_same,
-    said,
     same,
-    steps_of,
-    text_of,
+    select_steps,
+    split_calls,
 )
 from mtwrappers.testing.rules import changes_rewards
 from mtwrappers.vector import processes
@@ -68,60 +69,93 @@ _TIMEOUT, _HANGS = 60.0, 20.0
 _STARTS = 60.0
 # Before which steps a worker is killed that is replaced.
 _KILLED_AT = (11, 25)
+# Before which step some environments are reset, in the middle of their episodes.
+_RESET_AT = 2
 
 
 # An environment in vector environments.
 
 
-def makers(subject: Subject) -> list[Callable[[], Any]]:
+def get_makers(subject: Subject) -> list[Callable[[], Any]]:
     """Returns a constructor per sub-environment; all but the last have another time limit."""
     if subject.makers:
         return list(subject.makers)
     limits = [_FIRST_LIMIT + _LATER * i for i in range(subject.num_envs - 1)]
-    return [*(functools.partial(_limited, subject.make, n) for n in limits), subject.make]
+    return [
+        *(functools.partial(_make_limited, subject.make, steps) for steps in limits),
+        subject.make,
+    ]
 
 
-def _limited(make: Callable[[], Any], steps: int) -> Any:
+def _make_limited(make: Callable[[], Any], steps: int) -> Any:
     return gymnasium.wrappers.TimeLimit(make(), steps)
 
 
-def of_sync(subject: Subject, mode: AutoresetMode) -> tuple[Any, list[Call]]:
+class _KeptOpen(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment that several vector environments use in turn, which close nothing."""
+
+    def close(self) -> None:
+        """Leaves the environment open."""
+
+
+def get_sync_recording(subject: Subject, mode: AutoresetMode) -> tuple[Any, list[Call]]:
     """Gymnasium's `SyncVectorEnv` in a mode, closed, and its recording."""
-    if mode not in subject.kept:
-        steps = max(_STEPS, subject.length) if mode is _SAME else _STEPS
-        subject.kept[mode] = _record_sync(subject, mode, steps)
-    return subject.kept[mode]
+    if not subject.sync_recordings:
+        recordings = {}
+        with contextlib.ExitStack() as stack:
+            envs = [stack.enter_context(closing(make())) for make in get_makers(subject)]
+            makers = [functools.partial(_KeptOpen, env) for env in envs]
+            for known_mode in AutoresetMode:
+                steps = max(_STEPS, subject.short_length) if known_mode is _SAME else _STEPS
+                recordings[known_mode] = _record_sync(subject, makers, known_mode, steps)
+        subject.sync_recordings = recordings
+    return subject.sync_recordings[mode]
 
 
 def _record_sync(
-    subject: Subject, mode: AutoresetMode, steps: int, **seed: Any
+    subject: Subject,
+    makers: Sequence[Callable[[], Any]],
+    mode: AutoresetMode,
+    steps: int,
+    **seed: Any,
 ) -> tuple[Any, list[Call]]:
-    with closing(SyncVectorEnv(makers(subject), autoreset_mode=mode)) as envs:
+    with closing(SyncVectorEnv(makers, autoreset_mode=mode)) as envs:
         return envs, subject.record(envs, subject.actions(envs, steps), **seed)
 
 
 def autoreset(subject: Subject) -> None:
     """In each mode a sub-environment returns the same as alone, where no other exists beside it."""
     subject.require_repeatable()
-    for mode in AutoresetMode:
-        envs, batch = of_sync(subject, mode)
-        given = subject.actions(envs, len(steps_of(batch)))
-        each = [list(iterate(envs.action_space, action)) for action in given]
-        for i, make in enumerate(makers(subject)):
-            calls = calls_of(envs, batch, i)
-            at = {call.what for call in calls if call.is_step}
-            taken = [actions[i] for t, actions in enumerate(each) if f"step {t}" in at]
-            with closing(make()) as env:
-                found = subject.record(env, taken, seed=subject.seed + i)
-            for call, expected in zip(calls, found, strict=False):
-                info = expected.values["info"]  # of which batches keep what is a number
-                numbers = [key for key, x in info.items() if type(x) in (bool, int, float)]
-                if differs := find(_only(expected, numbers), _only(call, numbers), loose=True):
-                    says = f"in a vector environment, in mode {mode.value}, it returns other values"
-                    raise Failed(f"{says}: environment {i}, {call.what}, {differs}")
+    get_sync_recording(subject, _NEXT)  # before there is another environment
+    for i, make in enumerate(get_makers(subject)):
+        with closing(make()) as env:
+            for mode in AutoresetMode:
+                _require_same_alone(subject, mode, i, env)
 
 
-def _only(call: Call, keys: list[str]) -> dict[str, Any]:
+def _require_same_alone(subject: Subject, mode: AutoresetMode, i: int, env: Any) -> None:
+    """Raises `Failed` if environment ``i`` of a batch returns other values than ``env`` alone."""
+    envs, batch = get_sync_recording(subject, mode)
+    calls = split_calls(envs, batch, i)
+    steps = {call.name for call in calls if call.is_step}
+    actions = [
+        list(iterate(envs.action_space, action))[i]
+        for t, action in enumerate(subject.actions(envs, len(select_steps(batch))))
+        if f"step {t}" in steps
+    ]
+    calls_alone = subject.record(env, actions, seed=subject.seed + i)
+    for call, expected in zip(calls, calls_alone, strict=False):
+        info = expected.values["info"]  # of which batches keep what is a number
+        numbers = [key for key, value in info.items() if type(value) in (bool, int, float)]
+        difference = find_difference(
+            _select_infos(expected, numbers), _select_infos(call, numbers), loose=True
+        )
+        if difference:
+            message = f"in a vector environment, in mode {mode.value}, it returns other values"
+            raise Failed(f"{message}: environment {i}, {call.name}, {difference}")
+
+
+def _select_infos(call: Call, keys: Collection[str]) -> dict[str, Any]:
     """The values of a call with some of its infos."""
     info = call.values["info"]
     return {**call.values, "info": {key: info[key] for key in keys if key in info}}
@@ -165,9 +199,10 @@ def _require_same_in_workers(
             "no worker process can start: each imports the main module again, so run the check "
             "below `if __name__ == '__main__':`, in a file"
         )
-    (_, expected), made = of_sync(subject, mode), makers(subject)
+    _, expected = get_sync_recording(subject, mode)
+    makers = get_makers(subject)
     kwargs |= {"timeout": _TIMEOUT, "context": start_method(), "autoreset_mode": mode}
-    with closing(MetaParallelEnvExecutor(made, len(made), workers=2, **kwargs)) as envs:
+    with closing(MetaParallelEnvExecutor(makers, len(makers), workers=2, **kwargs)) as envs:
         steps = itertools.count()
 
         def step(actions: Any) -> Any:
@@ -175,26 +210,27 @@ def _require_same_in_workers(
                 os.kill(envs.worker_pids[0], signal.SIGKILL)
             return envs.step(actions)
 
-        given = subject.actions(envs, len(steps_of(expected)))
-        got = subject.record(envs, given, step=step)
-    _require_equal(expected, got, "2 workers", mode)
+        actions = subject.actions(envs, len(select_steps(expected)))
+        recording = subject.record(envs, actions, step=step)
+    _require_equal(expected, recording, "2 workers", mode)
 
 
-def _require_equal(expected: list[Call], got: list[Call], what: str, mode: AutoresetMode) -> None:
-    if found := compare(expected, got):
-        raise Failed(f"{what} and SyncVectorEnv differ in mode {mode.value}: {found}")
+def _require_equal(
+    expected: list[Call], actual: list[Call], name: str, mode: AutoresetMode
+) -> None:
+    if difference := compare(expected, actual):
+        raise Failed(f"{name} and SyncVectorEnv differ in mode {mode.value}: {difference}")
 
 
 def workers(subject: Subject) -> None:
     """Our executor with two workers returns exactly what `SyncVectorEnv` returns."""
     subject.require_repeatable()
-    for mode in AutoresetMode:
-        try:
-            _require_same_in_workers(subject, mode)
-        except (Failed, Skipped):
-            raise
-        except RAISED as exc:
-            raise Failed(f"in workers it fails in mode {mode.value}: {said(exc)}") from exc
+    try:
+        _require_same_in_workers(subject, _SAME)
+    except (Failed, Skipped):
+        raise
+    except RAISED as exc:
+        raise Failed(f"in workers it fails: {describe_error(exc)}") from exc
 
 
 def killed_worker(subject: Subject) -> None:
@@ -219,28 +255,58 @@ def killed_worker(subject: Subject) -> None:
 # A vector environment: a comparison with the same constructors.
 
 
+@dataclass(frozen=True)
+class _PassedOn:
+    """What wrappers of a vector environment pass on unchanged of one of its environments.
+
+    Args:
+        names: The names of values, as `_flatten` returns them.
+        ends: Whether episodes end where those of the environment do.
+    """
+
+    names: frozenset[str]
+    ends: bool
+
+
 def as_sync(subject: Subject) -> None:
-    """It returns what `SyncVectorEnv` of its constructors returns, but for what wrappers change."""
+    """It returns what `SyncVectorEnv` of its constructors returns, but for what wrappers change.
+
+    In mode ``DISABLED``, also after a reset of some environments in the middle of their episodes.
+    """
     subject.require_repeatable()
     compared = False
     for envs, recording in subject.modes:
-        base, mode = envs.unwrapped, mode_of(envs)
-        constructors = _constructors(base)
+        base, mode = envs.unwrapped, get_mode(envs)
+        constructors = _find_constructors(base)
         if envs.action_space != base.action_space:
             raise Skipped("its wrappers change actions")
         observations = getattr(base, "observation_mode", "same")
-        made = SyncVectorEnv(constructors, autoreset_mode=mode, observation_mode=observations)
-        with closing(made) as sync:
+        with closing(
+            SyncVectorEnv(constructors, autoreset_mode=mode, observation_mode=observations)
+        ) as sync:
             expected = subject.record(sync)
-        ignored = {"reward"} if changes_rewards(envs) else set()
+            expected_after_reset = _record_partial_reset(subject, sync)
+        actual_after_reset = []
+        if mode is _DISABLED:
+            with subject.open(**_choose_mode(subject, mode)) as new_envs:
+                actual_after_reset = _record_partial_reset(subject, new_envs)
         for i in range(subject.num_envs):
-            pair = calls_of(sync, expected, i), calls_of(envs, recording, i)
-            compared |= _passes_on(*pair, i, mode, ignored)
+            calls = split_calls(sync, expected, i), split_calls(envs, recording, i)
+            passed_on = _find_passed_on(*calls, changes_rewards(envs))
+            _require_passed_on(*calls, passed_on, f"environment {i}", mode)
+            compared |= not passed_on.names <= {*FLAGS}
+            if passed_on.ends:
+                calls = (
+                    split_calls(sync, expected_after_reset, i),
+                    split_calls(envs, actual_after_reset, i),
+                )
+                name = f"after a reset of some environments, environment {i}"
+                _require_passed_on(*calls, passed_on, name, mode)
     if not compared:
         raise Skipped("its wrappers change all that it returns")
 
 
-def _constructors(base: Any) -> list[Callable[[], Any]]:
+def _find_constructors(base: Any) -> list[Callable[[], Any]]:
     """The constructors of a vector environment's sub-environments, or raises `Skipped`."""
     makers = getattr(base, "env_fns", None)
     if isinstance(makers, Sequence):
@@ -252,35 +318,77 @@ def _constructors(base: Any) -> list[Callable[[], Any]]:
     return [functools.partial(gymnasium.make, spec) for spec in specs]
 
 
-def _passes_on(
-    expected: list[Call], got: list[Call], i: int, mode: AutoresetMode, ignored: set[str]
-) -> bool:
-    """Compares all values but those ignored; returns whether more than flags were compared.
+def _choose_mode(subject: Subject, mode: AutoresetMode) -> dict[str, Any]:
+    """The arguments with which the subject's constructor makes environments in a mode."""
+    return {} if mode is get_mode(subject.used) else {"autoreset_mode": mode}
 
-    What differs before the first episode ends is what wrappers change; what they pass on there
-    they have to pass on everywhere.
+
+def _record_partial_reset(subject: Subject, envs: Any) -> list[Call]:
+    """Records a vector environment; some are reset before step `_RESET_AT` if its mode allows it.
+
+    In other modes the recording is empty.
     """
-    pairs = [(_flat(one), _flat(other)) for one, other in zip(expected, got, strict=False)]
-    first_end = next((c for c, call in enumerate(expected) if call.ends), len(expected))
-    inner = [(k, v, other.get(k)) for one, other in pairs[:first_end] for k, v in one.items()]
-    changed = {name for name, value, other in inner if not same(value, other)}
-    passed = {name for name, *_ in inner} - changed - ignored
-    for call, actual, flat in zip(expected, got, pairs, strict=False):
-        if actual.is_step != call.is_step or actual.ends != call.ends:
-            break  # wrappers end episodes elsewhere
-        names = [name for name in (*FLAGS, *sorted(passed)) if name in flat[0]]
-        left, right = ({k: each[k] for k in names if k in each} for each in flat)
-        if found := find(left, right):
+    if get_mode(envs) is not _DISABLED:
+        return []
+    mask = np.arange(envs.num_envs) % 2 == 0
+    steps = itertools.count()
+
+    def step(action: Any) -> Any:
+        if next(steps) == _RESET_AT:
+            envs.reset(options={"reset_mask": mask.copy()})
+        return envs.step(action)
+
+    actions = subject.actions(envs, min(subject.length, _STEPS))
+    return subject.record(envs, actions, step=step)
+
+
+def _find_passed_on(expected: list[Call], actual: list[Call], changes_rewards: bool) -> _PassedOn:
+    """Which values of an environment its wrappers pass on, by what they do in its first episode."""
+    first_end = next((t for t, call in enumerate(expected) if call.ends), len(expected))
+    names: set[str] = set()
+    changed = {"reward"} if changes_rewards else set()
+    for call, actual_call in zip(expected[:first_end], actual, strict=False):
+        values, actual_values = _flatten(call), _flatten(actual_call)
+        names |= values.keys()
+        changed |= {
+            name for name, value in values.items() if not same(value, actual_values.get(name))
+        }
+    ends = all(
+        call.is_step == actual_call.is_step and call.ends == actual_call.ends
+        for call, actual_call in zip(expected, actual, strict=False)
+    )
+    return _PassedOn(frozenset(names - changed), ends)
+
+
+def _require_passed_on(
+    expected: list[Call],
+    actual: list[Call],
+    passed_on: _PassedOn,
+    name: str,
+    mode: AutoresetMode,
+) -> None:
+    """Raises `Failed` if a value that wrappers pass on in the first episode differs later."""
+    for call, actual_call in zip(expected, actual, strict=False):
+        same_end = actual_call.is_step == call.is_step and actual_call.ends == call.ends
+        if not same_end and not passed_on.ends:
+            return  # wrappers end episodes elsewhere
+        values, actual_values = _flatten(call), _flatten(actual_call)
+        names = [key for key in (*FLAGS, *sorted(passed_on.names)) if key in values]
+        difference = find_difference(
+            {key: values[key] for key in names},
+            {key: actual_values[key] for key in names if key in actual_values},
+        )
+        if difference:
             end = " at an episode's end, as in final_obs and final_info" if call.ends else ""
-            says = f"it and SyncVectorEnv differ in mode {mode.value}{end}"
-            raise Failed(f"{says}: environment {i}, {call.what}, {found}")
-    return not passed <= {*FLAGS}
+            message = f"it and SyncVectorEnv differ in mode {mode.value}{end}"
+            raise Failed(f"{message}: {name}, {call.name}, {difference}")
 
 
-def _flat(call: Call) -> dict[str, Any]:
+def _flatten(call: Call) -> dict[str, Any]:
     """The values of a call and its infos, by their names."""
     values = {key: value for key, value in call.values.items() if key != "info"}
-    return {**values, **{f"info[{k!r}]": value for k, value in call.values["info"].items()}}
+    infos = {f"info[{key!r}]": value for key, value in call.values["info"].items()}
+    return {**values, **infos}
 
 
 # A vector environment: direct checks.
@@ -300,10 +408,11 @@ def _masked(call: Call, infos: dict[Any, Any], place: str, n: int) -> None:
             continue
         mask = infos.get(f"_{key}", NO_KEY)
         if not isinstance(mask, np.ndarray) or mask.shape != (n,) or mask.dtype != bool:
-            says = (
-                f"infos have values of {key!r}, but no mask that says which environments gave them"
+            message = f"infos have values of {key!r}, but no mask that says which environments "
+            message += "gave them"
+            raise call.make_failure(
+                message, f"{place}['_{key}']", f"an array of {n} bools", format_value(mask)
             )
-            raise call.fault(says, f"{place}['_{key}']", f"an array of {n} bools", text_of(mask))
         if key == "final_info" and isinstance(value, dict):
             _masked(call, value, "info['final_info']", n)
 
@@ -313,41 +422,40 @@ def mode(subject: Subject) -> None:
     subject.require_types()
     n, ended = subject.num_envs, False
     for envs, recording in subject.modes:
-        declared = mode_of(envs)
+        declared = get_mode(envs)
         if not isinstance(declared, AutoresetMode):
-            says = "metadata['autoreset_mode'] must say when an environment is reset"
-            raise Failed(f"{says}, expected an AutoresetMode, got {text_of(declared)}")
+            message = "metadata['autoreset_mode'] must say when an environment is reset"
+            raise Failed(f"{message}, expected an AutoresetMode, got {format_value(declared)}")
         last: Any = np.zeros(n, bool)
-        for call in steps_of(recording):
+        for call in select_steps(recording):
             info, ends = call.values["info"], call.ends
             ended |= bool(ends.any())
             for key in ("final_obs", "final_info"):
-                value, there = info.get(key), info.get(f"_{key}", np.zeros(n, bool))
+                value, reported = info.get(key), info.get(f"_{key}", np.zeros(n, bool))
                 if isinstance(value, np.ndarray) and value.dtype.hasobject:
-                    there = there | [each is not None for each in value]
-                needed = ends if key == "final_obs" and declared is _SAME else there & ends
-                if found := find(needed, there, f"info['_{key}']"):
-                    says = "the infos have a value if and only if an episode ended"
-                    raise Failed(f"{says}: {call.at(found)}")
+                    reported = reported | [observation is not None for observation in value]
+                needed = ends if key == "final_obs" and declared is _SAME else reported & ends
+                if difference := find_difference(needed, reported, f"info['_{key}']"):
+                    message = "the infos have a value if and only if an episode ended"
+                    raise Failed(f"{message}: {call.describe(difference)}")
             for name in ("reward", *FLAGS) if declared is _NEXT else ():
                 if np.any(got := call.values[name][last]):
-                    says = "in mode NextStep the step after an episode's end is its reset, without"
-                    says += " a reward or a flag"
-                    raise call.fault(says, name, "0 or False there", text_of(got))
+                    message = "in mode NextStep the step after an episode's end is its reset, "
+                    message += "without a reward or a flag"
+                    raise call.make_failure(message, name, "0 or False there", format_value(got))
             last = ends
     if not ended:
         raise Skipped(f"no episode ended within {subject.length} steps")
     if subject.repeats:
         _require_ignored_action(subject)
-        _require_new_starts(subject)
 
 
 def _require_ignored_action(subject: Subject) -> None:
     """Raises `Failed` if a step that is a reset, in mode ``NEXT_STEP``, uses its action."""
-    if mode_of(subject.used) is not _NEXT:
+    if get_mode(subject.used) is not _NEXT:
         return
     actions = subject.actions(subject.used, subject.short_length)
-    steps = steps_of(subject.first)[: len(actions)]
+    steps = select_steps(subject.first)[: len(actions)]
     space, single = subject.used.action_space, subject.spaces["single_action_space"]
     single.seed(subject.seed + 1)
     for t, call in enumerate(steps[:-1]):
@@ -362,26 +470,6 @@ def _require_ignored_action(subject: Subject) -> None:
             )
 
 
-def _require_new_starts(subject: Subject) -> None:
-    """Raises `Failed` if all episodes that autoreset begins are one, and those of reset are not."""
-    if mode_of(subject.used) is _DISABLED:
-        return
-    every = [calls_of(subject.used, subject.first, i) for i in range(subject.num_envs)]
-    starts = [[c.values["observation"] for c in calls if not c.is_step][1:] for calls in every]
-    repeated = [i for i, begun in enumerate(starts) if begun[1:] and not drop_repeats(begun)[1:]]
-    if not repeated:
-        return
-    with subject.open() as envs:
-        resets = [subject.record(envs, [], seed=seed) for seed in (subject.seed, *[None] * 4)]
-    for i in repeated:
-        others = [calls_of(subject.used, reset, i)[0].values["observation"] for reset in resets]
-        if len(drop_repeats(others)) == len(others):
-            raise Failed(
-                f"environment {i} begins all {len(starts[i])} episodes after an autoreset with "
-                f"{text_of(starts[i][0])}, although those after reset() differ"
-            )
-
-
 def seeds_of_each(subject: Subject) -> None:
     """With a single seed, sub-environments begin differently, as with one seed each."""
     seed, n = subject.seed, subject.num_envs
@@ -390,31 +478,31 @@ def seeds_of_each(subject: Subject) -> None:
     subject.require_repeatable()
     with subject.open() as envs:
 
-        def begins(given: Any) -> list[Any]:
+        def record_starts(seed: Any) -> list[Any]:
             """The first observations of some episodes, for each environment."""
-            every = [copy.deepcopy(envs.reset(seed=given)[0])]
-            every += [copy.deepcopy(envs.reset()[0]) for _ in range(_EPISODES)]
-            return [*zip(*(iterate(envs.observation_space, obs) for obs in every), strict=True)]
+            batches = [copy.deepcopy(envs.reset(seed=seed)[0])]
+            batches += [copy.deepcopy(envs.reset()[0]) for _ in range(_EPISODES)]
+            return [*zip(*(iterate(envs.observation_space, obs) for obs in batches), strict=True)]
 
-        one, another = begins(seed), begins(seed + 1000)
+        starts, other_starts = record_starts(seed), record_starts(seed + 1000)
         seeds = [seed + i for i in range(n)]
         try:
-            listed, refusal = begins(seeds), ""
+            listed, refusal = record_starts(seeds), ""
         except Exception as exc:  # a seed for each is not for every vector environment
-            listed, refusal = one, f"reset() takes no list of seeds: {said(exc)}"
+            listed, refusal = starts, f"reset() takes no list of seeds: {describe_error(exc)}"
         if not refusal:
             require_same([seed + i for i in range(n)], seeds, "reset changes the caller's seeds")
             actions = subject.actions(envs, min(subject.length, _STEPS))
             difference = compare(subject.first, subject.record(envs, actions, seed=seeds))
-    if same(one, another):
+    if same(starts, other_starts):
         raise Skipped("seeds change nothing at a reset")
     for i, j in itertools.combinations(range(n), 2):
-        if same(one[i], one[j]) and not same(one[i], another[i]):
-            says = "begin all episodes with the same: they have the same seed"
-            raise Failed(f"environments {i} and {j} {says}")
-    if found := find(listed, one, "observation"):
-        says = f"reset(seed={seed}) must seed environment i with {seed} + i, as a list of seeds"
-        raise Failed(f"{says} does: {found}")
+        if same(starts[i], starts[j]) and not same(starts[i], other_starts[i]):
+            message = "begin all episodes with the same: they have the same seed"
+            raise Failed(f"environments {i} and {j} {message}")
+    if difference := find_difference(listed, starts, "observation"):
+        message = f"reset(seed={seed}) must seed environment i with {seed} + i, as a list of seeds"
+        raise Failed(f"{message} does: {difference}")
     if refusal:
         raise Skipped(refusal)
     if difference:
@@ -428,7 +516,7 @@ def batch_size(subject: Subject) -> None:
         raise Skipped("its constructor takes no num_envs")
     subject.require_repeatable()
     least = max(subject.num_envs, 2)
-    made: list[list[Call]] = []
+    recordings: list[list[Call]] = []
     for size in (least, 2 * least):
         try:
             envs = subject.make(num_envs=size)
@@ -442,17 +530,19 @@ def batch_size(subject: Subject) -> None:
             single = copy.deepcopy(envs.single_action_space)
             single.seed(0)
             batch = subject.record(envs, [batched(single, [single.sample()] * size)] * _STEPS)
-            calls = calls_of(envs, batch, 0)
-            made.append([call._replace(values=_only(call, [])) for call in calls])
-    if found := compare(*made):
-        says = f"environment 0 returns something else if there are {2 * least} and not {least}"
-        raise Failed(f"{says}: {found}")
+            calls = split_calls(envs, batch, 0)
+            recordings.append(
+                [dataclasses.replace(call, values=_select_infos(call, [])) for call in calls]
+            )
+    if difference := compare(*recordings):
+        message = f"environment 0 returns something else if there are {2 * least} and not {least}"
+        raise Failed(f"{message}: {difference}")
 
 
-def batched(space: gymnasium.Space[Any], each: list[Any]) -> Any:
+def batched(space: gymnasium.Space[Any], actions: list[Any]) -> Any:
     """Actions, one for each environment, in a batch."""
-    empty: Any = create_empty_array(space, len(each))
-    return concatenate(space, each, empty)
+    empty: Any = create_empty_array(space, len(actions))
+    return concatenate(space, actions, empty)
 
 
 def independence(subject: Subject) -> None:
@@ -466,47 +556,47 @@ def independence(subject: Subject) -> None:
             raise Skipped("its running statistics are of all environments")
         space, single = envs.action_space, envs.single_action_space
         single.seed(subject.seed + 1)
-        given = subject.actions(envs, min(subject.length, _STEPS))
+        actions = subject.actions(envs, min(subject.length, _STEPS))
         # Of two environments, the actions of each are once changed while the other's are not.
         halves = [{i for i in range(n) if i >> bit & 1} for bit in range((n - 1).bit_length())]
         for chosen in [*halves, *({*range(n)} - half for half in halves)]:
-            others = []
-            for action in given:
-                each = enumerate(iterate(space, action))
-                parts = [single.sample() if i in chosen else a for i, a in each]
-                others.append(batched(single, parts))
-            pair = subject.first, subject.record(envs, others)
+            changed_actions = []
+            for action in actions:
+                rows = enumerate(iterate(space, action))
+                row_actions = [single.sample() if i in chosen else a for i, a in rows]
+                changed_actions.append(batched(single, row_actions))
+            pair = subject.first, subject.record(envs, changed_actions)
             # From there on, a generator that all share has drawn for others.
             both = enumerate(zip(*pair, strict=False))
             ended = next((c for c, (a, b) in both if np.any(a.ends | b.ends)), None)
             for i in {*range(n)} - chosen:
-                one, other = (calls_of(envs, calls[:ended], i) for calls in pair)
-                if found := compare(one, other):
+                expected, calls = (split_calls(envs, calls[:ended], i) for calls in pair)
+                if difference := compare(expected, calls):
                     raise Failed(
                         f"environment {i} returns something else if only other environments are "
                         "given other actions: actions, or what follows from them, reach the wrong "
-                        f"environment: {found}"
+                        f"environment: {difference}"
                     )
 
 
 def partial_reset(subject: Subject) -> None:
     """In mode ``DISABLED`` a reset with a mask resets those alone, and leaves the caller's dict."""
-    modes = [mode_of(envs) for envs, _ in subject.modes]
+    modes = [get_mode(envs) for envs, _ in subject.modes]
     if _DISABLED not in modes:
         raise Skipped(f"its mode is {getattr(modes[0], 'value', modes[0])}")
-    with subject.open(**({} if modes[0] is _DISABLED else {"autoreset_mode": _DISABLED})) as envs:
+    with subject.open(**_choose_mode(subject, _DISABLED)) as envs:
         n = envs.num_envs
         first, second = np.arange(n) == 0, np.arange(n) % 2 == min(1, n - 1)
         options = _require_masked_reset(subject, envs, first, None)
         refusal = ""
         for seed in ([subject.seed + 1000 + 7 * i for i in range(n)], subject.seed + 1000):
             try:
-                whole = _begin(subject, envs, seed=copy.copy(seed))
-                _require_masked_reset(subject, envs, second, seed, whole)
+                reset_of_all = _begin(subject, envs, seed=copy.copy(seed))
+                _require_masked_reset(subject, envs, second, seed, reset_of_all)
             except Failed:
                 raise
             except Exception as exc:
-                refusal = f"reset(seed={seed}), or with a mask, raises {said(exc)}"
+                refusal = f"reset(seed={seed}), or with a mask, raises {describe_error(exc)}"
     if set(options) != {"reset_mask"}:
         raise Failed(
             "reset takes 'reset_mask' out of the caller's options: wrappers around it, such as "
@@ -524,7 +614,11 @@ def _begin(subject: Subject, envs: Any, **kwargs: Any) -> list[list[Any]]:
 
 
 def _require_masked_reset(
-    subject: Subject, envs: Any, mask: np.ndarray[Any, Any], seed: Any, whole: Any = ()
+    subject: Subject,
+    envs: Any,
+    mask: np.ndarray[Any, Any],
+    seed: Any,
+    reset_of_all: Sequence[list[Any]] = (),
 ) -> dict[str, Any]:
     """Checks a reset with a mask, and returns its options.
 
@@ -533,29 +627,29 @@ def _require_masked_reset(
         envs: Its vector environment.
         mask: Which environments are reset.
         seed: The seed of the reset, a list of seeds, or None.
-        whole: What `_begin` returned of a reset of all with this seed.
+        reset_of_all: The result of `_begin` for a reset of all with this seed.
     """
     envs.reset(seed=subject.seed)
     observation, _, *flags, _ = envs.step(subject.actions(envs, 1)[0])
-    before = list(iterate(envs.observation_space, copy.deepcopy(observation)))
+    rows_before = list(iterate(envs.observation_space, copy.deepcopy(observation)))
     options, seeds = {"reset_mask": mask.copy()}, copy.copy(seed)
     # An environment whose episode has ended takes no step.
     if np.any(np.logical_or(*flags) & ~mask):
         observation, _ = envs.reset(seed=seeds, options=options)
-        after = [list(iterate(envs.observation_space, observation))]
+        rows_after = [list(iterate(envs.observation_space, observation))]
     else:
-        after = _begin(subject, envs, seed=seeds, options=options)
-    what = f"a reset of environments {np.flatnonzero(mask).tolist()} with seed {seed}"
+        rows_after = _begin(subject, envs, seed=seeds, options=options)
+    name = f"a reset of environments {np.flatnonzero(mask).tolist()} with seed {seed}"
     for i in np.flatnonzero(~mask):
-        if difference := find(before[i], after[0][i], "observation"):
+        if difference := find_difference(rows_before[i], rows_after[0][i], "observation"):
             message = "a reset with a mask changes environments that it should leave alone"
-            raise Failed(f"{message}: {what}, environment {i}, {difference}")
-    for i in np.flatnonzero(mask) if whole else ():
-        for step, (expected, actual) in enumerate(zip(whole, after, strict=False)):
-            if difference := find(expected[i], actual[i], "observation"):
+            raise Failed(f"{message}: {name}, environment {i}, {difference}")
+    for i in np.flatnonzero(mask):
+        for step, (expected, actual) in enumerate(zip(reset_of_all, rows_after, strict=False)):
+            if difference := find_difference(expected[i], actual[i], "observation"):
                 message = "a reset with a mask gives environments other seeds than one of all"
                 place = "" if not step else ", a step later"
-                raise Failed(f"{message}: {what}, environment {i}{place}, {difference}")
+                raise Failed(f"{message}: {name}, environment {i}{place}, {difference}")
     require_same(mask, options.get("reset_mask", mask), "reset changes the caller's mask")
     require_same(seed, seeds, "reset changes the caller's seeds")
     return options
@@ -584,8 +678,8 @@ def killed(subject: Subject) -> None:
     try:
         require(guarded(kill, _HANGS), "after a worker was killed, close() leaves processes")
     except TimeoutError:
-        says = f"step() or close() hangs (waited {_HANGS:.0f} s)"
-        raise Failed(f"after a worker was killed, {says}") from None
+        message = f"step() or close() hangs (waited {_HANGS:.0f} s)"
+        raise Failed(f"after a worker was killed, {message}") from None
 
 
 # The contract of `mtwrappers.MetaVectorEnv`, which extends `SyncVectorEnv`'s.
@@ -593,11 +687,11 @@ def killed(subject: Subject) -> None:
 
 def attributes(subject: Subject) -> None:
     """Its mode, spaces and sizes equal `SyncVectorEnv`'s, with tasks of equal size."""
-    ours = subject.given
+    ours = subject.given_env
     names = ["num_envs", "observation_space", "action_space"]
     names += ["single_observation_space", "single_action_space"]
-    require_same(subject.mode, mode_of(ours), "metadata['autoreset_mode']")
-    with closing(SyncVectorEnv(makers(subject), autoreset_mode=subject.mode)) as sync:
+    require_same(subject.mode, get_mode(ours), "metadata['autoreset_mode']")
+    with closing(SyncVectorEnv(get_makers(subject), autoreset_mode=subject.mode)) as sync:
         for name in ("autoreset_mode", *names):
             require_same(getattr(sync, name), getattr(ours, name), name)
     m, k = ours.meta_batch_size, ours.envs_per_task
@@ -606,8 +700,9 @@ def attributes(subject: Subject) -> None:
 
 def as_its_makers(subject: Subject) -> None:
     """It returns exactly what Gymnasium's `SyncVectorEnv` returns, with a seed and with a list."""
-    ours, mode, seed = subject.given, subject.mode, subject.seed
-    each = [seed * 7 + 3 * i for i in range(subject.num_envs)]
-    for given, got in ((each, subject.record(ours, seed=each)), (seed, subject.first)):
-        _, expected = _record_sync(subject, mode, subject.steps, seed=given)
-        _require_equal(expected, got, type(ours).__name__, mode)
+    ours, mode, seed = subject.given_env, subject.mode, subject.seed
+    seeds = [seed * 7 + 3 * i for i in range(subject.num_envs)]
+    for seed_or_seeds, calls in ((seeds, subject.record(ours, seed=seeds)), (seed, subject.first)):
+        makers = get_makers(subject)
+        _, expected = _record_sync(subject, makers, mode, subject.steps, seed=seed_or_seeds)
+        _require_equal(expected, calls, type(ours).__name__, mode)

@@ -10,27 +10,35 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from mtwrappers.cli.console import UsageError
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import full_message
 
 # The module name of an imported FILE.py.
-OWN_FILE = "own_file"
+USER_MODULE = "user_file"
 
 
-class Own(NamedTuple):
-    """A policy of the user."""
+@dataclass(frozen=True)
+class UserPolicy:
+    """A policy of the user.
 
-    given: str  # on the command line
-    file: str  # that defines the policy
+    Args:
+        argument: Its place, as the command line names it.
+        file: The file that defines it.
+        policy: The policy.
+    """
+
+    argument: str
+    file: str
     policy: Any
 
 
-def load_policy(given: str) -> Own:
+def load_policy(argument: str) -> UserPolicy:
     """Imports ``FILE.py:NAME`` or ``package.module:NAME``: a policy, or a factory of one.
 
     A factory is a function or class that needs no argument.
@@ -38,52 +46,52 @@ def load_policy(given: str) -> Own:
     Raises:
         UsageError: If the policy does not exist, or its import fails.
     """
-    source, _, name = given.rpartition(":")
-    policy, file = own_object(given, f"--policy {given}")
-    made = ""
+    source, _, name = argument.rpartition(":")
+    policy, file = load_object(argument, f"--policy {argument}")
+    origin = f"{name!r} of {source}"
     if _is_factory(policy):
+        origin = f"the result of {name}()"
         try:
-            policy, made = policy(), f"the result of {name}()"
+            policy = policy()
         except (Exception, SystemExit) as exc:
             raise UsageError(
-                f"--policy {given}: {name}() failed: {_described(exc, file)}"
+                f"--policy {argument}: {name}() failed: {_describe(exc, file)}"
             ) from None
     acts = callable(policy) or hasattr(policy, "get_actions")
     if isinstance(policy, type) or not acts:
         raise UsageError(
-            f"--policy {given}: {made or f'{name!r} of {source}'} must be a function from "
-            "observations (N, O) to actions (N, 4), such as lambda obs: model.predict(obs)[0], or "
-            f"an object with get_actions, got {policy!r}"
+            f"--policy {argument}: {origin} must be a function from observations (N, O) to "
+            "actions (N, 4), such as lambda obs: model.predict(obs)[0], or an object with "
+            f"get_actions, got {policy!r}"
         )
-    return Own(given, file, policy)
+    return UserPolicy(argument, file, policy)
 
 
-def own_object(given: str, what: str) -> tuple[Any, str]:
+def load_object(argument: str, label: str) -> tuple[Any, str]:
     """Returns the object ``FILE.py:NAME`` or ``package.module:NAME``, and its file.
 
     Raises:
-        UsageError: If the import fails or lacks the object; the message begins with ``what``.
+        UsageError: If the import fails or lacks the object; the message begins with ``label``.
     """
-    source, _, name = given.rpartition(":")
+    source, _, name = argument.rpartition(":")
     file = source
     if source.endswith(".py") and not Path(source).is_file():
-        beside = [str(path) for path in Path(source).parent.glob("*.py")]
-        hint = did_you_mean(source, beside)
-        raise UsageError(f"{what}: there is no file {source!r}{f'; {hint}' if hint else ''}")
+        hint = did_you_mean(source, [str(path) for path in Path(source).parent.glob("*.py")])
+        raise UsageError(f"{label}: there is no file {source!r}{f'; {hint}' if hint else ''}")
     try:
         if source.endswith(".py"):
-            module = _module_of_file(Path(source))
+            module = _run_file(Path(source))
         else:
             sys.path.append(os.getcwd())
             module = importlib.import_module(source)
             file = module.__file__ or source
     except ModuleNotFoundError as exc:
-        raise UsageError(f"{what}: {_described(exc, file)}") from None
+        raise UsageError(f"{label}: {_describe(exc, file)}") from None
     except (Exception, SystemExit) as exc:  # the import runs the user's code
-        raise UsageError(f"{what}: the import failed: {_described(exc, file)}") from None
+        raise UsageError(f"{label}: the import failed: {_describe(exc, file)}") from None
     if not hasattr(module, name):
-        hint = did_you_mean(name, [known for known in vars(module) if known[0] != "_"])
-        raise UsageError(f"{what}: {source} has no {name!r}{f'; {hint}' if hint else ''}")
+        hint = did_you_mean(name, [public for public in vars(module) if public[0] != "_"])
+        raise UsageError(f"{label}: {source} has no {name!r}{f'; {hint}' if hint else ''}")
     return getattr(module, name), file
 
 
@@ -107,36 +115,44 @@ def _is_factory(candidate: Any) -> bool:
 
 
 @contextlib.contextmanager
-def own_errors(own: Own | None) -> Iterator[None]:
+def named_errors(user_policy: UserPolicy | None) -> Iterator[None]:
     """Adds the policy's name and line to errors that it raised or that its actions caused."""
     try:
         yield
     except Exception as exc:
+        if user_policy is None or isinstance(exc, UsageError):
+            raise
         # Invalid actions raise these types; errors of environments have notes.
         refused = type(exc) in (TypeError, ValueError) and not hasattr(exc, "__notes__")
-        if own is None or isinstance(exc, UsageError) or not (refused or _line(exc, own.file)):
+        if not (refused or _find_line(exc, user_policy.file)):
             raise
-        raise UsageError(f"--policy {own.given}: {_described(exc, own.file)}") from None
+        description = _describe(exc, user_policy.file)
+        raise UsageError(f"--policy {user_policy.argument}: {description}") from None
 
 
-def _module_of_file(path: Path) -> ModuleType:
+def _run_file(path: Path) -> ModuleType:
+    """Runs a file as the module `USER_MODULE`."""
     sys.path.append(str(path.resolve().parent))  # for imports of files beside it
-    module = sys.modules[OWN_FILE] = ModuleType(OWN_FILE)
+    module = sys.modules[USER_MODULE] = ModuleType(USER_MODULE)
     module.__file__ = str(path)
     # Not imported: cached bytecode may be of a version that was saved in the same second.
     exec(compile(path.read_bytes(), path, "exec"), vars(module))
     return module
 
 
-def _described(exc: BaseException, file: str) -> str:
+def _describe(exc: BaseException, file: str) -> str:
     """Describes an exception, with its line in a file."""
-    line = _line(exc, file)
-    where = f" ({file}, line {line})" if line else ""
-    return f"{type(exc).__name__}: {full_message(exc)}{where}"
+    line = _find_line(exc, file)
+    place = f" ({file}, line {line})" if line else ""
+    return f"{type(exc).__name__}: {full_message(exc)}{place}"
 
 
-def _line(exc: BaseException, file: str) -> int | None:
+def _find_line(exc: BaseException, file: str) -> int | None:
     """Returns the line of a file that raised an exception, or ``None``."""
-    frames, own = traceback.extract_tb(exc.__traceback__), os.path.realpath(file)
-    lines = [frame.lineno for frame in frames if os.path.realpath(frame.filename) == own]
+    path = os.path.realpath(file)
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(exc.__traceback__)
+        if os.path.realpath(frame.filename) == path
+    ]
     return lines[-1] if lines else None
