@@ -284,10 +284,11 @@ def _check(benchmark: str | None, options: Options) -> Rollout:
             design = protocol.design(options.seed, tasks=tasks, adapts=adapts)
         except ValueError as exc:
             raise UsageError(f"--protocol {options.protocol}: {exc}") from None
-        if options.episodes not in (None, protocol.scoring.episodes_per_task):
+        episodes_per_task = protocol.scoring.episodes_per_task
+        if options.episodes not in (None, episodes_per_task):
             raise UsageError(
-                f"--protocol {options.protocol}: it has "
-                f"{protocol.scoring.episodes_per_task} episodes per class, got {options.episodes}; leave out --episodes"
+                f"--protocol {options.protocol}: it has {episodes_per_task} episodes per class, "
+                f"got {options.episodes}; leave out --episodes"
             )
         env_kwargs.update(protocol.settings.arguments)
     if options.execution == "ray":
