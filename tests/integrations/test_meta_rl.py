@@ -1,6 +1,5 @@
 """The scripts that train MAML and RL2 on ML1-reach."""
 
-import dataclasses
 import re
 
 import numpy as np
@@ -10,14 +9,17 @@ from mtwrappers import protocols, verify
 from mtwrappers.evaluation import EvaluationResult
 from tests.integrations.examples import load_example
 
-TINY = dataclasses.replace(
-    protocols["metaworld-3.1-ml"].on("ML1", "reach-v3"),
-    name="tiny",
-    max_episode_steps=7,
-    episodes_per_task=1,
-    meta_batch_size=2,
-    trials=1,
-    adaptation_episodes=2,
+TINY = (
+    protocols["metaworld-3.1-ml"]
+    .on("ML1", "reach-v3")
+    .variant(
+        "tiny",
+        max_episode_steps=7,
+        episodes_per_task=1,
+        meta_batch_size=2,
+        trials=1,
+        adaptation_episodes=2,
+    )
 )
 SIZES = ["--iterations", "2", "--tasks", "2", "--episodes", "2", "--horizon", "5"]
 

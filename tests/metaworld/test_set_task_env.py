@@ -395,10 +395,10 @@ MT1 = {"benchmark": "MT1"}
     ("env", "source", "message"),
     [
         ({**MT1, "env_name": "push-v3"}, MT1, "got 'reach-v3' of MT1"),
-        (ONEHOT, MT1, "goals_visible=True, got 'reach-v3' of MT1 with add_env_onehot=False"),
-        (PAIR_ENV, HIDDEN, "goals_visible=True, got 'reach-v3' of CustomML with add_env_onehot=F"),
+        (ONEHOT, MT1, "goals_visible=True, got 'reach-v3' of MT1, with add_env_onehot=False"),
+        (PAIR_ENV, HIDDEN, "goals_visible=True, got 'reach-v3' of CustomML, with add_env_onehot=F"),
         ({**ML, "kind": "test"}, {**ML, "kind": "train"}, "for test tasks, got a train task"),
-        (ONEHOT, PAIR_ENV, "of CustomMT with add_env_onehot=False"),
+        (ONEHOT, PAIR_ENV, "of CustomMT, with add_env_onehot=False"),
     ],
 )
 def test_a_task_of_the_other_kind_or_of_another_benchmark_is_refused(env, source, message):
