@@ -236,6 +236,11 @@ class TaskFamilyEnv(EnvToMTEnv):
         self.set_task_state(task)
         self.sample_tasks_on_reset = False
 
+    def get_task_obs(self) -> dict[str, Any]:
+        """The current task, with a new array of float64 for each entry."""
+        task_obs: Any = self._task_obs
+        return {name: array.copy() for name, array in task_obs.items()}
+
     def get_task(self) -> Task:
         """The current task."""
         return dict(self._task_state)
