@@ -14,7 +14,8 @@ def on_files(files: Files, *, config) -> Files:
 
     def site_link(match: re.Match) -> str:
         path = match[2]
-        if path.startswith("docs/"):
+        path = path.replace("docs/reference/", "docs/api/")
+        if path.startswith("docs/") and path.endswith((".md", ".gif", ".png")):
             return match[1] + path.removeprefix("docs/")
         return f"{match[1]}{config['repo_url']}/blob/main/{path}"
 

@@ -25,7 +25,11 @@ from mtwrappers.vector.settings import Settings
 from tests.fakes import ROOT
 
 DOCS = ROOT / "docs"
-PAGES = {page.relative_to(DOCS).as_posix(): page.read_text() for page in DOCS.rglob("*.md")}
+PAGES = {
+    page.relative_to(DOCS).as_posix(): page.read_text()
+    for page in DOCS.rglob("*.md")
+    if page.parent != DOCS / "reference"  # which is written from docstrings
+}
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SNIPPETS = {name: "\n".join(FENCE.findall(text)) for name, text in PAGES.items()}
 README = (ROOT / "README.md").read_text()
