@@ -550,7 +550,8 @@ class EvaluationResult:
         interval = ""
         if estimate.low is not None:
             interval = f" ({estimate.low:.3f} to {estimate.high:.3f}, 95 %)"
-        return f"{metric_name} {estimate.value:.3f}{interval}, {mean_name}"
+        mean_label = label_mean(mean_name, len(self.tasks))  # of every task, whatever the mean
+        return f"{metric_name} {estimate.value:.3f}{interval}, {mean_label}"
 
     @property
     def _plotted_metric(self) -> str:
@@ -689,7 +690,7 @@ def load_results(path: str | PathLike[str]) -> list[EvaluationResult]:
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, load_results
     >>> EvaluationResult([Episode("reach", 0, 1.0, 5, True, True)]).save("one.json")
     >>> [result.score for result in load_results("one.json")]
-    ['success at any step 1.000 (0.207 to 1.000, 95 %), mean over tasks']
+    ['success at any step 1.000 (0.207 to 1.000, 95 %), mean over 1 task']
     """
     return [EvaluationResult.from_dict(data) for data in result_files.read_results(path)]
 
