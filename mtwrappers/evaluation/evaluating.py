@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
+import gymnasium
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
@@ -397,9 +398,12 @@ def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVec
     """Checks the environments of an evaluation; returns the unwrapped executor."""
     inner = envs.unwrapped if isinstance(envs, VectorEnv) else envs
     if not isinstance(inner, MetaVectorEnv):
+        hint = "pass those inside an adapter of another library"
+        if isinstance(inner, gymnasium.Env):
+            hint = "for one environment, pass mtwrappers.as_vector(lambda: env)"
         raise TypeError(
             "envs must be a vector environment of this package (from gymnasium.make_vec or "
-            f"MetaIterativeEnvExecutor) or a wrapper of one, got {inner!r}"
+            f"MetaIterativeEnvExecutor) or a wrapper of one, got {inner!r}: {hint}"
         )
     if has_everywhere(inner, "held_phase") and None in inner.get_attr("held_phase"):
         raise ValueError(

@@ -350,7 +350,9 @@ def methods(subject: Subject) -> None:
     """It has the methods of the contract."""
     for name in _SET_TASK_METHODS:
         require(
-            callable(getattr(subject.given_env, name, None)), f"{subject.name} must have {name}()"
+            callable(getattr(subject.given_env, name, None)),
+            f"{subject.name} must have {name}(): pass an environment, not a constructor, and of "
+            "wrappers without the method env.unwrapped",
         )
 
 

@@ -174,7 +174,9 @@ def check_result(case, result, values, drawn, path):
         assert result.rates(task).tolist() == values[task]
     head = next(iter(result.headline or ["mean over tasks"]))
     value, low, high = ends(estimates[head])
-    assert result.score.endswith(f" {value:.3f} ({low:.3f} to {high:.3f}, 95 %), {case.label(head)}")
+    assert result.score.endswith(
+        f" {value:.3f} ({low:.3f} to {high:.3f}, 95 %), {case.label(head)}"
+    )
     # The printed table, whose first rate is by the rule.
     lines = {}
     for line in str(result).splitlines():
