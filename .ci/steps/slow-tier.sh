@@ -1,4 +1,5 @@
 # The slow tier, but for the kills and the types, which have steps. Some of its files are long, so
-# processes share them.
-"$bin/python" -m pytest -m slow -n auto --dist worksteal --durations=20 \
+# processes share them. A part of the seeds of the fuzz, and of the forgeries: all of them take ten
+# minutes more.
+MTWRAPPERS_SEEDS=20 MTWRAPPERS_FORGERIES=50 "$bin/python" -m pytest -m slow -n auto --dist worksteal --durations=20 \
   --ignore=tests/vector/test_kills.py --ignore=tests/test_types.py

@@ -55,6 +55,7 @@ SETUPS = {
         observation="pixels",
         width=24,
         height=24,
+        shadows=False,
         max_episode_steps=15,
     ),
     "language": make_vec("MT10", instruction=True, num_goals=2, max_episode_steps=25),
@@ -65,6 +66,8 @@ SETUPS = {
         make_vec("MT10", num_goals=2, max_episode_steps=25)(**kwargs)
     ),
 }
+# A worker that imports OpenGL takes seconds to begin, and is not to be killed before.
+SECONDS = {"pixels": 0.5}
 
 
 @pytest.mark.usefixtures("opengl")
@@ -72,7 +75,8 @@ SETUPS = {
 def test_kills_at_random_moments_change_nothing_of_metaworld(setup):
     make = SETUPS[setup]
     with closing(make(**RECOVER)) as envs:
-        results = run_until_killed(envs.unwrapped, 2 * MANY, partial(run_steps, envs))
+        steps = partial(run_steps, envs)
+        results = run_until_killed(envs.unwrapped, 2 * MANY, steps, SECONDS.get(setup, 0.2))
     with closing(make()) as oracle:
         for t, result in enumerate(results):
             assert equal(untimed(result), untimed(run_steps(oracle, t))), t
