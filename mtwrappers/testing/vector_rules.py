@@ -476,6 +476,7 @@ def seeds_of_each(subject: Subject) -> None:
     if n == 1:
         raise Skipped("there is only one")
     subject.require_repeatable()
+    step_difference = None
     with subject.open() as envs:
 
         def record_starts(seed: Any) -> list[Any]:
@@ -493,7 +494,7 @@ def seeds_of_each(subject: Subject) -> None:
         if not refusal:
             require_same([seed + i for i in range(n)], seeds, "reset changes the caller's seeds")
             actions = subject.actions(envs, min(subject.length, _STEPS))
-            difference = compare(subject.first, subject.record(envs, actions, seed=seeds))
+            step_difference = compare(subject.first, subject.record(envs, actions, seed=seeds))
     if same(starts, other_starts):
         raise Skipped("seeds change nothing at a reset")
     for i, j in itertools.combinations(range(n), 2):
@@ -505,9 +506,9 @@ def seeds_of_each(subject: Subject) -> None:
         raise Failed(f"{message} does: {difference}")
     if refusal:
         raise Skipped(refusal)
-    if difference:
+    if step_difference:
         message = f"after reset(seed={seeds}), it returns something else than after the same seeds"
-        raise Failed(f"{message} as reset(seed={seed}): {difference}")
+        raise Failed(f"{message} as reset(seed={seed}): {step_difference}")
 
 
 def batch_size(subject: Subject) -> None:

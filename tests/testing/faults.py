@@ -1138,6 +1138,21 @@ def lazy_mask(envs, seed, options):
     return returned
 
 
+class PaysAfterList(VectorWrapper):
+    """Adds 1 to every reward after a reset with a list of seeds."""
+
+    paid = 0.0
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self.paid = float(isinstance(seed, list))
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, actions):
+        obs, rewards, *rest = self.env.step(actions)
+        return obs, rewards + self.paid, *rest
+
+
 class LateMove(Resets):
     """Moves the last environment two steps after a reset with a mask."""
 
@@ -1346,6 +1361,11 @@ VECTORS = {
         same(Resets, changed_seeds),
         "seeds of each",
         "changes the caller's seed",
+    ),
+    "pays after a list": (
+        same(PaysAfterList),
+        "seeds of each",
+        "after reset(seed=[0, 1, 2]), it returns something else than after the same seeds",
     ),
     "keeps actions": (same(KeepingAsync), "actions", "step_async() keeps the array of actions"),
     "lagging": (same(LaggingActions), "seed repeats", "some state is left"),
