@@ -65,9 +65,22 @@ class MujocoTaskEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], Info]:
-        """Resets the environment."""
+        """Resets the environment; ``info`` has the entries of a step, with zeros for what moves.
+
+        Velocities and terms of the reward are zero, since no step was made.
+        """
         obs, info = self.env.reset(seed=seed, options=options)
-        return self._observation(obs), info
+        velocities = {
+            name.replace("_position", "_velocity"): 0.0
+            for name in info
+            if name.endswith("_position")
+        }
+        costs = {"reward_ctrl": 0.0}
+        if hasattr(self.unwrapped, "contact_cost"):
+            costs["reward_contact"] = 0.0
+        info = {**info, **velocities}
+        terms = self._compute_terms(self._task, {**info, **costs}, self.unwrapped)
+        return self._observation(obs), {**info, **dict.fromkeys(terms, 0.0)}
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, Info]:
         """Steps the environment; ``info`` has the terms of the reward, and not Gymnasium's."""

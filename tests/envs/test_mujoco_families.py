@@ -210,6 +210,19 @@ def test_they_are_so_over_a_thousand_steps_and_tasks(name, source, episodes, ste
         assert ends == {True, False}
 
 
+@pytest.mark.parametrize(("name", "source"), SOURCES)
+def test_the_infos_of_a_reset_have_the_entries_of_a_step(name, source):
+    env = gymnasium.make(f"mtwrappers/{name}-v0", source=source)
+    _, reset_info = env.reset(seed=0)
+    step_info = env.step(np.zeros(env.action_space.shape, np.float32))[4]
+    assert set(reset_info) == set(step_info)
+    changing = {key for key in step_info if key.startswith("reward_") or "_velocity" in key}
+    assert {"x_velocity", "reward_ctrl"} <= changing
+    for key in changing - {"tendon_velocity"}:  # which the simulator has at a reset, too
+        assert reset_info[key] == 0.0
+        assert type(reset_info[key]) is float
+
+
 def test_parameters_of_a_model_are_multiples_of_those_of_its_file_however_often_they_are_set():
     env = gymnasium.make("mtwrappers/HopperRandParams-v0").unwrapped
     nominal = make_robot_parameter("HopperRandParams", "body_inertia")
