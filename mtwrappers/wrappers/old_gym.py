@@ -30,8 +30,8 @@ class OldGym:
     Args:
         env: An environment with ``set_task``, or with the task states of `MTEnv`, or with neither
             if no task is set.
-        tasks: The tasks that `reset_task` takes by index; by default, the index is the task state
-            of an `MTEnv`.
+        tasks: The tasks that `reset_task` takes by index, or task states of an `MTEnv`; by default
+            all task states that an `MTEnv` with a list of tasks draws.
 
     Raises:
         TypeError: If ``env`` is not a single environment, or ``tasks`` is not a list.
@@ -79,7 +79,7 @@ class OldGym:
     def _goal(self) -> Any:
         """The value of the current task, which PEARL stores in the paths of its evaluation."""
         task = self.get_task()
-        return next(iter(task.values())) if len(task) == 1 else task
+        return next(iter(task.values())) if isinstance(task, dict) and len(task) == 1 else task
 
     def seed(self, seed: int | None = None) -> list[int]:
         """Seeds the environment and the drawing of tasks at once, by a reset with ``seed``.
@@ -115,9 +115,10 @@ class OldGym:
         """Sets a task and begins an episode on it, whose observation it returns.
 
         Args:
-            task: An index into ``tasks`` (PEARL), a task (VariBAD), or ``None`` to draw one.
+            task: One of `get_all_task_idx` (PEARL), a task (VariBAD), or ``None`` to draw one.
 
         Raises:
+            TypeError: If the environment takes no tasks.
             ValueError: If the index is out of range, or there are no tasks to take it from.
         """
         if isinstance(task, (int, np.integer)):
@@ -141,34 +142,58 @@ class OldGym:
             raise TypeError(f"{self.env} has no set_task(task) and no set_task_state(task_state)")
 
     def get_task(self) -> Any:
-        """The current task, or the task state of an `MTEnv`."""
-        return self.env.get_wrapper_attr("get_task" if self._sets_tasks() else "get_task_state")()
+        """The current task, or the task state of an `MTEnv`.
+
+        Raises:
+            TypeError: If the environment has neither.
+        """
+        name = "get_task" if self._sets_tasks() else "get_task_state"
+        if not self.env.has_wrapper_attr(name):
+            raise TypeError(f"{self.env} has no get_task() and no get_task_state()")
+        return self.env.get_wrapper_attr(name)()
 
     def get_all_task_idx(self) -> range:
-        """The indices that `reset_task` takes."""
-        if self.tasks is not None:
-            return range(len(self.tasks))
-        if self._sets_tasks():
-            raise ValueError(
-                "there is no list of tasks: pass one, such as OldGym(env, env.sample_tasks(130))"
-            )
-        return range(self.env.get_wrapper_attr("num_tasks"))
+        """The indices that `reset_task` takes.
+
+        Raises:
+            ValueError: If there is no list of tasks.
+        """
+        return range(len(self._list_tasks()))
 
     def close(self) -> None:
         """Closes the environment."""
         self.env.close()
 
     def _sets_tasks(self) -> bool:
-        return self.tasks is not None or self.env.has_wrapper_attr("set_task")
+        return self.env.has_wrapper_attr("set_task")
+
+    def _list_tasks(self) -> Sequence[Any]:
+        """The tasks, or task states of an `MTEnv`, behind the indices of `reset_task`."""
+        if self.tasks is not None:
+            return self.tasks
+        if not self._sets_tasks() and self.env.has_wrapper_attr("num_tasks"):
+            task_states: Sequence[Any] = self.env.get_wrapper_attr("task_states")
+            num_tasks = self.env.get_wrapper_attr("num_tasks")
+            # While no reset draws, the only state that `task_states` has is the current one.
+            return task_states if len(task_states) == num_tasks else range(num_tasks)
+        raise ValueError(
+            "there is no list of tasks: pass one, such as OldGym(env, env.sample_tasks(130))"
+        )
 
     def _look_up(self, index: Any) -> Any:
-        number = check_index(index, len(self.get_all_task_idx()), "the index of a task")
-        return number if self.tasks is None else self.tasks[number]
+        tasks = self._list_tasks()
+        return tasks[check_index(index, len(tasks), "the index of a task")]
 
     def _draw(self) -> Any:
         if self._sets_tasks():
-            return self.env.get_wrapper_attr("sample_tasks")(1)[0]
-        return self.env.get_wrapper_attr("sample_task_state")()
+            return self._require("sample_tasks")(1)[0]
+        return self._require("sample_task_state")()
+
+    def _require(self, name: str) -> Any:
+        """A method of the environment that draws tasks."""
+        if not self.env.has_wrapper_attr(name):
+            raise TypeError(f"{self.env} has no {name}() to draw a task: pass one")
+        return self.env.get_wrapper_attr(name)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "env" not in vars(self):  # a copy that is being built

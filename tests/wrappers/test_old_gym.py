@@ -100,6 +100,41 @@ def test_task_states_are_the_tasks_of_an_mtenv():
     assert env.get_task() in (0, 1)
 
 
+def test_an_index_is_a_place_in_the_environments_own_task_states():
+    pytest.importorskip("metaworld")
+    from mtwrappers.metaworld import MetaWorldMTEnv
+
+    settings = {"env_name": "reach-v3", "num_goals": 3, "task_states": [2, 1]}
+    env = OldGym(MetaWorldMTEnv("MT1", **settings))
+    assert env.get_all_task_idx() == range(2)
+    for index, task_state in ((0, 2), (1, 1)):
+        env.reset_task(index)
+        assert env.get_task() == task_state
+    with pytest.raises(ValueError, match=r"integer in \[0, 1\], got 2"):
+        env.reset_task(2)
+
+
+def test_task_states_can_be_passed_as_tasks():
+    env = OldGym(mtwrappers.MultiEnvWrapper([make_point] * 3), tasks=[2, 0])
+    for index, task_state in ((0, 2), (1, 0)):
+        env.reset_task(index)
+        assert env.get_task() == task_state
+        assert env._goal == task_state
+    env.seed(0)
+    env.reset_task()
+    assert env.get_task() in range(3)
+
+
+def test_an_environment_without_tasks_says_so():
+    env = OldGym(gymnasium.make("CartPole-v1"))
+    with pytest.raises(ValueError, match="there is no list of tasks"):
+        env.get_all_task_idx()
+    with pytest.raises(TypeError, match=r"has no get_task\(\) and no get_task_state\(\)"):
+        env.get_task()
+    with pytest.raises(TypeError, match="to draw a task"):
+        env.reset_task()
+
+
 def test_attributes_are_read_and_set_on_the_environment():
     point = make_point()
     env = OldGym(point)
