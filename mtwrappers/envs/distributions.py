@@ -129,7 +129,7 @@ class Choice(Distribution):
         return self.values[int(rng.integers(len(self.values)))]
 
     def can_draw(self, value: NDArray[np.float64]) -> bool:
-        """Whether it is one of these values, up to rounding."""
+        """Whether it is one of these values exactly."""
         return float(value) in self.values
 
 
@@ -160,7 +160,7 @@ class Circle(Distribution):
         return self.radius * math.cos(angle), self.radius * math.sin(angle)
 
     def can_draw(self, value: NDArray[np.float64]) -> bool:
-        """Whether it is one of these values, up to rounding."""
+        """Whether it is one of these values exactly."""
         angle = math.atan2(value[1], value[0]) % (2 * math.pi)
         distance = math.hypot(*value)
         # An angle of 0 may be rounded to one below it.
@@ -189,7 +189,7 @@ class Disc(Distribution):
         return radius * math.cos(angle), radius * math.sin(angle)
 
     def can_draw(self, value: NDArray[np.float64]) -> bool:
-        """Whether it is one of these values, up to rounding."""
+        """Whether it is one of these values exactly."""
         return math.hypot(*value) <= self.radius * (1 + 1e-9)
 
 

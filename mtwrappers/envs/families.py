@@ -44,7 +44,8 @@ def make_env(
         task_encoding: ``"none"`` hides the task; ``"dict"`` has the observations of `MTEnv`, in
             which ``task_obs`` is the task.
         episode_steps: The number of steps until truncation; by default that of the source, and -1
-            for no limit. ``max_episode_steps`` of `gymnasium.make` can only shorten it.
+            for no limit. Gymnasium does not pass ``max_episode_steps`` of `gymnasium.make` on: it
+            can only shorten episodes, and its -1 does not lift the limit.
         render_mode: Passed to the environment.
         **settings: Further arguments of the family.
 

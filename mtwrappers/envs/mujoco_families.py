@@ -9,10 +9,10 @@ families cites the file of each source.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -137,7 +137,7 @@ _BASES = {
 # Rewards.
 
 
-def _reach_velocity(sign: float, alive: float, task: Task, info: Info, env: Any) -> Terms:
+def _reach_velocity(task: Task, info: Info, env: Any, *, sign: float, alive: float) -> Terms:
     """The distance to a velocity, times ``sign``."""
     error = abs(info["x_velocity"] - task["velocity"])
     terms = {"reward_run": sign * error, "reward_ctrl": info["reward_ctrl"]}
@@ -145,7 +145,7 @@ def _reach_velocity(sign: float, alive: float, task: Task, info: Info, env: Any)
 
 
 def _run_in_direction(
-    scale: float, alive: float, in_radians: bool, task: Task, info: Info, env: Any
+    task: Task, info: Info, env: Any, *, scale: float, alive: float, in_radians: bool = False
 ) -> Terms:
     """The velocity in a direction: a sign of x, a vector, or an angle."""
     direction: Any = task["direction"]
@@ -161,7 +161,7 @@ def _run_in_direction(
     return terms | ({"reward_survive": alive} if alive else {})
 
 
-def _reach_goal(bonus: float, alive: float, task: Task, info: Info, env: Any) -> Terms:
+def _reach_goal(task: Task, info: Info, env: Any, *, bonus: float, alive: float) -> Terms:
     """The distance to a goal in the 1-norm."""
     goal: Any = task["goal"]
     # Positions in infos are those of the joints, one physics step ahead of the bodies.
@@ -250,7 +250,7 @@ def _make_random_parameters(robot: _Robot, render_mode: str | None) -> MujocoTas
     return RandomParametersEnv(robot.make(render_mode))
 
 
-def _row(
+def _mujoco_source(
     robot: _Robot,
     tasks: Mapping[str, Distribution],
     compute_terms: ComputeTerms,
@@ -258,11 +258,11 @@ def _row(
     published: str | None = None,
 ) -> Source:
     """A source: what is simulated, drawn, rewarded, and for how long."""
-    return Source(functools.partial(_make, robot, tasks, compute_terms), episode_steps, published)
+    return Source(partial(_make, robot, tasks, compute_terms), episode_steps, published)
 
 
-def _random_parameters_row(module: str, class_name: str) -> Source:
-    return Source(functools.partial(_make_random_parameters, _Robot(module, class_name)), 200)
+def _random_parameters_source(module: str, class_name: str) -> Source:
+    return Source(partial(_make_random_parameters, _Robot(module, class_name)), 200)
 
 
 _CHEETAH = _Robot("half_cheetah_v5", "HalfCheetahEnv", {"ctrl_cost_weight": 0.05})
@@ -290,59 +290,63 @@ _PLANE = {"direction": Circle()}
 _DISC = {"goal": Disc(3.0)}
 _SQUARE = {"goal": Uniform(-3.0, 3.0, (2,))}
 
-_reach_speed = functools.partial(_reach_velocity, -1.0, 0.0)
-_run = functools.partial(_run_in_direction, 1.0, 0.0, False)
-_run_alive = functools.partial(_run_in_direction, 1.0, 1.0, False)
-_run_radians = functools.partial(_run_in_direction, 1.0, 1.0, True)
-_run_maml = functools.partial(_run_in_direction, 1.0, 0.05, False)
-_walk_upright = functools.partial(_run_in_direction, 1.25, 5.0, False)
-_walk_at_speed = functools.partial(_reach_velocity, -1.0, 15.0)
-_miss_speed = functools.partial(_reach_velocity, 1.0, 0.0)
-_reach_point = functools.partial(_reach_goal, 0.0, 0.0)
-_reach_point_maml = functools.partial(_reach_goal, 4.0, 0.05)
+_reach_speed = partial(_reach_velocity, sign=-1.0, alive=0.0)
+# The sign of the source's code, which rewards the distance to the velocity.
+_flee_speed = partial(_reach_velocity, sign=1.0, alive=0.0)
+_walk_at_speed = partial(_reach_velocity, sign=-1.0, alive=15.0)
+_run = partial(_run_in_direction, scale=1.0, alive=0.0)
+_run_alive = partial(_run_in_direction, scale=1.0, alive=1.0)
+_run_radians = partial(_run_in_direction, scale=1.0, alive=1.0, in_radians=True)
+_run_maml = partial(_run_in_direction, scale=1.0, alive=0.05)
+_walk_upright = partial(_run_in_direction, scale=1.25, alive=5.0)
+_reach_point = partial(_reach_goal, bonus=0.0, alive=0.0)
+_reach_point_maml = partial(_reach_goal, bonus=4.0, alive=0.05)
 
 _SOURCES = {
     "HalfCheetahVel": {
-        "pearl": _row(_CHEETAH_TORSO, _FROM_0_TO_3, _reach_speed, 200, "PEARL, HalfCheetahVel"),
-        "varibad": _row(_CHEETAH_TORSO, _FROM_0_TO_3, _reach_speed, 200),
-        "promp": _row(_CHEETAH, _FROM_0_TO_3, _reach_speed, 100),
-        "maml": _row(_CHEETAH_TORSO, _FROM_0_TO_2, _reach_speed, 100),
-        "garage": _row(_CHEETAH_TORSO, _FROM_0_TO_2, _reach_speed, 100),
+        "pearl": _mujoco_source(
+            _CHEETAH_TORSO, _FROM_0_TO_3, _reach_speed, 200, "PEARL, HalfCheetahVel"
+        ),
+        "varibad": _mujoco_source(_CHEETAH_TORSO, _FROM_0_TO_3, _reach_speed, 200),
+        "promp": _mujoco_source(_CHEETAH, _FROM_0_TO_3, _reach_speed, 100),
+        "maml": _mujoco_source(_CHEETAH_TORSO, _FROM_0_TO_2, _reach_speed, 100),
+        "garage": _mujoco_source(_CHEETAH_TORSO, _FROM_0_TO_2, _reach_speed, 100),
     },
     "HalfCheetahDir": {
-        "pearl": _row(_CHEETAH_TORSO, _SIGN, _run, 200, "PEARL, HalfCheetahDir"),
-        "varibad": _row(_CHEETAH_TORSO, _SIGN, _run, 200),
-        "promp": _row(_CHEETAH, _SIGN, _run, 100),
-        "maml": _row(_CHEETAH_TORSO, _SIGN, _run, 100),
-        "garage": _row(_CHEETAH_TORSO, _SIGN, _run, 100),
+        "pearl": _mujoco_source(_CHEETAH_TORSO, _SIGN, _run, 200, "PEARL, HalfCheetahDir"),
+        "varibad": _mujoco_source(_CHEETAH_TORSO, _SIGN, _run, 200),
+        "promp": _mujoco_source(_CHEETAH, _SIGN, _run, 100),
+        "maml": _mujoco_source(_CHEETAH_TORSO, _SIGN, _run, 100),
+        "garage": _mujoco_source(_CHEETAH_TORSO, _SIGN, _run, 100),
     },
     "AntDir": {
-        "pearl": _row(_ANT, _PLANE, _run_alive, 200),
-        "varibad": _row(_ANT, _SIGN, _run_radians, 200),
-        "promp": _row(_ANT_PROMP, _SIGN, _run_alive, 100),
-        "promp-2d": _row(_ANT_PROMP, _PLANE, _run_alive, 100),
-        "maml": _row(_ANT_MAML, _SIGN, _run_maml, 100),
+        "pearl": _mujoco_source(_ANT, _PLANE, _run_alive, 200),
+        "varibad": _mujoco_source(_ANT, _SIGN, _run_radians, 200),
+        "promp": _mujoco_source(_ANT_PROMP, _SIGN, _run_alive, 100),
+        "promp-2d": _mujoco_source(_ANT_PROMP, _PLANE, _run_alive, 100),
+        "maml": _mujoco_source(_ANT_MAML, _SIGN, _run_maml, 100),
     },
     "AntGoal": {
-        "pearl": _row(_ANT_GOAL, _DISC, _reach_point, 200),
-        "varibad": _row(_ANT_GOAL, _DISC, _reach_point, 200),
-        "promp": _row(_ANT_GOAL, _DISC, _reach_point, 100),
-        "maml": _row(_ANT_MAML, _SQUARE, _reach_point_maml, 100),
+        "pearl": _mujoco_source(_ANT_GOAL, _DISC, _reach_point, 200),
+        "varibad": _mujoco_source(_ANT_GOAL, _DISC, _reach_point, 200),
+        "promp": _mujoco_source(_ANT_GOAL, _DISC, _reach_point, 100),
+        "maml": _mujoco_source(_ANT_MAML, _SQUARE, _reach_point_maml, 100),
     },
     "HumanoidDir": {
-        "pearl": _row(_HUMANOID, _PLANE, _walk_upright, 200),
-        "promp": _row(_HUMANOID, _SIGN, _walk_upright, 100),
-        "promp-2d": _row(_HUMANOID, _PLANE, _walk_upright, 100),
+        "pearl": _mujoco_source(_HUMANOID, _PLANE, _walk_upright, 200),
+        "promp": _mujoco_source(_HUMANOID, _SIGN, _walk_upright, 100),
+        "promp-2d": _mujoco_source(_HUMANOID, _PLANE, _walk_upright, 100),
     },
     "Walker2dVel": {
-        "promp": _row(_WALKER_PROMP, {"velocity": Uniform(0.0, 10.0)}, _walk_at_speed, 100),
+        "promp": _mujoco_source(
+            _WALKER_PROMP, {"velocity": Uniform(0.0, 10.0)}, _walk_at_speed, 100
+        ),
     },
     "SwimmerVel": {
-        # The sign is the one of its code, which rewards the distance to the velocity.
-        "promp": _row(_SWIMMER, {"velocity": Uniform(0.1, 0.2)}, _miss_speed, 100),
-        "mended": _row(_SWIMMER, {"velocity": Uniform(0.1, 0.2)}, _reach_speed, 100),
+        "promp": _mujoco_source(_SWIMMER, {"velocity": Uniform(0.1, 0.2)}, _flee_speed, 100),
+        "mended": _mujoco_source(_SWIMMER, {"velocity": Uniform(0.1, 0.2)}, _reach_speed, 100),
     },
-    "Walker2dRandParams": {"pearl": _random_parameters_row("walker2d_v5", "Walker2dEnv")},
-    "HopperRandParams": {"pearl": _random_parameters_row("hopper_v5", "HopperEnv")},
+    "Walker2dRandParams": {"pearl": _random_parameters_source("walker2d_v5", "Walker2dEnv")},
+    "HopperRandParams": {"pearl": _random_parameters_source("hopper_v5", "HopperEnv")},
 }
 MUJOCO_FAMILIES = tuple(Family(name, sources) for name, sources in _SOURCES.items())

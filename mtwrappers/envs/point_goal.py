@@ -35,7 +35,8 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
     The observation is the position, ``(2,)``. The goal is hidden, so the agent has to infer it from
     the reward, the negative distance to the goal. It is the 2-D navigation of Finn et al. (2017,
     arXiv:1703.03400) with goals on a circle. ``info`` contains ``distance`` and ``success`` (within
-    0.05 of the goal). Before the first reset with a seed, `sample_tasks` draws from entropy.
+    0.05 of the goal). Before the first reset with a seed, `sample_tasks` draws from entropy. No
+    reset draws a goal: until `set_task`, or `MetaSampler.update_tasks`, it is ``(radius, 0)``.
 
     Args:
         radius: The radius of the circle of goals.
