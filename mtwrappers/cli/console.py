@@ -21,13 +21,16 @@ class UsageError(Exception):
 
 
 def unknown(kind: str, name: str, names: Collection[str]) -> UsageError:
-    """Returns the error for a name that is not in ``known``."""
+    """Returns the error for a name that is not in ``names``."""
     hint = did_you_mean(name, names) or f"choose from {', '.join(names)}"
     return UsageError(f"unknown {kind}; {hint}")
 
 
 def unreadable(exc: OSError, alternative: str = "") -> UsageError:
-    """Returns the error for a result that cannot be read; ``other`` names what else it may be."""
+    """Returns the error for a result that cannot be read.
+
+    ``alternative`` goes on with what else it may be.
+    """
     return UsageError(
         f"cannot read {exc.filename}: {exc.strerror}; expected the folder of a rollout or a file "
         f"of EvaluationResult.save{alternative}"
@@ -80,15 +83,15 @@ def say(text: str, style: str = "", *, stderr: bool = False) -> None:
 
 def warn(text: str) -> None:
     """Prints a line on stderr."""
-    _marked("warning", "bold yellow", text)
+    _print_marked("warning", "bold yellow", text)
 
 
 def refuse(text: str) -> None:
     """Prints why a command ends, as a line on stderr."""
-    _marked("error", "bold red", text)
+    _print_marked("error", "bold red", text)
 
 
-def _marked(word: str, style: str, text: str) -> None:
+def _print_marked(word: str, style: str, text: str) -> None:
     """Prints a line on stderr; on a terminal, one that is too long goes on at a word."""
     terminal = Terminal(stderr=True)
     mark = f"mtwrappers: {word}: "
@@ -97,6 +100,6 @@ def _marked(word: str, style: str, text: str) -> None:
         lines = textwrap.wrap(
             lines[0], terminal.width, break_long_words=False, break_on_hyphens=False
         )
-    marked = Text("\n".join(lines))
-    marked.stylize(style, 0, len(mark))
-    terminal.print(marked, soft_wrap=True)
+    line = Text("\n".join(lines))
+    line.stylize(style, 0, len(mark))
+    terminal.print(line, soft_wrap=True)

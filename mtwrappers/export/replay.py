@@ -218,7 +218,7 @@ class _EpisodeRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._steps.append((action, reward, terminated, truncated, bool(info["success"])))
         return obs, reward, terminated, truncated, info
 
-    def _play(self, planned: PlannedEpisode, actions: NDArray[Any]) -> Episode:
+    def _run_episode(self, planned: PlannedEpisode, actions: NDArray[Any]) -> Episode:
         """Runs an episode with its actions."""
         plan = Plan(Design(), (Stage([[planned]]),))
         [episode] = replay(self._envs, plan, {name_of(planned): actions})
@@ -245,8 +245,8 @@ class _EpisodeRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         is_exact = not is_rounded and not is_clipped
         expected = claimed
         if successes and not is_exact:
-            expected = self._play(planned, actions)  # until the first success
-        replayed = self._play(planned, stored_actions)
+            expected = self._run_episode(planned, actions)  # until the first success
+        replayed = self._run_episode(planned, stored_actions)
         reason = ""
         if not is_exact:
             reason = (
@@ -296,7 +296,7 @@ def _unfinished_folder(path: Path) -> Iterator[Path]:
     """A folder for a dataset that is not complete, removed in any case; a kill's at the next."""
     if os.path.lexists(path):  # a link into nowhere too
         raise ExportError(f"{path} exists: choose another name, or delete it")
-    new = [parent for parent in path.parents if not parent.exists()]
+    new_parents = [parent for parent in path.parents if not parent.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = path.with_name(hidden_name(path.name, ".unfinished"))
     if folder.is_symlink():
@@ -312,5 +312,5 @@ def _unfinished_folder(path: Path) -> Iterator[Path]:
         finally:
             remove(folder)
             with contextlib.suppress(OSError):  # the first that is not empty
-                for parent in new:
+                for parent in new_parents:
                     parent.rmdir()

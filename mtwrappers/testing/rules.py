@@ -218,10 +218,8 @@ def infos(subject: Subject) -> None:
                 raise call.make_failure(message, "info", "another key", repr(key))
         if gone := (last - info.keys()) if call.is_step else ():
             message = (
-                "a step's infos lack a key that an earlier step of the episode has, so that code"
-            )
-            message += (
-                f" which reads it after each step fails or reads an old value{_hint(min(gone))}"
+                "a step's infos lack a key that an earlier step of the episode has, so that code "
+                f"which reads it after each step fails or reads an old value{_hint(min(gone))}"
             )
             raise call.make_failure(message, f"info[{min(gone)!r}]", "a value", NO_KEY)
         last = last | info.keys() if call.is_step else set()
@@ -244,8 +242,10 @@ def _require_batchable(steps: list[Call]) -> None:
                 with np.errstate(all="ignore"):
                     converted = value.astype(dtype)
                 if not np.allclose(converted, value, equal_nan=True):
-                    message = f"in a batch beside an info of type {dtype}, as another step has it, "
-                    message += "its value is lost"
+                    message = (
+                        f"in a batch beside an info of type {dtype}, as another step has it, "
+                        "its value is lost"
+                    )
                     raise call.make_failure(
                         message, name, format_value(value), format_value(converted)
                     )
@@ -566,9 +566,11 @@ def new_episodes(subject: Subject) -> None:
                 continue  # numbers may be drawn from a generator that is not seen
             compared = True
             if difference := compare(start.calls, other_start.calls):
-                message = "what follows a reset depends on the actions before it: something is left"
-                message += " of the last episode, such as its last action, that reset() must clear"
-                raise Failed(f"{message}: {difference}")
+                raise Failed(
+                    "what follows a reset depends on the actions before it: something is left of "
+                    "the last episode, such as its last action, that reset() must clear: "
+                    f"{difference}"
+                )
     if not compared:
         raise Skipped("how many random numbers it draws depends on its actions")
 

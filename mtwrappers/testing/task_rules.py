@@ -140,21 +140,21 @@ class _TaskRuns:
             env.reset(seed=seed)
 
         def begin() -> Any:
-            theirs = copied(task)
+            task_copy = copied(task)
             message = f"{way} must not change the task that it is given"
             if way == self.ways[0]:
-                self._set(env, theirs)
-                require_same(task, theirs, message)
+                self._set(env, task_copy)
+                require_same(task, task_copy, message)
                 if changes_task:
-                    scramble(theirs)
+                    scramble(task_copy)
                 if env is not self.env:  # each has a task of its own
                     self._set(self.env, copied(self.drawn[-1]))
                 returned = env.reset(**({} if self._is_mt else {"seed": seed}))
             else:
-                returned = env.reset(options={"task_state": theirs})
-                require_same(task, theirs, message)
+                returned = env.reset(options={"task_state": task_copy})
+                require_same(task, task_copy, message)
                 if changes_task:
-                    scramble(theirs)
+                    scramble(task_copy)
             if self._can_get:
                 require_same(task, self._get(env), f"after {way}, {self._getter}()")
             return returned

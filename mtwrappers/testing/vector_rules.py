@@ -408,8 +408,9 @@ def _masked(call: Call, infos: dict[Any, Any], place: str, n: int) -> None:
             continue
         mask = infos.get(f"_{key}", NO_KEY)
         if not isinstance(mask, np.ndarray) or mask.shape != (n,) or mask.dtype != bool:
-            message = f"infos have values of {key!r}, but no mask that says which environments "
-            message += "gave them"
+            message = (
+                f"infos have values of {key!r}, but no mask that says which environments gave them"
+            )
             raise call.make_failure(
                 message, f"{place}['_{key}']", f"an array of {n} bools", format_value(mask)
             )
@@ -440,8 +441,10 @@ def mode(subject: Subject) -> None:
                     raise Failed(f"{message}: {call.describe(difference)}")
             for name in ("reward", *FLAGS) if declared is _NEXT else ():
                 if np.any(got := call.values[name][last]):
-                    message = "in mode NextStep the step after an episode's end is its reset, "
-                    message += "without a reward or a flag"
+                    message = (
+                        "in mode NextStep the step after an episode's end is its reset, without a "
+                        "reward or a flag"
+                    )
                     raise call.make_failure(message, name, "0 or False there", format_value(got))
             last = ends
     if not ended:
@@ -558,9 +561,7 @@ def independence(subject: Subject) -> None:
         space, single = envs.action_space, envs.single_action_space
         single.seed(subject.seed + 1)
         actions = subject.actions(envs, min(subject.length, _STEPS))
-        # Of two environments, the actions of each are once changed while the other's are not.
-        halves = [{i for i in range(n) if i >> bit & 1} for bit in range((n - 1).bit_length())]
-        for chosen in [*halves, *({*range(n)} - half for half in halves)]:
+        for chosen in _separate_pairs(n):
             changed_actions = []
             for action in actions:
                 rows = enumerate(iterate(space, action))
@@ -578,6 +579,16 @@ def independence(subject: Subject) -> None:
                         "given other actions: actions, or what follows from them, reach the wrong "
                         f"environment: {difference}"
                     )
+
+
+def _separate_pairs(n: int) -> list[set[int]]:
+    """Sets of environments: of any two, each is once in a set without the other one.
+
+    A set has the numbers with a 1, or with a 0, in one binary digit: two numbers differ in one.
+    """
+    everyone = set(range(n))
+    halves = [{i for i in everyone if i >> digit & 1} for digit in range((n - 1).bit_length())]
+    return halves + [everyone - half for half in halves]
 
 
 def partial_reset(subject: Subject) -> None:
