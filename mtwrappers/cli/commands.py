@@ -211,6 +211,7 @@ _COMMANDS = {
     "protocols": (
         "Print side by side how published scores are measured.",
         "mtwrappers protocols",
+        "mtwrappers protocols metaworld-3.1",
     ),
     "check": (
         "Check whether an environment can be trusted, step by step.",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
-from mtwrappers.cli.console import say
+from cyclopts import Parameter
+
+from mtwrappers.cli.commands import described
+from mtwrappers.cli.console import say, unknown
 from mtwrappers.evaluation import Protocol, protocols
 from mtwrappers.evaluation.report import align_columns
 
@@ -64,22 +67,37 @@ FIELDS: dict[str, Callable[[Protocol], str]] = {
 }
 
 
-def table() -> list[list[str]]:
-    """Returns a row of cells per field, after its label, below two rows of protocol names."""
-    names = [name.partition("-") for name in protocols]
-    heads = [["protocol", *(first for first, _, _ in names)], ["", *(last for _, _, last in names)]]
-    rows = [[label, *(say(p) for p in protocols.values())] for label, say in FIELDS.items()]
+def make_table(shown: Mapping[str, Protocol]) -> list[list[str]]:
+    """Returns a row of cells per field, after its label, below the names of the protocols."""
+    names = [name.partition("-") for name in shown]
+    heads = [["protocol", *(first for first, _, _ in names)]]
+    if any(last for _, _, last in names):
+        heads.append(["", *(last for _, _, last in names)])
+    rows = [
+        [label, *(describe(protocol) for protocol in shown.values())]
+        for label, describe in FIELDS.items()
+    ]
     return heads + rows
 
 
-def run() -> int:
-    """Print side by side how published scores are measured."""
-    for i, line in enumerate(align_columns(table(), right=False)):
-        say(line, "bold" if i < 2 else "")  # the names
+@described
+def run(name: Annotated[str | None, Parameter(metavar="NAME")] = None, /) -> int:
+    """Print side by side how published scores are measured.
+
+    Args:
+        name: Print only the protocol of this name.
+    """
+    if name is not None and name not in protocols:
+        raise unknown(f"protocol {name!r}", name, protocols)
+    shown = protocols if name is None else {name: protocols[name]}
+    lines = align_columns(make_table(shown), right=False)
+    num_heads = len(lines) - len(FIELDS)
+    for i, line in enumerate(lines):
+        say(line, "bold" if i < num_heads else "")
     say("\nhorizon: in actions of the policy; success: at any step, at the last, or held")
     say("list: Meta-World's goals, each once; continuous: a new goal in every episode")
     say("in rollout, expert and random read states, even where agents see frames\n")
-    for protocol in protocols.values():
+    for protocol in shown.values():
         say(f"{protocol.label}:", "bold")
         for source in protocol.source:
             say(textwrap.fill(source, _WIDTH, initial_indent="  ", subsequent_indent="    "))

@@ -187,6 +187,17 @@ def _kwargs(claim: EvaluationResult, dataset: Dataset, successes: bool) -> dict[
     return {**kwargs, "terminate_on_success": True} if successes else kwargs
 
 
+@dataclass(frozen=True)
+class _Step:
+    """A step of a replayed episode, but for its observation."""
+
+    action: NDArray[np.float32]
+    reward: Any
+    terminated: bool
+    truncated: bool
+    success: bool
+
+
 class _EpisodeRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Replays episodes, and keeps what the current one returns.
 
@@ -209,13 +220,15 @@ class _EpisodeRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         obs, info = self.env.reset(**kwargs)
         self._observations: list[Any] = [obs]
-        self._steps: list[tuple[Any, ...]] = []
+        self._steps: list[_Step] = []
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._observations.append(obs)
-        self._steps.append((action, reward, terminated, truncated, bool(info["success"])))
+        self._steps.append(
+            _Step(action, reward, terminated, truncated, success=bool(info["success"]))
+        )
         return obs, reward, terminated, truncated, info
 
     def _run_episode(self, planned: PlannedEpisode, actions: NDArray[Any]) -> Episode:
@@ -273,14 +286,16 @@ class _EpisodeRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
             "rand_vec": self.env.get_wrapper_attr("rand_vec").tolist(),
             "number": claimed.number,
         }
-        names = ("actions", "rewards", "terminations", "truncations", "successes")
-        columns = map(np.array, zip(*self._steps, strict=True))
-        data = dict(zip(names, columns, strict=True))
-        data["observations"] = _stack(self._observations)
         return Replayed(
             {name: value for name, value in about.items() if value is not None},
-            successes=data.pop("successes"),
-            data=data,
+            successes=np.array([step.success for step in self._steps]),
+            data={
+                "actions": np.array([step.action for step in self._steps]),
+                "rewards": np.array([step.reward for step in self._steps]),
+                "terminations": np.array([step.terminated for step in self._steps]),
+                "truncations": np.array([step.truncated for step in self._steps]),
+                "observations": _stack(self._observations),
+            },
         )
 
 

@@ -104,13 +104,26 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
         assert f"\n{protocol.name} ({protocol.digest[:10]}):\n" in said
 
 
+def test_protocols_shows_one_that_is_named(capsys):
+    assert main(["protocols", "rlinf"]) == 0
+    said = capsys.readouterr().out
+    table = said[: said.index("\n\n")].splitlines()
+    assert table[0].split() == ["protocol", "rlinf"]
+    assert next(line for line in table if line.startswith("horizon")).split()[-1] == "160"
+    assert "\nrlinf (" in said
+    assert "lerobot-0.6 (" not in said
+    with pytest.raises(SystemExit, match="2"):
+        main(["protocols", "rlinv"])
+    assert "unknown protocol 'rlinv'; did you mean 'rlinf'" in capsys.readouterr().err
+
+
 # Help.
 
 
 def test_help_of_every_command_ends_with_examples_that_parse(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     examples_of = {"": 3, "list": 2, "rollout": 6, "export": 3, "verify": 3, "compare": 5}
-    examples_of |= {"protocols": 1, "check": 3, "verify-fast": 2}
+    examples_of |= {"protocols": 2, "check": 3, "verify-fast": 2}
     for command, number in examples_of.items():
         assert main([*command.split(), "--help"]) == 0
         said = capsys.readouterr().out
