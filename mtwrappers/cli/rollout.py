@@ -157,7 +157,7 @@ def run(
             "--overwrite replaces a whole rollout, and --resume continues one: pass only one of "
             "them"
         )
-    rollout = _check(benchmark, options)
+    rollout = _plan_rollout(benchmark, options)
     import_extra("matplotlib.figure", "cli")
     with open_folder(options.out, may_exist=options.overwrite or options.resume):
         films = options.video and can_film()
@@ -239,8 +239,8 @@ class Rollout:
         return self.design.trials > 0
 
 
-def _check(benchmark: str | None, options: Options) -> Rollout:
-    """Checks the options.
+def _plan_rollout(benchmark: str | None, options: Options) -> Rollout:
+    """Checks the options, and returns the rollout that they describe.
 
     Raises:
         UsageError: If the benchmark, a class, the protocol or the policy is unknown, or they are
@@ -260,13 +260,7 @@ def _check(benchmark: str | None, options: Options) -> Rollout:
     observed = _check_observation(options)
     env_kwargs = {"seed": options.seed, "max_episode_steps": EPISODE_STEPS, **observed}
     kind = "test" if protocol is not None and protocol.few_shot else "train"
-    full_name = benchmark if benchmark in BENCHMARKS else f"{benchmark}-{kind}"
-    if full_name not in BENCHMARKS:
-        if benchmark in all_classes():
-            raise UsageError(
-                f"{benchmark} is a class: choose it with mtwrappers rollout MT1 --task {benchmark}"
-            )
-        raise unknown(f"benchmark {benchmark!r}", benchmark.rpartition("/")[2], BENCHMARKS)
+    full_name = _find_benchmark(benchmark, kind)
     num_classes = _count_classes(full_name, options)
     if options.task and full_name.partition("-")[0] in ONE_CLASS:
         env_kwargs["env_name"] = options.task[0]
@@ -275,21 +269,8 @@ def _check(benchmark: str | None, options: Options) -> Rollout:
     if protocol is not None:
         if scripted:
             protocol = protocol.with_states()  # which these policies read
-        try:
-            protocol = protocol.on(benchmark, env_kwargs.get("env_name"))
-            adapts = user_policy is not None and hasattr(user_policy.policy, "adapt")
-            tasks = options.task or None
-            if protocol.few_shot and full_name.partition("-")[0] in ONE_CLASS:
-                tasks = None  # the one class of the environments
-            design = protocol.design(options.seed, tasks=tasks, adapts=adapts)
-        except ValueError as exc:
-            raise UsageError(f"--protocol {options.protocol}: {exc}") from None
-        episodes_per_task = protocol.scoring.episodes_per_task
-        if options.episodes not in (None, episodes_per_task):
-            raise UsageError(
-                f"--protocol {options.protocol}: it has {episodes_per_task} episodes per class, "
-                f"got {options.episodes}; leave out --episodes"
-            )
+        adapts = user_policy is not None and hasattr(user_policy.policy, "adapt")
+        protocol, design = _apply_protocol(protocol, benchmark, options, adapts=adapts)
         env_kwargs.update(protocol.settings.arguments)
     if options.execution == "ray":
         import_extra("ray", "ray")
@@ -317,6 +298,18 @@ def _check(benchmark: str | None, options: Options) -> Rollout:
     )
 
 
+def _find_benchmark(benchmark: str, kind: str) -> str:
+    """The full name of a benchmark, which may lack its kind, ``"train"`` or ``"test"``."""
+    full_name = benchmark if benchmark in BENCHMARKS else f"{benchmark}-{kind}"
+    if full_name in BENCHMARKS:
+        return full_name
+    if benchmark in all_classes():
+        raise UsageError(
+            f"{benchmark} is a class: choose it with mtwrappers rollout MT1 --task {benchmark}"
+        )
+    raise unknown(f"benchmark {benchmark!r}", benchmark.rpartition("/")[2], BENCHMARKS)
+
+
 def _find_protocol(options: Options) -> Protocol:
     name = options.protocol or ""
     if name not in protocols:
@@ -330,6 +323,28 @@ def _find_protocol(options: Options) -> Protocol:
     if protocol.few_shot and options.video:
         raise UsageError(f"--video is for single episodes, and --protocol {name} has trials")
     return protocol
+
+
+def _apply_protocol(
+    protocol: Protocol, benchmark: str, options: Options, *, adapts: bool
+) -> tuple[Protocol, Design]:
+    """The protocol on a benchmark, and its episodes."""
+    one_class = benchmark.partition("-")[0] in ONE_CLASS
+    tasks = options.task or None
+    try:
+        protocol = protocol.on(benchmark, options.task[0] if tasks and one_class else None)
+        if protocol.few_shot and one_class:
+            tasks = None  # the one class of the environments
+        design = protocol.design(options.seed, tasks=tasks, adapts=adapts)
+    except ValueError as exc:
+        raise UsageError(f"--protocol {options.protocol}: {exc}") from None
+    episodes_per_task = protocol.scoring.episodes_per_task
+    if options.episodes not in (None, episodes_per_task):
+        raise UsageError(
+            f"--protocol {options.protocol}: it has {episodes_per_task} episodes per class, "
+            f"got {options.episodes}; leave out --episodes"
+        )
+    return protocol, design
 
 
 def _check_observation(options: Options) -> dict[str, Any]:

@@ -256,22 +256,17 @@ class _EpisodeRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         stored_actions = actions.astype(np.float32).clip(-1.0, 1.0)
         is_clipped = bool((np.abs(actions) > 1).any())
         is_exact = not is_rounded and not is_clipped
-        expected = claimed
-        if successes and not is_exact:
-            expected = self._run_episode(planned, actions)  # until the first success
+        expected: Episode | None = claimed
+        if successes:  # the result has no return of an episode that ends with its first success
+            expected = None if is_exact else self._run_episode(planned, actions)
         replayed = self._run_episode(planned, stored_actions)
-        reason = ""
-        if not is_exact:
-            reason = (
-                f"; a dataset has actions of float32 in [-1, 1], and its own are {actions.dtype} "
-                f"in [{actions.min():.3g}, {actions.max():.3g}]"
-            )
+        reason = "" if is_exact else _describe_conversion(actions)
         if successes and (replayed.length, replayed.success_final) != (len(actions), True):
             raise ExportError(
                 f"{describe_episode(claimed)} does not succeed at step {len(actions)} in the "
                 f"replay{reason}"
             )
-        if not (successes and is_exact):  # which has the actions of the verified episode
+        if expected is not None:  # otherwise it has the actions of the verified episode
             difference = compare_episodes(expected, replayed, math.inf if is_rounded else 0.0)
             if isinstance(difference, str):
                 raise ExportError(f"{difference}{reason}")
@@ -297,6 +292,13 @@ class _EpisodeRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
                 "observations": _stack(self._observations),
             },
         )
+
+
+def _describe_conversion(actions: NDArray[Any]) -> str:
+    return (
+        f"; a dataset has actions of float32 in [-1, 1], and its own are {actions.dtype} "
+        f"in [{actions.min():.3g}, {actions.max():.3g}]"
+    )
 
 
 def _stack(observations: list[Any]) -> Any:

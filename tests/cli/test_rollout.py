@@ -78,7 +78,7 @@ def test_a_class_of_a_protocol_has_an_environment_for_each_worker_not_for_each_c
 
     monkeypatch.setattr(rollout, "make_executor", Executor)
     options = rollout.Options(task=("reach-v3",), protocol="metaworld-3.1", workers=4)
-    envs = rollout._make_envs(rollout._check("MT50", options))
+    envs = rollout._make_envs(rollout._plan_rollout("MT50", options))
     assert envs.size == (4, 4)
     assert envs.spec.kwargs["max_episode_steps"] == 500
 
