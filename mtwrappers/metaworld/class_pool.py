@@ -239,8 +239,9 @@ class ClassPool:
 
     @property
     def env_observation_space(self) -> AnySpace:
-        """`observation_space` without the one-hot at its end."""
-        return self.observation_space if self._wrapper is not None else self.layout.box
+        """`observation_space` without the one-hot at its end, unless a wrapper changed it."""
+        ends_with_onehot = self.observation_space == self.layout.space
+        return self.layout.box if ends_with_onehot else self.observation_space
 
     def switch_to(self, task: Task, layout: Layout | None = None) -> AnyEnv:
         """Sets a `metaworld.Task`; returns its environment, which needs a reset.

@@ -66,7 +66,7 @@ class Episode(enum.Enum):
     ``BEGUN`` turns into ``NONE``, because the simulation is built anew.
     """
 
-    NONE = "has no episode since the environment was made, copied or closed"
+    NONE = "has no episode since the environment was made, copied or closed, or a reset failed"
     TASK_SET = "was set but not reset"
     BEGUN = "is in an episode"
 
@@ -246,6 +246,8 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
         elif self._env is None:
             self._activate(self._set_tasks.first() if self._task is None else self._task)
         assert self._env is not None  # it was just activated, or before
+        if self._episode is Episode.BEGUN:
+            self._episode = Episode.NONE  # if the reset fails
         obs, info = self._env.reset(seed=seed)  # a wrapper may be random
         self._episode = Episode.BEGUN
         return obs, dict(info)

@@ -139,6 +139,10 @@ class _SetTask:
         assert sawyer is not None  # its method is called
         return type(sawyer).set_task(sawyer, *args, **kwargs)
 
+    def __reduce__(self) -> tuple[type[_SetTask], tuple[SawyerXYZEnv | None]]:
+        # The copy of an environment is made before its attributes, and is found here.
+        return _SetTask, (self._sawyer(),)
+
 
 def _find_sawyers(env: object) -> list[SawyerXYZEnv]:
     """The Sawyer environments inside an environment, under any attributes."""

@@ -36,7 +36,8 @@ def encode(name: str, cls: SawyerClass, rand_vec: NDArray[np.float64], hidden: b
 
 def is_task(value: object) -> TypeGuard[Task]:
     """Whether ``value`` is a `metaworld.Task`; does not import Meta-World."""
-    return type(value).__name__ == "Task" and type(value).__module__.startswith("metaworld")
+    cls = type(value)
+    return cls.__name__ == "Task" and cls.__module__.partition(".")[0] == "metaworld"
 
 
 def check_task(task: object) -> Task:

@@ -10,12 +10,20 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
-from gymnasium.wrappers import TransformObservation
+from gymnasium.wrappers import TimeLimit, TransformObservation
+from metaworld.envs.sawyer_reach_v3 import SawyerReachEnvV3
 
-from mtwrappers import MetaWorldSetTaskEnv, MTEnv, TaskOnehotWrapper
+from mtwrappers import (
+    MetaWorldSetTaskEnv,
+    MTEnv,
+    NormalizeObservationPerTask,
+    TaskNameWrapper,
+    TaskOnehotWrapper,
+)
 from mtwrappers.metaworld import MetaWorldMTEnv, make_benchmark
 from mtwrappers.metaworld import tasks as mw_tasks
 from mtwrappers.metaworld.class_env import observation_box
+from mtwrappers.metaworld.state import guard
 from mtwrappers.testing import check_set_task_env
 from tests.fakes import equal
 from tests.metaworld.fakes import (
@@ -405,3 +413,50 @@ def test_a_task_of_the_other_kind_or_of_another_benchmark_is_refused(env, source
     task = task_of_each(MetaWorldSetTaskEnv(**source))[0]
     with pytest.raises(ValueError, match=re.escape(message)):
         MetaWorldSetTaskEnv(**env).set_task(task)
+
+
+def test_statistics_of_observations_leave_the_one_hot_of_a_wrapped_environment_as_it_is():
+    env = MetaWorldSetTaskEnv(**ONEHOT, wrapper=lambda env, task: TimeLimit(env, 9))
+    assert env.env_observation_space.shape == (39,)
+    obs, _ = NormalizeObservationPerTask(TaskNameWrapper(env, task_id=0), 1).reset(seed=0)
+    assert obs[39:].tolist() == [1.0, 0.0]
+
+
+class FailingReset(gymnasium.Wrapper):
+    """Fails in a reset while ``fails``."""
+
+    fails = False
+
+    def reset(self, **kwargs):
+        if self.fails:
+            raise RuntimeError("the reset failed")
+        return super().reset(**kwargs)
+
+
+def test_a_reset_that_failed_ends_the_episode():
+    wrapped = []
+    env = MetaWorldSetTaskEnv(
+        **PAIR_ENV, wrapper=lambda env, task: wrapped.append(FailingReset(env)) or wrapped[-1]
+    )
+    env.reset(seed=0)
+    for wrapper in wrapped:
+        wrapper.fails = True
+    with pytest.raises(RuntimeError, match="the reset failed"):
+        env.reset()
+    with pytest.raises(ResetNeeded):
+        env.step(np.zeros(4))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_of_a_guarded_environment_sets_its_own_tasks(copied):
+    first, second = make_benchmark("MT1", env_name="reach-v3", seed=0).train_tasks[:2]
+    sawyer = SawyerReachEnvV3()
+    sawyer.set_task(first)
+    guard(sawyer)
+    duplicate = copied(sawyer)
+    vector = sawyer._last_rand_vec.copy()
+    duplicate.set_task(second)
+    assert sawyer._last_rand_vec.tolist() == vector.tolist()
+    assert duplicate._last_rand_vec.tolist() != vector.tolist()
+    with pytest.raises(TypeError, match=r"expected a metaworld\.Task"):
+        duplicate.set_task(np.zeros(3))

@@ -143,3 +143,8 @@ def test_the_digest_of_tasks_has_their_names_vectors_and_order_and_whether_goals
     digests = [tasks.digest(listed) for listed in lists]
     assert digests[0] == "0b0470c396fd7617"
     assert len(set(digests)) == len(lists)
+
+
+def test_a_task_of_a_module_whose_name_only_begins_like_meta_world_is_none():
+    task_class = type("Task", (), {"__module__": "metaworld_extras.tasks"})
+    assert not tasks.is_task(task_class())
