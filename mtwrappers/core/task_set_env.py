@@ -213,6 +213,7 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
             self._switch_to(state)
         elif self._env is None:
             self._activate(self._task_state)
+        self._in_episode = False  # if the reset fails
         env_obs, info = self._reset_below(other_options)
         self._change = TaskChange.NONE
         self._in_episode = True

@@ -8,6 +8,7 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.wrappers import FlattenObservation
 
@@ -256,3 +257,24 @@ def test_a_state_closes_the_environments_that_it_does_not_have():
     assert (other.get_task_state(), other.envs_built) == (0, 1)
     starts = [each.reset(options={"task_state": 1})[0]["env_obs"] for each in (env, other)]
     assert equal(*starts)
+
+
+class FailingReset(CountingEnv):
+    """Fails in its second reset."""
+
+    resets = 0
+
+    def reset(self, **kwargs):
+        self.resets += 1
+        if self.resets == 2:
+            raise RuntimeError("the reset failed")
+        return super().reset(**kwargs)
+
+
+def test_a_reset_that_failed_ends_the_episode():
+    env = mt.MultiEnvWrapper([FailingReset])
+    env.reset(seed=0)
+    with pytest.raises(RuntimeError, match="the reset failed"):
+        env.reset()
+    with pytest.raises(ResetNeeded):
+        env.step(0)
