@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
@@ -12,6 +13,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.checks import check_index
+from mtwrappers.common.errors import short
 from mtwrappers.common.types import State
 
 WINDOW = 20
@@ -123,14 +126,48 @@ class TaskHistory:
         """Restores the state that `get_state` returned.
 
         Raises:
-            ValueError: If the state has other groups.
+            ValueError: If the state has other groups, or is malformed; nothing is changed then.
         """
         if state["groups"] != self._groups:
             raise ValueError(
                 f"expected a history with groups {self._groups}, got one with {state['groups']}"
             )
-        self._tasks, self._by_group = _windows(state["tasks"]), _windows(state["by_group"])
-        self._task, self._steps, self._return, self._success = state["episode"]
+        tasks = _check_windows(state["tasks"], self.num_tasks, "tasks")
+        by_group = _check_windows(state["by_group"], self.num_groups, "groups")
+        episode = state["episode"]
+        if not (isinstance(episode, Sequence) and len(episode) == 4):
+            raise ValueError(
+                "the current episode must be its task, steps, return and success, got "
+                f"{short(episode)}"
+            )
+        task, steps, episode_return, success = episode
+        if task is not None:
+            task = check_index(task, self.num_tasks, "the task of the current episode")
+        steps = check_index(steps, sys.maxsize, "the steps of the current episode")
+        episode_return, success = _check_outcome([episode_return, success])
+        self._tasks, self._by_group = tasks, by_group
+        self._task, self._steps, self._return, self._success = task, steps, episode_return, success
+
+
+def _check_windows(episodes_by_task: object, n: int, name: str) -> list[deque[Outcome]]:
+    """The last episodes of ``n`` tasks or groups from a state, or `ValueError`."""
+    if not isinstance(episodes_by_task, list) or len(episodes_by_task) != n:
+        count = len(episodes_by_task) if isinstance(episodes_by_task, list) else "no list"
+        raise ValueError(f"expected the episodes of {n} {name}, got {count}")
+    for episodes in episodes_by_task:
+        if not isinstance(episodes, list):
+            raise ValueError(f"the episodes of one of the {name} must be a list, got {episodes!r}")
+    return _windows([map(_check_outcome, episodes) for episodes in episodes_by_task])
+
+
+def _check_outcome(outcome: object) -> Outcome:
+    """The return and the success of an episode from a state, or `ValueError`."""
+    if isinstance(outcome, list) and len(outcome) == 2:
+        episode_return, success = outcome
+        is_number = isinstance(episode_return, (int, float)) and episode_return is not True
+        if is_number and (success is None or isinstance(success, bool)):
+            return float(episode_return), success
+    raise ValueError(f"an episode must be a return and a success, got {short(outcome)}")
 
 
 def _windows(episodes_by_task: Iterable[Iterable[Outcome]]) -> list[deque[Outcome]]:

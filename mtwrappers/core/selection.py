@@ -173,7 +173,13 @@ class TaskSelector:
         self._drawn_name = f"the task drawn by the selection strategy {strategy!r}"
         self._num_tasks = num_tasks
         self._last: int | None = None
-        takes_history = "history" in inspect.signature(strategy).parameters
+        try:
+            takes_history = "history" in inspect.signature(strategy).parameters
+        except ValueError as exc:  # as of a built-in function
+            raise ValueError(
+                f"the parameters of select={strategy!r} cannot be read: wrap it in a function "
+                "(num_tasks, last_task, rng)"
+            ) from exc
         self.history = TaskHistory(num_tasks, groups) if takes_history else None
 
     def reset(self) -> None:
@@ -192,11 +198,29 @@ class TaskSelector:
         }
 
     def set_state(self, state: State) -> None:
-        """Restores the state that `get_state` returned; parts that are ``None`` start over."""
-        self.reset()
-        if self.history is not None and state["history"] is not None:
-            self.history.set_state(state["history"])
-        self._last = state["last"]
+        """Restores the state that `get_state` returned; parts that are ``None`` start over.
+
+        Raises:
+            ValueError: If a task of the state does not exist, or the history does not fit. Nothing
+                is changed then, unless a strategy of another class refuses its state.
+        """
+        last, sweep = state["last"], state["strategy"]
+        if last is not None:
+            last = check_index(last, self._num_tasks, "the last task of the state")
+        if isinstance(self._strategy, WithoutReplacement) and sweep is not None:
+            if not isinstance(sweep, list):
+                raise ValueError(
+                    f"the tasks that are left of a sweep must be a list, got {sweep!r}"
+                )
+            for task in sweep:
+                check_index(task, self._num_tasks, "a task that is left of the sweep")
+        if self.history is not None:
+            if state["history"] is None:
+                self.history.reset()
+            else:
+                self.history.set_state(state["history"])
+        self._last = last
+        self._call_strategy("reset")
         if state["strategy"] is not None:
             self._call_strategy("set_state", state["strategy"])
 

@@ -136,3 +136,24 @@ def test_least_success_refuses_a_task_that_does_not_say_whether_it_succeeded():
     play_episode(env, seed=0)
     with pytest.raises(ValueError, match=r"needs info\['success'\].*an episode of task 0 ended"):
         env.reset()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tasks": [[]]}, "expected the episodes of 2 tasks, got 1"),
+        ({"by_group": [[]] * 3}, "expected the episodes of 2 groups, got 3"),
+        ({"tasks": [[[1.0]], []]}, "an episode must be a return and a success"),
+        ({"tasks": [[["high", True]], []]}, "an episode must be a return and a success"),
+        ({"episode": [2, 1, 0.0, None]}, r"an integer in \[0, 1\], got 2"),
+        ({"episode": [0, -1, 0.0, None]}, "steps of the current episode"),
+        ({"episode": [0, 1, 0.0]}, "task, steps, return and success"),
+    ],
+)
+def test_a_history_refuses_a_state_that_does_not_fit_and_stays_as_it_is(change, message):
+    history = TaskHistory(2)
+    record(history, 1, True)
+    state = history.get_state()
+    with pytest.raises(ValueError, match=message):
+        history.set_state({**state, **change})
+    assert history.get_state() == state

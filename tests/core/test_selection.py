@@ -7,7 +7,7 @@ import pytest
 
 from mtwrappers import MultiEnvWrapper
 from mtwrappers.core.history import TaskHistory
-from mtwrappers.core.selection import least_success
+from mtwrappers.core.selection import TaskSelector, least_success
 from tests.fakes import counting_makers
 
 
@@ -56,3 +56,21 @@ def test_the_seed_determines_the_tasks_and_a_state_in_json_those_that_follow(sel
 def test_a_floor_that_is_no_share_is_refused(floor):
     with pytest.raises(ValueError, match=rf"floor .* a share in \[0, 1\], got {floor}"):
         least_success(2, None, np.random.default_rng(0), TaskHistory(2), floor)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"last": 7}, {"last": True}, {"strategy": [0, 7]}, {"strategy": [-1]}, {"strategy": "abc"}],
+)
+def test_a_selection_refuses_tasks_of_a_state_that_do_not_exist(change):
+    selector = TaskSelector("without_replacement", 7)
+    selector(np.random.default_rng(0))
+    state = selector.get_state()
+    with pytest.raises(ValueError, match=r"an integer in \[0, 6\]|must be a list"):
+        selector.set_state({**state, **change})
+    assert selector.get_state() == state
+
+
+def test_a_strategy_whose_parameters_cannot_be_read_is_an_error_that_says_so():
+    with pytest.raises(ValueError, match=r"parameters of select=<built-in function max>.*wrap it"):
+        make(max)
