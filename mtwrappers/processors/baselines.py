@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -95,12 +96,13 @@ class LinearBaseline(Baseline):
         reg_coeff: The regularization coefficient, zero or greater.
 
     Raises:
-        ValueError: If ``reg_coeff`` is negative.
+        ValueError: If ``reg_coeff`` is negative or not finite.
     """
 
     def __init__(self, reg_coeff: float = 1e-5) -> None:
-        if not isinstance(reg_coeff, (int, float, np.number)) or not reg_coeff >= 0:
-            raise ValueError(f"reg_coeff must be zero or greater, got {reg_coeff!r}")
+        is_number = isinstance(reg_coeff, (int, float, np.number)) and reg_coeff is not True
+        if not is_number or not 0 <= reg_coeff < math.inf:
+            raise ValueError(f"reg_coeff must be finite, and zero or greater, got {reg_coeff!r}")
         self._reg_coeff = reg_coeff
         self._coeffs: Floats | None = None
 

@@ -146,3 +146,12 @@ def test_values_without_a_bound_are_refused():
     with pytest.raises(ValueError, match="discount of 1, at least one path must end without being"):
         LinearFeatureBaseline().fit_bootstrapped([cut, cut], 1.0)
     LinearFeatureBaseline().fit_bootstrapped([cut, ended], 1.0)
+
+
+@linear
+@pytest.mark.parametrize("reg_coeff", [-1.0, np.inf, np.nan, True, "1"])
+def test_a_regularization_that_is_no_finite_number_from_zero_on_is_refused(
+    baseline_type, reg_coeff
+):
+    with pytest.raises(ValueError, match="reg_coeff must be finite, and zero or greater"):
+        baseline_type(reg_coeff)

@@ -43,7 +43,9 @@ def process(**changes):
         "each observation of ...got dtype object",
     ),
     refusal(
-        lambda: LinearFeatureBaseline(-1), ValueError, "reg_coeff must be zero or greater, got -1"
+        lambda: LinearFeatureBaseline(-1),
+        ValueError,
+        "reg_coeff must be finite, and zero or greater, got -1",
     ),
     refusal(
         lambda: LinearTimeBaseline().predict({}),
