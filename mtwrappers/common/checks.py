@@ -65,6 +65,14 @@ def _whole(value: Any, name: str, least: int, most: int, expected: str) -> int:
     return number
 
 
+def check_rows(value: Any, n: int, name: str) -> list[Any]:
+    """Returns a list with an item for each of ``n`` environments, or raises `ValueError`."""
+    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != n:
+        count = len(value) if isinstance(value, (list, tuple, np.ndarray)) else short(value)
+        raise ValueError(f"expected {name} of {n} environments, got {count}")
+    return list(value)
+
+
 def check_fraction(value: Any, name: str) -> float:
     """Returns ``value`` as a float in [0, 1], or raises `ValueError`."""
     number = _number(value)

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 
-from mtwrappers.common.checks import above_zero, check_fraction, positive
+from mtwrappers.common.checks import above_zero, check_fraction, check_rows, positive
 from mtwrappers.common.types import AnyEnv, Info, Options
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult
@@ -159,6 +159,10 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
 
     def _episodes(self) -> dict[str, Any]:
         return {**super()._episodes(), "returns": self._returns.tolist()}
+
+    def _check_episodes(self, state: Mapping[str, Any]) -> None:
+        super()._check_episodes(state)
+        check_rows(state["returns"], self.num_envs, "the returns of the episodes")
 
     def _set_episodes(self, state: Mapping[str, Any]) -> None:
         super()._set_episodes(state)

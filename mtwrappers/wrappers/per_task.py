@@ -12,12 +12,13 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import above_zero, check_flag, check_mapping, positive
+from mtwrappers.common.checks import above_zero, check_flag, check_index, check_mapping, positive
 from mtwrappers.common.types import AnyArray, AnyEnv, AnyWrapper, State
 from mtwrappers.wrappers.vector import MetaVectorWrapper, require_single
 
 # As in Gymnasium's RunningMeanStd: a prior variance of one, with the weight of 1e-4 samples.
 PRIOR_COUNT = 1e-4
+_LEAST = {"count": " and above zero", "mean": "", "m2": " and zero or greater"}
 
 
 class Moments:
@@ -150,6 +151,15 @@ class TaskStatistics:
                 raise ValueError(
                     f"expected {key} of shape {shape} in the statistics, got one of shape "
                     f"{array.shape}"
+                )
+        for key, array, is_valid in (
+            ("count", count, count > 0),
+            ("mean", mean, True),
+            ("m2", m2, m2 >= 0),
+        ):
+            if not np.all(np.isfinite(array) & is_valid):
+                raise ValueError(
+                    f"{key} must be finite{_LEAST[key]} in the statistics, got {array.tolist()}"
                 )
         counts = np.repeat(count, math.prod(self._shape[1:])).reshape(self._shape)
         self._store_moments(counts, mean, m2)
@@ -296,13 +306,31 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
         return {**super().get_state(), "episodes": self._episodes()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        super().set_state(state)
-        if "episodes" in state:
-            self._set_episodes(state["episodes"])
+        """Restores the state that `get_state` of either form of this wrapper returned.
+
+        The current episodes stay as they are if the state is of another number of environments.
+
+        Raises:
+            TypeError, ValueError: If ``state`` does not fit; nothing is changed then.
+        """
+        episodes = check_mapping(state, "a state").get("episodes")
+        if episodes is not None and len(episodes["tasks"]) == self.num_envs:
+            self._check_episodes(episodes)
+            super().set_state(state)
+            self._set_episodes(episodes)
+        else:
+            super().set_state(state)
 
     def _episodes(self) -> dict[str, Any]:
         uncounted = [] if self._uncounted is None else np.flatnonzero(self._uncounted).tolist()
         return {"tasks": self._tasks.tolist(), "uncounted": uncounted}
+
+    def _check_episodes(self, state: Mapping[str, Any]) -> None:
+        """Raises `ValueError` if the current episodes in a state do not fit."""
+        for task in state["tasks"]:
+            check_index(task, self._num_tasks, "a task of the state's episodes")
+        for i in state["uncounted"]:
+            check_index(i, self.num_envs, "an uncounted environment of the state's episodes")
 
     def _set_episodes(self, state: Mapping[str, Any]) -> None:
         self._set_tasks(np.array(state["tasks"]))

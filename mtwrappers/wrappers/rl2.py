@@ -14,7 +14,7 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from mtwrappers.common.checks import above_zero, check_flag
+from mtwrappers.common.checks import above_zero, check_flag, check_rows
 from mtwrappers.common.equality import same_values
 from mtwrappers.common.spaces import append_box, as_row, require_floating_box, summary
 from mtwrappers.common.types import AnyArray, AnySpace, Info, Options, State
@@ -202,8 +202,9 @@ class VectorRL2Observation(MetaVectorWrapper):
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Takes what `get_state` returned."""
+        task_was_set = np.array(check_rows(state["set"], self.num_envs, "set"), dtype=np.bool_)
         self._memory.set_state(state)
-        self._set = np.array(state["set"])
+        self._set = task_was_set
 
     def _begin(self, infos: dict[str, Any], rows: AnyArray, new: AnyArray) -> None:
         """Begins episodes in ``rows``, and new trials where ``new`` or if the task changed."""
@@ -265,9 +266,18 @@ class _Memory:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        self._template[:, self._size :] = state["tails"]
-        self._tasks = copy.deepcopy(list(state["tasks"]))
-        self._stepped_once = np.array(state["stepped"])
+        """Takes what `get_state` returned, or raises `ValueError` and changes nothing."""
+        n, width = self._template[:, self._size :].shape
+        tails = np.asarray(state["tails"])
+        if tails.shape != (n, width):
+            raise ValueError(
+                f"expected the appended values of {n} environments, {(n, width)}, got {tails.shape}"
+            )
+        tasks = check_rows(state["tasks"], n, "tasks")
+        stepped_once = check_rows(state["stepped"], n, "stepped")
+        self._template[:, self._size :] = tails
+        self._tasks = copy.deepcopy(tasks)
+        self._stepped_once = np.array(stepped_once, dtype=np.bool_)
 
     def begin(self, i: int, task: Any, new: bool) -> None:
         """Begins an episode of environment ``i``, and a trial if ``new`` or the task changed."""

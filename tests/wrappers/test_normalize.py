@@ -228,3 +228,46 @@ def test_statistics_of_something_else_are_refused_and_change_nothing(change, mes
         with pytest.raises((TypeError, ValueError), match=message):
             env.set_state({**state, "count": [5.0] * 3, **change})
         assert env.get_state() == state
+
+
+@vector
+def test_statistics_move_to_another_number_of_environments_without_the_episodes(wrap):
+    envs = made(wrap)[0]
+    pairs = [maker for maker in makers() for _ in range(2)]
+    larger = wrap(mt.MetaIterativeEnvExecutor(pairs, 3, 2), 3)
+    envs.reset(seed=0)
+    larger.reset(seed=0)
+    envs.step([0] * 3)
+    episodes = larger.get_state()["episodes"]
+    larger.set_state(envs.get_state())
+    assert larger.get_state() == {**envs.get_state(), "episodes": episodes}
+    larger.step([0] * 6)
+
+
+@vector
+@pytest.mark.parametrize("change", [{"tasks": [0, 1, 3]}, {"uncounted": [3]}, {"returns": [0.0]}])
+def test_episodes_that_do_not_fit_are_refused_before_anything_changes(wrap, change):
+    if "returns" in change and wrap is mt.VectorNormalizeObservationPerTask:
+        return
+    envs, actions = made(wrap)
+    envs.reset(seed=0)
+    state = envs.get_state()
+    envs.step(actions)
+    later = envs.get_state()
+    with pytest.raises(ValueError, match=r"episodes"):
+        envs.set_state({**state, "episodes": {**state["episodes"], **change}})
+    assert envs.get_state() == later
+
+
+@every
+@pytest.mark.parametrize(
+    "change", [{"count": 0.0}, {"count": -1.0}, {"m2": -1.0}, {"mean": math.nan}]
+)
+def test_statistics_that_no_samples_have_are_refused(wrap, change):
+    env = made(wrap)[0]
+    state = env.get_state()
+    [(key, value)] = change.items()
+    wrong = np.full_like(np.array(state[key]), value).tolist()
+    with pytest.raises(ValueError, match=f"{key} .*in the statistics"):
+        env.set_state({**state, key: wrong})
+    assert env.get_state() == state

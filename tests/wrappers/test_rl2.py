@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from metaworld.wrappers import RNNBasedMetaRLWrapper
 
 import mtwrappers as mt
-from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, play
+from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, equal, play
 from tests.vector.fakes import BoxCountingEnv
 from tests.wrappers.fakes import makers
 
@@ -191,3 +191,19 @@ def test_it_can_append_what_meta_worlds_wrapper_appends(divisor):
     for _ in range(2):
         for a, b in zip(play(ours, actions), play(theirs, actions), strict=True):
             assert a[0].tolist() == b[0].tolist()
+
+
+def test_side_by_side_a_state_of_more_environments_is_refused_before_anything_changes():
+    envs, larger = begun(), mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(makers() * 2, 6))
+    larger.reset(seed=0)
+    state = envs.get_state()
+    for change in (
+        larger.get_state(),
+        {**state, "tails": state["tails"][:1]},
+        {**state, "tasks": state["tasks"][:1]},
+        {**state, "stepped": [True]},
+        {**state, "set": [True]},
+    ):
+        with pytest.raises(ValueError, match="of 3 environments"):
+            envs.set_state(change)
+        assert equal(envs.get_state(), state)
