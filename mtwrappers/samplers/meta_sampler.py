@@ -274,7 +274,12 @@ class MetaSampler:
             self._sink(f"{prefix}{key}", value)
 
     def get_state(self) -> State:
-        """The state that determines the next samples, for `save_checkpoint`."""
+        """The state that determines the next samples, for `save_checkpoint`.
+
+        Raises:
+            TypeError: If there is a journal, and environments whose task was set have no
+                ``get_state``. Without a journal, call `update_tasks` again after `set_state`.
+        """
         return {
             "env": layers.get_state(self.env),
             "envs": self.envs.get_state(between_episodes=True),

@@ -77,7 +77,8 @@ def exclusive(method: Method) -> Method:
         try:
             return method(self, *args, **kwargs)
         finally:
-            self.closed = self._pool.is_lost
+            if self._pool.is_lost:
+                self.closed = True
 
     return cast("Method", checked)
 
@@ -451,10 +452,22 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 f"expected {m} tasks, one for each group of {k} environments, got {got}"
             )
         if self._setter is None:
-            has = self._call_each("has_wrapper_attr", [(("set_task",), {})] * self.num_envs)
-            self._setter = "set_task" if all(has) else "set_task_state"
+            self._setter = self._find_setter()
         arguments: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
         self._run_calls(SetTasks(self._setter, self._replayable(self._setter, arguments)))
+
+    def _find_setter(self) -> str:
+        """The method that sets a task, of all environments, or `AttributeError`."""
+        missing = 0
+        for setter in ("set_task", "set_task_state"):
+            has = self._call_each("has_wrapper_attr", [((setter,), {})] * self.num_envs)
+            if all(has):
+                return setter
+            missing = has.index(False)
+        raise AttributeError(
+            f"{self._describe(missing)} has neither set_task nor set_task_state, or has not the "
+            "same as the others: set_tasks needs environments with one of these methods"
+        )
 
     @exclusive
     def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -612,8 +625,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             RuntimeError: If episodes are under way, and there is no journal, or an environment was
                 called since its last reset.
-            TypeError: If an environment was called, and has no ``get_state`` that could return what
-                the call has changed.
+            TypeError: If there is a journal, and an environment was called, and has no
+                ``get_state`` that could return what the call has changed. Without a journal nobody
+                knows of the call, and the state does not have its changes.
 
         >>> import gymnasium, numpy as np, mtwrappers
         >>> make = lambda: gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, journal=True)

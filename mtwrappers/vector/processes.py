@@ -167,7 +167,7 @@ class ProcessWorker(Worker):
             worker = by_fd[fd]
             if worker._read():
                 arrived.append(worker)
-            elif worker.state is not WorkerState.HUNG:
+            elif worker.state not in (WorkerState.HUNG, WorkerState.UNKNOWN):
                 worker.state = WorkerState.ENDED
         return arrived
 
@@ -237,7 +237,7 @@ class ProcessWorker(Worker):
         return self._exit_code() in range(256)
 
     def advice(self) -> str:
-        """Advice for one that did not even start."""
+        """Advice if the worker ended before its first answer."""
         if not self.cannot_start or self._context.get_start_method() == "fork":
             return ""
         return (

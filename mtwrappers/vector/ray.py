@@ -271,7 +271,7 @@ class ActorWorker(Worker):
         return f"{where}ended: {self._reason}"
 
     def advice(self) -> str:
-        """Advice for one that did not even start."""
+        """Advice if the worker ended before its first answer."""
         if self._host or self._reason or not self._cluster.is_connected():
             return ""
         return f"no node had room: {self._cluster.resources(actor_needs(self._settings))}"

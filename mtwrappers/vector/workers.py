@@ -56,8 +56,9 @@ class WorkerState(enum.Enum):
 
     A worker is `STARTING` until its first answer, `RESTORING` while its environments are built and
     brought to the state of a lost worker's, then `READY`. From every state, it becomes `ENDED` when
-    it has ended by itself, and `HUNG` when it was ended because it was silent for too long. A
-    replacement is `STARTING` again.
+    it has ended by itself, `HUNG` when it was ended because it was silent for too long, and
+    `UNKNOWN` when it was ended because nobody can read what it did. A replacement is `STARTING`
+    again.
     """
 
     STARTING = enum.auto()
@@ -65,9 +66,10 @@ class WorkerState(enum.Enum):
     READY = enum.auto()
     ENDED = enum.auto()
     HUNG = enum.auto()
+    UNKNOWN = enum.auto()
 
 
-_LOST = (WorkerState.ENDED, WorkerState.HUNG)
+_LOST = (WorkerState.ENDED, WorkerState.HUNG, WorkerState.UNKNOWN)
 
 
 class Worker(abc.ABC):
@@ -144,7 +146,7 @@ class Worker(abc.ABC):
         return False
 
     def advice(self) -> str:
-        """Advice for one that did not even start."""
+        """Advice if the worker ended before its first answer."""
         return ""
 
     def take_answer(self, number: int, answer: bytes) -> None:
@@ -333,7 +335,7 @@ class WorkerPool(Pool):
 
     def _end_unknown(self, worker: Worker) -> None:
         """Ends a worker if nobody knows what it did; the next command replaces it."""
-        worker.state = WorkerState.ENDED
+        worker.state = WorkerState.UNKNOWN
         worker.end()
 
     def abandon(self) -> None:
@@ -499,6 +501,8 @@ class WorkerPool(Pool):
         if worker.state is WorkerState.HUNG:
             stage = "hung: it did not answer" if worker.was_started else "did not start"
             end = f"{stage} within {worker.timeout:g} s"
+        elif worker.state is WorkerState.UNKNOWN:
+            end = "was ended, because its last answer could not be read"
         else:
             end = worker.describe_end()
         environments = f"environments {first} to {last} of tasks {tasks}{named}"

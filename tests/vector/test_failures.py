@@ -329,6 +329,7 @@ def test_notes_that_cannot_be_read_cost_the_worker_and_are_no_one_elses_failure(
         envs.reset(seed=0)
         with pytest.raises(ImportError, match="cannot be read here"):
             envs.map_blocks(call_with_what_only_workers_have)
-        with pytest.warns(UserWarning, match="starting a replacement"):
+        message = "worker 0 was ended, because its last answer could not be read, with.*replacement"
+        with pytest.warns(UserWarning, match=message):
             envs.reset(seed=0)
         assert envs.step(NO_ACTIONS)[0][:, 0].tolist() == [1, 101, 201, 301]

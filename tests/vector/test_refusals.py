@@ -265,7 +265,9 @@ def test_odd_arguments_of_workers_are_named(call, error, message):
         "expected 2 tasks, one for each group of 1 ..., got 3",
     ),
     refusal(
-        lambda envs: envs.set_tasks([0, 1]), AttributeError, "environment 0: ...set_task_state'"
+        lambda envs: envs.set_tasks([0, 1]),
+        AttributeError,
+        "environment 0 has neither set_task nor set_task_state",
     ),
     refusal(
         lambda envs: envs.set_attr("first", (1, 2, 3)),
