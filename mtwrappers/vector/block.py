@@ -258,12 +258,16 @@ class EnvBlock:
                     rewards[i] = reward
                 except (TypeError, ValueError) as exc:
                     raise _not_a_step(result) from exc
-                elapsed[i] = steps = elapsed[i] + 1
+                steps = elapsed[i] + 1
+                elapsed[i] = steps
                 if terminated is not False or truncated is not False or steps >= limit:
-                    buffers.terminated[i] = ended = _flag(terminated, "terminated")
-                    buffers.truncated[i] = cut = _flag(truncated, "truncated") or steps >= limit
-                    buffers.finished[i] = ended or cut
-                    if (ended or cut) and self._same_step and autoreset:
+                    terminated = _flag(terminated, "terminated")
+                    buffers.terminated[i] = terminated
+                    truncated = _flag(truncated, "truncated") or steps >= limit
+                    buffers.truncated[i] = truncated
+                    finished = terminated or truncated
+                    buffers.finished[i] = finished
+                    if finished and self._same_step and autoreset:
                         final_steps.append(self._copy_final_step(i))
                         self._reset_one(i)
         except Exception as exc:

@@ -141,12 +141,38 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self.meta_batch_size, self.envs_per_task = settings.meta_batch_size, settings.envs_per_task
         self.num_envs = self.meta_batch_size * self.envs_per_task
         self.autoreset_mode = settings.autoreset_mode
-        self._pool, self.closed = pool, False
+        self._pool = pool
+        self.closed = False
         try:
             self._build()
         except BaseException:
             self.close()
             raise
+
+    @classmethod
+    def _borrow(
+        cls,
+        pool: BorrowedPool,
+        settings: Settings,
+        first_row: int,
+        autoreset: bool,
+        columns: InfoColumns | None,
+    ) -> MetaVectorEnv:
+        """Makes an executor of environments that belong to another one.
+
+        Args:
+            pool: The pool of their block.
+            settings: Those of an executor of this block alone.
+            first_row: The row of the first environment, among those of the other executor.
+            autoreset: Whether environments reset themselves, if the mode is not DISABLED.
+            columns: The infos that go through buffers, if that was decided.
+        """
+        envs = cls(pool, settings)
+        envs._first_row = first_row
+        envs._autoreset = autoreset
+        envs._columns = columns
+        envs._schema_known = columns is not None
+        return envs
 
     @exclusive
     def _build(self) -> None:
@@ -215,10 +241,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """
         buffers = self._buffers
         seeds = spread_seeds(seed, self.num_envs)
-        env_options: Any = [None] * self.num_envs
-        mask = None
-        if options is not None:
-            env_options, mask = split_options(options, self.num_envs)
+        env_options, mask = split_options(options, self.num_envs)
         if mask is None:
             mask = np.ones(self.num_envs, dtype=np.bool_)
         elif self._pool.due.any() and not mask.all():
@@ -784,11 +807,8 @@ def _call_in_block(
     n = len(rows)
     settings = dataclasses.replace(block.settings, meta_batch_size=n, envs_per_task=1, unify=None)
     pool = BorrowedPool(block, n, settings)
-    envs = MetaVectorEnv(pool, settings)
-    envs._first_row = rows.start
+    envs = MetaVectorEnv._borrow(pool, settings, rows.start, autoreset, block.columns)
     pool.due[...] = due
-    envs._autoreset = autoreset
-    envs._columns, envs._schema_known = block.columns, block.columns is not None
     if settings.journal:
         pool.logs = logs
     function = pickle.loads(carried) if isinstance(carried, bytes) else carried

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mtwrappers.common.types import AnyArray
 from mtwrappers.vector.buffers import LETTERS, NUMBERS, TEXTS, Buffers
 
 Info = dict[str, Any]
@@ -41,6 +43,23 @@ def schema_of(infos: Sequence[Info]) -> InfoSchema | None:
     return schema if same else None
 
 
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """The values of one key in the infos of all environments.
+
+    Attributes:
+        key: The key.
+        mask_key: The key of the mask of the environments that report it.
+        kind: The type of each value.
+        values: A view of the buffers, ``(N,)``.
+    """
+
+    key: str
+    mask_key: str
+    kind: type
+    values: AnyArray
+
+
 class InfoColumns:
     """Infos of one schema in the arrays of buffers.
 
@@ -58,13 +77,13 @@ class InfoColumns:
         self._take = operator.itemgetter(*floats) if floats else None
         floating, texts = iter(self._floats.T), iter(buffers.texts.T)
         integers = iter(buffers.numbers.T[len(floats) :])
-        self._plan = []
+        self._columns: list[_Column] = []
         for key, kind in schema:
-            column = next(floating if kind in _FLOAT64 else texts if kind is str else integers)
+            values = next(floating if kind in _FLOAT64 else texts if kind is str else integers)
             if kind is not float and kind is not str and not issubclass(kind, np.floating):
-                column = column.view(np.int64)
-            self._plan.append((key, "_" + key, kind, column))
-        self._others = [step for step in self._plan if step[2] not in _FLOAT64]
+                values = values.view(np.int64)
+            self._columns.append(_Column(key, "_" + key, kind, values))
+        self._others = [column for column in self._columns if column.kind not in _FLOAT64]
 
     def write(self, infos: Sequence[Any]) -> bool:
         """Writes the infos of all environments, and returns whether they fit."""
@@ -76,13 +95,13 @@ class InfoColumns:
                 return False
         if self._take is not None:
             self._by_env[...] = [*map(self._take, infos)]
-        for key, _, kind, column in self._others:
-            values = [info[key] for info in infos]
+        for column in self._others:
+            values = [info[column.key] for info in infos]
             # NumPy would truncate a long string, and drop trailing zeros.
-            if kind is str and (max(map(len, values)) > LETTERS or "\0" in "".join(values)):
+            if column.kind is str and (max(map(len, values)) > LETTERS or "\0" in "".join(values)):
                 return False
             try:
-                column[...] = values
+                column.values[...] = values
             except OverflowError:  # an int beyond 64 bits
                 return False
         return True
@@ -90,15 +109,16 @@ class InfoColumns:
     def read(self) -> Info:
         """The infos of all environments, as a vector environment returns them."""
         batched: Info = {}
-        masks = np.ones((len(self._plan), self._n), np.bool_) if self._plan else ()
-        for (key, mask_key, kind, column), mask in zip(self._plan, masks, strict=True):
-            batched[key] = column.astype(object if kind is str else kind)
-            batched[mask_key] = mask
+        masks = np.ones((len(self._columns), self._n), np.bool_) if self._columns else ()
+        for column, mask in zip(self._columns, masks, strict=True):
+            dtype: type = object if column.kind is str else column.kind
+            batched[column.key] = column.values.astype(dtype)
+            batched[column.mask_key] = mask
         return batched
 
     def read_each(self, rows: slice) -> list[Info]:
         """The infos of the environments ``rows``, one by one."""
         return [
-            {key: kind(column[i].item()) for key, _, kind, column in self._plan}
+            {column.key: column.kind(column.values[i].item()) for column in self._columns}
             for i in range(rows.start, rows.stop)
         ]
