@@ -219,7 +219,7 @@ def check_unify(unify: Unify) -> Unify:
     check_keywords(map(str, unify), _UNIFY, "unify")
     return {
         name: positive(unify[name], f"unify[{name!r}]")
-        for name in ("observation_size", "action_size")
+        for name in _UNIFY
         if unify.get(name) is not None
     }
 

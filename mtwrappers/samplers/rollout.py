@@ -192,11 +192,11 @@ def rollout(
             policy.reset(began)
         actions, agent_infos = policy(obs, counted)
         acted = clock()
-        result = envs.step(actions)
+        step_obs, rewards, terminated, truncated, step_infos = envs.step(actions)
         policy_seconds += acted - start
         env_seconds += clock() - acted
         steps += 1
-        finished = result[2] | result[3]
+        finished = terminated | truncated
         if steps >= ENDLESS and not ends:
             stuck = np.flatnonzero(counted & ~finished & (steps - start_step >= ENDLESS)).tolist()
             if stuck:
@@ -204,8 +204,19 @@ def rollout(
                     f"episodes of environments {stuck} have not ended after {ENDLESS:,} steps: "
                     "give the environments a limit, such as max_episode_steps of gymnasium.make"
                 )
-        next_obs = with_text_arrays(space, result[0])
-        step = Step(began, counted, finished, obs, actions, agent_infos, next_obs, *result[1:])
+        step = Step(
+            began,
+            counted,
+            finished,
+            obs,
+            actions,
+            agent_infos,
+            with_text_arrays(space, step_obs),
+            rewards,
+            terminated,
+            truncated,
+            step_infos,
+        )
         for observer in observe:
             observer(step)
         obs, infos = step.next_observations, step.infos

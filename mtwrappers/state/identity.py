@@ -104,7 +104,7 @@ def describe_identity(
     if _ARGUMENTS not in vars(layer):
         identity: dict[str, Any] = {}
         if isinstance(layer, WATCHERS):
-            pass
+            pass  # changes no result, whatever its arguments are
         elif "_saved_kwargs" in vars(layer):
             identity = _describe_recorded(layer)
         elif bottom:

@@ -180,8 +180,10 @@ class _PerTask:
         if num_tasks is None:
             ids = self._read("task_ids")
             num_tasks = len(names) if names is not None else self._read("n_total_tasks")
-            if not num_tasks:
-                num_tasks = self._num_groups or 1 if ids is None else max(ids) + 1
+            if not num_tasks and ids is not None:
+                num_tasks = max(ids) + 1
+            elif not num_tasks:
+                num_tasks = self._num_groups or 1
         self._num_tasks = n = positive(num_tasks, "num_tasks")
         names = None if names is None or len(names) != n else list(names)
         together = self._num_groups is not None
