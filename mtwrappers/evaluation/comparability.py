@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mtwrappers.common.checks import check_flag
 from mtwrappers.evaluation.origin import comparable_settings
-from mtwrappers.evaluation.protocol import Protocol, episodes_needed
+from mtwrappers.evaluation.protocol import Protocol, count_needed_episodes
 from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.evaluation.result_text import describe_silent_tasks
+from mtwrappers.evaluation.result_text import describe_other_numbers, describe_silent_tasks
 from mtwrappers.evaluation.runs import (
     NAME_THE_SEED,
     IncomparableError,
@@ -248,15 +249,19 @@ def _find_missing_episodes(runs: Sequence[Run], allow_unadapted: bool) -> str:
         protocol = run.result.protocol
         if protocol is None:
             continue
-        needed = episodes_needed(protocol)
-        numbers = [episode.number for episode in run.result.scored]
-        num_adapted = sum(number >= protocol.scoring.adaptation_episodes for number in numbers)
-        is_complete = num_adapted == len(numbers) == needed
+        scored, needed = run.result.scored, count_needed_episodes(protocol)
+        numbers = [episode.number for episode in scored]
+        num_adapted = sum(number >= protocol.scoring.adaptation_length for number in numbers)
+        num_needed = needed.total()
+        is_complete = num_adapted == len(numbers) == num_needed
         if allow_unadapted and num_adapted == 0:  # each of these numbers in every trial
-            num_trials = needed // protocol.scoring.episodes_per_task
-            is_complete = len(numbers) == num_trials * len({*numbers})
+            per_trial = protocol.scoring.episodes_per_task
+            needed = Counter({t: n // per_trial * len({*numbers}) for t, n in needed.items()})
+            is_complete = len(numbers) == needed.total()
         if not is_complete:
-            return f"{run.label} has {num_adapted} of {needed} episodes of {protocol.name}"
+            return f"{run.label} has {num_adapted} of {num_needed} episodes of {protocol.name}"
+        if difference := describe_other_numbers(scored, needed):
+            return f"{run.label} has no score of {protocol.name}: {difference}"
         for labelled in run.results:
             if reason := labelled.result.other_environments:
                 return f"{labelled.label} has no score of {protocol.name}: {reason}"
