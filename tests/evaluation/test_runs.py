@@ -263,6 +263,22 @@ def test_what_a_policy_observes_is_its_own_affair(one, other):
     assert (found.tasks["a"].difference.value, found.mismatch) == (0.25, "")
 
 
+def test_a_familys_environments_are_the_same_however_their_arguments_are_written():
+    plain = on("mtwrappers/Bandit-v0", family="Bandit")
+    for arguments in ({"source": "rl2"}, {"tasks": None}, {"source": None, "family": "Bandit"}):
+        other = on("mtwrappers/Bandit-v0", **arguments)
+        [found] = compare({"A": [result(made=plain, a=1)], "B": [result(made=other, a=2)]})
+        assert found.mismatch == ""
+    robot = on("mtwrappers/PointRobot-v0", max_episode_steps=20)
+    for arguments in ({"episode_steps": 20}, {"max_episode_steps": 20, "episode_steps": 7}):
+        other = on("mtwrappers/PointRobot-v0", **arguments)
+        [found] = compare({"A": [result(made=robot, a=1)], "B": [result(made=other, a=2)]})
+        assert found.mismatch == ""
+    shorter = on("mtwrappers/PointRobot-v0", episode_steps=7)
+    with pytest.raises(IncomparableError, match="episode_steps 20 and 7"):
+        compare({"A": [result(made=robot, a=1)], "B": [result(made=shorter, a=2)]})
+
+
 BOTH = {"metaworld": "3.1.1", "mujoco": "3.3.0"}
 HALF = {"env_ids": ["CartPole-v1", "HalfCheetah-v5"]}
 
@@ -272,6 +288,10 @@ HALF = {"env_ids": ["CartPole-v1", "HalfCheetah-v5"]}
     [
         # Of no package that they do not use.
         (on("mtwrappers/PointGoal-v0"), {"mujoco": "3.4.0"}, None),
+        (on("mtwrappers/Bandit-v0"), {"mujoco": "3.4.0", "metaworld": "4"}, None),
+        (on("mtwrappers/PointRobot-v0"), {"mujoco": "3.4.0"}, None),
+        (on("mtwrappers/AntGoal-v0"), {"mujoco": "3.3.0", "metaworld": "4"}, None),
+        (on("mtwrappers/AntGoal-v0"), {"mujoco": "3.4.0"}, "mujoco 3.3.0 and 3.4.0"),
         (on("mtwrappers/MultiEnv-v0"), {"mujoco": "3.4.0"}, None),
         (on("mtwrappers/MultiEnv-v0", **MULTI), {"mujoco": "3.4.0"}, None),
         (on("mtwrappers/MultiEnv-v0", **HALF), {"mujoco": "3.3.0", "metaworld": "4"}, None),
@@ -333,9 +353,10 @@ def test_episodes_before_any_adaptation_compare_with_those_after():
     sizes = {"meta_batch_size": 1, "trials": 4, "adaptation_episodes": 2, "episodes_per_task": 3}
     few = protocols["metaworld-3.1-ml"].variant("few", **sizes)
     made = {"protocol": few, **metaworld(benchmark="ML10", kind="test")}
-    one = trials(3, 2, 3, 3, before=1, made=made)
+    one = trials(3, 2, 3, 3, before=1, made=made, task="drawer-open-v3")
     [found] = compare({"before": [one.unadapted], "after": [one]})
-    assert (found.tasks["a"].first, found.tasks["a"].second) == (0.5, pytest.approx(11 / 12))
+    task = found.tasks["drawer-open-v3"]
+    assert (task.first, task.second) == (0.5, pytest.approx(11 / 12))
     less = dataclasses.replace(one.unadapted, episodes=one.unadapted.episodes[:-1])
     for function, policies in (
         (scores, {"before": [one.unadapted]}),
