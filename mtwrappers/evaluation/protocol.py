@@ -123,6 +123,8 @@ class Protocol:
     def label(self) -> str:
         """The name with the beginning of the digest, for display."""
         note = "" if self.name in _published else ", not a published protocol"
+        if self.base is not None:
+            note = f", derived from {self.base}"
         return f"{self.name} ({self.digest[:10]}{note})"
 
     @property
@@ -458,6 +460,13 @@ class Published:
         }
         return names | {*bases[1:]}
 
+    def reserves(self, name: str) -> bool:
+        """Whether a name reads as this protocol's, or as that of a form of it, in any case."""
+        reserved = self.protocol.name.casefold()
+        base, _, benchmark = name.casefold().partition(" on ")
+        benchmarks = {"", *map(str.casefold, NUM_CLASSES)}
+        return base in (reserved, f"{reserved}-states") and benchmark in benchmarks
+
     def derive(self, benchmark: str, env_name: str | None, with_states: bool) -> Protocol:
         """The protocol on a benchmark, also with states instead of frames."""
         return Protocol(**self.derive_fields(benchmark, env_name, with_states))
@@ -506,6 +515,11 @@ def _check_name(protocol: Protocol) -> None:
                 raise ValueError(
                     f"{protocol.name} is derived from {base}, and base is None: give a variant "
                     "another name"
+                )
+            if entry.reserves(protocol.name):
+                raise ValueError(
+                    f"{protocol.name} reads as a form of the published protocol {base}: give a "
+                    "variant another name"
                 )
         return
     settings = protocol.settings

@@ -168,8 +168,13 @@ def test_only_names_that_on_and_with_states_give_are_derived():
         dataclasses.replace(moved, base="mine")
     with pytest.raises(ValueError, match=r"lerobot-0\.6 is for MT50, got MT10: call Protocol\.on"):
         moved.variant("lerobot-0.6")
+    # Nor has it one that only reads so.
+    for name in ("metaworld-3.1 on MT10", "metaworld-3.1-states", "Metaworld-3.1", "RLinf on ml10"):
+        with pytest.raises(ValueError, match=r"reads as a form of the published protocol"):
+            moved.variant(name)
+    assert moved.label == f"lerobot-0.6 on MT10 ({moved.digest[:10]}, derived from lerobot-0.6)"
     # Other names are nobody's, whatever they contain.
-    for name in ("lerobot-0.6 on MT10, quick", "rlinf on my desk", "tdmpc2-states"):
+    for name in ("lerobot-0.6 on MT10, quick", "rlinf on my desk", "tdmpc2-state"):
         mine = moved.variant(name, episodes_per_task=2)
         assert mine.base is None
         assert mine.on("MT1", "push-v3").name == name
