@@ -1,6 +1,6 @@
 """The fields of a result that its replay depends on.
 
-All others would be the same in a replay if they had other values: they are said by the file.
+A replay would be the same with other values of all other fields: these are said by the file.
 """
 
 from __future__ import annotations
