@@ -160,7 +160,10 @@ def _compare_ends(method: Method) -> str:
         first = run if seed is None else by_seed.setdefault(seed, run)
         if (run.training_steps is None) != (first.training_steps is None):
             unnamed, named = (run, first) if run.training_steps is None else (first, run)
-            return f"{unnamed.label} does not name its training_steps, as {named.label} does"
+            return (
+                f"{unnamed.label} does not name its training_steps, as {named.label} does: give "
+                "them to rollout as --training-steps, or to result.described(training_steps=...)"
+            )
     first = method.last_runs[0]
     for run in method.last_runs:
         if run.training_steps != first.training_steps:
@@ -186,6 +189,8 @@ def _find_missing_seed(runs: Sequence[Run]) -> str:
 def _compare_measurements(runs: Sequence[Run]) -> str:
     """The first difference in how runs were measured, or ``""``."""
     results = [labelled for run in runs for labelled in run.results]
+    if reason := _compare_protocols(results):
+        return reason
     if reason := _first_difference(results, _list_rules([labelled.result for labelled in results])):
         return reason
     for task in sorted({task for run in runs for task in run.result.tasks}):
@@ -202,25 +207,40 @@ def _compare_measurements(runs: Sequence[Run]) -> str:
     return _first_difference(results, [named_settings or {} for named_settings in settings])
 
 
-def _list_rules(results: Sequence[EvaluationResult]) -> list[dict[str, Any]]:
-    """For each result, its protocol and what is counted, by name.
+def _compare_protocols(results: Sequence[LabelledResult]) -> str:
+    """The reason if results have different protocols, with a field in which they differ."""
+    first = results[0].result.protocol
+    for labelled in results:
+        protocol = labelled.result.protocol
+        if protocol == first:
+            continue
+        first_label, label = ("none" if p is None else p.label for p in (first, protocol))
+        reason = f"protocols {first_label} and {label} ({labelled.label})"
+        if first is None or protocol is None:
+            return reason
+        first_fields, fields = (
+            {**vars(p.settings), **vars(p.scoring), "source": p.source} for p in (first, protocol)
+        )
+        for name, value in fields.items():
+            if value != first_fields[name]:
+                return f"{reason}, which differ in {name}: {first_fields[name]} and {value}"
+        return reason
+    return ""
 
-    Every field of the protocol is compared. Results without trials beside others with trials are of
-    episodes before any adaptation.
+
+def _list_rules(results: Sequence[EvaluationResult]) -> list[dict[str, Any]]:
+    """For each result, what is counted, by name.
+
+    Results without trials beside others with trials are of episodes before any adaptation.
     """
     adapted = next(filter(None, map(_count_trial_episodes, results)), None)
-    rules = []
-    for result in results:
-        protocol = result.protocol
-        named: dict[str, Any] = {"protocols": "none" if protocol is None else protocol.label}
-        if protocol is not None:
-            fields = {"name": protocol.name, "source": protocol.source}
-            fields |= {**vars(protocol.settings), **vars(protocol.scoring)}
-            named |= {f"{name} of the protocols": value for name, value in fields.items()}
-        named["scores over"] = result.unit
-        named["episodes to adapt on, and after,"] = _count_trial_episodes(result) or adapted
-        rules.append(named)
-    return rules
+    return [
+        {
+            "scores over": result.unit,
+            "episodes to adapt on, and after,": _count_trial_episodes(result) or adapted,
+        }
+        for result in results
+    ]
 
 
 def _first_difference(

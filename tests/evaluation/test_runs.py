@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from mtwrappers import protocols
+from mtwrappers import evaluation, protocols
 from mtwrappers.evaluation import (
     Environments,
     EvaluationResult,
@@ -368,6 +368,19 @@ def test_episodes_before_any_adaptation_compare_with_those_after():
     longer = dataclasses.replace(other.design, adaptation_episodes=1)
     with pytest.raises(IncomparableError, match=r"adapt on, and after, \(2, 3\) and \(1, 3\)"):
         compare({"x": [plain], "y": [dataclasses.replace(other, design=longer)]})
+
+
+def test_protocols_that_differ_are_told_apart_by_a_field():
+    one = protocols["metaworld-3.1"].on("MT1", "reach-v3").variant("q", episodes_per_task=4)
+    other = one.variant("q2", max_episode_steps=9)
+    runs = [result(made={"protocol": protocol}, **{"reach-v3": 1}) for protocol in (one, other)]
+    with pytest.raises(IncomparableError, match=r"differ in max_episode_steps: 500 and 9$"):
+        compare({"A": runs[:1], "B": runs[1:]})
+
+
+def test_references_by_several_protocols_are_to_be_chosen_like_a_result():
+    with pytest.raises(IncomparableError, match=r"reference\('experts', like=result\)"):
+        scores({"experts": evaluation.reference("experts")})
 
 
 TWICE = dataclasses.replace(result(a=1), episodes=[*result(a=1).episodes] * 2)
