@@ -95,7 +95,7 @@ class Scoring:
 
     @property
     def adaptation_length(self) -> int:
-        """The number of episodes of each trial before the policy is adapted; they do not score."""
+        """The number of episodes of each trial that the policy adapts on; they are not scored."""
         return self.adaptation_episodes * self.adaptation_steps
 
     def on(self, current: EnvSettings, target: EnvSettings) -> Scoring:
