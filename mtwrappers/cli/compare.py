@@ -178,9 +178,10 @@ def _read(argument: str, like: EvaluationResult | None) -> dict[str, EvaluationR
         raise UsageError(str(error)) from None
     except OSError as error:
         raise unreadable(error, ", or reference:NAME") from None
-    if _is_method(argument) and like is None:
+    protocols = {result.protocol for result in results.values()}
+    if _is_method(argument) and like is None and len(protocols) > 1:
         raise UsageError(
-            f"{argument} has one result per protocol: name one, such as "
+            f"{argument} has results by {len(protocols)} protocols: name one, such as "
             f"{_REFERENCE}{min(results)}, or pass a result of your own as well"
         )
     return {f"{_REFERENCE}{label}": result for label, result in results.items()}

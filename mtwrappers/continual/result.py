@@ -115,7 +115,11 @@ class ContinualResult:
                 "runs must have the same points, each once, and different training seeds; got "
                 f"{points}"
             )
-        self.per_phase  # noqa: B018 (which checks the scores and the baselines)
+        self._check_scores()
+
+    def _check_scores(self) -> None:
+        """Raises `ValueError` if a result does not have the metric, or a phase no baseline."""
+        assert self.per_phase  # which needs all of them
 
     def __repr__(self) -> str:
         return f"<ContinualResult: {len(self._runs)} runs of {len(self.phases)} phases>"
@@ -244,12 +248,14 @@ class ContinualResult:
         results = [result for result in self.baselines if label in result.tasks]
         if not results:
             raise ValueError(f"baselines must have results of {label!r}, got none")
-        scores = [
-            self._score(result, label)
-            for result in results
-            if 0 < (result.description.training_steps or 0) <= budget
-        ]
-        return float(np.mean(scores)) if scores else np.nan
+        scores: dict[int | None, list[float]] = {}
+        for result in results:
+            if 0 < (result.description.training_steps or 0) <= budget:
+                run_scores = scores.setdefault(result.description.training_seed, [])
+                run_scores.append(self._score(result, label))
+        # Runs count the same, however many points each has.
+        areas = [np.mean(run_scores) for run_scores in scores.values()]
+        return float(np.mean(areas)) if areas else np.nan
 
     # Estimates from all runs.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mtwrappers.common.checks import check_flag
 from mtwrappers.evaluation.origin import comparable_settings
-from mtwrappers.evaluation.protocol import Protocol, episodes_needed
+from mtwrappers.evaluation.protocol import Protocol, count_needed_episodes
 from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.evaluation.result_text import describe_silent_tasks
+from mtwrappers.evaluation.result_text import describe_other_numbers, describe_silent_tasks
 from mtwrappers.evaluation.runs import (
     NAME_THE_SEED,
     IncomparableError,
@@ -159,7 +160,10 @@ def _compare_ends(method: Method) -> str:
         first = run if seed is None else by_seed.setdefault(seed, run)
         if (run.training_steps is None) != (first.training_steps is None):
             unnamed, named = (run, first) if run.training_steps is None else (first, run)
-            return f"{unnamed.label} does not name its training_steps, as {named.label} does"
+            return (
+                f"{unnamed.label} does not name its training_steps, as {named.label} does: give "
+                "them to rollout as --training-steps, or to result.described(training_steps=...)"
+            )
     first = method.last_runs[0]
     for run in method.last_runs:
         if run.training_steps != first.training_steps:
@@ -185,6 +189,8 @@ def _find_missing_seed(runs: Sequence[Run]) -> str:
 def _compare_measurements(runs: Sequence[Run]) -> str:
     """The first difference in how runs were measured, or ``""``."""
     results = [labelled for run in runs for labelled in run.results]
+    if reason := _compare_protocols(results):
+        return reason
     if reason := _first_difference(results, _list_rules([labelled.result for labelled in results])):
         return reason
     for task in sorted({task for run in runs for task in run.result.tasks}):
@@ -201,25 +207,40 @@ def _compare_measurements(runs: Sequence[Run]) -> str:
     return _first_difference(results, [named_settings or {} for named_settings in settings])
 
 
-def _list_rules(results: Sequence[EvaluationResult]) -> list[dict[str, Any]]:
-    """For each result, its protocol and what is counted, by name.
+def _compare_protocols(results: Sequence[LabelledResult]) -> str:
+    """The reason if results have different protocols, with a field in which they differ."""
+    first = results[0].result.protocol
+    for labelled in results:
+        protocol = labelled.result.protocol
+        if protocol == first:
+            continue
+        first_label, label = ("none" if p is None else p.label for p in (first, protocol))
+        reason = f"protocols {first_label} and {label} ({labelled.label})"
+        if first is None or protocol is None:
+            return reason
+        first_fields, fields = (
+            {**vars(p.settings), **vars(p.scoring), "source": p.source} for p in (first, protocol)
+        )
+        for name, value in fields.items():
+            if value != first_fields[name]:
+                return f"{reason}, which differ in {name}: {first_fields[name]} and {value}"
+        return reason
+    return ""
 
-    Every field of the protocol is compared. Results without trials beside others with trials are of
-    episodes before any adaptation.
+
+def _list_rules(results: Sequence[EvaluationResult]) -> list[dict[str, Any]]:
+    """For each result, what is counted, by name.
+
+    Results without trials beside others with trials are of episodes before any adaptation.
     """
     adapted = next(filter(None, map(_count_trial_episodes, results)), None)
-    rules = []
-    for result in results:
-        protocol = result.protocol
-        named: dict[str, Any] = {"protocols": "none" if protocol is None else protocol.label}
-        if protocol is not None:
-            fields = {"name": protocol.name, "source": protocol.source}
-            fields |= {**vars(protocol.settings), **vars(protocol.scoring)}
-            named |= {f"{name} of the protocols": value for name, value in fields.items()}
-        named["scores over"] = result.unit
-        named["episodes to adapt on, and after,"] = _count_trial_episodes(result) or adapted
-        rules.append(named)
-    return rules
+    return [
+        {
+            "scores over": result.unit,
+            "episodes to adapt on, and after,": _count_trial_episodes(result) or adapted,
+        }
+        for result in results
+    ]
 
 
 def _first_difference(
@@ -248,15 +269,19 @@ def _find_missing_episodes(runs: Sequence[Run], allow_unadapted: bool) -> str:
         protocol = run.result.protocol
         if protocol is None:
             continue
-        needed = episodes_needed(protocol)
-        numbers = [episode.number for episode in run.result.scored]
-        num_adapted = sum(number >= protocol.scoring.adaptation_episodes for number in numbers)
-        is_complete = num_adapted == len(numbers) == needed
+        scored, needed = run.result.scored, count_needed_episodes(protocol)
+        numbers = [episode.number for episode in scored]
+        num_adapted = sum(number >= protocol.scoring.adaptation_length for number in numbers)
+        num_needed = needed.total()
+        is_complete = num_adapted == len(numbers) == num_needed
         if allow_unadapted and num_adapted == 0:  # each of these numbers in every trial
-            num_trials = needed // protocol.scoring.episodes_per_task
-            is_complete = len(numbers) == num_trials * len({*numbers})
+            per_trial = protocol.scoring.episodes_per_task
+            needed = Counter({t: n // per_trial * len({*numbers}) for t, n in needed.items()})
+            is_complete = len(numbers) == needed.total()
         if not is_complete:
-            return f"{run.label} has {num_adapted} of {needed} episodes of {protocol.name}"
+            return f"{run.label} has {num_adapted} of {num_needed} episodes of {protocol.name}"
+        if difference := describe_other_numbers(scored, needed):
+            return f"{run.label} has no score of {protocol.name}: {difference}"
         for labelled in run.results:
             if reason := labelled.result.other_environments:
                 return f"{labelled.label} has no score of {protocol.name}: {reason}"

@@ -345,8 +345,15 @@ def _caption(scored: Scores) -> Iterator[str]:
         for estimate in (*score.tasks.values(), *score.overall.values())
     )
     if any(estimate.low is None for estimate in estimates):
-        yield "There is no interval where runs do not differ."
+        yield f"There is no interval where {_describe_missing_intervals(all_scores)}."
     yield from (f"Note: {note}." for note in scored.notes)
+
+
+def _describe_missing_intervals(all_scores: Sequence[Score]) -> str:
+    """Where estimates over runs have no interval, for display."""
+    if any(INTERQUARTILE_MEAN in score.overall for score in all_scores):
+        return "runs do not differ, or where all rates in the middle half are 0 or 1"
+    return "runs do not differ"
 
 
 def list_records(

@@ -11,7 +11,9 @@ from typing import Any
 
 from gymnasium.envs.registration import registry
 
+from mtwrappers.common import registration
 from mtwrappers.common.registration import TABLE
+from mtwrappers.envs.families import FAMILIES
 from mtwrappers.envs.multi_env import DEFAULT_IDS
 from mtwrappers.evaluation.remake import Environments
 from mtwrappers.metaworld.make import SIMULATION, select_determining_arguments, with_defaults
@@ -20,7 +22,7 @@ from mtwrappers.metaworld.upstream_names import rename_arguments
 # The packages that can affect an episode's numbers.
 PACKAGES = ("gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy")
 # The modules of environments that need none of the packages of `SIMULATION`, except for
-# Gymnasium's own of MuJoCo.
+# Gymnasium's own of MuJoCo. Families of tasks name the package that they need.
 _WITHOUT_SIMULATION = ("gymnasium.envs.", "mtwrappers.envs.point_goal")
 # The arguments of Meta-World's ids that determine what is scored. All others determine what a
 # policy observes, which is its own affair unless a protocol fixes it, or how environments run.
@@ -105,6 +107,8 @@ def _scored_arguments(spec: Mapping[str, Any], in_trials: bool) -> dict[str, Any
     if "benchmark" not in kwargs and "sequence" not in kwargs:
         left_out = _NOT_SCORED - {*trial_sizes}
         scored = {name: value for name, value in kwargs.items() if name not in left_out}
+        if "family" in TABLE.get(env_id, ("", {}))[1]:
+            scored = _resolve_family_arguments(env_id, scored)
         return {"id": env_id, **scored}
     try:
         arguments = with_defaults(rename_arguments(spec["kwargs"]))
@@ -113,6 +117,22 @@ def _scored_arguments(spec: Mapping[str, Any], in_trials: bool) -> dict[str, Any
     of_streams = ("sequence", "steps_per_task") if "sequence" in kwargs else ()
     names = (*SCORED, *trial_sizes, *of_streams)
     return {"id": env_id, **{name: arguments.get(name) for name in names}}
+
+
+def _resolve_family_arguments(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a family of tasks, with the defaults of its source; its id has its name."""
+    arguments = {name: value for name, value in kwargs.items() if name != "family"}
+    family = FAMILIES[TABLE[env_id][1]["family"]]
+    try:
+        source = family.find_source(arguments.get("source"))
+    except (TypeError, ValueError):  # in a file, it may be anything
+        return arguments
+    arguments["source"] = next(name for name in family.sources if family.sources[name] is source)
+    # Two names of one argument, of which this one counts.
+    limit = arguments.pop("max_episode_steps", None)
+    limit = arguments.get("episode_steps") if limit is None else limit
+    arguments["episode_steps"] = source.episode_steps if limit is None else limit
+    return arguments
 
 
 def _simulation_packages(env_id: str, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
@@ -132,6 +152,8 @@ def _simulation_packages(env_id: str, kwargs: Mapping[str, Any]) -> tuple[str, .
         module = entry_point if isinstance(entry_point, str) else ""
         if module.startswith("gymnasium.envs.mujoco"):
             packages.add("mujoco")
+        elif spec is not None and module.startswith("mtwrappers.envs.families"):
+            packages.add(registration.FAMILIES[spec.kwargs["family"]] or "")
         elif not module.startswith(_WITHOUT_SIMULATION):
             packages.update(SIMULATION)
     return tuple(name for name in SIMULATION if name in packages)

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -122,6 +123,8 @@ class Protocol:
     def label(self) -> str:
         """The name with the beginning of the digest, for display."""
         note = "" if self.name in _published else ", not a published protocol"
+        if self.base is not None:
+            note = f", derived from {self.base}"
         return f"{self.name} ({self.digest[:10]}{note})"
 
     @property
@@ -298,12 +301,9 @@ class Protocol:
             (``trial % meta_batch_size`` is the task group), and the seed of an episode that
             continues from the previous one is ``None``.
         """
-        settings, design = self.settings, self.design(seed, adapts=adapts)
-        classes = _class_names(settings)
-        continuous = settings.goals == "continuous"
-        num_goals = 1 if continuous else settings.num_goals
-        num_groups = settings.meta_batch_size or len(classes)
-        shares = share_out(len(classes), num_groups, num_goals, continuous)
+        design = self.design(seed, adapts=adapts)
+        continuous = self.settings.goals == "continuous"
+        classes, shares = _class_names(self.settings), _share_out_goals(self.settings)
         tasks = [classes[index] for index, _ in shares]
         states = [list(task_states) for _, task_states in shares]
         if not self.few_shot:
@@ -311,7 +311,7 @@ class Protocol:
             queues = queue_episodes(choices, design.episodes_per_task, design.seed)
             return Plan(design, (Stage(queues),)).episodes
         if continuous:  # no number names these goals
-            rows: list[list[Any]] = [[None] * num_groups for _ in range(design.trials)]
+            rows: list[list[Any]] = [[None] * len(shares) for _ in range(design.trials)]
         else:
             rows = draw_states(states, design.trials, design.seed)
         stages = [
@@ -416,6 +416,14 @@ def _class_names(settings: EnvSettings) -> tuple[str, ...]:
     return class_names(settings.benchmark, settings.kind, settings.env_name)
 
 
+def _share_out_goals(settings: EnvSettings) -> list[tuple[int, range]]:
+    """The index of the class, and the task states, of each task group."""
+    num_classes, continuous = settings.num_classes, settings.goals == "continuous"
+    num_groups = settings.meta_batch_size or num_classes
+    num_goals = 1 if continuous else settings.num_goals
+    return share_out(num_classes, num_groups, num_goals, continuous)
+
+
 def _list_benchmarks(settings: EnvSettings) -> list[str]:
     """The benchmarks with tasks of the same kind, which hide goals or not, as those settings'."""
     return [
@@ -451,6 +459,13 @@ class Published:
             if benchmark not in self.benchmarks
         }
         return names | {*bases[1:]}
+
+    def reserves(self, name: str) -> bool:
+        """Whether a name reads as this protocol's, or as that of a form of it, in any case."""
+        reserved = self.protocol.name.casefold()
+        base, _, benchmark = name.casefold().partition(" on ")
+        benchmarks = {"", *map(str.casefold, NUM_CLASSES)}
+        return base in (reserved, f"{reserved}-states") and benchmark in benchmarks
 
     def derive(self, benchmark: str, env_name: str | None, with_states: bool) -> Protocol:
         """The protocol on a benchmark, also with states instead of frames."""
@@ -501,6 +516,11 @@ def _check_name(protocol: Protocol) -> None:
                     f"{protocol.name} is derived from {base}, and base is None: give a variant "
                     "another name"
                 )
+            if entry.reserves(protocol.name):
+                raise ValueError(
+                    f"{protocol.name} reads as a form of the published protocol {base}: give a "
+                    "variant another name"
+                )
         return
     settings = protocol.settings
     with_states = protocol.base is not None and not settings.observes_frames
@@ -535,10 +555,11 @@ def _compare_fields(
 
 
 def check_envs(protocol: Protocol, envs: Any) -> None:
-    """Checks that environments follow a protocol, and were not changed since they were made.
+    """Checks that environments were made as a protocol says, and end episodes as it does.
 
-    Whoever runs episodes under a protocol's name calls this first. Wrappers around a vector
-    environment are not looked at: if they may change what is scored, there is no score.
+    Of what may have changed since, it looks at ``terminate_on_success`` alone. Whoever runs
+    episodes under a protocol's name calls this first. Wrappers around a vector environment are not
+    looked at: if they may change what is scored, there is no score.
 
     Raises:
         TypeError, ValueError: If they contradict it.
@@ -595,10 +616,11 @@ def succeeded(episode: Episode, protocol: Protocol | None) -> bool:
     return is_success(episode, "any" if protocol is None else protocol.scoring.success)
 
 
-def episodes_needed(protocol: Protocol) -> int:
-    """The total number of episodes."""
-    settings, scoring = protocol.settings, protocol.scoring
-    num_goals = settings.num_classes
-    if settings.meta_batch_size is not None:
-        num_goals = settings.meta_batch_size * scoring.trials
-    return num_goals * scoring.episodes_per_task
+def count_needed_episodes(protocol: Protocol) -> Counter[str]:
+    """The number of episodes that a score needs of each task, by its name."""
+    scoring, classes = protocol.scoring, _class_names(protocol.settings)
+    per_group = scoring.episodes_per_task * (scoring.trials if protocol.few_shot else 1)
+    needed = Counter[str]()
+    for index, _ in _share_out_goals(protocol.settings):
+        needed[classes[index]] += per_group
+    return needed

@@ -76,7 +76,6 @@ def replay(
     plan: Plan,
     actions: Actions,
     on_episode: Callable[[Episode], object] = lambda episode: None,
-    observers: Sequence[Observer] = (),
 ) -> list[Episode]:
     """Runs the episodes of a plan with their recorded actions.
 
@@ -85,7 +84,6 @@ def replay(
         plan: The plan.
         actions: The actions ``(T, A)`` of each episode by its name in evidence; others are ignored.
         on_episode: Called with each episode that ends.
-        observers: Objects that follow the replay.
 
     Returns:
         The episodes, in the order in which they ended.
@@ -101,7 +99,7 @@ def replay(
         on_episode(episode)
 
     with ExitStack() as stack:
-        followers = [recorded, *make_observers(envs, plan.design), *observers]
+        followers = [recorded, *make_observers(envs, plan.design)]
         for observer in followers:
             stack.callback(observer.close)
         run(envs, plan, recorded, add, observers=followers)

@@ -1,6 +1,6 @@
 """The fields of a result that its replay depends on.
 
-All others would be the same in a replay if they had other values: they are said by the file.
+A replay would be the same with other values of all other fields: these are said by the file.
 """
 
 from __future__ import annotations
@@ -52,11 +52,13 @@ def find_replayed_fields(
         # its episodes, their number does not.
         "meta_batch_size": few_shot if is_metaworld else design.tasks is None,
     }
-    env_fields |= dict.fromkeys(
-        ("num_envs", "envs_per_task"),
-        env_fields["meta_batch_size"]
-        and not (is_metaworld and design.adapts and kwargs.get("meta_batch_size") is not None),
+    # How many environments there are decides how many tasks there are, unless another argument
+    # does: then a task's environments share its episodes. Few-shot trials are different episodes in
+    # other environments, but not those of Meta-World that adapt.
+    sizes_trials = few_shot and not (
+        is_metaworld and design.adapts and kwargs.get("meta_batch_size") is not None
     )
+    env_fields |= dict.fromkeys(("num_envs", "envs_per_task"), sizes_trials)
     return {
         "design": {name for name, depends in design_fields.items() if depends},
         "environments": {name for name, depends in env_fields.items() if depends},

@@ -24,12 +24,13 @@ from mtwrappers.evaluation.episodes import (
 )
 from mtwrappers.evaluation.origin import Origin, comparable_settings
 from mtwrappers.evaluation.plan import Design
-from mtwrappers.evaluation.protocol import Protocol, episodes_needed
+from mtwrappers.evaluation.protocol import Protocol, count_needed_episodes
 from mtwrappers.evaluation.remake import Environments
 from mtwrappers.evaluation.result_text import (
     CONFIDENCE,
     EstimatesRow,
     describe_benchmark,
+    describe_other_numbers,
     describe_rates,
     describe_rule,
     describe_silent_tasks,
@@ -349,11 +350,13 @@ class EvaluationResult:
         protocol = self.protocol
         if protocol is None:
             return ""
-        numbers = [episode.number for episode in self.scored]
-        needed = episodes_needed(protocol)
+        scored, needed = self.scored, count_needed_episodes(protocol)
         # Some may be of adaptation.
-        if len(numbers) != needed or min(numbers) < protocol.scoring.adaptation_episodes:
-            return f"not all {needed} episodes of the protocol are here"
+        is_adapted = all(e.number >= protocol.scoring.adaptation_length for e in scored)
+        if len(scored) != needed.total() or not is_adapted:
+            return f"not all {needed.total()} episodes of the protocol are here"
+        if difference := describe_other_numbers(scored, needed):
+            return difference
         if not self.has_success:
             return "no episode reports success"
         return self.other_environments
@@ -539,7 +542,8 @@ class EvaluationResult:
             mean_name, estimate = next(iter(self.headline.items()))
             metric_name = "success"
         else:
-            mean_name, metric = MEAN_OVER_TASKS, self._plotted_metric
+            mean_name = MEAN_OVER_TASKS
+            metric = self._headline_metric if self.has_success else "return"
             metric_name = metric
             if self.has_success:
                 metric_name = f"success {describe_rule(self._success_rule)}"
@@ -555,8 +559,13 @@ class EvaluationResult:
 
     @property
     def _plotted_metric(self) -> str:
-        """The metric of the score: the rate of success, or the return if none is reported."""
-        return self._headline_metric if self.has_success else "return"
+        """The metric of plots: the rate of success, or if none is reported the return.
+
+        The return is normalised if there is a normalization.
+        """
+        if self.has_success:
+            return self._headline_metric
+        return "return" if self.normalization is None else "normalized"
 
     def plot(self, path: str | Path, title: str = "") -> None:
         """Draws the success of every task with its interval.
@@ -575,7 +584,7 @@ class EvaluationResult:
         metrics = dict.fromkeys([self._headline_metric, "success_once", "success_final"])
         labels = {metric: _LABELS[metric] for metric in [*metrics][:2]}  # a color for each
         if not self.has_success:
-            axis = "return" if self.normalization is None else "normalized"
+            axis = self._plotted_metric
             labels = {axis: ""}
         rows = dict(self.per_task)
         if len(self.tasks) > 1:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mtwrappers.common.errors import printable
-from mtwrappers.evaluation.episodes import SuccessRule
+from mtwrappers.evaluation.episodes import Episode, SuccessRule
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.score_table import label_mean
 from mtwrappers.evaluation.statistics import Estimate, Estimates
@@ -107,6 +108,21 @@ def describe_rates(rule: SuccessRule) -> str:
     if rule == "last":
         return "final, once: success rates at the last and at any step"
     return "once, final: success rates at any and at the last step"
+
+
+def describe_other_numbers(episodes: Iterable[Episode], needed: Mapping[str, int]) -> str:
+    """A sentence about the first task with another number of episodes than needed, or ``""``.
+
+    Args:
+        episodes: The episodes that are there.
+        needed: The number of episodes of each task that a protocol needs.
+    """
+    present = Counter(episode.task for episode in episodes)
+    for task in dict.fromkeys((*needed, *present)):
+        if present[task] != needed.get(task, 0):
+            name = printable(task)
+            return f"it has {present[task]} episodes of {name}, the protocol {needed.get(task, 0)}"
+    return ""
 
 
 def describe_silent_tasks(silent_tasks: Sequence[str], num_tasks: int) -> str:

@@ -235,6 +235,8 @@ def _compare_chunks(results: Sequence[LabelledResult]) -> str:
 
 def _compare_parts(results: Sequence[LabelledResult]) -> str:
     """The reason if results of one run and steps are no parts of one evaluation, or ``""``."""
+    if reason := _find_other_reference(results):
+        return reason
     description = results[0].result.description
     seed, steps = description.training_seed, description.training_steps
     if (repeated := _find_repeated_episode(results)) is not None:
@@ -253,6 +255,20 @@ def _compare_parts(results: Sequence[LabelledResult]) -> str:
             return (
                 f"{first.label} and {labelled.label} are of different evaluations ({plans}), and "
                 f"do not name their training_seed: {NAME_THE_SEED}"
+            )
+    return ""
+
+
+def _find_other_reference(results: Sequence[LabelledResult]) -> str:
+    """The reason if references of one method are by different protocols, or ``""``."""
+    first = results[0]
+    for labelled in results:
+        reference = labelled.result.reference
+        if reference is not None and labelled.result.protocol != first.result.protocol:
+            method = reference.partition("/")[0]
+            return (
+                f"{first.label} and {labelled.label} are references by different protocols: take "
+                f"those of your result's protocol, reference({method!r}, like=result)"
             )
     return ""
 

@@ -93,6 +93,11 @@ class Scoring:
         """Whether the policy adapts to each goal before it is evaluated on it."""
         return self.trials > 0
 
+    @property
+    def adaptation_length(self) -> int:
+        """The number of episodes of each trial that the policy adapts on; they are not scored."""
+        return self.adaptation_episodes * self.adaptation_steps
+
     def on(self, current: EnvSettings, target: EnvSettings) -> Scoring:
         """The same scoring on another benchmark.
 

@@ -23,8 +23,8 @@ def to_plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {name: to_plain(getattr(value, name)) for name in _saved_fields(value)}
     if isinstance(value, Mapping):
-        return {key: to_plain(one) for key, one in value.items()}
-    return [to_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {key: to_plain(item) for key, item in value.items()}
+    return [to_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def from_plain(hint: Any, data: Any, where: str) -> Any:
@@ -39,25 +39,27 @@ def from_plain(hint: Any, data: Any, where: str) -> Any:
     """
     kind, args = get_origin(hint), get_args(hint)
     if kind in (Union, UnionType):
-        left = [one for one in args if one is not NoneType]
-        if data is None and len(left) < len(args):
+        types = [arg for arg in args if arg is not NoneType]
+        if data is None and len(types) < len(args):
             return None
-        if len(left) == 1:
-            return from_plain(left[0], data, where)
-        for one in left:
+        if len(types) == 1:
+            return from_plain(types[0], data, where)
+        for item_type in types:
             try:
-                return from_plain(one, data, where)
+                return from_plain(item_type, data, where)
             except ValueError:
                 continue
     elif kind is tuple and isinstance(data, list):
         hints = [args[0]] * len(data) if args[-1] is ... else args
         if len(hints) == len(data):
             places = enumerate(zip(hints, data, strict=True))
-            return tuple(from_plain(of, one, f"{where}, {i}") for i, (of, one) in places)
+            return tuple(
+                from_plain(item_hint, item, f"{where}, {i}") for i, (item_hint, item) in places
+            )
     elif dataclasses.is_dataclass(hint) and isinstance(data, dict):
         return _from_fields(hint, data, where)
     elif isinstance(kind, type) and issubclass(kind, Mapping) and isinstance(data, dict):
-        return {key: from_plain(args[1], one, f"{where}, {key}") for key, one in data.items()}
+        return {key: from_plain(args[1], item, f"{where}, {key}") for key, item in data.items()}
     elif hint is Any or (kind is Literal and type(data) is str and data in args):
         return data
     elif hint is float and type(data) in (int, float) and abs(data) <= sys.float_info.max:
@@ -77,9 +79,9 @@ def _from_fields(cls: Any, data: dict[str, Any], where: str) -> Any:
         if (name in data) != (name in names):
             raise ValueError(f"{where} {'has no' if name in names else 'cannot have'} {name!r}")
     hints = _hints(cls)
-    given = {name: from_plain(hints[name], data[name], f"{where}, {name}") for name in names}
+    fields = {name: from_plain(hints[name], data[name], f"{where}, {name}") for name in names}
     try:
-        return cls(**given)
+        return cls(**fields)
     except (TypeError, ValueError) as exc:
         raise ValueError(f"{where}: {exc}") from None
 

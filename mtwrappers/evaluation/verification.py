@@ -194,13 +194,13 @@ def verify(
     results = tuple(claim_replay.result for claim_replay in replays)
     return Verification(
         results,
-        {task: same[task] for task in replayed},
-        replayed,
-        replays[-1].difference,
-        max(claim_replay.rounding for claim_replay in replays),
-        _find_other_versions(results),
-        tuple(claim_replay.episodes for claim_replay in replays),
-        envs is None or name_environments(envs.unwrapped) is not None,
+        same={task: same[task] for task in replayed},
+        replayed=replayed,
+        difference=replays[-1].difference,
+        rounding=max(claim_replay.rounding for claim_replay in replays),
+        versions=_find_other_versions(results),
+        episodes=tuple(claim_replay.episodes for claim_replay in replays),
+        named=envs is None or name_environments(envs.unwrapped) is not None,
     )
 
 
@@ -249,10 +249,10 @@ class _Replay:
         return cls(
             replace(claim, episodes=with_replayed),
             tuple(episode for episode in with_replayed if episode.place in episodes),
-            same,
-            replayed,
-            rounding,
-            difference,
+            same=same,
+            replayed=replayed,
+            rounding=rounding,
+            difference=difference,
         )
 
 

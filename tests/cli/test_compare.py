@@ -130,6 +130,16 @@ def test_a_method_stands_for_its_result_of_the_same_protocol_wherever_it_is_name
     )
 
 
+def test_a_method_of_one_protocol_is_compared_alone(capsys):
+    assert main(["compare", "reference:ppo", "--no-tasks"]) == 0
+    assert "3 runs" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["compare", "reference:experts"])
+    assert "reference:experts has results by 5 protocols: name one" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
 def test_a_reference_is_no_run_of_a_method_of_ones_own_with_its_name(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = EvaluationResult.load(SHIPPED / "random/metaworld-3.1-MT10/results.json")

@@ -213,7 +213,7 @@ def _files(tmp_path, monkeypatch):
         ),
         (
             "compare reference:experts reference:random",
-            "reference:experts has one result per protocol",
+            "reference:experts has results by 5 protocols",
         ),
         # Environments.
         ("check none:make", "No module named 'none'"),

@@ -126,6 +126,15 @@ def test_the_metrics_of_runs_are_their_means_with_students_intervals():
         assert (found.value, found.low, found.high) == pytest.approx(wanted, rel=1e-5)
 
 
+def test_a_baselines_runs_count_the_same_however_many_points_they_have():
+    many = [at(steps, {0: 1.0}, budget=10, names="a", seed=0) for steps in (1, 4, 7, 10)]
+    few = [at(10, {0: 0.0}, budget=10, names="a", seed=1)]
+    points = [at(steps, {0: 0.75}, names="a") for steps in (0, 10)]
+    # The area is 0.8 (as 10 episodes round 0.75), and the baseline's is 0.5, not 0.8.
+    transfer = ContinualResult(points, baselines=many + few).forward_transfer
+    assert transfer.value == pytest.approx((0.8 - 0.5) / (1 - 0.5))
+
+
 def test_results_in_any_order_and_from_a_file_are_the_same(tmp_path):
     every, alone = along(), baselines()
     one = ContinualResult(every, alone)

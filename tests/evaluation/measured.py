@@ -29,13 +29,13 @@ def result(seed=None, steps=None, made=None, paid=None, chunk=None, **successes)
     return measured(episodes, Design(0, 4), made, **said)
 
 
-def trials(*after, before=0, seed=None, steps=None, made=None):
+def trials(*after, before=0, seed=None, steps=None, made=None, task="a"):
     """Trials of three episodes that count, of which so many succeed, after two to adapt on."""
     paid = float(next(_unique))
 
     def episodes(successes, first, n):
         return [
-            Episode("a", first + i, paid, 5, i < k, False, trial, trial)
+            Episode(task, first + i, paid, 5, i < k, False, trial, trial)
             for trial, k in enumerate(successes)
             for i in range(n)
         ]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import EvaluationResult
-from mtwrappers.evaluation import Design, Environments, Episode
+from mtwrappers.evaluation import Design, Environments, Episode, plot
 from tests.evaluation.measured import measured
 
 
@@ -50,6 +50,21 @@ def test_a_return_is_placed_between_low_and_high_and_not_clipped(tmp_path):
     found.plot(tmp_path / "plot.png")
     pixels = imageio.imread(tmp_path / "plot.png")
     assert np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1).sum() > 1000
+
+
+def test_few_shot_curves_are_of_normalised_returns(tmp_path, monkeypatch):
+    design = Design(0, 1, trials=2, adaptation_episodes=1, adaptation_steps=1, adapts=True)
+    episodes = [Episode("hop", n, 15.0, 10, trial=t) for t in range(2) for n in range(2)]
+    drawn = {}
+    monkeypatch.setattr(
+        plot, "draw_lines", lambda path, panels, *texts: drawn.update(panels, axis=texts[-1])
+    )
+    result = EvaluationResult(episodes, design, normalization={"hop": (10.0, 20.0)})
+    result.plot(tmp_path / "plot.png")
+    assert result.score.startswith("return 15.000")
+    assert drawn.pop("axis") == "normalized"
+    [[line]] = drawn.values()
+    assert [estimate.value for estimate in line.points.values()] == [0.5, 0.5]
 
 
 def test_two_results_are_the_ends_which_may_differ_in_what_is_not_scored():

@@ -22,10 +22,7 @@ from mtwrappers.evaluation import (
     scores,
     verify,
 )
-from mtwrappers.evaluation.protocol import (
-    episodes_needed,
-    succeeded,
-)
+from mtwrappers.evaluation.protocol import count_needed_episodes, succeeded
 from mtwrappers.evaluation.scoring import weights
 from mtwrappers.metaworld.frames import Cameras
 from mtwrappers.metaworld.opengl import choose_gl
@@ -171,8 +168,13 @@ def test_only_names_that_on_and_with_states_give_are_derived():
         dataclasses.replace(moved, base="mine")
     with pytest.raises(ValueError, match=r"lerobot-0\.6 is for MT50, got MT10: call Protocol\.on"):
         moved.variant("lerobot-0.6")
+    # Nor has it one that only reads so.
+    for name in ("metaworld-3.1 on MT10", "metaworld-3.1-states", "Metaworld-3.1", "RLinf on ml10"):
+        with pytest.raises(ValueError, match=r"reads as a form of the published protocol"):
+            moved.variant(name)
+    assert moved.label == f"lerobot-0.6 on MT10 ({moved.digest[:10]}, derived from lerobot-0.6)"
     # Other names are nobody's, whatever they contain.
-    for name in ("lerobot-0.6 on MT10, quick", "rlinf on my desk", "tdmpc2-states"):
+    for name in ("lerobot-0.6 on MT10, quick", "rlinf on my desk", "tdmpc2-state"):
         mine = moved.variant(name, episodes_per_task=2)
         assert mine.base is None
         assert mine.on("MT1", "push-v3").name == name
@@ -463,10 +465,10 @@ def test_episodes_of_adaptation_are_no_score():
     sizes = {"num_goals": 2, "meta_batch_size": 5, "trials": 2}
     sizes |= {"adaptation_episodes": 1, "episodes_per_task": 1}
     protocol = protocols["metaworld-3.1-ml"].variant("small", **sizes)
-    design = Design(0, 1)
+    design, names = Design(0, 1), class_names("ML10", "test")
     before, after = (
         EvaluationResult(
-            [Episode("abcde"[i % 5], number, 0.0, 1, True, True, trial=i) for i in range(10)],
+            [Episode(names[i % 5], number, 0.0, 1, True, True, trial=i) for i in range(10)],
             design,
             protocol,
         )
@@ -474,6 +476,39 @@ def test_episodes_of_adaptation_are_no_score():
     )
     assert before.headline is None
     assert after.headline["mean over tasks"].value == 1.0
+
+
+def test_every_episode_before_the_last_adaptation_step_is_no_score():
+    sizes = {"num_goals": 2, "meta_batch_size": 5, "trials": 2, "adaptation_steps": 2}
+    sizes |= {"adaptation_episodes": 5, "episodes_per_task": 1}
+    protocol = protocols["metaworld-3.1-ml"].variant("small", **sizes)
+    assert protocol.scoring.adaptation_length == 10
+    names = class_names("ML10", "test")
+    episodes = [
+        Episode(names[trial % 5], number, 0.0, 1, True, True, trial=trial)
+        for trial in range(10)
+        for number in range(11)
+    ]
+    result = EvaluationResult(episodes, protocol.design(adapts=True), protocol)
+    headlines = [episode.headline is not None for episode in result.by_episode]
+    assert headlines == [False] * 10 + [True]
+    unadapted = result.by_episode[5]
+    with pytest.raises(IncomparableError, match="has 0 of 10 episodes of small"):
+        scores({"A": [unadapted]})
+
+
+def test_a_score_needs_its_episodes_of_every_task():
+    """And not as many of one task alone."""
+    ten = protocols["metaworld-3.1"].on("MT10")
+    alone = [Episode("reach-v3", i, 0.0, 5, i > 0, False) for i in range(500)]
+    result = EvaluationResult(alone, protocol=ten)
+    assert result.headline is None
+    assert result.no_score == "it has 500 episodes of reach-v3, the protocol 50"
+    assert "no score: it has 500 episodes" in str(result)
+    with pytest.raises(IncomparableError, match=r"no score of .*: it has 500 episodes of reach-v3"):
+        compare({"A": [result], "B": [result]})
+    grouped = EvaluationResult(alone, protocol=protocols["lerobot-0.6"])
+    assert "no score: it has 0 episodes of assembly-v3, the protocol 10" in str(grouped)
 
 
 def test_of_training_tasks_the_training_classes_are_counted():
@@ -484,4 +519,5 @@ def test_of_training_tasks_the_training_classes_are_counted():
     assert alone.scoring.trials * alone.settings.meta_batch_size / 45 == trials_per_class
     adapts = dict.fromkeys(("trials", "adaptation_episodes", "adaptation_steps"), 0)
     plain = few.variant("plain", meta_batch_size=None, **adapts)
-    assert episodes_needed(plain) == 10 * plain.scoring.episodes_per_task
+    needed = dict.fromkeys(class_names("ML10", "train"), plain.scoring.episodes_per_task)
+    assert count_needed_episodes(plain) == needed

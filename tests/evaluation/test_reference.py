@@ -84,7 +84,7 @@ THERE = "; evaluate by the protocol of one of these: experts/lerobot-0.6-states-
         ("experts", measured(MT10.on("MT1", "push-v3")), f"on MT1 push-v3{THERE}"),
         (
             *("experts", measured(protocols["tdmpc2"].on("MT10"))),
-            r"by tdmpc2 on MT10 \(\w{10}, not .* protocol\) on MT10; ev",
+            r"by tdmpc2 on MT10 \(\w{10}, derived from tdmpc2\) on MT10; ev",
         ),
     ],
 )

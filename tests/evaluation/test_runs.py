@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from mtwrappers import protocols
+from mtwrappers import evaluation, protocols
 from mtwrappers.evaluation import (
     Environments,
     EvaluationResult,
@@ -263,6 +263,22 @@ def test_what_a_policy_observes_is_its_own_affair(one, other):
     assert (found.tasks["a"].difference.value, found.mismatch) == (0.25, "")
 
 
+def test_a_familys_environments_are_the_same_however_their_arguments_are_written():
+    plain = on("mtwrappers/Bandit-v0", family="Bandit")
+    for arguments in ({"source": "rl2"}, {"tasks": None}, {"source": None, "family": "Bandit"}):
+        other = on("mtwrappers/Bandit-v0", **arguments)
+        [found] = compare({"A": [result(made=plain, a=1)], "B": [result(made=other, a=2)]})
+        assert found.mismatch == ""
+    robot = on("mtwrappers/PointRobot-v0", max_episode_steps=20)
+    for arguments in ({"episode_steps": 20}, {"max_episode_steps": 20, "episode_steps": 7}):
+        other = on("mtwrappers/PointRobot-v0", **arguments)
+        [found] = compare({"A": [result(made=robot, a=1)], "B": [result(made=other, a=2)]})
+        assert found.mismatch == ""
+    shorter = on("mtwrappers/PointRobot-v0", episode_steps=7)
+    with pytest.raises(IncomparableError, match="episode_steps 20 and 7"):
+        compare({"A": [result(made=robot, a=1)], "B": [result(made=shorter, a=2)]})
+
+
 BOTH = {"metaworld": "3.1.1", "mujoco": "3.3.0"}
 HALF = {"env_ids": ["CartPole-v1", "HalfCheetah-v5"]}
 
@@ -272,6 +288,10 @@ HALF = {"env_ids": ["CartPole-v1", "HalfCheetah-v5"]}
     [
         # Of no package that they do not use.
         (on("mtwrappers/PointGoal-v0"), {"mujoco": "3.4.0"}, None),
+        (on("mtwrappers/Bandit-v0"), {"mujoco": "3.4.0", "metaworld": "4"}, None),
+        (on("mtwrappers/PointRobot-v0"), {"mujoco": "3.4.0"}, None),
+        (on("mtwrappers/AntGoal-v0"), {"mujoco": "3.3.0", "metaworld": "4"}, None),
+        (on("mtwrappers/AntGoal-v0"), {"mujoco": "3.4.0"}, "mujoco 3.3.0 and 3.4.0"),
         (on("mtwrappers/MultiEnv-v0"), {"mujoco": "3.4.0"}, None),
         (on("mtwrappers/MultiEnv-v0", **MULTI), {"mujoco": "3.4.0"}, None),
         (on("mtwrappers/MultiEnv-v0", **HALF), {"mujoco": "3.3.0", "metaworld": "4"}, None),
@@ -333,9 +353,10 @@ def test_episodes_before_any_adaptation_compare_with_those_after():
     sizes = {"meta_batch_size": 1, "trials": 4, "adaptation_episodes": 2, "episodes_per_task": 3}
     few = protocols["metaworld-3.1-ml"].variant("few", **sizes)
     made = {"protocol": few, **metaworld(benchmark="ML10", kind="test")}
-    one = trials(3, 2, 3, 3, before=1, made=made)
+    one = trials(3, 2, 3, 3, before=1, made=made, task="drawer-open-v3")
     [found] = compare({"before": [one.unadapted], "after": [one]})
-    assert (found.tasks["a"].first, found.tasks["a"].second) == (0.5, pytest.approx(11 / 12))
+    task = found.tasks["drawer-open-v3"]
+    assert (task.first, task.second) == (0.5, pytest.approx(11 / 12))
     less = dataclasses.replace(one.unadapted, episodes=one.unadapted.episodes[:-1])
     for function, policies in (
         (scores, {"before": [one.unadapted]}),
@@ -347,6 +368,19 @@ def test_episodes_before_any_adaptation_compare_with_those_after():
     longer = dataclasses.replace(other.design, adaptation_episodes=1)
     with pytest.raises(IncomparableError, match=r"adapt on, and after, \(2, 3\) and \(1, 3\)"):
         compare({"x": [plain], "y": [dataclasses.replace(other, design=longer)]})
+
+
+def test_protocols_that_differ_are_told_apart_by_a_field():
+    one = protocols["metaworld-3.1"].on("MT1", "reach-v3").variant("q", episodes_per_task=4)
+    other = one.variant("q2", max_episode_steps=9)
+    runs = [result(made={"protocol": protocol}, **{"reach-v3": 1}) for protocol in (one, other)]
+    with pytest.raises(IncomparableError, match=r"differ in max_episode_steps: 500 and 9$"):
+        compare({"A": runs[:1], "B": runs[1:]})
+
+
+def test_references_by_several_protocols_are_to_be_chosen_like_a_result():
+    with pytest.raises(IncomparableError, match=r"reference\('experts', like=result\)"):
+        scores({"experts": evaluation.reference("experts")})
 
 
 TWICE = dataclasses.replace(result(a=1), episodes=[*result(a=1).episodes] * 2)

@@ -85,10 +85,15 @@ def test_the_caption_says_what_was_measured_and_of_what_intervals_are():
         f"1 run: 95% interval over its episodes, not over training: {effective} {sources}",
         "There is no interval where runs do not differ.",
     )
+    same = scores({"x": [result(seed, a=4, b=4) for seed in range(5)]})
+    assert same.caption[-1] == (
+        "There is no interval where runs do not differ, or where all rates in the middle half are "
+        "0 or 1."
+    )
     last = protocols["metaworld-3.1"].on("MT1", "reach-v3")
     last = last.variant("mine", success="last", episodes_per_task=4)
-    one = scores({"mine": [result(made={"protocol": last}, a=4)]})
-    assert one.methods["mine"].tasks["a"].value == 0.0
+    one = scores({"mine": [result(made={"protocol": last}, **{"reach-v3": 4})]})
+    assert one.methods["mine"].tasks["reach-v3"].value == 0.0
     label = f"mine ({last.digest[:10]}, not a published protocol) on MT1 reach-v3"
     assert one.caption[0] == f"Success rates at the last step, protocol {label}."
 

@@ -164,6 +164,32 @@ def test_environments_that_share_trials_are_made_again_as_they_were(
     assert verify(tmp_path / "r.json", workers=2).ok
 
 
+@pytest.mark.parametrize(
+    ("env_id", "settings", "forged_number"),
+    [
+        ("PointGoal-v0", {"num_envs": 6, "meta_batch_size": 3}, 3),
+        ("Bandit-v0", {"num_envs": 4, "meta_batch_size": 2}, 2),
+        ("PointRobot-v0", {"num_envs": 40, "tasks": "test"}, 20),
+    ],
+)
+def test_a_number_of_environments_that_share_tasks_is_said_by_the_file(
+    env_id, settings, forged_number, tmp_path
+):
+    with closing(gymnasium.make_vec(f"mtwrappers/{env_id}", **settings)) as envs:
+        space = envs.single_action_space
+        still = np.zeros(space.shape, space.dtype)
+        result = evaluate(
+            lambda obs: np.stack([still] * len(obs)), envs, 2, evidence=tmp_path / "r.npz"
+        )
+    result.save(tmp_path / "r.json")
+    data = json.loads((tmp_path / "r.json").read_text())
+    data["environments"]["kwargs"]["num_envs"] = forged_number
+    (tmp_path / "r.json").write_text(json.dumps(data))
+    verification = verify(tmp_path / "r.json")
+    assert verification.ok
+    assert verification.said_by_file[0]["num_envs"] == forged_number
+
+
 def test_environments_of_ones_own_are_given(tmp_path):
     make = functools.partial(scripted, [{"name": "a", "lengths": (3, 5), "success_at": 4}], k=2)
     evaluate(drawn, make(), 6, evidence=tmp_path / "r.npz").save(tmp_path / "r.json")

@@ -87,7 +87,7 @@ def test_a_table_leads_with_the_rule_of_its_protocol():
     }
     for rule, rate in rules.items():
         protocol = MT1.variant("mine", episodes_per_task=4, success=rule)
-        one = dataclasses.replace(result(a=steps), protocol=protocol)
+        one = dataclasses.replace(result(**{MT1.settings.env_name: steps}), protocol=protocol)
         lines = str(one).splitlines()
         assert lines[0].split() == ["task", "n", *heads[rule].split(), "return", "steps"]
         assert lines[1].split()[2:4] == rate.split()
