@@ -532,7 +532,7 @@ def _list_own_rules(protocol: Mapping[str, Any]) -> dict[str, Any]:
     if protocol["name"] in protocols or protocol["base"] is not None:
         return {}
     rules = {name: protocol["scoring"][name] for name in ("success", "means", "groups")}
-    rules["source"] = protocol["source"]
+    rules |= {"source": protocol["source"], "name": protocol["name"]}
     return {f"protocol_{name}": value for name, value in rules.items() if value}
 
 
