@@ -21,6 +21,7 @@ _WIDTH = 88
 _ENTRY = re.compile(r"^::: (?P<name>\S+)\n(?P<options>(?:    .*\n)*)", re.MULTILINE)
 _MEMBERS = re.compile(r"members: \[(.*)\]")
 _HEADING = re.compile(r"heading: (\S+)")
+_LINK = re.compile(r"^In the repository, .*\n\n", re.MULTILINE)  # to the text itself
 _DOCTEST = re.compile(r"^>>> (?:.*\n?)+?(?=^\s*$|\Z)", re.MULTILINE)
 
 
@@ -29,7 +30,8 @@ def write_pages() -> dict[str, str]:
     package = griffe.load("mtwrappers", search_paths=[DOCS.parent], resolve_aliases=True)
     pages = {}
     for path in sorted(DOCS.glob("api/*.md")):
-        text = _ENTRY.sub(lambda entry: "\n".join(write_entry(package, entry)), path.read_text())
+        page = _LINK.sub("", path.read_text())
+        text = _ENTRY.sub(lambda entry: "\n".join(write_entry(package, entry)), page)
         pages[path.name] = re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
     return pages
 
