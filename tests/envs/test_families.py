@@ -300,7 +300,7 @@ def test_the_goals_of_maml_are_uniform_in_a_square():
 @pytest.mark.parametrize(("name", "shapes"), [("Walker2d", (8, 9, 8)), ("Hopper", (5, 6, 5))])
 @pytest.mark.parametrize("entry", ["body_mass", "body_inertia", "dof_damping", "geom_friction"])
 def test_multipliers_are_powers_with_a_uniform_exponent(name, shapes, entry):
-    values = draw_values(f"{name}RandParams", "pearl", entry, 2000)
+    values = draw_values(f"{name}RandParams", "pearl", entry)
     bodies, joints, geoms = shapes
     shape = {"body_mass": (bodies,), "body_inertia": (bodies, 3), "dof_damping": (joints,)}
     assert values.shape[1:] == shape.get(entry, (geoms, 3))
