@@ -31,6 +31,7 @@ import numpy as np
 from numpy.random import Generator
 
 from mtwrappers.common.checks import check_index
+from mtwrappers.common.errors import short
 from mtwrappers.common.types import State
 from mtwrappers.core.history import TaskHistory
 
@@ -94,6 +95,17 @@ class WithoutReplacement:
         return self._sweep.pop()
 
 
+def check_sweep(sweep: object, n: int, name: str) -> None:
+    """Raises `ValueError` unless `WithoutReplacement` over ``n`` tasks may have this state.
+
+    ``name`` is the sweep's, for messages.
+    """
+    if not isinstance(sweep, list):
+        raise ValueError(f"{name} must be a list of what is left to draw, got {short(sweep)}")
+    for place, index in enumerate(sweep):
+        check_index(index, n, f"entry {place} of {name}")
+
+
 def least_success(
     num_tasks: int,
     last_task: int | None,
@@ -131,20 +143,22 @@ def least_success(
     """
     if not 0 <= floor <= 1:
         raise ValueError(f"floor of least_success must be a share in [0, 1], got {floor!r}")
-    present = [g for g in range(history.num_groups) if len(history.members(g))]
-    rates = history.group_success_rates[present]
-    for group in np.asarray(present)[np.isnan(rates)]:
+    groups = [g for g in range(history.num_groups) if len(history.members(g))]
+    success_rates = history.group_success_rates[groups]
+    unknown_groups = np.array(groups)[np.isnan(success_rates)].tolist()
+    for group in unknown_groups:
         for task in history.members(group).tolist():
             if history.returns(task):
                 raise ValueError(
                     "select='least_success' needs info['success'] or info['is_success'] of every "
                     f"task; an episode of task {task} ended without either"
                 )
-    failure = 1.0 - np.nan_to_num(rates)
-    total = failure.sum()
-    share = failure / total if total > 0 else np.full(len(present), 1.0 / len(present))
-    group = present[rng.choice(len(present), p=(1.0 - floor) * share + floor / len(present))]
-    return int(rng.choice(history.members(group)))
+    failure_rates = 1.0 - np.nan_to_num(success_rates)
+    total = failure_rates.sum()
+    n = len(groups)
+    shares = failure_rates / total if total > 0 else np.full(n, 1.0 / n)
+    drawn_group = groups[rng.choice(n, p=(1.0 - floor) * shares + floor / n)]
+    return int(rng.choice(history.members(drawn_group)))
 
 
 _NAMED: dict[str, Strategy] = {
@@ -204,16 +218,11 @@ class TaskSelector:
             ValueError: If a task of the state does not exist, or the history does not fit. Nothing
                 is changed then, unless a strategy of another class refuses its state.
         """
-        last, sweep = state["last"], state["strategy"]
+        last, memory = state["last"], state["strategy"]
         if last is not None:
             last = check_index(last, self._num_tasks, "the last task of the state")
-        if isinstance(self._strategy, WithoutReplacement) and sweep is not None:
-            if not isinstance(sweep, list):
-                raise ValueError(
-                    f"the tasks that are left of a sweep must be a list, got {sweep!r}"
-                )
-            for task in sweep:
-                check_index(task, self._num_tasks, "a task that is left of the sweep")
+        if isinstance(self._strategy, WithoutReplacement) and memory is not None:
+            check_sweep(memory, self._num_tasks, "the sweep of tasks")
         if self.history is not None:
             if state["history"] is None:
                 self.history.reset()
@@ -221,8 +230,8 @@ class TaskSelector:
                 self.history.set_state(state["history"])
         self._last = last
         self._call_strategy("reset")
-        if state["strategy"] is not None:
-            self._call_strategy("set_state", state["strategy"])
+        if memory is not None:
+            self._call_strategy("set_state", memory)
 
     def __call__(self, rng: Generator) -> int:
         """Draws the next task."""

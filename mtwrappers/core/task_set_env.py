@@ -13,6 +13,7 @@ from gymnasium.error import ResetNeeded
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_flag
 from mtwrappers.common.types import AnyEnv, AnySpace, Info, Options, State
+from mtwrappers.core.episode import EpisodeStatus
 from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.core.tasks import Tasks, TaskState
 from mtwrappers.state.env_state import get_state, set_state
@@ -24,18 +25,6 @@ class ResetDraws(enum.Enum):
     NEVER = "never"
     AFTER_SEEDING = "the first reset after the task stream was seeded"
     ALWAYS = "every reset"
-
-
-class TaskChange(enum.Enum):
-    """How the choice of the task changed since the last reset.
-
-    Seeding the task stream turns ``NONE`` into ``SEEDED``, setting a task turns both into ``SET``,
-    and a reset turns each into ``NONE``.
-    """
-
-    NONE = "not at all"
-    SEEDED = "the task stream was seeded"
-    SET = "a task was set, which the next reset begins"
 
 
 class TaskSetMTEnv(MTEnv, Generic[TaskState]):
@@ -74,7 +63,9 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
     # The observation and the infos of the current task.
     _task_obs: object
     _task_info: dict[str, object]
-    _change = TaskChange.NONE
+    _episode = EpisodeStatus.NONE
+    # Whether the task stream was seeded since the last reset, and no task was set since then.
+    _was_seeded = False
 
     def __init__(
         self,
@@ -103,7 +94,6 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         )
         self.sample_tasks_on_reset = sample_tasks_on_reset
         self._first_seed = first_seed
-        self._in_episode = False  # whether `step` may be called
         self._task_state = tasks.first()
         if initial_task_state is not None:
             self._task_state = tasks.check(initial_task_state, "initial_task_state")
@@ -171,7 +161,7 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         task_state = self._task_set.draw_missing(task_state)
         self._activate(task_state)
         self._task_state = task_state
-        self._change, self._in_episode = TaskChange.SET, False
+        self._episode, self._was_seeded = EpisodeStatus.TASK_SET, False
         self._task_obs, self._task_info = self._task_set.describe(task_state)
 
     def sample_task_state(self) -> TaskState:
@@ -187,8 +177,8 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
     def seed_task(self, seed: int | None = None) -> list[int]:
         """Seeds the task stream and the space of ``task_obs``; the selection starts over."""
         seeds = super().seed_task(seed)
-        if self._change is TaskChange.NONE:
-            self._change = TaskChange.SEEDED
+        if self._episode is not EpisodeStatus.TASK_SET:
+            self._was_seeded = True
         self._task_set.restart()
         return seeds
 
@@ -213,10 +203,9 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
             self._switch_to(state)
         elif self._env is None:
             self._activate(self._task_state)
-        self._in_episode = False  # if the reset fails
+        self._episode = self._episode.without_episode()  # if the reset fails
         env_obs, info = self._reset_below(other_options)
-        self._change = TaskChange.NONE
-        self._in_episode = True
+        self._episode, self._was_seeded = EpisodeStatus.BEGUN, False
         self._task_set.begin_episode(self._task_state)
         return self.observe(env_obs), {**info, **self._task_info}
 
@@ -230,9 +219,9 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
 
     def _next_reset_draws(self) -> bool:
         """Whether a reset whose options name no task draws one."""
-        if self._change is TaskChange.SET or self._resets_draw is ResetDraws.NEVER:
+        if self._episode is EpisodeStatus.TASK_SET or self._resets_draw is ResetDraws.NEVER:
             return False
-        return self._resets_draw is ResetDraws.ALWAYS or self._change is TaskChange.SEEDED
+        return self._resets_draw is ResetDraws.ALWAYS or self._was_seeded
 
     def _reset_below(self, options: Options) -> tuple[object, Info]:
         """Resets the environment of the current task, at first with the seed of its branch."""
@@ -246,7 +235,7 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:
         """Steps the environment of the current task, or raises `ResetNeeded`."""
-        if not self._in_episode:
+        if self._episode is not EpisodeStatus.BEGUN:
             self._require_reset()
         env_obs, reward, terminated, truncated, info = self._current_env.step(action)
         if self._history is not None:
@@ -270,12 +259,10 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         return self._env
 
     def _require_reset(self) -> None:
-        if not self._in_episode:
-            why = "was set but not reset"
-            if self._change is not TaskChange.SET:
-                why = "has no episode since the environment was made, copied or closed"
+        if self._episode is not EpisodeStatus.BEGUN:
             raise ResetNeeded(
-                f"task {self._task_state} {why}: call reset() before step() and render()"
+                f"task {self._task_state} {self._episode.value}: call reset() before step() and "
+                "render()"
             )
 
     def get_state(self) -> State:
@@ -283,8 +270,8 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         self._seed_itself()
         return {
             **super().get_state(),
-            "was_set": self._change is TaskChange.SET,
-            "was_seeded": self._change is TaskChange.SEEDED,
+            "was_set": self._episode is EpisodeStatus.TASK_SET,
+            "was_seeded": self._was_seeded,
             "sample_tasks_on_reset": self.sample_tasks_on_reset,
             "selection": self._task_set.get_state(),
             "seeded": sorted(self._seeded),
@@ -304,6 +291,5 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         for branch, env_state in state["envs"].items():
             set_state(self._build(int(branch)), env_state)
         self.sample_tasks_on_reset = state["sample_tasks_on_reset"]
-        self._change = TaskChange.SEEDED if state["was_seeded"] else TaskChange.NONE
-        if state["was_set"]:
-            self._change = TaskChange.SET
+        self._episode = EpisodeStatus.TASK_SET if state["was_set"] else EpisodeStatus.NONE
+        self._was_seeded = state["was_seeded"]

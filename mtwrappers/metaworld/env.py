@@ -231,7 +231,7 @@ class MetaWorldMTEnv(TaskSetMTEnv["int | ClassAndVector"], ClassPoolEnv[Observat
         self.pool.set_state(state)
 
     def __getstate__(self) -> State:
-        return {**self.__dict__, "_env": None, "_in_episode": False}
+        return {**self.__dict__, "_env": None, "_episode": self._episode.without_episode()}
 
     def _activate(self, task_state: int | ClassAndVector) -> None:
         self._env = self.pool.switch_to(self._make_task(task_state))

@@ -7,12 +7,10 @@ which determine the observation space), and ``inner`` (the `metaworld.Task`).
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from typing import Any, TypeAlias, Unpack
 
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Discrete
 from numpy.random import Generator
 
 from mtwrappers.common import seeding
@@ -24,9 +22,9 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.common.errors import short
 from mtwrappers.common.types import AnyEnv, Info, Options, State
+from mtwrappers.core.episode import EpisodeStatus
 from mtwrappers.core.mtenv import TASK_OPTIONS
-from mtwrappers.core.selection import WithoutReplacement
-from mtwrappers.core.tasks import Description, Tasks
+from mtwrappers.core.selection import WithoutReplacement, check_sweep
 from mtwrappers.metaworld.class_env import METADATA, action_box, warn_of_v1
 from mtwrappers.metaworld.class_pool import ClassPool, ClassPoolEnv, Layout, PoolOptions, Wrapper
 from mtwrappers.metaworld.interfaces import Benchmark, Task
@@ -40,6 +38,7 @@ from mtwrappers.metaworld.tasks import (
 from mtwrappers.metaworld.upstream import classes_by_name
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.state.plain_data import PLAIN_DICTS
+from mtwrappers.state.registry import require_names
 
 SetTaskDict: TypeAlias = dict[str, Any]
 _NO_TASK = "no task was set: call set_task(task) before reset()"
@@ -57,18 +56,6 @@ class SetTask(dict[str, Any]):
 
 
 PLAIN_DICTS.add(SetTask)
-
-
-class Episode(enum.Enum):
-    """Where an environment is with its episode.
-
-    Setting a task leads to ``TASK_SET`` and `reset` to ``BEGUN``. In a copy, and after `close`,
-    ``BEGUN`` turns into ``NONE``, because the simulation is built anew.
-    """
-
-    NONE = "has no episode since the environment was made, copied or closed, or a reset failed"
-    TASK_SET = "was set but not reset"
-    BEGUN = "is in an episode"
 
 
 class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
@@ -151,11 +138,11 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
         keep_arguments(self, self.pool.arguments)
         if benchmark is not None:
             warn_of_v1(self.pool.settings.reward_function_version, self.pool.layout.classes)
-        self._set_tasks = SetTasks(self.pool, kind)
+        self._task_dicts = TaskDicts(self.pool, kind)
         self._task: SetTask | None = None
         # The environment of the task's class in its wrappers, ``None`` until a reset needs it.
         self._env: AnyEnv | None = None
-        self._episode = Episode.NONE
+        self._episode = EpisodeStatus.NONE
         self.action_space = action_box()
         self.tasks = self.pool.tasks
         self.render_mode = self.pool.render_mode
@@ -184,14 +171,15 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
             TypeError: If ``with_replacement`` is not a bool.
             ValueError: If ``n_tasks`` is negative or not an integer, or there is no benchmark.
         """
-        n, anew = not_negative(n_tasks, "n_tasks"), check_flag(with_replacement, "with_replacement")
-        return [self._set_tasks.draw(self._task_stream, anew) for _ in range(n)]
+        n = not_negative(n_tasks, "n_tasks")
+        with_replacement = check_flag(with_replacement, "with_replacement")
+        return [self._task_dicts.draw(self._task_stream, with_replacement) for _ in range(n)]
 
     def seed_tasks(self, seed: int | None = None) -> None:
         """Seeds the draws of `sample_tasks`, from entropy if ``seed`` is ``None``."""
         self._task_seed = seeding.chosen_seed(seed)
         self._task_stream = seeding.task_generator(self._task_seed)
-        self._set_tasks.restart()
+        self._task_dicts.restart()
         if self.pool.goals is not None:
             self.pool.goals.seed(self._task_seed)
 
@@ -202,19 +190,19 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
             ValueError: If it is malformed, of the other kind, or needs another observation space;
                 the current task is then kept.
         """
-        self._set_checked(self._set_tasks.check(task, "task"))
+        self._set_checked(self._task_dicts.check(task))
 
     def _set_checked(self, task: SetTask) -> None:
         self._activate(task)
-        self._episode = Episode.TASK_SET
+        self._episode = EpisodeStatus.TASK_SET
 
     def _activate(self, task: SetTask) -> None:
         """Switches to a task and its class, or raises and changes nothing."""
-        layout = None if self._set_tasks.fixed else read_layout(task)
+        layout = None if self._task_dicts.fixed else read_layout(task)
         self._env = self.pool.switch_to(task["inner"], layout)
         self._task = task
         if layout is not None:
-            self._set_tasks.fixed = True
+            self._task_dicts.fixed = True
             self._take_spaces()
 
     def _take_spaces(self) -> None:
@@ -240,16 +228,15 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
             self._seed_env(seeding.check_seed(seed))
             self.seed_tasks(seed)
         if draws:
-            task = self._set_tasks.draw(self._task_stream)
+            task = self._task_dicts.draw(self._task_stream)
         if task is not None:
             self._set_checked(task)
         elif self._env is None:
-            self._activate(self._set_tasks.first() if self._task is None else self._task)
+            self._activate(self._task_dicts.first() if self._task is None else self._task)
         assert self._env is not None  # it was just activated, or before
-        if self._episode is Episode.BEGUN:
-            self._episode = Episode.NONE  # if the reset fails
+        self._episode = self._episode.without_episode()  # if the reset fails
         obs, info = self._env.reset(seed=seed)  # a wrapper may be random
-        self._episode = Episode.BEGUN
+        self._episode = EpisodeStatus.BEGUN
         return obs, dict(info)
 
     def _read_options(self, options: Options | None) -> tuple[SetTask | None, bool]:
@@ -276,7 +263,7 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
                 "options must hold task_state or resample_task, not both; got "
                 f"task_state={named['task_state']!r} and resample_task=True"
             )
-        return self._set_tasks.check(named["task_state"], "task"), False
+        return self._task_dicts.check(named["task_state"]), False
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Steps the environment of the current task, or raises `ResetNeeded`."""
@@ -289,7 +276,7 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
 
     def _require_reset(self) -> AnyEnv:
         """The environment of the current episode, or `ResetNeeded`."""
-        if self._episode is not Episode.BEGUN or self._env is None:
+        if self._episode is not EpisodeStatus.BEGUN or self._env is None:
             raise ResetNeeded(
                 f"task {self._task} {self._episode.value}: call reset() before step() and render()"
             )
@@ -311,8 +298,8 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
             "task_state": self.get_task(),
             "env_stream": seeding.stream_state(self._np_random_seed, self._np_random),
             "task_stream": seeding.stream_state(self._task_seed, self._task_stream),
-            "was_set": self._episode is Episode.TASK_SET,
-            "selection": self._set_tasks.get_state(),
+            "was_set": self._episode is EpisodeStatus.TASK_SET,
+            "selection": self._task_dicts.get_state(),
             **self.pool.get_state(),
         }
 
@@ -332,39 +319,38 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
         self.np_random.bit_generator.state = state["env_stream"]["state"]
         self.seed_tasks(state["task_stream"]["seed"])
         self._task_stream.bit_generator.state = state["task_stream"]["state"]
-        self._set_tasks.set_state(state["selection"])
-        self._episode = Episode.TASK_SET if state["was_set"] else Episode.NONE
+        self._task_dicts.set_state(state["selection"])
+        self._episode = EpisodeStatus.TASK_SET if state["was_set"] else EpisodeStatus.NONE
         self.pool.set_state(state)
 
     def _seed_env(self, seed: int) -> None:
         self._np_random_seed, self._np_random = seed, seeding.env_generator(seed)
 
     def __getstate__(self) -> State:
-        episode = Episode.NONE if self._episode is Episode.BEGUN else self._episode
-        return {**self.__dict__, "_env": None, "_episode": episode}
+        return {**self.__dict__, "_env": None, "_episode": self._episode.without_episode()}
 
 
-class SetTasks(Tasks[SetTask]):
-    """The tasks of a `ClassPool` as dicts, which are also the task states.
+class TaskDicts:
+    """The tasks of a `ClassPool` as dicts: how they are made, checked, and drawn in rounds.
 
-    They are drawn in rounds: one of every class, in a random order.
+    A round has a task of every class, in a random order.
+
+    Attributes:
+        fixed: Whether the observation space is fixed, by a benchmark or by the first task.
     """
 
     def __init__(self, pool: ClassPool, kind: Kind | None) -> None:
         self._pool, self._kind = pool, kind
-        self.fixed = bool(pool.tasks)  # whether the observation space is
-        self.states = tuple(range(len(pool.tasks)))
-        self.names = tuple(pool.layout.classes)
-        self.space = Discrete(len(pool.layout.classes))
-        self._by_class: dict[str, list[int]] = {}
-        for place, task in enumerate(pool.tasks):
-            self._by_class.setdefault(task.env_name, []).append(place)
+        self.fixed = bool(pool.tasks)
+        self._indices_by_class: dict[str, list[int]] = {}
+        for index, task in enumerate(pool.tasks):
+            self._indices_by_class.setdefault(task.env_name, []).append(index)
         self.restart()
 
     def restart(self) -> None:
         """Begins the first round."""
         self._round = WithoutReplacement()  # of the classes
-        self._sweeps = {name: WithoutReplacement() for name in self._by_class}
+        self._sweeps = {name: WithoutReplacement() for name in self._indices_by_class}
 
     def first(self) -> SetTask:
         """The benchmark's first task."""
@@ -372,32 +358,33 @@ class SetTasks(Tasks[SetTask]):
             raise ResetNeeded(_NO_TASK)
         return self.make_task(0)
 
-    def draw(self, rng: Generator, anew: bool = False) -> SetTask:
+    def draw(self, rng: Generator, with_replacement: bool = False) -> SetTask:
         """Draws a task of the next class of the round."""
-        if not self._by_class:
+        if not self._indices_by_class:
             raise ValueError("sample_tasks needs a benchmark; this environment has none")
-        name = list(self._by_class)[self._round(len(self._by_class), None, rng)]
-        places = self._by_class[name]
-        if anew:
-            return self.make_task(places[int(rng.integers(len(places)))])
-        return self.make_task(places[self._sweeps[name](len(places), None, rng)])
+        classes = list(self._indices_by_class)
+        name = classes[self._round(len(classes), None, rng)]
+        indices = self._indices_by_class[name]
+        if with_replacement:
+            return self.make_task(indices[int(rng.integers(len(indices)))])
+        return self.make_task(indices[self._sweeps[name](len(indices), None, rng)])
 
-    def make_task(self, place: int) -> SetTask:
+    def make_task(self, index: int) -> SetTask:
         """The dict of a task of the benchmark; a continuous goal is drawn."""
-        goals, inner = self._pool.goals, self._pool.tasks[place]
+        goals, inner = self._pool.goals, self._pool.tasks[index]
         if goals is not None:
-            inner = with_vector(inner, goals.draw(place))
+            inner = with_vector(inner, goals.draw(index))
         layout = self._pool.layout
         return SetTask(
             benchmark=self._pool.name,
-            kind=self._pool.kinds[place],
+            kind=self._pool.kinds[index],
             add_env_onehot=layout.onehot,
             # Names are smaller than classes.
             classes=tuple(layout.classes) if layout.is_upstream else dict(layout.classes),
             inner=inner,
         )
 
-    def check(self, task: object, name: str) -> SetTask:
+    def check(self, task: object) -> SetTask:
         """Returns a copy of a task that can be set, or raises `ValueError`."""
         layout = read_layout(task)
         assert isinstance(task, Mapping)
@@ -415,21 +402,25 @@ class SetTasks(Tasks[SetTask]):
             )
         return SetTask(task)
 
-    def describe(self, task: SetTask) -> Description:
-        """The index of a task's class; its infos are those of the class."""
-        names = list(self._pool.layout.classes)
-        return names.index(task["inner"].env_name), {}
-
     def get_state(self) -> State:
         """The state that `draw` continues from."""
         sweeps = {name: sweep.get_state() for name, sweep in self._sweeps.items()}
         return {"round": self._round.get_state(), "sweeps": sweeps}
 
     def set_state(self, state: State) -> None:
-        """Restores the state that `get_state` returned."""
-        self._round.set_state(state["round"])
+        """Restores the state that `get_state` returned.
+
+        Raises:
+            ValueError: If ``state`` is not one of this benchmark's.
+        """
+        values = require_names(state, ("round", "sweeps"), self)
+        sweeps = require_names(values["sweeps"], self._indices_by_class, self)
+        check_sweep(values["round"], len(self._indices_by_class), "the round of classes")
+        for name, indices in self._indices_by_class.items():
+            check_sweep(sweeps[name], len(indices), f"the sweep of {name}")
+        self._round.set_state(values["round"])
         for name, sweep in self._sweeps.items():
-            sweep.set_state(state["sweeps"][name])
+            sweep.set_state(sweeps[name])
 
 
 def read_layout(task: Any) -> Layout:

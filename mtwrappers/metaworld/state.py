@@ -9,11 +9,11 @@ from plain values (see `mtwrappers.metaworld.tasks`).
 
 from __future__ import annotations
 
+import functools
 import reprlib
-import weakref
 from collections import deque
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -111,37 +111,56 @@ def guard(env: object) -> None:
         env: An environment, in any wrappers, that may receive data from a file.
     """
     for sawyer in _find_sawyers(env):
-        if not isinstance(vars(sawyer).get("set_task"), _SetTask):
-            sawyer.set_task = _SetTask(sawyer)
+        if not hasattr(type(sawyer), _GUARDED):
+            cls: Any = type(sawyer)
+            sawyer.__class__ = _guarded_class(cls)
 
 
-class _SetTask:
-    """The method ``set_task`` of a Sawyer environment, for tasks alone.
+_GUARDED = "_accepts_tasks_alone"  # the attribute of a guarded class
 
-    A class with a ``set_task`` of its own may also be given plain values, but no arrays.
+
+@functools.cache
+def _guarded_class(cls: Any) -> type[Any]:
+    """A subclass whose ``set_task`` accepts tasks alone; copies and pickles are guarded too.
+
+    If ``cls`` has a ``set_task`` of its own, it accepts plain values as well, but no arrays.
     """
+    is_overridden = cls.set_task is not SawyerXYZEnv.set_task
 
-    def __init__(self, sawyer: SawyerXYZEnv) -> None:
-        self._sawyer = weakref.ref(sawyer)  # no reference cycle, so that it is freed at once
-        self._overridden = type(sawyer).set_task is not SawyerXYZEnv.set_task
-
-    def __call__(self, *args: object, **kwargs: object) -> object:
+    def set_task(self: SawyerXYZEnv, *args: object, **kwargs: object) -> object:
         for argument in (*args, *kwargs.values()):
             # Nothing else has data that could be unpickled.
             types = {type(item) for item in _iterate_items(argument)}
             is_scalar = types <= {type(None), bool, int, float, str}
-            if not is_task(argument) and not (self._overridden and is_scalar):
+            if not is_task(argument) and not (is_overridden and is_scalar):
                 raise TypeError(
                     f"expected a metaworld.Task, got {reprlib.repr(argument)}: Meta-World "
                     "unpickles the data of a task, which may come from an untrusted file"
                 )
-        sawyer = self._sawyer()
-        assert sawyer is not None  # its method is called
-        return type(sawyer).set_task(sawyer, *args, **kwargs)
+        return cls.set_task(self, *args, **kwargs)
 
-    def __reduce__(self) -> tuple[type[_SetTask], tuple[SawyerXYZEnv | None]]:
-        # The copy of an environment is made before its attributes, and is found here.
-        return _SetTask, (self._sawyer(),)
+    def reduce(self: SawyerXYZEnv, protocol: int) -> tuple[object, ...]:
+        function, arguments, *state = cls.__reduce_ex__(self, protocol)
+        # A pickle finds `cls` by its name, which is that of the guarded class too.
+        new_arguments = [cls if argument is guarded else argument for argument in arguments]
+        return _build_guarded, (function, *new_arguments), *state
+
+    members = {
+        "set_task": set_task,
+        "__reduce_ex__": reduce,
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        _GUARDED: True,
+    }
+    guarded: type[Any] = type(cls.__name__, (cls,), members)
+    return guarded
+
+
+def _build_guarded(function: Callable[..., object], *arguments: object) -> object:
+    """Builds a copy as ``function(*arguments)`` does, and guards it."""
+    env = function(*arguments)
+    guard(env)
+    return env
 
 
 def _find_sawyers(env: object) -> list[SawyerXYZEnv]:

@@ -139,7 +139,7 @@ class EnvToMTEnv(TaskSetMTEnv[Any]):
     def __getstate__(self) -> dict[str, Any]:
         state = {**self.__dict__, "_is_set": False}
         if _copies_are_built_anew(self.env):
-            state |= {"_in_episode": False, "_seeded": set()}
+            state |= {"_episode": self._episode.without_episode(), "_seeded": set()}
         return state
 
     def _task(self, task_state: Any) -> Any:

@@ -214,6 +214,27 @@ def test_a_state_that_earlier_versions_saved_is_restored():
     assert equal(other.sample_tasks(5), env.sample_tasks(5))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"round": [2]}, r"entry 0 of the round of classes must be an integer in \[0, 1\], got 2"),
+        ({"round": 3}, "the round of classes must be a list of what is left to draw, got 3"),
+        ({"sweeps": {}}, r"expected \['push-v3', 'reach-v3'\] of TaskDicts, got \[\]"),
+        (
+            {"sweeps": {"push-v3": [0, "1"], "reach-v3": []}},
+            r"entry 1 of the sweep of push-v3 must be an integer in \[0, 2\], got '1'",
+        ),
+        ({"rounds": []}, r"expected \['round', 'sweeps'\] of TaskDicts, got \['round', 'rounds'"),
+    ],
+)
+def test_draws_that_the_benchmark_cannot_continue_from_are_refused(change, message):
+    env = MetaWorldSetTaskEnv(**PAIR_ENV, seed=3)
+    env.sample_tasks(3)
+    state = env.get_state()
+    with pytest.raises(ValueError, match=message):
+        env.set_state({**state, "selection": {**state["selection"], **change}})
+
+
 def test_stepping_and_rendering_need_a_reset():
     env = MetaWorldSetTaskEnv("MT1", num_goals=2, max_episode_steps=1)
     with pytest.raises(ResetNeeded, match=r"no episode since .*made.*: call reset\(\) before step"):
@@ -447,7 +468,9 @@ def test_a_reset_that_failed_ends_the_episode():
         env.step(np.zeros(4))
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))]
+)
 def test_a_copy_of_a_guarded_environment_sets_its_own_tasks(copied):
     first, second = make_benchmark("MT1", env_name="reach-v3", seed=0).train_tasks[:2]
     sawyer = SawyerReachEnvV3()
@@ -458,5 +481,6 @@ def test_a_copy_of_a_guarded_environment_sets_its_own_tasks(copied):
     duplicate.set_task(second)
     assert sawyer._last_rand_vec.tolist() == vector.tolist()
     assert duplicate._last_rand_vec.tolist() != vector.tolist()
-    with pytest.raises(TypeError, match=r"expected a metaworld\.Task"):
-        duplicate.set_task(np.zeros(3))
+    for env in (sawyer, duplicate, copied(duplicate)):
+        with pytest.raises(TypeError, match=r"expected a metaworld\.Task"):
+            env.set_task(np.zeros(3))
