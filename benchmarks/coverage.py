@@ -27,6 +27,7 @@ from mtwrappers.evaluation.statistics import (
     Estimate,
     Intervals,
     Values,
+    equal_weights,
     interquartile,
     interquartile_difference,
     mean_rate,
@@ -59,11 +60,6 @@ def episodes(of: Values, n: int, draws: int, rng: Generator) -> list[Values]:
     return [(rng.random((draws, n)) < rate).astype(np.float64) for rate in of]
 
 
-def even(m: int) -> Values:
-    """Weights of ``m`` tasks that count the same."""
-    return np.full(m, 1 / m)
-
-
 def counted(found: Intervals, truth: float) -> Row:
     """The share of intervals that cover the truth, and the shares that lie below and above it."""
     low, high = (end[~np.isnan(end)] for end in (found.low, found.high))
@@ -82,7 +78,7 @@ def means(
             "tasks": m,
             "rates": name,
             "episodes": n,
-            **counted(mean_rate(episodes(of, n, draws, rng), even(m)), float(of.mean())),
+            **counted(mean_rate(episodes(of, n, draws, rng), equal_weights(m)), float(of.mean())),
         }
         for m in sizes
         for name, of in rates(m).items()
@@ -161,7 +157,9 @@ def part_differences(draws: int, rng: Generator) -> list[Row]:
                         [(ndtr(one[:, i]) < p).astype(np.float64) for i in range(m)]
                         for one, p in zip(hard, (first, second), strict=True)
                     ]
-                    found = rate_difference(both[0], both[1], [bool(correlation)] * m, even(m))
+                    found = rate_difference(
+                        both[0], both[1], [bool(correlation)] * m, equal_weights(m)
+                    )
                     row[label] = counted(found, second - first)["covers"]
                 rows.append(row)
     return rows
@@ -188,9 +186,9 @@ def part_trials(draws: int, rng: Generator) -> list[Row]:
                 ]
                 truth = a / (a + b) if a else 0.5
                 row: Row = {"tasks": m, "goals": name, "trials": n}
-                row["covers"] = counted(mean_rate(samples[0], even(m)), truth)["covers"]
+                row["covers"] = counted(mean_rate(samples[0], equal_weights(m)), truth)["covers"]
                 for label, i in (("other goals", 1), ("same goals", 2)):
-                    found = rate_difference(samples[0], samples[i], [i == 2] * m, even(m))
+                    found = rate_difference(samples[0], samples[i], [i == 2] * m, equal_weights(m))
                     row[label] = None  # of too few values
                     if m * n >= LEAST_VALUES:
                         row[label] = round(1 - counted(found, 0.0)["covers"], 4)

@@ -183,9 +183,19 @@ def test_every_import_goes_down_the_floors(graph):
     assert [f"{a} imports {b}" for a, b in arrows if floor(b) > floor(a)] == []
 
 
+# `Protocol.evaluate` returns a result, and a result has a protocol.
+METHODS_IMPORT = {
+    "mtwrappers.evaluation.protocol": {
+        "mtwrappers.evaluation.evaluating",  # in the method
+        "mtwrappers.evaluation.result",  # for the checker of types
+    }
+}
+
+
 def test_no_imports_go_round_in_a_circle(graph):
+    arrows = {module: names - METHODS_IMPORT.get(module, set()) for module, names in graph.items()}
     try:
-        assert len(list(TopologicalSorter(graph).static_order())) == len(TREES)
+        assert len(list(TopologicalSorter(arrows).static_order())) == len(TREES)
     except CycleError as error:
         pytest.fail(f"a circle: {' -> '.join(error.args[1])}")
 

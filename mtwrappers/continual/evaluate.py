@@ -112,7 +112,7 @@ class PhaseEvaluator:
         self._progress = check_flag(progress, "progress")
         if self._resume and self._evidence is None:
             raise ValueError("resume=True continues from the episodes in evidence, got None")
-        self._first_call = 0  # the number of the first call in the names of files
+        self._first_number = 0  # of the files of evidence
         makers = [
             functools.partial(held, make, i, phase_label(i, self.phases[i][0]))
             for i in _check_phases(phases, len(self.phases))
@@ -150,7 +150,7 @@ class PhaseEvaluator:
             )
         path = self._evidence
         if path is not None:
-            path = numbered_evidence(path, self._first_call + len(self.results))
+            path = numbered_evidence(path, self._first_number + len(self.results))
         result = evaluate(
             policy,
             self._envs,
@@ -164,6 +164,13 @@ class PhaseEvaluator:
         design = replace(result.design, phases=self.phases, tasks=result.tasks)
         self.results.append(replace(result, design=design).described(training_steps=step))
         return self.results[-1]
+
+    def number_evidence_from(self, number: int) -> None:
+        """Sets the number of the first call in the names of its files of ``evidence``.
+
+        It is for several evaluators whose results are saved in one file.
+        """
+        self._first_number = number
 
     @property
     def envs(self) -> MetaVectorEnv:
@@ -294,7 +301,7 @@ def single_task_baselines(
     results: list[EvaluationResult] = []
     for phase in sorted(map(names.index, {*names})):
         with closing(PhaseEvaluator(make, phases=[phase], **settings)) as evaluator:
-            evaluator._first_call = len(results)
+            evaluator.number_evidence_from(len(results))
             train_env = train_in or make
             results += _train(
                 make_learner, train_env, evaluations_per_phase, evaluator, only_phase=phase

@@ -23,10 +23,10 @@ from mtwrappers.evaluation.method_scores import (
 from mtwrappers.evaluation.runs import Method, Policies, Run, group_runs
 from mtwrappers.evaluation.score_table import (
     INTERQUARTILE_MEAN,
-    TaskWeights,
     label_mean,
     weigh_means,
 )
+from mtwrappers.evaluation.scoring import TaskWeights
 from mtwrappers.evaluation.statistics import LEAST_RUNS, LEAST_VALUES, Estimate, Values
 
 # The reason why a difference between several runs each has no interval.

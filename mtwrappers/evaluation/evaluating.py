@@ -20,7 +20,7 @@ from mtwrappers.evaluation.evidence import EvidenceWriter, read_journal
 from mtwrappers.evaluation.loop import Observer, check_rewards, make_observers, run, undisturbed
 from mtwrappers.evaluation.origin import versions
 from mtwrappers.evaluation.plan import Design, Plan, plan_episodes
-from mtwrappers.evaluation.protocol import Protocol, check_envs, set_evaluator
+from mtwrappers.evaluation.protocol import Protocol, check_envs
 from mtwrappers.evaluation.remake import check_replayable, name_environments
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.typed import to_plain
@@ -304,9 +304,6 @@ def run_evaluation(
     return EvaluationResult(
         tuple(episodes[planned.place] for planned in plan.episodes), **result_fields
     )
-
-
-set_evaluator(run_evaluation)
 
 
 class PolicyActor(PolicyCaller):

@@ -14,9 +14,9 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
 
@@ -31,7 +31,7 @@ from mtwrappers.evaluation.plan import (
     draw_states,
     queue_episodes,
 )
-from mtwrappers.evaluation.scoring import Scoring, weights
+from mtwrappers.evaluation.scoring import Scoring, weigh_tasks
 from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.metaworld.env_settings import EnvSettings
 from mtwrappers.metaworld.tasks import (
@@ -43,6 +43,9 @@ from mtwrappers.metaworld.tasks import (
     share_out,
 )
 from mtwrappers.vector.contract import MetaVectorEnv
+
+if TYPE_CHECKING:
+    from mtwrappers.evaluation.result import EvaluationResult
 
 _NAME = re.compile(r"[!-~](?:[ -~]{0,78}[!-~])?")
 _SETTINGS = tuple(field.name for field in dataclasses.fields(EnvSettings))
@@ -356,7 +359,7 @@ class Protocol:
         evidence: str | os.PathLike[str] | None = None,
         resume: bool = False,
         progress: bool = False,
-    ) -> Any:
+    ) -> EvaluationResult:
         """Measures a policy.
 
         Args:
@@ -381,6 +384,9 @@ class Protocol:
             TypeError, ValueError: As in these functions; or if the environments contradict the
                 protocol, or ``tasks`` are given and it is few-shot.
         """
+        # Imported here, because that module imports this one: a result has a protocol.
+        from mtwrappers.evaluation.evaluating import run_evaluation
+
         if self.few_shot and tasks is not None:
             raise ValueError(f"{self.name} is few-shot: it takes no tasks, got {tasks!r}")
         with contextlib.ExitStack() as stack:
@@ -390,7 +396,7 @@ class Protocol:
                 raise TypeError("workers are for environments made by this call, got envs")
             adapts = callable(getattr(policy, "adapt", None))
             design = self.design(seed, tasks=tasks, adapts=adapts)
-            return _evaluator[0](
+            return run_evaluation(
                 policy,
                 envs,
                 design,
@@ -400,16 +406,6 @@ class Protocol:
                 resume=resume,
                 progress=progress,
             )
-
-
-# What `Protocol.evaluate` calls. It returns results, which have a protocol, so it is in a module
-# that imports this one and hands it over.
-_evaluator: list[Callable[..., Any]] = []
-
-
-def set_evaluator(function: Callable[..., Any]) -> None:
-    """Sets the function that `Protocol.evaluate` calls."""
-    _evaluator[:] = [function]
 
 
 def _class_names(settings: EnvSettings) -> tuple[str, ...]:
@@ -608,7 +604,7 @@ def _check_groups(protocol: Protocol) -> None:
                 f"got {unknown[0]!r}; expected some of {list(classes)}"
             )
     for mean in scoring.means:
-        weights(classes, mean, scoring.groups)
+        weigh_tasks(classes, mean, scoring.groups)
 
 
 def succeeded(episode: Episode, protocol: Protocol | None) -> bool:

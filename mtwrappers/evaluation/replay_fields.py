@@ -1,159 +1,227 @@
 """The fields of a result that its replay depends on.
 
-A replay would be the same with other values of all other fields: these are said by the file.
+A replay would be the same with other values of all other fields: these are said by the file. So the
+fields here are a list, each with the condition under which another value of it would have given
+other episodes; a field that is not in the list is said by the file.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation.episodes import Episode
+from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.metaworld.tasks import NUM_CLASSES, NUM_GOALS
 
 
-def find_replayed_fields(
-    result: EvaluationResult, replayed: Sequence[Episode]
-) -> dict[str, set[str]]:
-    """The fields of the design and of the environments that the replay of a result depends on.
+@dataclass(frozen=True)
+class ReplayedFields:
+    """The names of the fields of a result that its replay depends on.
 
-    It is a list: a field that is not in it is said by the file. Each has the condition under which
-    these episodes, or the plan that they follow, would differ if it had another value.
+    Args:
+        design: Fields of the `Design`.
+        environments: Arguments of the environments, their ``"id"`` and their ``"goals_digest"``.
     """
-    design, environments = result.design, result.environments
-    assert design is not None  # or nothing could be replayed
-    kwargs: Mapping[str, Any] = {} if environments is None else environments.kwargs
-    is_metaworld, few_shot = "benchmark" in kwargs, result.few_shot
-    listed = _has_list(result)
-    all_tasks = len({episode.task for episode in replayed}) == count_tasks(result)
-    design_fields = {
-        "seed": environments is not None and _draws_goals(result),
-        "episodes_per_task": not few_shot,  # nothing marks the end of adaptation
-        "tasks": True,
-        "trials": few_shot,
-        "trial_tasks": few_shot,
-        "adaptation_terminate_on_success": _ends_by_success(result, replayed, adaptation=True),
-    }
-    env_fields = {
-        # Of tasks that were not evaluated, nothing was replayed.
-        **dict.fromkeys(("id", "benchmark", "sequence", "goals_digest"), all_tasks),
-        "train_classes": all_tasks and kwargs.get("kind") != "test",
-        "test_classes": all_tasks and kwargs.get("kind") == "test",
-        **dict.fromkeys(("kind", "env_name", "goals"), True),
-        **dict.fromkeys(("reward_function_version", "action_repeat", "idle_steps"), True),
-        "num_goals": listed and _numbers_goals(result),
-        "seed": listed and design.phases is None,
-        "terminate_on_success": _ends_by_success(result, replayed, adaptation=False),
-        "max_episode_steps": _reaches_limit(result, replayed),
-        # In Meta-World they change the plan of trials alone. Where the environments of a task share
-        # its episodes, their number does not.
-        "meta_batch_size": few_shot if is_metaworld else design.tasks is None,
-    }
-    # How many environments there are decides how many tasks there are, unless another argument
-    # does: then a task's environments share its episodes. Few-shot trials are different episodes in
-    # other environments, but not those of Meta-World that adapt.
-    sizes_trials = few_shot and not (
-        is_metaworld and design.adapts and kwargs.get("meta_batch_size") is not None
-    )
-    env_fields |= dict.fromkeys(("num_envs", "envs_per_task"), sizes_trials)
-    return {
-        "design": {name for name, depends in design_fields.items() if depends},
-        "environments": {name for name, depends in env_fields.items() if depends},
-    }
+
+    design: frozenset[str]
+    environments: frozenset[str]
 
 
-def count_tasks(result: EvaluationResult) -> int:
-    """The number of tasks that the environments of a result have."""
-    assert result.design is not None
-    if result.design.phases is not None:
-        return len(result.design.phases)
-    kwargs = {} if result.environments is None else result.environments.kwargs
-    kind: Any = kwargs.get("kind", "train")
-    classes = kwargs.get(f"{kind}_classes")
-    if isinstance(classes, (list, tuple)):
-        return len(classes)
-    number = NUM_CLASSES.get(str(kwargs.get("benchmark")), {}).get(kind)
-    return len(result.tasks) if number is None else number
+def find_replayed_fields(result: EvaluationResult, replayed: Sequence[Episode]) -> ReplayedFields:
+    """The fields that the replay of a result depends on.
 
-
-def _num_goals(result: EvaluationResult) -> int:
-    """The number of goals per class in a list."""
-    assert result.environments is not None
-    number = result.environments.kwargs.get("num_goals", NUM_GOALS)
-    return number if isinstance(number, int) else NUM_GOALS
-
-
-def _has_list(result: EvaluationResult) -> bool:
-    """Whether goals come from a list, unless each is new, as in streams by default."""
-    assert result.design is not None
-    kwargs = {} if result.environments is None else result.environments.kwargs
-    default = "list" if result.design.phases is None else "continuous"
-    return bool(kwargs.get("goals", default) == "list")
-
-
-def _draws_goals(result: EvaluationResult) -> bool:
-    """Whether the seed of an evaluation decides between goals."""
-    design, environments = result.design, result.environments
-    assert design is not None
-    assert environments is not None
-    if not _has_list(result):
-        return True
-    if environments.goals is None or design.trial_tasks is not None:
-        return False
-    tasks = count_tasks(result)
-    groups = environments.kwargs.get("meta_batch_size")
-    return _num_goals(result) * tasks > (groups if isinstance(groups, int) else tasks)
-
-
-def _numbers_goals(result: EvaluationResult) -> bool:
-    """Whether goals were drawn from a list, or given by numbers beyond those of its first class."""
-    assert result.design is not None
-    states = [state for row in result.design.trial_tasks or () for state in row]
-    return not states or result.environments is None or max(states) >= _num_goals(result)
-
-
-def _limit(result: EvaluationResult) -> float:
-    """The number of steps after which episodes are truncated."""
-    if (environments := result.environments) is None:
-        return math.inf
-    default = TABLE[environments.id][2] if environments.id in TABLE else None
-    limit = environments.kwargs.get("max_episode_steps", default)
-    return limit if isinstance(limit, int) else math.inf
-
-
-def _ends_by_success(
-    result: EvaluationResult, replayed: Sequence[Episode], adaptation: bool
-) -> bool:
-    """Whether an episode (of adaptation or not) had a success that could end it.
-
-    A success in the last step that an episode may have ends nothing.
+    Args:
+        result: The result, with a design.
+        replayed: The episodes that were replayed.
     """
-    design, limit = result.design, _limit(result)
-    assert design is not None
-    # Where adaptation has no setting of its own, the environments' setting is for all episodes.
-    differs = design.adaptation_terminate_on_success is not None
-    return any(
-        episode.steps_to_success is not None and episode.steps_to_success < limit
-        for episode in replayed
-        if (differs and episode.number < design.adaptation_length) is adaptation
+    replay = _ReplayedResult(result, replayed)
+    return ReplayedFields(
+        frozenset(_list_design_fields(replay)), frozenset(_list_environment_fields(replay))
     )
 
 
-def _reaches_limit(result: EvaluationResult, replayed: Sequence[Episode]) -> bool:
-    """Whether an episode ended because it was as long as it may be, and for nothing else."""
-    design, environments = result.design, result.environments
-    assert design is not None
-    kwargs: Mapping[str, Any] = {} if environments is None else environments.kwargs
-    always = kwargs.get("terminate_on_success") is True
-    of_adaptation = design.adaptation_terminate_on_success
-    for episode in replayed:
-        ends = always
-        if of_adaptation is not None and episode.number < design.adaptation_length:
-            ends = of_adaptation
-        succeeds = episode.steps_to_success == episode.length
-        if episode.length == _limit(result) and not (ends and succeeds):
+def _list_design_fields(replay: _ReplayedResult) -> Iterator[str]:
+    yield "tasks"
+    if replay.seed_chooses_goals:
+        yield "seed"
+    if replay.few_shot:
+        yield from ("trials", "trial_tasks")
+    else:  # in a trial, nothing marks the end of adaptation
+        yield "episodes_per_task"
+    if replay.has_success_before_limit(in_adaptation=True):
+        yield "adaptation_terminate_on_success"
+
+
+def _list_environment_fields(replay: _ReplayedResult) -> Iterator[str]:
+    yield from ("kind", "env_name", "goals")
+    yield from ("reward_function_version", "action_repeat", "idle_steps")
+    if replay.has_all_tasks:  # of tasks that were not evaluated, nothing was replayed
+        yield from ("id", "benchmark", "sequence", "goals_digest")
+        yield "test_classes" if replay.kwargs.get("kind") == "test" else "train_classes"
+    if replay.lists_goals:
+        if replay.design.phases is None:
+            yield "seed"
+        if replay.depends_on_num_goals:
+            yield "num_goals"
+    if replay.has_success_before_limit(in_adaptation=False):
+        yield "terminate_on_success"
+    if replay.has_truncated_episode:
+        yield "max_episode_steps"
+    # In Meta-World it changes the plan of trials alone. Where the environments of a task share its
+    # episodes, their number does not.
+    if replay.few_shot if replay.is_metaworld else replay.design.tasks is None:
+        yield "meta_batch_size"
+    if replay.depends_on_num_envs:
+        yield from ("num_envs", "envs_per_task")
+
+
+@dataclass(frozen=True)
+class _ReplayedResult:
+    """A result with the episodes that were replayed, and the conditions of its fields.
+
+    Args:
+        result: The result.
+        episodes: The episodes that were replayed.
+    """
+
+    result: EvaluationResult
+    episodes: Sequence[Episode]
+
+    @property
+    def design(self) -> Design:
+        assert self.result.design is not None  # or nothing could be replayed
+        return self.result.design
+
+    @property
+    def kwargs(self) -> Mapping[str, Any]:
+        """The arguments of the environments, as far as the file names them."""
+        environments = self.result.environments
+        return {} if environments is None else environments.kwargs
+
+    @property
+    def is_metaworld(self) -> bool:
+        return "benchmark" in self.kwargs
+
+    @property
+    def few_shot(self) -> bool:
+        return self.result.few_shot
+
+    # Tasks and environments.
+
+    @property
+    def num_tasks(self) -> int:
+        """The number of tasks that the environments have."""
+        if self.design.phases is not None:
+            return len(self.design.phases)
+        kind: Any = self.kwargs.get("kind", "train")
+        classes = self.kwargs.get(f"{kind}_classes")
+        if isinstance(classes, (list, tuple)):
+            return len(classes)
+        num_classes = NUM_CLASSES.get(str(self.kwargs.get("benchmark")), {}).get(kind)
+        return len(self.result.tasks) if num_classes is None else num_classes
+
+    @property
+    def has_all_tasks(self) -> bool:
+        """Whether an episode of every task was replayed."""
+        return len({episode.task for episode in self.episodes}) == self.num_tasks
+
+    @property
+    def depends_on_num_envs(self) -> bool:
+        """Whether other numbers of environments would have run other episodes.
+
+        They would have run other trials, unless those of a task share its trials (as for policies
+        with ``adapt``), and another argument decides how many tasks there are. Apart from trials,
+        the environments of a task share its episodes.
+        """
+        fixed_by_other_argument = (
+            self.is_metaworld
+            and self.design.adapts
+            and self.kwargs.get("meta_batch_size") is not None
+        )
+        return self.few_shot and not fixed_by_other_argument
+
+    # Goals.
+
+    @property
+    def lists_goals(self) -> bool:
+        """Whether goals come from a list, unless each is new, as in streams by default."""
+        default = "list" if self.design.phases is None else "continuous"
+        return bool(self.kwargs.get("goals", default) == "list")
+
+    @property
+    def num_goals(self) -> int:
+        """The number of goals per class in a list."""
+        number = self.kwargs.get("num_goals", NUM_GOALS)
+        return number if isinstance(number, int) else NUM_GOALS
+
+    @property
+    def seed_chooses_goals(self) -> bool:
+        """Whether another seed of the evaluation would have chosen other goals."""
+        environments = self.result.environments
+        if environments is None:
+            return False
+        if not self.lists_goals:
             return True
-    return False
+        if environments.goals is None or self.design.trial_tasks is not None:
+            return False
+        num_groups = self.kwargs.get("meta_batch_size")
+        if not isinstance(num_groups, int):
+            num_groups = self.num_tasks
+        return self.num_goals * self.num_tasks > num_groups
+
+    @property
+    def depends_on_num_goals(self) -> bool:
+        """Whether goals were drawn from a list, or a given number is beyond its first class."""
+        given_states = [state for row in self.design.trial_tasks or () for state in row]
+        if not given_states or self.result.environments is None:
+            return True
+        return max(given_states) >= self.num_goals
+
+    # Ends of episodes.
+
+    @property
+    def step_limit(self) -> float:
+        """The number of steps after which episodes are truncated."""
+        environments = self.result.environments
+        if environments is None:
+            return math.inf
+        default = TABLE[environments.id][2] if environments.id in TABLE else None
+        limit = environments.kwargs.get("max_episode_steps", default)
+        return limit if isinstance(limit, int) else math.inf
+
+    def has_setting_of_adaptation(self, episode: Episode) -> bool:
+        """Whether the design says of an episode if a success ends it, not the environments."""
+        has_setting = self.design.adaptation_terminate_on_success is not None
+        return has_setting and episode.number < self.design.adaptation_length
+
+    def has_success_before_limit(self, in_adaptation: bool) -> bool:
+        """Whether an episode had a success that could have ended it before the limit of steps.
+
+        Args:
+            in_adaptation: Whether to look at the episodes of which the design says if a success
+                ends them, or at those of which the environments do.
+        """
+        return any(
+            episode.steps_to_success is not None and episode.steps_to_success < self.step_limit
+            for episode in self.episodes
+            if self.has_setting_of_adaptation(episode) is in_adaptation
+        )
+
+    @property
+    def has_truncated_episode(self) -> bool:
+        """Whether an episode ended at the limit of steps, and not because of a success."""
+        return any(
+            episode.length == self.step_limit and not self._was_ended_by_success(episode)
+            for episode in self.episodes
+        )
+
+    def _was_ended_by_success(self, episode: Episode) -> bool:
+        terminates: Any = self.kwargs.get("terminate_on_success") is True
+        if self.has_setting_of_adaptation(episode):
+            terminates = self.design.adaptation_terminate_on_success
+        return bool(terminates) and episode.steps_to_success == episode.length

@@ -40,13 +40,13 @@ from mtwrappers.evaluation.result_text import (
 from mtwrappers.evaluation.score_table import (
     MEAN_OVER_TASKS,
     ScoreTable,
-    TaskWeights,
     Unit,
     label_mean,
     tabulate,
     weigh_groups,
     weigh_means,
 )
+from mtwrappers.evaluation.scoring import TaskWeights
 from mtwrappers.evaluation.statistics import Estimate, Estimates, Values
 from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.metaworld.make import draws_goals

@@ -16,14 +16,12 @@ import numpy as np
 from mtwrappers.evaluation import statistics
 from mtwrappers.evaluation.episodes import Episode, SuccessRule, is_success
 from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.evaluation.scoring import weights
+from mtwrappers.evaluation.scoring import TaskWeights, weigh_tasks
 from mtwrappers.evaluation.statistics import LEAST_RUNS, Estimate, Values
 
 # The names of means, in every mapping of means.
 MEAN_OVER_TASKS = "mean over tasks"
 INTERQUARTILE_MEAN = "interquartile mean"
-# The weight of each task in a mean, of those that have one; they sum to 1.
-TaskWeights: TypeAlias = Mapping[str, float]
 Unit: TypeAlias = Literal["episodes", "trials"]
 # The rules of the rates of success that every result has.
 _RULES: Mapping[str, SuccessRule] = {"success_once": "any", "success_final": "last"}
@@ -78,7 +76,7 @@ class ScoreTable:
             task_weights: The weight of each task; by default, all tasks count the same.
         """
         if task_weights is None:
-            task_weights = weigh_equally(self.tasks)
+            task_weights = weigh_tasks(self.tasks)
         if len(self.runs) > 1:
             return statistics.mean_run_rate(self.run_means(task_weights)).estimate()
         samples = [self.runs[0][task] for task in sorted(task_weights)]
@@ -206,12 +204,6 @@ def group_by_trial(episodes: Iterable[Episode]) -> list[list[Episode]]:
 # Means over tasks.
 
 
-def weigh_equally(tasks: Iterable[str]) -> TaskWeights:
-    """The weights of tasks that count the same."""
-    names = sorted(tasks)
-    return {task: 1 / len(names) for task in names}
-
-
 def weigh_means(tasks: Sequence[str], protocol: Protocol | None) -> dict[str, TaskWeights]:
     """The weights of tasks in each mean of a protocol, by the mean's name, the headline first.
 
@@ -221,8 +213,9 @@ def weigh_means(tasks: Sequence[str], protocol: Protocol | None) -> dict[str, Ta
         ValueError: If a mean is over groups, and the tasks are not those of the groups.
     """
     if protocol is None:
-        return {MEAN_OVER_TASKS: weigh_equally(tasks)}
-    return {f"mean over {mean}": _weigh(tasks, mean, protocol) for mean in protocol.scoring.means}
+        return {MEAN_OVER_TASKS: weigh_tasks(tasks)}
+    scoring = protocol.scoring
+    return {f"mean over {mean}": weigh_tasks(tasks, mean, scoring.groups) for mean in scoring.means}
 
 
 def weigh_groups(tasks: Sequence[str], protocol: Protocol | None) -> dict[str, TaskWeights]:
@@ -232,13 +225,7 @@ def weigh_groups(tasks: Sequence[str], protocol: Protocol | None) -> dict[str, T
         ValueError: If a group has none of the tasks.
     """
     groups = () if protocol is None else protocol.scoring.groups
-    return {name: _weigh(tasks, name, protocol) for name, _ in groups if protocol is not None}
-
-
-def _weigh(tasks: Sequence[str], mean: str, protocol: Protocol) -> TaskWeights:
-    names = sorted(tasks)
-    numbers = weights(names, mean, protocol.scoring.groups).tolist()
-    return {task: weight for task, weight in zip(names, numbers, strict=True) if weight}
+    return {name: weigh_tasks(tasks, name, groups) for name, _ in groups}
 
 
 def label_mean(name: str, num_tasks: int) -> str:

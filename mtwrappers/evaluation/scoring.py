@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_type_hints
 
-import numpy as np
-
 from mtwrappers.common.did_you_mean import did_you_mean
-from mtwrappers.evaluation.statistics import Values
+from mtwrappers.evaluation.statistics import equal_weights
 from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.metaworld.env_settings import EnvSettings
 from mtwrappers.metaworld.tasks import class_names
@@ -17,6 +15,8 @@ from mtwrappers.metaworld.text import DESCRIPTIONS
 
 Means: TypeAlias = Literal["tasks", "groups"]
 Groups: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+# The weight of each task in a mean, of those that have one; they sum to 1.
+TaskWeights: TypeAlias = Mapping[str, float]
 
 # Meta-World's classes, which need no import of Meta-World.
 _CLASSES = tuple(DESCRIPTIONS["metaworld"])
@@ -121,23 +121,33 @@ class Scoring:
         return replace(self, groups=groups, means=means, trials=trials)
 
 
-def weights(tasks: Sequence[str], mean: str, groups: Groups) -> Values:
-    """The weight of each task ``(M,)`` in a mean over ``"tasks"``, ``"groups"``, or of one group.
+def weigh_tasks(tasks: Iterable[str], mean: str = "tasks", groups: Groups = ()) -> TaskWeights:
+    """The weights of tasks in a mean.
+
+    Args:
+        tasks: The names of all tasks.
+        mean: ``"tasks"`` (tasks have equal weight), ``"groups"`` (groups have equal weight, and so
+            have the tasks of each), or the name of a group.
+        groups: The named groups and their tasks; others than ``tasks`` do not count.
+
+    Returns:
+        The weights by the names of the tasks, sorted.
 
     Raises:
         ValueError: If a task is in no group, or a group has no task.
     """
+    names = list(tasks)
     if mean == "tasks":
-        return np.full(len(tasks), 1 / len(tasks))
-    task_weights = np.zeros(len(tasks))
+        return dict(zip(sorted(names), equal_weights(len(names)).tolist(), strict=True))
+    weights = dict.fromkeys(names, 0.0)
     chosen = groups if mean == "groups" else [group for group in groups if group[0] == mean]
-    for name, members in chosen:
-        present = [task for task in members if task in tasks]
+    for group, members in chosen:
+        present = [task for task in members if task in weights]
         if not present:
-            raise ValueError(f"a mean over groups needs tasks of {name!r}, got {list(tasks)}")
+            raise ValueError(f"a mean over groups needs tasks of {group!r}, got {names}")
         for task in present:
-            task_weights[tasks.index(task)] += 1 / len(present) / len(chosen)
-    if mean == "groups" and not task_weights.all():
-        missing = [task for task, w in zip(tasks, task_weights, strict=True) if not w]
+            weights[task] += 1 / len(present) / len(chosen)
+    missing = [task for task, weight in weights.items() if not weight]
+    if mean == "groups" and missing:
         raise ValueError(f"no group has the tasks {missing}")
-    return task_weights
+    return {task: weights[task] for task in sorted(names) if weights[task]}

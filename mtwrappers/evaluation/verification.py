@@ -494,8 +494,7 @@ def _tabulate_fields(
     of the protocol with which environments and design agree.
     """
     data, replayed_fields = to_plain(result), find_replayed_fields(result, replayed)
-    if not named:
-        replayed_fields["environments"] = set()
+    replayed_arguments = replayed_fields.environments if named else frozenset()
     environments = data["environments"] or {"id": None, "kwargs": {}, "goals": None}
     design = data["design"]
     if not result.few_shot:
@@ -503,14 +502,14 @@ def _tabulate_fields(
     unverified: dict[str, Any] = dict(data["description"])
     rows: dict[str, dict[str, Any]] = {"environments": {}, "design": {}, _SAID: unverified}
     for name, value in design.items():
-        if name in replayed_fields["design"]:
+        if name in replayed_fields.design:
             rows["design"][name] = value
         else:
             unverified[f"design_{name}"] = value
     arguments = {"id": environments["id"], **environments["kwargs"]}
     arguments["goals_digest"] = environments["goals"]
     for name, value in arguments.items():
-        if name in replayed_fields["environments"]:
+        if name in replayed_arguments:
             rows["environments"][name] = value
         else:
             unverified[name] = value
@@ -554,7 +553,7 @@ def _describe_outcome(verification: Verification) -> list[str]:
             cause += f" (it was measured in {wrappers}, which no replay is)"
         lines.append(f"false: {verification.difference}{cause}")
         return [*lines, f"not verified: {same:,} of {replayed:,} episodes gave the same numbers"]
-    lines = ["success, length, steps to success and goals are equal;"]
+    lines = [f"{_name_compared_fields(verification)} are equal;"]
     if verification.rounding:
         most = Context(prec=1, rounding=ROUND_CEILING).create_decimal(verification.rounding)
         why = "other versions or " * bool(verification.versions) + "another processor"
@@ -569,3 +568,14 @@ def _describe_outcome(verification: Verification) -> list[str]:
     elif result.protocol is not None:
         score = textwrap.wrap(f"no score: {result.no_score}", 80)
     return [*lines, f"verified{extent}:", *score]
+
+
+def _name_compared_fields(verification: Verification) -> str:
+    """The fields of episodes that the replay compared exactly, of those that episodes have."""
+    episodes = [episode for episodes in verification.episodes for episode in episodes]
+    names = ["lengths"]
+    if any(episode.success_once is not None for episode in episodes):
+        names = ["success", "length", "steps to success"]
+    if any(episode.task_state is not None for episode in episodes):
+        names.append("goals")
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
