@@ -142,8 +142,8 @@ def render_page(figures: dict[str, dict[str, Any]]) -> str:
     for name, figure in figures.items():
         numbers = ", ".join(line.partition(":")[0] for line in figure["observation"])
         facts = [
-            f"numbers {numbers}" if numbers else "no numbers",
-            f"expert {figure['success_once']:.0%} / {figure['success_final']:.0%}",
+            *[f"numbers {numbers}"] * (numbers != "4-6, 7-10"),
+            f"expert {figure['success_once']:.0%}/{figure['success_final']:.0%}",
             f"cost {figure['cost']:.2f}",
             *["MT10"] * (name in benchmarks["MT10"].train_classes),
             *["ML10 train"] * (name in benchmarks["ML10"].train_classes),
@@ -151,7 +151,7 @@ def render_page(figures: dict[str, dict[str, Any]]) -> str:
         ]
         parts.append(
             f"-   ### {name}\n\n"
-            f"    ![{name}](assets/gallery/{name}.webp){{ loading=lazy }}\n\n"
+            f"    ![{name}](assets/gallery/{name}.webp){{loading=lazy}}\n\n"
             f"    {WHAT_TO_DO[name]}\n\n"
             f"    *{'; '.join(facts)}*\n"
         )
@@ -162,8 +162,8 @@ HEAD = """# The 50 classes
 
 <!-- Written by docs/gallery.py; edit that file, not this one. -->
 
-The 50 classes of Meta-World, each with a picture of its scripted expert halfway through an episode.
-All are in MT50. To make an environment of one class:
+The 50 classes of Meta-World, with a picture of the scripted expert halfway through an episode. All
+are in MT50. To make an environment of a class:
 
 ```python
 import gymnasium
@@ -177,8 +177,8 @@ assert info["task_name"] == "hammer-v3"
 
 ## How to read the cards
 
-**Numbers.** Every class has the same 39 numbers; positions are in metres. Of the numbers 4 to 17,
-each card has those that its class uses; the others are zero.
+**Numbers.** Every class has the same 39 numbers; positions are in metres. Of the numbers 4 to 17, a
+class uses 4 to 10 unless its card names others; the rest are zero.
 
 | numbers | meaning |
 |---|---|
@@ -198,7 +198,7 @@ assert (obs[0:18] == obs[18:36]).all()  # at a reset there is no earlier step
 (1 is one centimetre per step), and how strongly to close it.
 
 **Expert.** The share of {episodes} episodes, of 500 steps and with different goals, that
-Meta-World's scripted expert solves: at any step / at the last step. Experts keep moving after a
+Meta-World's scripted expert solves: at any step/at the last step. Experts keep moving after a
 success, and some of them undo it.
 
 **Cost.** The time of one step compared with one step of reach-v3 on the same machine.
