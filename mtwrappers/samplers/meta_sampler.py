@@ -33,7 +33,7 @@ from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Flags, Step, check_array_spaces, rollout
-from mtwrappers.state import env_state as layers
+from mtwrappers.state.env_state import get_state, set_state
 from mtwrappers.tasks.draws import TaskDraws
 from mtwrappers.tasks.updates import copy_env
 from mtwrappers.vector.calls import read_only
@@ -281,7 +281,7 @@ class MetaSampler:
                 ``get_state``. Without a journal, call `update_tasks` again after `set_state`.
         """
         return {
-            "env": layers.get_state(self.env),
+            "env": get_state(self.env),
             "envs": self.envs.get_state(between_episodes=True),
             "tasks_set": self._tasks_set,
             "seed": self._seed,
@@ -302,7 +302,7 @@ class MetaSampler:
             ValueError: If ``state`` belongs to other environments.
         """
         self.envs.set_state(state["envs"])
-        layers.set_state(self.env, state["env"])
+        set_state(self.env, state["env"])
         self._tasks_set, self._task_digests = False, None
         if state["tasks_set"]:
             self._take_tasks()
