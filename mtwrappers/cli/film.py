@@ -74,7 +74,7 @@ def film(
     imageio = import_extra("imageio.v3", "cli")
     with (
         contextlib.closing(gymnasium.make(env_id, disable_env_checker=True, **kwargs)) as env,
-        ProgressBar(True).of("frames of videos", num_frames) as advance,
+        ProgressBar(True).track("frames of videos", num_frames) as advance,
     ):
         for episode, steps in episodes:
             video = imageio.imwrite(

@@ -25,7 +25,7 @@ def run(*, full: bool = False, workers: Workers | None = None) -> int:
     names, bar = list(all_classes()), ProgressBar(True)
     raise_on_ctrl_c()
     start, differ = time.perf_counter(), {}
-    with bar.of("classes", len(names)) as advance:
+    with bar.track("classes", len(names)) as advance:
         num_workers = cores() if workers is None else workers
         for name, difference in compare_classes(FULL if full else QUICK, names, num_workers):
             if difference is not None:

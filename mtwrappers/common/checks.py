@@ -126,14 +126,26 @@ def check_callable(value: Any, name: str) -> Any:
     return value
 
 
+def check_maker(value: Any, name: str) -> Any:
+    """Returns ``value`` if it is callable, or raises `TypeError`; ``name`` is the constructor's."""
+    if not callable(value):
+        raise TypeError(f"{name} must be callable, got {value!r}{hint_at_maker(value)}")
+    return value
+
+
+def hint_at_maker(value: Any) -> str:
+    """The end of a message: the constructor to pass for an id, or ``""`` for other values."""
+    return f": pass functools.partial(gymnasium.make, {value!r})" if isinstance(value, str) else ""
+
+
 def check_makers(value: Any, name: str) -> list[Callable[[], Any]]:
     """Returns an iterable of constructors, one per task, as a list; raises as `check_list` does.
 
     It warns of lambdas from a loop, see `mtwrappers.common.loop_variables`.
     """
     makers = check_list(value, name, "constructor")
-    for i, make in enumerate(makers):
-        check_callable(make, f"the constructor of task {i} in {name}")
+    for i, maker in enumerate(makers):
+        check_maker(maker, f"the constructor of task {i} in {name}")
     warn_of_loop_variables(makers, name)
     return makers
 
@@ -217,7 +229,10 @@ def check_each(value: Any, n: int, name: str, check: Callable[[Any, str], Any]) 
 def check_env(value: Any, name: str, method: str | None = None) -> Any:
     """Returns ``value`` if it is a `gymnasium.Env` (with ``method``), or raises `TypeError`."""
     if not isinstance(value, gymnasium.Env):
-        raise TypeError(f"{name} must be a gymnasium.Env, got {value!r}")
+        hint = ""
+        if isinstance(value, gymnasium.vector.VectorEnv):
+            hint = ", a vector environment: pass one environment, as its constructors make them"
+        raise TypeError(f"{name} must be a gymnasium.Env, got {value!r}{hint}")
     if method is not None and not value.has_wrapper_attr(method.partition("(")[0]):
         raise TypeError(f"{value} has no {method}")
     return value

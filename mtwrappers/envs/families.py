@@ -117,7 +117,8 @@ def make_vec_env(
     """
     row = FAMILIES[check_choice(family, tuple(FAMILIES), "family")]
     own_names = {"task_encoding", "render_mode", "episode_steps", *row.settings}
-    check_keywords(options, EXECUTOR_OPTIONS | own_names, family)
+    hints = {"envs_per_task": "pass num_envs and meta_batch_size"}
+    check_keywords(options, EXECUTOR_OPTIONS | own_names, family, hints)
     listed = row.load_tasks(source, tasks)
     arguments = {name: options.pop(name) for name in own_names & set(options)}
     arguments |= {"family": family, "source": source, "tasks": tasks}
@@ -127,7 +128,8 @@ def make_vec_env(
         num_tasks = positive(meta_batch_size, "meta_batch_size")
     else:
         num_tasks = positive(num_envs, "num_envs") if listed is None else len(listed)
-    envs_per_task = fit_sizes(num_envs, None, num_tasks, family)
+    name = family if meta_batch_size is None else f"{family} with {meta_batch_size=}"
+    envs_per_task = fit_sizes(num_envs, None, num_tasks, name)
     keeps_tasks = listed is not None and meta_batch_size is None
     makers = [
         functools.partial(_make_slot, task if keeps_tasks else None, arguments)

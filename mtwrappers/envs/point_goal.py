@@ -16,13 +16,20 @@ from numpy.typing import NDArray
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import (
     check_episode_steps,
+    check_keywords,
     check_options,
     not_negative,
     positive,
 )
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.make import Execution, ExecutorOptions, fit_sizes, make_executor
+from mtwrappers.vector.make import (
+    EXECUTOR_OPTIONS,
+    Execution,
+    ExecutorOptions,
+    fit_sizes,
+    make_executor,
+)
 
 EPISODE_STEPS = 100  # the limit that the id is registered with
 MAX_STEP = 0.1
@@ -178,7 +185,10 @@ def make_vec_env(
     tasks = positive(num_envs, "num_envs")
     if meta_batch_size is not None:
         tasks = positive(meta_batch_size, "meta_batch_size")
-    per_task = fit_sizes(num_envs, None, tasks, "PointGoal")
+    hints = {"envs_per_task": "pass num_envs and meta_batch_size"}
+    check_keywords(options, EXECUTOR_OPTIONS, "make_vec of PointGoal", hints)
+    name = "PointGoal" if meta_batch_size is None else f"PointGoal with {meta_batch_size=}"
+    per_task = fit_sizes(num_envs, None, tasks, name)
     limit = check_episode_steps(max_episode_steps, EPISODE_STEPS)
     make = functools.partial(_make_limited, radius, limit, render_mode)
     makers = [make] * (tasks * per_task)

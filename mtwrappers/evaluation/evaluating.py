@@ -283,7 +283,7 @@ def run_evaluation(
         remaining = [e for e in plan.episodes if e.place not in episodes]
         for observer in observers:
             observer.plan(remaining)
-        advance = stack.enter_context(bar.of("episodes", len(remaining)))
+        advance = stack.enter_context(bar.track("episodes", len(remaining)))
 
         def on_episode(episode: Episode, actions: NDArray[Any] | None) -> None:
             episodes[episode.place] = episode

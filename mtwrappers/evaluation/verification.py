@@ -350,7 +350,7 @@ def _replay_claim(
         plan = plan_episodes(inner, design)
         _check_plan(claim.episodes, plan)
         plan = plan.select(_draw_sample(claim, sample))
-        advance = stack.enter_context(bar.of("episodes", len(plan.episodes)))
+        advance = stack.enter_context(bar.track("episodes", len(plan.episodes)))
         episodes = replay(inner, plan, actions, lambda episode: advance(1))
         return {episode.place: episode for episode in episodes}
 

@@ -145,7 +145,7 @@ def export(
             except (TypeError, ValueError) as exc:
                 raise ExportError(full_message(exc)) from None
             stack.callback(env.close)
-            advance = stack.enter_context(ProgressBar(True).of("exported steps", num_steps))
+            advance = stack.enter_context(ProgressBar(True).track("exported steps", num_steps))
             recorder = _EpisodeRecorder(env, advance)
             dtype = next(iter(recorded.values())).dtype  # of all of them
             rounded_from = None if dtype == np.float32 else str(dtype)

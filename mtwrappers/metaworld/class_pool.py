@@ -42,7 +42,6 @@ from mtwrappers.metaworld.tasks import (
     check_goals,
     decode,
     digest,
-    first_of_each_class,
     make_benchmark,
     read_splits,
 )
@@ -97,8 +96,8 @@ class Layout:
 
 
 @dataclasses.dataclass(frozen=True)
-class _ClassEnvs:
-    """The environment of a class.
+class _ClassEnv:
+    """The environment of a class, without and with wrappers.
 
     Attributes:
         bare: Without wrappers.
@@ -163,7 +162,7 @@ class ClassPool:
         self._wrapper: Wrapper | None = None
         if wrapper is not None:
             self._wrapper = check_callable(wrapper, "wrapper")
-        self._built: dict[str, _ClassEnvs] = {}  # by class
+        self._built: dict[str, _ClassEnv] = {}  # by class
         self._terminate_on_success = False
         self.current: SawyerClassEnv | None = None
         self.render_mode = self.settings.render_mode
@@ -175,11 +174,12 @@ class ClassPool:
         classes, visible = all_classes(), True
         if benchmark is not None:
             kinds: tuple[Kind, ...] = (kind,) if kind else ("train", "test")
-            classes, self.tasks, self.kinds = read_splits(benchmark, *kinds)
-            self.name = type(benchmark).__name__
+            splits = read_splits(benchmark, *kinds)
             if continuous:
-                self.tasks, self.kinds = first_of_each_class(self.tasks, self.kinds)
-                self.goals = ContinuousGoals(self.tasks, goals_seed)
+                splits = splits.first_of_each_class()
+                self.goals = ContinuousGoals(splits.tasks, goals_seed)
+            self.name = type(benchmark).__name__
+            classes, self.tasks, self.kinds = splits.classes, splits.tasks, splits.kinds
             visible = not decode(self.tasks[0])["partially_observable"]
         if onehot and (benchmark is None or not visible or "test" in self.kinds):
             raise ValueError(
@@ -198,8 +198,8 @@ class ClassPool:
             find_cameras(self.settings.camera_name)
         self.observation_space: AnySpace = self.layout.space
         if self.tasks and wrapper is not None:
-            envs = self._build(self.tasks[0], self.layout)
-            self.observation_space = envs.wrapped.observation_space
+            class_env = self._build(self.tasks[0], self.layout)
+            self.observation_space = class_env.wrapped.observation_space
 
     @property
     def envs_built(self) -> int:
@@ -251,15 +251,15 @@ class ClassPool:
         raised before anything is changed.
         """
         layout = layout or self.layout
-        envs = self._build(task, layout)
-        envs.bare.sawyer.set_task(task)
-        envs.bare.terminate_on_success = self.terminate_on_success
-        self.current = envs.bare
+        class_env = self._build(task, layout)
+        class_env.bare.sawyer.set_task(task)
+        class_env.bare.terminate_on_success = self.terminate_on_success
+        self.current = class_env.bare
         self.layout = layout
         self.observation_space = (
-            layout.space if self._wrapper is None else envs.wrapped.observation_space
+            layout.space if self._wrapper is None else class_env.wrapped.observation_space
         )
-        return envs.wrapped
+        return class_env.wrapped
 
     def get_state(self) -> State:
         """What the environment's state has of the pool."""
@@ -285,8 +285,8 @@ class ClassPool:
             return
         try:
             with contextlib.ExitStack() as stack:  # closes all of them, even if one raises
-                for envs in self._built.values():
-                    stack.callback(envs.wrapped.close)
+                for class_env in self._built.values():
+                    stack.callback(class_env.wrapped.close)
         finally:
             self._built, self.current = {}, None
             # Returns freed memory to the system; glibc keeps up to 64 MB, and more in fragments.
@@ -296,7 +296,7 @@ class ClassPool:
     def __getstate__(self) -> State:
         return {**self.__dict__, "_built": {}, "current": None}
 
-    def _build(self, task: Task, layout: Layout) -> _ClassEnvs:
+    def _build(self, task: Task, layout: Layout) -> _ClassEnv:
         """Returns the environment of a task's class, built on first use."""
         name = task.env_name
         if name in self._built:
@@ -323,7 +323,7 @@ class ClassPool:
                     f"wrapper gives {name!r} another observation space than the other classes: "
                     f"{difference(env.observation_space, self.observation_space)}"
                 )
-        self._built[name] = _ClassEnvs(bare, env)
+        self._built[name] = _ClassEnv(bare, env)
         return self._built[name]
 
 

@@ -24,18 +24,25 @@ from mtwrappers.metaworld.upstream_names import rename_arguments
 # The sentence of each class, in the order of the classes' names.
 FrozenTable: TypeAlias = tuple[tuple[str, str], ...]
 
-_AT_LEAST_1 = ("num_goals", "max_episode_steps", "action_repeat")
-_AT_LEAST_0 = ("seed", "idle_steps")
-_OPTIONAL_SIZES = ("meta_batch_size", "height", "width")
+_POSITIVE = ("num_goals", "max_episode_steps", "action_repeat")
+_NOT_NEGATIVE = ("seed", "idle_steps")
+_POSITIVE_OR_NONE = ("meta_batch_size", "height", "width")
 _MAX_NUMBER = 2**32 - 1
+# The settings of frames, which are None without frames.
+_FRAME_SETTINGS = ("camera_name", "height", "width")
 # The arguments that need not be passed: the id has them, or they have these values by default.
-_BY_DEFAULT = ("benchmark", "kind", "instruction")
+_IMPLIED_BY_ID = ("benchmark", "kind", "instruction")
 # The arguments of `gymnasium.make_vec` that `gymnasium.make` does not take.
-_OF_VECTORS = ("meta_batch_size", "envs_per_task")
-# Other arguments that change what is scored. They keep their defaults.
-_AT_DEFAULT = (
-    *("train_classes", "test_classes", "reward_normalization_method", "reward_alpha"),
-    *("vectorization_mode", "vector_kwargs", "wrappers"),
+_VECTOR_ONLY = ("meta_batch_size", "envs_per_task")
+# Other arguments that change what is scored, and so must have their defaults.
+MUST_BE_DEFAULT = (
+    "train_classes",
+    "test_classes",
+    "reward_normalization_method",
+    "reward_alpha",
+    "vectorization_mode",
+    "vector_kwargs",
+    "wrappers",
 )
 
 
@@ -101,28 +108,30 @@ class EnvSettings:
     width: int | None = None
 
     def __post_init__(self) -> None:
+        # Canonical values, so that equal settings compare equal, also those from JSON.
         self._set("descriptions", _freeze_descriptions(self.descriptions))
-        if isinstance(self.camera_name, list):  # as in JSON
+        if isinstance(self.camera_name, list):
             self._set("camera_name", tuple(self.camera_name))
         check_choice(self.benchmark, tuple(NUM_CLASSES), "benchmark")
         check_choice(self.kind, ("train", "test"), "kind")
         check_choice(self.goals, ("list", "continuous"), "goals")
         check_choice(self.observation, OBSERVATIONS, "observation")
         check_choice(self.reward_function_version, ("v1", "v2"), "reward_function_version")
-        self._set(
-            "terminate_on_success", check_flag(self.terminate_on_success, "terminate_on_success")
-        )
-        for name in _AT_LEAST_1:
+        terminate = check_flag(self.terminate_on_success, "terminate_on_success")
+        self._set("terminate_on_success", terminate)
+        for name in _POSITIVE:
             self._set_number(name, positive(getattr(self, name), name))
-        for name in _AT_LEAST_0:
+        for name in _NOT_NEGATIVE:
             self._set_number(name, not_negative(getattr(self, name), name))
-        for name in _OPTIONAL_SIZES:
+        for name in _POSITIVE_OR_NONE:
             if (value := getattr(self, name)) is not None:
                 self._set_number(name, positive(value, name))
-        for contradiction in self._contradictions():
+        contradiction = next(self._contradictions(), None)
+        if contradiction is not None:
             raise ValueError(contradiction)
 
     def _set(self, name: str, value: Any) -> None:
+        """Sets a field, although the settings are frozen."""
         object.__setattr__(self, name, value)
 
     def _set_number(self, name: str, number: int) -> None:
@@ -131,6 +140,7 @@ class EnvSettings:
         self._set(name, number)
 
     def _contradictions(self) -> Iterator[str]:
+        """The messages of settings that do not go together."""
         if self.num_goals > NUM_GOALS:
             yield f"num_goals must be at most {NUM_GOALS}, got {self.num_goals}"
         if self.goals == "continuous" and self.num_goals != NUM_GOALS:
@@ -147,7 +157,7 @@ class EnvSettings:
                 "meta_batch_size is for meta-learning benchmarks, got "
                 f"{self.meta_batch_size} for {self.benchmark}"
             )
-        for name in ("camera_name", "height", "width"):
+        for name in _FRAME_SETTINGS:
             if self.observes_frames != ((value := getattr(self, name)) is not None):
                 yield f"observation={self.observation!r} and {name}={value!r} do not go together"
         if self.descriptions is None and self.observes_frames and not self.hides_goals:
@@ -181,7 +191,7 @@ class EnvSettings:
 
     def with_states(self) -> EnvSettings:
         """The same settings with states instead of frames."""
-        no_frames: Any = dict.fromkeys(("descriptions", "camera_name", "height", "width"))
+        no_frames: Any = dict.fromkeys(("descriptions", *_FRAME_SETTINGS))
         return dataclasses.replace(self, observation="state", **no_frames)
 
     @property
@@ -190,26 +200,26 @@ class EnvSettings:
         return {
             name: value
             for name, value in self.fixed_arguments.items()
-            if value is not None and name not in _BY_DEFAULT
+            if value is not None and name not in _IMPLIED_BY_ID
         }
 
     @property
     def single_arguments(self) -> dict[str, Any]:
         """The arguments of `gymnasium.make` for `env_id`."""
-        return {name: value for name, value in self.arguments.items() if name not in _OF_VECTORS}
+        return {name: value for name, value in self.arguments.items() if name not in _VECTOR_ONLY}
 
     @property
     def fixed_arguments(self) -> dict[str, Any]:
         """All arguments that these settings fix; ``None`` for one that must not be given."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        of_frames = {name: fields.pop(name) for name in ("camera_name", "height", "width")}
+        frame_settings = {name: fields.pop(name) for name in _FRAME_SETTINGS}
         descriptions = fields.pop("descriptions")
         if isinstance(descriptions, tuple):
             descriptions = dict(descriptions)
         if self.meta_batch_size is not None:  # each environment of few-shot evaluation is a task's
             fields["envs_per_task"] = 1
         if self.observes_frames:
-            fields |= {**of_frames, "shadows": True, "depth": False}
+            fields |= {**frame_settings, "shadows": True, "depth": False}
         if self.observes_frames or self.hides_goals:  # else they only repeat what is observed
             fields |= {"task_encoding": "none", "descriptions": descriptions}
         if descriptions is None:
@@ -240,7 +250,7 @@ class EnvSettings:
                 shown = reprlib.repr(expected) if isinstance(expected, dict) else repr(expected)
                 raise ValueError(f"{owner} fixes {name}={shown}, got {reprlib.repr(value)}{where}")
         for name, value in renamed.items():
-            if name in _AT_DEFAULT and value is not None and value != defaults().get(name):
+            if name in MUST_BE_DEFAULT and value is not None and value != defaults().get(name):
                 raise ValueError(
                     f"{owner} takes no {name} in make_vec, got {reprlib.repr(value)}{where}"
                 )

@@ -10,6 +10,7 @@ import hashlib
 import pickle
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, TypeGuard, cast
 
 import numpy as np
@@ -193,7 +194,7 @@ def make_benchmark(
     goals_seed = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
     if goals_seed >= 2**32 - 1:  # NumPy's limit, and ML1 uses the next seed too
         raise ValueError(f"a benchmark's seed must be below 2**32 - 1, got {goals_seed}")
-    train, test = _classes(name, env_name, train_classes, test_classes)
+    train, test = _find_classes(name, env_name, train_classes, test_classes)
     hidden = name in META_LEARNING
     # ML1 tests on other goals of the train class; the others on other classes.
     test_seed = goals_seed + 1 if name == "ML1" else goals_seed
@@ -205,8 +206,8 @@ def make_benchmark(
     benchmark: Any = benchmark_type.__new__(benchmark_type)
     keep_arguments(benchmark, {**arguments, "seed": goals_seed})
     benchmark._train_classes, benchmark._test_classes = OrderedDict(train), OrderedDict(test)
-    benchmark._train_tasks = list(_tasks(train, hidden, goals_seed, int(num_goals)))
-    benchmark._test_tasks = list(_tasks(test, hidden, test_seed, int(num_goals)))
+    benchmark._train_tasks = list(_first_tasks(train, hidden, goals_seed, int(num_goals)))
+    benchmark._test_tasks = list(_first_tasks(test, hidden, test_seed, int(num_goals)))
     return cast(Benchmark, benchmark)
 
 
@@ -214,7 +215,7 @@ def class_names(
     benchmark: str, kind: Kind = "train", env_name: str | None = None
 ) -> tuple[str, ...]:
     """The names of a benchmark's classes in order, without drawing goals."""
-    return tuple(_classes(benchmark, env_name, None, None)[kind == "test"])
+    return tuple(_find_classes(benchmark, env_name, None, None)[kind == "test"])
 
 
 def share_out(
@@ -233,8 +234,31 @@ def share_out(
     return shares
 
 
-def read_splits(benchmark: object, *kinds: Kind) -> tuple[Classes, list[Task], list[Kind]]:
-    """The classes and the tasks of a benchmark's splits, and the kind of each task.
+@dataclass(frozen=True)
+class Splits:
+    """The train tasks of a benchmark, its test tasks, or both.
+
+    Attributes:
+        classes: Their classes by name.
+        tasks: The tasks.
+        kinds: The kind of each task.
+    """
+
+    classes: Classes
+    tasks: list[Task]
+    kinds: list[Kind]
+
+    def first_of_each_class(self) -> Splits:
+        """The splits with the first task of each kind and class only."""
+        first_tasks: dict[tuple[Kind, str], Task] = {}
+        for task, kind in zip(self.tasks, self.kinds, strict=True):
+            first_tasks.setdefault((kind, task.env_name), task)
+        kinds = [kind for kind, _ in first_tasks]
+        return Splits(self.classes, list(first_tasks.values()), kinds)
+
+
+def read_splits(benchmark: object, *kinds: Kind) -> Splits:
+    """Reads the splits of a benchmark with tasks of these kinds.
 
     Raises:
         ValueError: If ``benchmark`` is not a benchmark, or its splits have no tasks.
@@ -256,10 +280,10 @@ def read_splits(benchmark: object, *kinds: Kind) -> tuple[Classes, list[Task], l
             task_kinds += [kind] * len(split_tasks)
     if not tasks:
         raise ValueError(f"{type(benchmark).__name__} has no {' or '.join(kinds)} tasks")
-    return classes, tasks, task_kinds
+    return Splits(classes, tasks, task_kinds)
 
 
-def _classes(
+def _find_classes(
     name: str,
     env_name: str | None,
     train_classes: Sequence[str] | None,
@@ -292,16 +316,16 @@ def _classes(
     return classes_by_name([*table]), {}
 
 
-def _tasks(classes: Classes, hidden: bool, seed: int, num_goals: int) -> Iterator[Task]:
+def _first_tasks(classes: Classes, hidden: bool, seed: int, num_goals: int) -> Iterator[Task]:
     """The first ``num_goals`` tasks of each of these classes, class by class."""
     length = max(num_goals, NUM_GOALS)
-    every = _listed(tuple(classes.items()), hidden, seed, length)
-    for first in range(0, len(every), length):
-        yield from every[first : first + num_goals]
+    all_tasks = _list_tasks(tuple(classes.items()), hidden, seed, length)
+    for first in range(0, len(all_tasks), length):
+        yield from all_tasks[first : first + num_goals]
 
 
 @functools.lru_cache(maxsize=8)
-def _listed(
+def _list_tasks(
     classes: tuple[tuple[str, SawyerClass], ...], hidden: bool, seed: int, length: int
 ) -> tuple[Task, ...]:
     """The tasks of these classes, ``length`` of each."""
@@ -343,16 +367,6 @@ def check_goals(goals: Goals, benchmark: object, num_goals: int | None) -> bool:
     if num_goals not in (None, NUM_GOALS):
         raise ValueError(f"num_goals is for goals='list', got {num_goals} with 'continuous'")
     return True
-
-
-def first_of_each_class(
-    tasks: Sequence[Task], kinds: Sequence[Kind]
-) -> tuple[list[Task], list[Kind]]:
-    """The first task of each kind and class, and the kinds."""
-    first: dict[tuple[Kind, str], Task] = {}
-    for task, kind in zip(tasks, kinds, strict=True):
-        first.setdefault((kind, task.env_name), task)
-    return list(first.values()), [kind for kind, _ in first]
 
 
 class ContinuousGoals:

@@ -34,7 +34,7 @@ class ProgressBar:
         self._rich: Any = import_extra("rich.progress", "cli") if visible else None
 
     @contextlib.contextmanager
-    def of(self, unit: str, total: int, *, counts: bool = True) -> Iterator[Advance]:
+    def track(self, unit: str, total: int, *, counts: bool = True) -> Iterator[Advance]:
         """Displays how many of ``total`` units are done, or only activity without ``counts``.
 
         Yields:

@@ -32,8 +32,8 @@ from mtwrappers.samplers.nested import map_arrays, with_text_arrays
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
-from mtwrappers.samplers.rollout import Flags, Step, check_array_spaces, rollout
-from mtwrappers.state import env_state as layers
+from mtwrappers.samplers.rollout import Flags, Seconds, Step, check_array_spaces, rollout
+from mtwrappers.state.env_state import get_state, set_state
 from mtwrappers.tasks.draws import TaskDraws
 from mtwrappers.tasks.updates import copy_env
 from mtwrappers.vector.calls import read_only
@@ -230,18 +230,26 @@ class MetaSampler:
         obs = with_text_arrays(self.envs.single_observation_space, obs)
         self._seed = None
         self._iteration += 1
-        seed = self._policy_seed, self._iteration
-        named = {key: infos[key] for key in _NAMES if key in infos}
-        collect = _Collection(policy, m, k, seed, quotas, obs, named, self._task_digests)
-        with self._progress.of("paths", int(quotas.sum()), counts=not remote) as advance:
+        collector = _Collector(
+            policy=policy,
+            meta_batch_size=m,
+            envs_per_task=k,
+            seed=(self._policy_seed, self._iteration),
+            quotas=quotas,
+            obs=obs,
+            infos={key: infos[key] for key in _NAMES if key in infos},
+            task_digests=self._task_digests,
+        )
+        collections: Sequence[_Collection]
+        with self._progress.track("paths", int(quotas.sum()), counts=not remote) as advance:
             if remote:
-                blocks = self.envs.map_blocks(collect)
+                collections = self.envs.map_blocks(collector)
             else:
                 observe: list[Callable[[Step], object]] = []
                 if self._progress.visible:
                     observe = [lambda step: advance(int((step.finished & step.counted).sum()))]
-                blocks = [collect(self.envs, slice(0, m * k), observe)]
-        by_env = [paths for recorded, _ in blocks for paths in recorded]
+                collections = [collector(self.envs, slice(0, m * k), observe)]
+        by_env = [paths for collection in collections for paths in collection.paths]
         by_task = {
             task: with_common_infos(list(itertools.chain(*by_env[task * k : (task + 1) * k])))
             for task in range(m)
@@ -250,18 +258,17 @@ class MetaSampler:
         self.total_timesteps_sampled += sum(len(path["rewards"]) for path in paths)
         if log:
             # The times of the slowest worker.
-            policy_seconds, env_seconds = np.max([seconds for _, seconds in blocks], axis=0)
-            self._log(paths, float(policy_seconds), float(env_seconds), log_prefix)
+            policy_seconds = max(collection.seconds.policy for collection in collections)
+            env_seconds = max(collection.seconds.envs for collection in collections)
+            self._log(paths, Seconds(policy_seconds, env_seconds), log_prefix)
         return by_task
 
-    def _log(
-        self, paths: Sequence[Path], policy_seconds: float, env_seconds: float, prefix: str
-    ) -> None:
+    def _log(self, paths: Sequence[Path], seconds: Seconds, prefix: str) -> None:
         """Logs the figures of a collection, under ProMP's keys."""
         returns = [float(path["rewards"].sum()) for path in paths]
         figures = {
-            "PolicyExecTime": policy_seconds,
-            "EnvExecTime": env_seconds,
+            "PolicyExecTime": seconds.policy,
+            "EnvExecTime": seconds.envs,
             "n_timesteps": sum(len(path["rewards"]) for path in paths),
             "TotalTimestepsSampled": self.total_timesteps_sampled,
             "NumTrajs": len(returns),
@@ -281,7 +288,7 @@ class MetaSampler:
                 ``get_state``. Without a journal, call `update_tasks` again after `set_state`.
         """
         return {
-            "env": layers.get_state(self.env),
+            "env": get_state(self.env),
             "envs": self.envs.get_state(between_episodes=True),
             "tasks_set": self._tasks_set,
             "seed": self._seed,
@@ -302,7 +309,7 @@ class MetaSampler:
             ValueError: If ``state`` belongs to other environments.
         """
         self.envs.set_state(state["envs"])
-        layers.set_state(self.env, state["env"])
+        set_state(self.env, state["env"])
         self._tasks_set, self._task_digests = False, None
         if state["tasks_set"]:
             self._take_tasks()
@@ -383,7 +390,20 @@ def _require_set_tasks(
 
 @dataclass(frozen=True)
 class _Collection:
-    """One collection of trajectories, for all environments or the ones of a worker.
+    """Collected trajectories.
+
+    Attributes:
+        paths: The trajectories of each environment.
+        seconds: The time that they took.
+    """
+
+    paths: list[list[Path]]
+    seconds: Seconds
+
+
+@dataclass(frozen=True)
+class _Collector:
+    """Collects the trajectories of all environments, or of the ones of a worker.
 
     Attributes:
         policy: The policy, pickled if it goes to workers.
@@ -408,13 +428,8 @@ class _Collection:
 
     def __call__(
         self, envs: Any, rows: slice, observe: Sequence[Callable[[Step], object]] = ()
-    ) -> tuple[list[list[Path]], tuple[float, float]]:
-        """Collects from ``envs``, the environments ``rows``.
-
-        Returns:
-            The trajectories of each environment, and the seconds spent in the policy and in the
-            environments.
-        """
+    ) -> _Collection:
+        """Collects from ``envs``, the environments ``rows``."""
         recorder = Recorder()
         caller = PolicyCaller(
             self.policy,
@@ -442,4 +457,4 @@ class _Collection:
             observe=(recorder, *observe),
             ends=True,
         )
-        return recorder.paths(), seconds
+        return _Collection(recorder.paths(), seconds)

@@ -65,7 +65,8 @@ class PolicyCaller:
             split across workers. ``for_tasks(indices)``, if the policy has it, returns the policy
             for the tasks on the first axis.
         seed: Seeds the generators; a tuple of integers.
-        action_space: The space of one environment's action, for error messages.
+        action_space: The space of one environment's action, to refuse chunks of actions, and for
+            error messages.
 
     Attributes:
         texts: The members of `TEXTS` that the policy takes; `describe` sets them per episode.
@@ -119,7 +120,7 @@ class PolicyCaller:
             self._arguments["rng"][:] = [
                 Generator(PCG64(SeedSequence(seed, spawn_key=(i,)))) for i in indices
             ]
-        self._action_space, self._all_rows = action_space, np.ones(n, dtype=np.bool_)
+        self._all_rows = np.ones(n, dtype=np.bool_)
         self._reset = EpisodeReset(policy)
         self._inner_resets_all_together = bool(getattr(policy, "resets_all_together", False))
 
@@ -163,20 +164,7 @@ class PolicyCaller:
         """
         if "due" in self._arguments:
             self._arguments["due"] = self._all_rows if live is None else live
-        actions, infos = self._function(observations, self._arguments, self._shape)
-        if self._action_space is not None:
-            self._refuse_chunks(actions.shape[1:], self._action_space.shape or ())
-        return actions, infos
-
-    def _refuse_chunks(self, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
-        """Raises `ValueError` if actions of this shape are chunks of actions."""
-        if len(shape) == 1 + len(expected) and shape[1:] == expected:
-            raise ValueError(
-                f"expected actions of shape {(*self._shape, *expected)} from the policy, got "
-                f"{(*self._shape, *shape)}: if these are chunks of {shape[0]} actions, pass "
-                f"mtwrappers.ActionChunks(policy, k), with k from 1 to {shape[0]}, the number of "
-                "actions to execute before the policy is called again"
-            )
+        return self._function(observations, self._arguments, self._shape)
 
 
 class PolicyFunction:
@@ -184,7 +172,8 @@ class PolicyFunction:
 
     Args:
         policy: The policy.
-        action_space: The space of one environment's action, for error messages.
+        action_space: The space of one environment's action, to refuse chunks of actions, and for
+            error messages.
 
     Attributes:
         is_get_actions: Whether it is ``get_actions``, for arrays ``(M, K, ...)``. Any other takes
@@ -263,11 +252,11 @@ class PolicyFunction:
             if isinstance(obs, (dict, tuple)) and _has_length(answer, len(obs)):
                 raise ValueError(f"{exc}: {_length_hint(obs)}") from None
             raise
-        self._check_dtype(actions, kind)
+        self._check_actions(actions, kind, shape)
         return actions
 
-    def _check_dtype(self, actions: AnyArray, kind: str) -> None:
-        """Raises `TypeError` if actions are objects, or bools in a discrete space."""
+    def _check_actions(self, actions: AnyArray, kind: str, shape: tuple[int, ...]) -> None:
+        """Raises `TypeError` for objects or bools in a discrete space, `ValueError` for chunks."""
         if actions.dtype == object:
             raise TypeError(
                 f"{kind} from the policy must be numbers, got an array of objects, such as "
@@ -279,6 +268,16 @@ class PolicyFunction:
             raise TypeError(
                 f"{kind} from the policy must be integers in {space}, got bools: convert them "
                 "with actions.astype(np.int64)"
+            )
+        if space is None:
+            return
+        expected, chunk = space.shape or (), actions.shape[1:]
+        if len(chunk) == 1 + len(expected) and chunk[1:] == expected:
+            raise ValueError(
+                f"expected actions of shape {(*shape, *expected)} from the policy, got "
+                f"{(*shape, *chunk)}: if these are chunks of {chunk[0]} actions, pass "
+                f"mtwrappers.ActionChunks(policy, k), with k from 1 to {chunk[0]}, the number of "
+                "actions to execute before the policy is called again"
             )
 
 

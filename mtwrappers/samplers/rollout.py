@@ -93,6 +93,13 @@ class Step(NamedTuple):
         return np.where(rows, last, now), np.where(ended, last_reported, reported)
 
 
+class Seconds(NamedTuple):
+    """The seconds that a rollout has spent in the policy, and in the environments."""
+
+    policy: float
+    envs: float
+
+
 class Chooser(Protocol):
     """Chooses the actions of a rollout, such as `mtwrappers.samplers.policies.PolicyCaller`."""
 
@@ -127,7 +134,7 @@ def rollout(
     begin: Callable[[Flags], tuple[Any, Mapping[str, Any]]] | None = None,
     observe: Sequence[Callable[[Step], object]] = (),
     ends: bool = False,
-) -> tuple[float, float]:
+) -> Seconds:
     """Steps the environments until each has completed its quota of episodes.
 
     Quotas are fixed in advance, so that short episodes are not over-represented: an environment
@@ -149,9 +156,6 @@ def rollout(
             reset. By default the environments reset themselves (SAME_STEP).
         observe: Called with each step at once, while the environments are idle.
         ends: Whether all episodes are known to end, so that `ENDLESS` does not apply.
-
-    Returns:
-        The seconds spent in the policy, and in the environments.
 
     Raises:
         RuntimeError: If an episode has not ended after `ENDLESS` steps, without ``ends``.
@@ -205,17 +209,17 @@ def rollout(
                     "give the environments a limit, such as max_episode_steps of gymnasium.make"
                 )
         step = Step(
-            began,
-            counted,
-            finished,
-            obs,
-            actions,
-            agent_infos,
-            with_text_arrays(space, step_obs),
-            rewards,
-            terminated,
-            truncated,
-            step_infos,
+            began=began,
+            counted=counted,
+            finished=finished,
+            observations=obs,
+            actions=actions,
+            agent_infos=agent_infos,
+            next_observations=with_text_arrays(space, step_obs),
+            rewards=rewards,
+            terminated=terminated,
+            truncated=truncated,
+            infos=step_infos,
         )
         for observer in observe:
             observer(step)
@@ -227,7 +231,7 @@ def rollout(
                 counted = remaining > 0
                 running = bool(counted.any())
                 executor.pause(~counted & running)
-    return policy_seconds, env_seconds
+    return Seconds(policy_seconds, env_seconds)
 
 
 def _describe(

@@ -17,7 +17,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -25,8 +25,8 @@ from gymnasium.vector import VectorEnv
 
 from mtwrappers.common.errors import full_message
 from mtwrappers.common.types import AnyArray
-from mtwrappers.state import arrays as npz
-from mtwrappers.state import env_state as layers
+from mtwrappers.state.arrays import add_member, read_members, to_npy
+from mtwrappers.state.env_state import get_state, set_state
 from mtwrappers.state.files import opened, write_atomically
 from mtwrappers.state.identity import unknown_arguments
 from mtwrappers.state.plain_data import array_name, decode, encode, set_generator
@@ -68,7 +68,7 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     >>> obs, infos = envs.reset(seed=0)
     >>> mtwrappers.save_checkpoint("run.ckpt", envs=envs, progress=progress)
     """
-    states = {name: _access(name, obj)[0]() for name, obj in objects.items()}
+    states = {name: _access(name, obj).get_state() for name, obj in objects.items()}
     data = to_bytes(states)
     if unknown := sorted(set(unknown_arguments(states))):
         warnings.warn(
@@ -118,9 +118,12 @@ def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
         )
     accesses = {name: _access(name, obj) for name, obj in objects.items()}
     old_states = {}
-    for name, (get, _) in accesses.items():
+    for name, access in accesses.items():
         try:
-            old_states[name] = get() if isinstance(objects[name], dict) else copy.deepcopy(get())
+            old_state = access.get_state()
+            # A dict holds the caller's own objects, which it has to hold again.
+            is_dict = isinstance(objects[name], dict)
+            old_states[name] = old_state if is_dict else copy.deepcopy(old_state)
         except Exception as exc:
             raise CheckpointError(
                 f"{path}: not loaded, because {name} could not be put back if that failed: "
@@ -131,27 +134,33 @@ def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
         # Vector environments come last, because restoring them replays all steps of their episodes.
         for name in sorted(objects, key=lambda name: isinstance(objects[name], VectorEnv)):
             changed.append(name)
-            accesses[name][1](states[name])
+            accesses[name].set_state(states[name])
     except BaseException as exc:
         failures = ""
         for name in reversed(changed):
-            failures += _put_back(name, *accesses[name], old_states[name])
+            failures += _put_back(name, accesses[name], old_states[name])
         if not isinstance(exc, Exception):
             raise
         reason = f"{full_message(exc)}{failures}"
         raise CheckpointError(f"{path}: {changed[-1]} does not fit it: {reason}") from exc
 
 
-def _access(name: str, obj: Any) -> tuple[Callable[[], Any], Callable[[Any], object]]:
-    """The functions that return an object's state, and that set it."""
+class _Access(NamedTuple):
+    """The functions that return the state of one of the objects, and set it."""
+
+    get_state: Callable[[], Any]
+    set_state: Callable[[Any], object]
+
+
+def _access(name: str, obj: Any) -> _Access:
     if isinstance(obj, (gymnasium.Env, VectorEnv)):
-        return partial(layers.get_state, obj), partial(layers.set_state, obj)
+        return _Access(partial(get_state, obj), partial(set_state, obj))
     if isinstance(obj, np.random.Generator):
-        return lambda: obj.bit_generator.state, partial(set_generator, obj)
+        return _Access(lambda: obj.bit_generator.state, partial(set_generator, obj))
     if isinstance(obj, dict):
-        return partial(dict, obj), partial(_fill, obj)
+        return _Access(partial(dict, obj), partial(_fill, obj))
     if hasattr(obj, "get_state") and hasattr(obj, "set_state"):
-        return obj.get_state, obj.set_state
+        return _Access(obj.get_state, obj.set_state)
     raise TypeError(
         f"{name} must have get_state() and set_state(), or be an environment, a "
         f"numpy.random.Generator or a dict, got {obj!r}"
@@ -165,13 +174,11 @@ def _fill(obj: dict[Any, Any], state: Any) -> None:
     obj.update(state)
 
 
-def _put_back(
-    name: str, get: Callable[[], Any], set_state: Callable[[Any], object], old_state: Any
-) -> str:
+def _put_back(name: str, access: _Access, old_state: Any) -> str:
     """Restores an object to its old state; returns a message if that fails."""
     try:
-        if not _are_same(get(), old_state):
-            set_state(old_state)
+        if not _are_same(access.get_state(), old_state):
+            access.set_state(old_state)
     except Exception as exc:
         return f"; {name} could not be put back: {full_message(exc)}"
     return ""
@@ -230,9 +237,9 @@ def to_bytes(states: Mapping[str, Any]) -> bytes:
     encoded = {name: encode(state, name, arrays) for name, state in states.items()}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        npz.add_member(archive, _STATES, json.dumps(encoded).encode(), compress=False)
+        add_member(archive, _STATES, json.dumps(encoded).encode(), compress=False)
         for number, array in enumerate(arrays):
-            npz.add_member(archive, array_name(number), npz.to_npy(array), compress=False)
+            add_member(archive, array_name(number), to_npy(array), compress=False)
     return buffer.getvalue()
 
 
@@ -242,7 +249,7 @@ def from_bytes(data: bytes) -> dict[str, Any]:
     Untrusted bytes are safe: nothing in them is run, and invalid ones raise an exception early.
     Nothing in them is compressed, so that what they take follows from their length.
     """
-    members = dict(npz.read_members(io.BytesIO(data), None))
+    members = dict(read_members(io.BytesIO(data), None))
     states = json.loads(members.pop(_STATES, b"").decode("ascii"))
     if not isinstance(states, dict):
         raise ValueError(f"expected the states by name, got {type(states).__name__}")

@@ -21,11 +21,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import gymnasium
 from gymnasium.vector import VectorEnv, VectorWrapper
 
+from mtwrappers.common.errors import short
 from mtwrappers.state import packages
 from mtwrappers.state.identity import WATCHERS, describe_identity, require_same
 from mtwrappers.state.plain_data import copied
@@ -37,13 +38,28 @@ from mtwrappers.state.registry import (
     set_random_stream,
 )
 
-# The class of a layer, its identity, and its state.
-Layers = list[tuple[str, dict[str, Any], Any]]
+# The state of an environment: a `LayerState` for each of its layers, as a tuple of its fields,
+# because a state is plain data. From JSON, it is a list of lists.
+Layers: TypeAlias = list[tuple[str, dict[str, Any], Any]]
 
 # Packages whose wrappers are compared by the arguments that they have as attributes.
 _PACKAGES = ("gymnasium", "mtwrappers", *packages.MODULES)
 _RANDOM_STREAM = StateFunctions(get_random_stream, set_random_stream)
 _NO_STATE = StateFunctions(lambda layer: {}, lambda layer, state: require_names(state, (), layer))
+
+
+class LayerState(NamedTuple):
+    """The state of a layer, as a state of an environment has it.
+
+    Attributes:
+        label: The name of the layer.
+        identity: Its identity, see `mtwrappers.state.identity`.
+        state: The layer's own state.
+    """
+
+    label: str
+    identity: dict[str, Any]
+    state: Any
 
 
 @dataclass(frozen=True)
@@ -68,13 +84,13 @@ class _Layer:
 
     def get_state(self, between_episodes: bool) -> Any:
         if self.functions is not None:
-            return copied(self.functions.get(self.env))
+            return copied(self.functions.get_state(self.env))
         options = {"between_episodes": True} if between_episodes and self.bottom else {}
         return copied(self.env.get_state(**options), copy.deepcopy)
 
     def set_state(self, state: Any) -> None:
         if self.functions is not None:
-            self.functions.set(self.env, copied(state))
+            self.functions.set_state(self.env, copied(state))
         else:
             self.env.set_state(copied(state, copy.deepcopy))
 
@@ -86,7 +102,7 @@ class _Layer:
             self.env,
             bottom=self.bottom,
             has_attributes=type(self.env).__module__.split(".")[0] in _PACKAGES,
-            get_state=None if self.functions is None else self.functions.get,
+            get_state=None if self.functions is None else self.functions.get_state,
         )
 
 
@@ -140,8 +156,9 @@ def set_state(env: Any, state: Layers) -> None:
     guard(env)
     require_identity(env, state)
     # The environment at the bottom comes first, because wrappers may read from it.
-    for layer, (_, _, layer_state) in zip(reversed(_list_layers(env)), state[::-1], strict=True):
-        layer.set_state(layer_state)
+    layers = zip(_list_layers(env), _read_layers(state), strict=True)
+    for layer, layer_state in reversed(list(layers)):
+        layer.set_state(layer_state.state)
 
 
 def require_identity(env: Any, state: Layers) -> None:
@@ -149,12 +166,27 @@ def require_identity(env: Any, state: Layers) -> None:
 
     It is part of `set_state`. The arguments are those of `mtwrappers.state.identity`.
     """
-    layers = _list_layers(env)
-    expected, labels = [layer.label for layer in layers], [label for label, _, _ in state]
+    layers, layer_states = _list_layers(env), _read_layers(state)
+    expected = [layer.label for layer in layers]
+    labels = [layer_state.label for layer_state in layer_states]
     if labels != expected:
         raise ValueError(f"expected the state of {expected}, got one of {labels}")
-    for layer, (_, identity, _) in zip(layers, state, strict=True):
-        require_same(layer.identity(), identity, type(layer.env).__name__)
+    for layer, layer_state in zip(layers, layer_states, strict=True):
+        require_same(layer.identity(), layer_state.identity, type(layer.env).__name__)
+
+
+def _read_layers(state: Layers) -> list[LayerState]:
+    """The states of the layers, or `ValueError` if it is no state of an environment."""
+    is_state = isinstance(state, list) and all(
+        isinstance(entry, (list, tuple)) and len(entry) == len(LayerState._fields)
+        for entry in state
+    )
+    if not is_state:
+        raise ValueError(
+            "expected the state of an environment, a list of (label, identity, state) for each of "
+            f"its layers, got {short(state)}"
+        )
+    return [LayerState(*entry) for entry in state]
 
 
 def find_undeclared(env: Any, name: str) -> str:

@@ -49,7 +49,11 @@ WATCHERS = (
 )
 _SCALARS = (bool, int, float, str)
 _LONG = 32  # the number of items from which a digest stands for them
+# The attributes in which an object has its arguments: described by `keep_arguments`, or as they
+# are, by Gymnasium's RecordConstructorArgs and EzPickle.
 _ARGUMENTS = "_arguments"
+_RECORDED = "_saved_kwargs"
+_PICKLED = "_ezpickle_kwargs"
 # Marks the description of an object of which nothing but the class is known.
 _UNKNOWN = "not compared"
 # Parts of the description of a function that are compared if both have them: its module, which is
@@ -102,22 +106,19 @@ def describe_identity(
         get_state: Returns its state by the names of attributes, which are no part of its identity.
     """
     if _ARGUMENTS not in vars(layer):
-        identity: dict[str, Any] = {}
         if isinstance(layer, WATCHERS):
-            pass  # changes no result, whatever its arguments are
-        elif "_saved_kwargs" in vars(layer):
+            identity = {}  # it changes no result, whatever its arguments are
+        elif _RECORDED in vars(layer):
             identity = _describe_recorded(layer)
         elif bottom:
             identity = _describe_env(layer)
         elif has_attributes:
-            state = () if get_state is None else get_state(layer)
-            arguments = {name: v for name, v in _attributes(layer) if name not in state}
-            identity = _describe_arguments(arguments)
+            identity = _describe_attributes(layer, () if get_state is None else get_state(layer))
         else:
             identity = _describe_recorded(layer)
         vars(layer)[_ARGUMENTS] = identity
-    described: dict[str, Any] = vars(layer)[_ARGUMENTS]
-    return described
+    kept: dict[str, Any] = vars(layer)[_ARGUMENTS]
+    return kept
 
 
 def require_same(expected: Any, identity: Any, owner: str) -> None:
@@ -192,13 +193,13 @@ def describe(value: Any) -> Any:
 
 def _describe_recorded(value: Any) -> dict[str, Any]:
     """The arguments that an object has recorded, or the mark that nothing is known of them."""
-    has = getattr(value, "__dict__", {})
-    if _ARGUMENTS in has:
-        return dict(has[_ARGUMENTS])
-    if "_saved_kwargs" in has:
-        return _describe_arguments(has["_saved_kwargs"])
-    if "_ezpickle_kwargs" in has:
-        args, kwargs = has["_ezpickle_args"], has["_ezpickle_kwargs"]
+    attributes = getattr(value, "__dict__", {})
+    if _ARGUMENTS in attributes:
+        return dict(attributes[_ARGUMENTS])
+    if _RECORDED in attributes:
+        return _describe_arguments(attributes[_RECORDED])
+    if _PICKLED in attributes:
+        args, kwargs = attributes["_ezpickle_args"], attributes[_PICKLED]
         try:  # EzPickle makes a copy by calling the class with these
             kwargs = inspect.signature(type(value)).bind(*args, **kwargs).arguments
         except TypeError:  # they are those of a base class
@@ -275,18 +276,20 @@ def _describe_spec(spec: EnvSpec) -> dict[str, Any]:
     return described
 
 
-def _attributes(wrapper: Any) -> Iterator[tuple[str, Any]]:
-    """The arguments of a constructor that its wrapper has as attributes.
+def _describe_attributes(wrapper: Any, state: Collection[str]) -> dict[str, Any]:
+    """A wrapper by the arguments that it has as attributes, except for those in its state.
 
     Gymnasium's vector wrappers do not record them, but those around a wrapper of single
     environments have it in ``wrapper``.
     """
-    has = vars(wrapper)
+    attributes = vars(wrapper)
     names = set(inspect.signature(type(wrapper).__init__).parameters) - {"self", "env"}
-    for name in ("wrapper", *sorted(names)):
+    arguments = {}
+    for name in ("wrapper", *sorted(names - set(state))):
         for attribute in (name, f"_{name}"):
-            if attribute in has:
-                yield name, has[attribute]
+            if attribute in attributes:
+                arguments[name] = attributes[attribute]
+    return _describe_arguments(arguments)
 
 
 def _differences(expected: Any, actual: Any, where: str) -> Iterator[str]:

@@ -29,8 +29,8 @@ _NUMBERS = (int, float, np.integer, np.floating)
 class StateFunctions(NamedTuple):
     """The functions that get and set the state of an object."""
 
-    get: Callable[[Any], dict[str, Any]]
-    set: Callable[[Any, dict[str, Any]], object]
+    get_state: Callable[[Any], dict[str, Any]]
+    set_state: Callable[[Any, dict[str, Any]], object]
 
 
 _FUNCTIONS: dict[type[Any], StateFunctions] = {}
@@ -133,14 +133,14 @@ def attribute_functions(*names: str) -> StateFunctions:
     Attributes that the installed version of a package does not have are left out.
     """
 
-    def present(layer: Any) -> list[str]:
+    def list_names(layer: Any) -> list[str]:
         return [name for name in names if hasattr(layer, name)]
 
-    def get(layer: Any) -> dict[str, Any]:
-        return {name: _to_state(getattr(layer, name)) for name in present(layer)}
+    def get_attributes(layer: Any) -> dict[str, Any]:
+        return {name: _to_state(getattr(layer, name)) for name in list_names(layer)}
 
-    def set(layer: Any, state: dict[str, Any]) -> None:
-        values = require_names(state, {*present(layer)}, layer)
+    def set_attributes(layer: Any, state: dict[str, Any]) -> None:
+        values = require_names(state, list_names(layer), layer)
         for name, value in values.items():
             _require_alike(getattr(layer, name), value, f"{name} of {type(layer).__name__}")
         for name, value in values.items():
@@ -150,7 +150,7 @@ def attribute_functions(*names: str) -> StateFunctions:
             else:
                 setattr(layer, name, value)
 
-    return StateFunctions(get, set)
+    return StateFunctions(get_attributes, set_attributes)
 
 
 def _to_state(value: Any) -> Any:
@@ -192,19 +192,23 @@ def _require_alike(attribute: Any, value: Any, name: str) -> None:
 _STATISTICS = ("episode_count", "time_queue", "return_queue", "length_queue")
 # Vector environments are saved in mid-episode, so that episodes that go on are in the state.
 _VECTOR_STATISTICS = attribute_functions(
-    *(*_STATISTICS, "episode_start_times", "episode_returns", "episode_lengths", "prev_dones")
+    *_STATISTICS,
+    "episode_start_times",
+    "episode_returns",
+    "episode_lengths",
+    "prev_dones",
 )
 
 
 def _get_vector_statistics(wrapper: Any) -> dict[str, Any]:
-    state = _VECTOR_STATISTICS.get(wrapper)
+    state = _VECTOR_STATISTICS.get_state(wrapper)
     # The time that has passed, because clocks differ between processes.
     state["episode_start_times"] = time.perf_counter() - state["episode_start_times"]
     return state
 
 
 def _set_vector_statistics(wrapper: Any, state: dict[str, Any]) -> None:
-    _VECTOR_STATISTICS.set(wrapper, state)
+    _VECTOR_STATISTICS.set_state(wrapper, state)
     wrapper.episode_start_times = time.perf_counter() - wrapper.episode_start_times
 
 

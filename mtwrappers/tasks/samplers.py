@@ -27,7 +27,7 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.common.types import State
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
-from mtwrappers.state import env_state as layers
+from mtwrappers.state.env_state import get_state, set_state
 from mtwrappers.tasks.draws import TaskDraws
 from mtwrappers.tasks.updates import (
     Env,
@@ -231,11 +231,11 @@ class SetTaskSampler(TaskSampler):
         )
 
     def get_state(self) -> State:
-        return {**super().get_state(), "env": layers.get_state(self._env)}
+        return {**super().get_state(), "env": get_state(self._env)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         super().set_state(state)
-        layers.set_state(self._env, state["env"])
+        set_state(self._env, state["env"])
 
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
         n = positive(n_tasks, "n_tasks")

@@ -329,7 +329,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._pool.settle()
         buffers, autoreset = self._buffers, self._autoreset
         if np.count_nonzero(self._pool.due):  # a tenth of the time of any()
-            raise ResetNeeded("call reset() before step()")
+            raise ResetNeeded(
+                "call reset() before step(): a reset is due at the start, and after set_tasks and "
+                "set_state"
+            )
         if not autoreset or self.autoreset_mode is AutoresetMode.DISABLED:
             ended = buffers.finished & ~buffers.paused
             if ended.any():

@@ -19,7 +19,9 @@ from mtwrappers.common.checks import (
     above_zero,
     check_choice,
     check_flag,
+    check_maker,
     check_mapping,
+    hint_at_maker,
     positive,
 )
 from mtwrappers.common.loop_variables import warn_of_loop_variables
@@ -168,11 +170,11 @@ def resolve_makers(
             )
     else:
         raise TypeError(
-            f"expected a constructor, a list of constructors or a gymnasium.Env, got {env!r}"
+            "expected a constructor, a list of constructors or a gymnasium.Env, got "
+            f"{env!r}{hint_at_maker(env)}"
         )
     for i, maker in enumerate(makers):
-        if not callable(maker):
-            raise TypeError(f"the constructor of environment {i} must be callable, got {maker!r}")
+        check_maker(maker, f"the constructor of environment {i}")
     warn_of_loop_variables(makers, "the list")
     return makers, seeds
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import gymnasium
@@ -100,6 +100,11 @@ class EnvToMTEnv(TaskSetMTEnv[Any]):
         self.tasks: list[Any] = []
         task_set: Tasks[Any]
         if not isinstance(tasks, (Space, Tasks)):
+            if not isinstance(tasks, Iterable):
+                raise TypeError(
+                    "tasks must be a list of values for set_task, one per task, a gymnasium.Space "
+                    f"or a declared set of tasks, got {tasks!r}"
+                )
             self.tasks = check_list(tasks, "tasks", "task")
             task_set = TaskList(range(len(self.tasks)), task_names, select=select)
         elif task_names is None and isinstance(select, str) and select == "uniform":

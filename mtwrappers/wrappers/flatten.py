@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
-from mtwrappers.common.checks import check_choice
+from mtwrappers.common.checks import check_choice, check_env
 from mtwrappers.common.spaces import (
     append_box,
     append_onehot,
@@ -61,6 +61,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
     appends_entries = False
 
     def __init__(self, env: AnyEnv, task_encoding: Literal["onehot", "none"] = "onehot") -> None:
+        check_env(env, "env")
         RecordConstructorArgs.__init__(self, task_encoding=task_encoding)
         super().__init__(env)
         space = env.observation_space

@@ -49,6 +49,7 @@ class TaskOnehotWrapper(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordC
     def __init__(
         self, env: gymnasium.Env[AnyArray, Any], task_index: int, n_total_tasks: int
     ) -> None:
+        check_env(env, "env")
         n_total_tasks = positive(n_total_tasks, "n_total_tasks")
         index = check_index(task_index, n_total_tasks, "task_index")
         # Python's own integers, so that JSON can hold the spec.
@@ -63,7 +64,7 @@ class TaskOnehotWrapper(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordC
         self.env_observation_space = box
         self.n_total_tasks = n_total_tasks
         self._task_id = index
-        self._size, self._dtype = box.shape[0], box.dtype
+        self._shape, self._dtype = box.shape, box.dtype
         self._head = slice(0, box.shape[0])
         # Copying this and writing the observation into it is the fastest way to append.
         self._template = np.zeros_like(self.observation_space.low)
@@ -79,10 +80,8 @@ class TaskOnehotWrapper(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordC
 
     def step(self, action: Any) -> tuple[AnyArray, Any, bool, bool, Info]:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        try:  # NumPy neither casts nor broadcasts an array of this dtype and length
-            if obs.dtype is not self._dtype or len(obs) != self._size:
-                raise TypeError
-        except (AttributeError, TypeError):
+        # `as_row` checks this as well, in more time.
+        if type(obs) is not np.ndarray or obs.dtype is not self._dtype or obs.shape != self._shape:
             obs = as_row(obs, self.env_observation_space)
         extended = self._template.copy()
         extended[self._head] = obs

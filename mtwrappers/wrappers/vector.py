@@ -64,19 +64,18 @@ class MetaVectorWrapper(_Base):
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        name = type(self).__name__
         if isinstance(env, gymnasium.Env):
-            raise TypeError(
-                f"{type(self).__name__} is for vector environments, got the environment {env}; "
-                "the wrapper for one environment has no Vector in its name"
-            )
-        missing = [name for name in _NEEDED if not hasattr(env, name)]
+            hint = f": use {name[6:]}" if name.startswith("Vector") else ""
+            raise TypeError(f"{name} is for vector environments, got the environment {env}{hint}")
+        missing = [method for method in _NEEDED if not hasattr(env, method)]
         if missing:
+            hint = "make it with mtwrappers.as_vector, which takes the same constructors"
+            if isinstance(env, VectorWrapper) and isinstance(env.unwrapped, MetaVectorEnv):
+                hint = "apply Gymnasium's own vector wrappers outside of those of mtwrappers"
             raise TypeError(
-                "expected a MetaVectorEnv, such as gymnasium.make_vec returns for the ids of "
-                "mtwrappers, or one in MetaVectorWrappers, got "
-                f"{type(env).__name__}, which has no {', '.join(missing)}; Gymnasium's own vector "
-                "wrappers go outside of ours, and MetaIterativeEnvExecutor takes the constructors "
-                "that a SyncVectorEnv takes"
+                f"{name} expected a vector environment of mtwrappers, in its own wrappers or in "
+                f"none, got {type(env).__name__}, which has no {', '.join(missing)}: {hint}"
             )
         super().__init__(env)
         self._inner = cast("MetaVectorEnv", env)

@@ -211,7 +211,7 @@ def test_other_arguments_are_refused(kwargs, error, message):
     [
         (
             {"num_envs": 5, "meta_batch_size": 2},
-            r"has 2 tasks: num_envs must be a multiple .*got 5",
+            r"with meta_batch_size=2 has 2 tasks: num_envs must be a multiple .*got 5",
         ),
         ({"num_envs": 31, "tasks": "test"}, r"HalfCheetahVel has 30 tasks: .* got 31"),
         ({"meta_batch_size": 0}, r"meta_batch_size must be a positive integer, got 0"),

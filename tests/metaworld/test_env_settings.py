@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtwrappers.metaworld.env_settings import _AT_DEFAULT, EnvSettings
+from mtwrappers.metaworld.env_settings import MUST_BE_DEFAULT, EnvSettings
 from mtwrappers.metaworld.keywords import VectorKeywords
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
@@ -24,7 +24,9 @@ UPSTREAM = {
 
 def test_every_argument_of_make_vec_is_fixed_free_or_at_its_default():
     arguments = {"benchmark", "num_envs", *VectorKeywords.__optional_keys__}
-    assert arguments - UPSTREAM - {*FEW_SHOT.fixed_arguments} - {*_AT_DEFAULT} == FREE & arguments
+    assert (
+        arguments - UPSTREAM - {*FEW_SHOT.fixed_arguments} - {*MUST_BE_DEFAULT} == FREE & arguments
+    )
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_no_model_is_compiled_and_the_global_random_state_is_neither_read_nor_ch
     assert len(make_benchmark("MT50", seed=2001, num_goals=1).train_tasks) == 50
     made, fresh = [], []
     for global_seed in (1, 2, 1):
-        tasks._listed.cache_clear()
+        tasks._list_tasks.cache_clear()
         random.seed(global_seed)
         np.random.seed(global_seed)
         before = random.getstate(), np.random.get_state(legacy=False)

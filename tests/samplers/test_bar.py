@@ -24,7 +24,7 @@ def _no_terminal(monkeypatch):
 def test_without_a_terminal_lines_say_that_it_goes_on(counts, line, monkeypatch, capsys):
     monkeypatch.setattr(bar, "LINE_EVERY", 0.01)
     printed = []
-    with ProgressBar(True).of("episodes", 5000, counts=counts) as advance:
+    with ProgressBar(True).track("episodes", 5000, counts=counts) as advance:
         advance(1200)
         assert wait_until(lambda: printed.append(capsys.readouterr().err) or "".join(printed))
     assert re.fullmatch(f"({line})+", "".join(printed))
@@ -37,8 +37,8 @@ def test_without_a_terminal_lines_say_that_it_goes_on(counts, line, monkeypatch,
 
 def test_what_takes_less_than_half_a_minute_prints_nothing(capsys):
     assert bar.LINE_EVERY == 30
-    with ProgressBar(True).of("episodes", 2) as advance:
+    with ProgressBar(True).track("episodes", 2) as advance:
         advance(2)
-    with ProgressBar(False).of("episodes", 2) as advance:
+    with ProgressBar(False).track("episodes", 2) as advance:
         advance(2)
     assert capsys.readouterr() == ("", "")

@@ -447,3 +447,13 @@ def test_a_meta_sampler_goes_on_with_the_same_paths(way):
         assert other.total_timesteps_sampled == first.total_timesteps_sampled
     for sampler in made:
         sampler.close()
+
+
+@pytest.mark.parametrize("state", [3, [], [("environment", {})], {"label": "environment"}])
+def test_what_is_no_state_of_an_environment_is_refused(state):
+    env = gymnasium.make("Pendulum-v1")
+    env.reset(seed=0)
+    stream = get_state(env)
+    with pytest.raises(ValueError, match=r"expected the state of .*, got "):
+        set_state(env, state)
+    assert get_state(env) == stream

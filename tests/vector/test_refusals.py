@@ -58,7 +58,7 @@ def envs(make_envs):
     refusal(
         lambda make_envs: make_envs("CartPole-v1", 2),
         TypeError,
-        "expected a constructor, ... or a ...got 'CartPole-v1'",
+        "expected a constructor, ... or a ...got 'CartPole-v1': pass functools.partial(gymn",
     ),
     refusal(
         lambda make_envs: make_envs(counting_makers(3), 2),

@@ -76,6 +76,21 @@ def with_task_id(task_id):
         "the constructor of task 1 in ...got <tests.fakes.CountingEnv",
     ),
     refusal(
+        lambda: MultiEnvWrapper(["CartPole-v1"]),
+        TypeError,
+        "the constructor of task 0 in ...: pass functools.partial(gymnasium.make, 'CartPole-v1')",
+    ),
+    refusal(
+        lambda: point_goals(3),
+        TypeError,
+        "tasks must be a list ...a gymnasium.Space or a declared set of tasks, got 3",
+    ),
+    refusal(
+        lambda: PadSpaces(three_envs()),
+        TypeError,
+        "env must be a gymnasium.Env, got ...a vector environment: pass one environment",
+    ),
+    refusal(
         lambda: differing_tasks().set_task_state(1),
         ValueError,
         "task 1 has ...; wrap the environment, as in the guide",
@@ -431,12 +446,12 @@ def with_task_id(task_id):
     refusal(
         lambda: VectorNormalizeRewardPerTask(SyncVectorEnv(counting_makers(2))),
         TypeError,
-        "...got SyncVectorEnv, which has",
+        "...got SyncVectorEnv, which has ...: make it with mtwrappers.as_vector",
     ),
     refusal(
         lambda: MetaVectorWrapper(ClipReward(three_envs(), 0, 1)),
         TypeError,
-        "...no step_async...Gymnasium's own ...go",
+        "...no step_async...: apply Gymnasium's own vector wrappers outside",
     ),
 )
 def test_odd_uses_say_what_was_expected_and_what_came(call, error, message):
