@@ -506,13 +506,22 @@ def design(**change):
     ("change", "message"),
     [
         (episode(1, length=7), "reach-v3, episode 1 has 7 steps, and the evidence 8 actions"),
-        (episode(1, task_state=3), "with its seed reach-v3, episode 1 has the goal"),
+        (
+            episode(1, task_state=3),
+            "with its seed 5, reach-v3, episode 1 must have the goal ., got 3; verify the",
+        ),
         (episode(1, task="sweep-v3"), "sweep-v3, episode 1 has 8 steps, and the evidence 0"),
         (order(0, 1, 2, 3, 4), "the evidence has actions of 'push-v3/2', not an episode of it"),
-        (order(0, 1, 2, 3, 4, 5, 5), "7 of 6 episodes: expected no more, got push-v3, episode 2"),
+        (
+            order(0, 1, 2, 3, 4, 5, 5),
+            "its 7 episodes are not the 6 of its plan: expected no more, got push-v3, episode 2",
+        ),
         (order(1, 0, 2, 3, 4, 5), "expected reach-v3, episode 0, got reach-v3, episode 1"),
-        (design(seed=6), "with its seed reach-v3, episode . has the goal"),
-        (design(episodes_per_task=2), "6 of 4 episodes: expected push-v3, episode 0, got r"),
+        (design(seed=6), "with its seed 6, reach-v3, episode . must have the goal"),
+        (
+            design(episodes_per_task=2),
+            "its 6 episodes are not the 4 of its plan: expected push-v3, episode 0, got r",
+        ),
         (design(episodes_per_task=10**6), "it has 6 of 2,000,000 episodes"),
         (design(trials=1), "adaptation_episodes must be a positive integer, got 0"),
         (lambda data: data.pop("score"), "its score is 'success at any step 0.000 .*, got 'None'"),
