@@ -123,7 +123,7 @@ def forged(where, to, change):
     change(first)
     if "score" in first:
         with suppress(ValueError, KeyError):
-            first["score"] = EvaluationResult.from_dict(first).score
+            first["score"] = EvaluationResult.from_dict(first).to_dict()["score"]
     (to / "r.json").write_text(json.dumps(data))
     for path in where.glob("*.npz"):
         (to / path.name).write_bytes(path.read_bytes())
@@ -239,7 +239,7 @@ def test_what_the_replay_shows_and_what_only_the_file_says_are_printed(played):
     assert 'said by the file: policy="random", training_seed=1, note="a note"' in text
     assert "replayed      4 of 6 episodes" in text
     assert "returns are equal to the last bit\nverified, as far as it was replayed:\n" in text
-    assert text.endswith("\nsuccess at any step 0.000 (0.000 to 0.390, 95 %), mean over 2 tasks")
+    assert text.endswith("\nsuccess at any step 0.000 (0.000 to 0.390, 95%), mean over 2 tasks")
 
 
 @pytest.mark.parametrize(
