@@ -215,7 +215,7 @@ def shown(data: dict[str, Any]) -> str:
                     {
                         "true rate": f"{row['true rate']:.2f}",
                         "Meta-World counts": f"{row['Meta-World']:.2f}",
-                        "few_shot_evaluate (95 %)": f"{row['ours']:.2f} "
+                        "few_shot_evaluate (95%)": f"{row['ours']:.2f} "
                         f"({row['low']:.2f} to {row['high']:.2f})",
                     }
                     for row in rows

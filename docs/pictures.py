@@ -246,7 +246,7 @@ def draw_few_shot_bias(path: Path) -> None:
     axes.errorbar(true, [row["ours"] for row in rows], distances, fmt="s-", color=BLUE, capsize=3)
     for text, column, color, offset in (
         ("metaworld.evaluation", "Meta-World", RED, -4),
-        ("few_shot_evaluate\n(95 % intervals)", "ours", BLUE, -22),
+        ("few_shot_evaluate\n(95% intervals)", "ours", BLUE, -22),
     ):
         axes.annotate(
             text,

@@ -81,6 +81,24 @@ def say(text: str, style: str = "", *, stderr: bool = False) -> None:
     terminal.file.flush()  # into a pipe too, while the command runs
 
 
+def say_row(label: str, text: str) -> None:
+    """Prints a row: a label and, in the column beside it, a text.
+
+    On a terminal, a text that is too long goes on at a word in its column.
+    """
+    terminal, head = Terminal(), f"  {label:22}"
+    lines = [head + text]
+    if terminal.file.isatty():
+        lines = textwrap.wrap(
+            head + text,
+            terminal.width,
+            subsequent_indent=" " * len(head),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    say("\n".join(lines))
+
+
 def warn(text: str) -> None:
     """Prints a line on stderr."""
     _print_marked("warning", "bold yellow", text)

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from packaging.requirements import Requirement
 
 from mtwrappers import __version__
-from mtwrappers.cli.console import say
+from mtwrappers.cli.console import say, say_row
 from mtwrappers.common.cores import cores
 from mtwrappers.metaworld.opengl import BACKENDS, Trial, chosen_backend, try_backend
 from mtwrappers.vector.processes import start_method
@@ -119,4 +119,4 @@ def _say(title: str, rows: dict[str, str]) -> None:
     if title:
         say(title, "bold")
     for name, value in rows.items():
-        say(f"  {name:22}{value}")
+        say_row(name, value)

@@ -16,7 +16,7 @@ COLUMNS = {
     "id": "{:32}",
     "classes": "{:>7}",
     "goals": "{:>5}",
-    "observation": "{:11}",
+    "observation": "{:12}",
     "action": "{:12}",
     "encoding": "{:8}",
     "envs": "{:>4}",

@@ -68,7 +68,17 @@ FIELDS: dict[str, Callable[[Protocol], str]] = {
 
 
 def make_table(shown: Mapping[str, Protocol]) -> list[list[str]]:
-    """Returns a row of cells per field, after its label, below the names of the protocols."""
+    """Returns a row of cells per field, after its label, below the names of the protocols.
+
+    In the table of a single protocol, fields without a value are left out.
+    """
+    if len(shown) == 1:
+        [(name, protocol)] = shown.items()
+        cells = {label: describe(protocol) for label, describe in FIELDS.items()}
+        return [
+            ["protocol", name],
+            *([label, cell] for label, cell in cells.items() if cell != "-"),
+        ]
     names = [name.partition("-") for name in shown]
     heads = [["protocol", *(first for first, _, _ in names)]]
     if any(last for _, _, last in names):
@@ -90,10 +100,9 @@ def run(name: Annotated[str | None, Parameter(metavar="NAME")] = None, /) -> int
     if name is not None and name not in protocols:
         raise unknown(f"protocol {name!r}", name, protocols)
     shown = protocols if name is None else {name: protocols[name]}
-    lines = align_columns(make_table(shown), right=False)
-    num_heads = len(lines) - len(FIELDS)
-    for i, line in enumerate(lines):
-        say(line, "bold" if i < num_heads else "")
+    table = make_table(shown)
+    for (label, *_), line in zip(table, align_columns(table, right=False), strict=True):
+        say(line, "" if label in FIELDS else "bold")
     say("\nhorizon: in actions of the policy; success: at any step, at the last, or held")
     say("list: Meta-World's goals, each once; continuous: a new goal in every episode")
     say("in rollout, expert and random read states, even where agents see frames\n")

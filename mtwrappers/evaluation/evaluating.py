@@ -423,10 +423,13 @@ def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVec
     for row in design.trial_tasks or ():
         numbers = isinstance(row, tuple) and {*map(type, row)} <= {int, float}
         if not numbers or len(row) != num_groups:
+            drawn = ""
+            if has_everywhere(inner, "sample_tasks"):
+                drawn = "; with a number of trials, tasks of any kind are drawn by sample_tasks"
             raise ValueError(
                 f"trials must be a number, or lists of {num_groups} tasks, one list per trial; "
                 "tasks must be numbers, such as task states; got "
-                f"{design.trial_tasks!r}"
+                f"{design.trial_tasks!r}{drawn}"
             )
     return inner
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from pathlib import Path
 
 from mtwrappers.common.did_you_mean import did_you_mean
@@ -38,14 +39,9 @@ def reference(name: str, like: EvaluationResult | None = None) -> dict[str, Eval
     ['experts/metaworld-3.1-MT10']
     """
     files = _files()
-    methods = sorted({label.partition("/")[0] for label in files})
     of_name = [label for label in files if name in (label, label.partition("/")[0])]
     if not of_name:
-        method = name.partition("/")[0]
-        of_method = [label for label in files if label.startswith(f"{method}/")]
-        hint = did_you_mean(method, [] if of_method else methods)
-        hint = hint or f"choose from {of_method or methods}"
-        raise ValueError(f"there are no reference results of {name!r}; {hint}")
+        raise ValueError(f"there are no reference results of {name!r}; {_suggest(name, files)}")
     results = {label: _load(label, files[label]) for label in of_name}
     if like is None:
         return results
@@ -65,6 +61,17 @@ def reference(name: str, like: EvaluationResult | None = None) -> dict[str, Eval
             f"of these: {', '.join(of_name)}"
         )
     return alike
+
+
+def _suggest(name: str, labels: Collection[str]) -> str:
+    """The hint for a name of which there are no results: similar names, or all that fit."""
+    method = name.partition("/")[0]
+    choices = [label for label in labels if label.startswith(f"{method}/")]
+    hint = did_you_mean(name, choices)
+    if not choices:
+        choices = sorted({label.partition("/")[0] for label in labels})
+        hint = did_you_mean(method, choices)
+    return hint or f"choose from {choices}"
 
 
 def _load(label: str, path: Path) -> EvaluationResult:

@@ -67,7 +67,7 @@ class EvaluationResult:
     In few-shot evaluation, the episodes after adaptation are scored; `adaptation`, `unadapted` and
     `by_episode` are results of others.
 
-    Intervals (95 %) are over the episodes (over the trials in few-shot evaluation) of *one* policy:
+    Intervals (95%) are over the episodes (over the trials in few-shot evaluation) of *one* policy:
     they say how precisely it was measured, not how much another training run would differ from it.
     Success rates have Wilson intervals, at the effective number of values for several tasks or
     trials; returns and lengths have Student's. How often they cover is in
@@ -550,10 +550,9 @@ class EvaluationResult:
             mean = self.overall[mean_name][metric]
             assert mean is not None  # every episode has a return
             estimate = mean
-        # Saved results contain this line and are refused if it differs, so it stays as it is.
         interval = ""
         if estimate.low is not None:
-            interval = f" ({estimate.low:.3f} to {estimate.high:.3f}, 95 %)"
+            interval = f" ({estimate.low:.3f} to {estimate.high:.3f}, 95%)"
         mean_label = label_mean(mean_name, len(self.tasks))  # of every task, whatever the mean
         return f"{metric_name} {estimate.value:.3f}{interval}, {mean_label}"
 
@@ -622,7 +621,8 @@ class EvaluationResult:
 
         It has not the `reference`: a copy of a reference is a result as any other.
         """
-        return {"format": result_files.FORMAT, "score": self.score, **to_plain(self)}
+        score = result_files.format_score(self.score)
+        return {"format": result_files.FORMAT, "score": score, **to_plain(self)}
 
     @classmethod
     def from_dict(cls, data: Any) -> EvaluationResult:
@@ -699,7 +699,7 @@ def load_results(path: str | PathLike[str]) -> list[EvaluationResult]:
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, load_results
     >>> EvaluationResult([Episode("reach", 0, 1.0, 5, True, True)]).save("one.json")
     >>> [result.score for result in load_results("one.json")]
-    ['success at any step 1.000 (0.207 to 1.000, 95 %), mean over 1 task']
+    ['success at any step 1.000 (0.207 to 1.000, 95%), mean over 1 task']
     """
     return [EvaluationResult.from_dict(data) for data in result_files.read_results(path)]
 

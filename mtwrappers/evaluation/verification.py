@@ -53,6 +53,8 @@ from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.vector.contract import MetaVectorEnv
 
 _SAID = "said by the file"
+# For results whose episodes are not those that follow from their own design.
+_WAY_OUT = "verify the file as save() wrote it, without edits"
 
 
 @dataclass(frozen=True)
@@ -410,13 +412,14 @@ def _check_plan(episodes: Sequence[Episode], plan: Plan) -> None:
     for episode, planned in itertools.zip_longest(episodes, plan.episodes):
         if episode is None or planned is None or episode.place != planned.place:
             raise VerificationError(
-                f"it has {len(episodes)} of {len(plan.episodes)} episodes: expected "
-                f"{_describe_or_none(planned)}, got {_describe_or_none(episode)}"
+                f"its {len(episodes)} episodes are not the {len(plan.episodes)} of its plan: "
+                f"expected {_describe_or_none(planned)}, got {_describe_or_none(episode)}; "
+                f"{_WAY_OUT}"
             )
         if episode.task_state != planned.task_state:
             raise VerificationError(
-                f"with its seed {describe_episode(episode)} has the goal {planned.task_state}, not "
-                f"{episode.task_state}"
+                f"with its seed {plan.design.seed}, {describe_episode(episode)} must have the goal "
+                f"{planned.task_state}, got {episode.task_state}; {_WAY_OUT}"
             )
 
 

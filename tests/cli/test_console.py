@@ -1,5 +1,6 @@
 """What the commands print on a terminal, in a pipe, and where colours are asked for or refused."""
 
+import io
 import os
 import pty
 import re
@@ -116,6 +117,23 @@ def test_without_arguments_it_is_its_help(capsys):
 
 
 # Few episodes.
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "lines"),
+    [
+        (True, ["  extra                 one is missing, two is", " " * 24 + "missing"]),
+        (False, ["  extra                 one is missing, two is missing"]),
+    ],
+)
+def test_rows_go_on_in_their_column_on_a_terminal(is_terminal, lines, monkeypatch):
+    stdout = io.StringIO()
+    monkeypatch.setattr(stdout, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(sys, "stdout", stdout)
+    monkeypatch.setenv("COLUMNS", "48")
+    monkeypatch.setenv("NO_COLOR", "1")
+    console.say_row("extra", "one is missing, two is missing")
+    assert stdout.getvalue().splitlines() == lines
 
 
 def test_methods_with_few_episodes_are_warned_of(tmp_path, monkeypatch, capsys):

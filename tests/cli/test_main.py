@@ -76,6 +76,8 @@ def test_list_shows_every_id_whole_with_its_sizes_in_a_file_too(capsys, monkeypa
     assert rows["mtwrappers/MultiEnv-v0"] == multi
     ant = ["any", "new", "float64[113]", "float32[8]", "none", "1", "mujoco"]
     assert rows["mtwrappers/AntGoal-v0"] == ant
+    table = lines[: lines.index("")]
+    assert {line.rindex(" ") for line in table} == {table[0].index(" extra")}  # in columns
 
 
 # protocols
@@ -110,6 +112,11 @@ def test_protocols_shows_one_that_is_named(capsys):
     table = said[: said.index("\n\n")].splitlines()
     assert table[0].split() == ["protocol", "rlinf"]
     assert next(line for line in table if line.startswith("horizon")).split()[-1] == "160"
+    assert not [line for line in table if line.endswith(" -")]
+    assert main(["protocols", "metaworld-3.1"]) == 0
+    said_of_states = capsys.readouterr().out
+    assert said_of_states.startswith("protocol          metaworld-3.1\nbenchmark")
+    assert "camera" not in said_of_states
     assert "\nrlinf (" in said
     assert "lerobot-0.6 (" not in said
     with pytest.raises(SystemExit, match="2"):

@@ -43,7 +43,7 @@ def test_a_rollout_is_verified(finished, capsys):
     assert "replayed      3 of 3 episodes" in lines
     assert lines[-4:-1] == [
         "verified:",
-        "success at any step 0.000 (0.000 to 0.561, 95 %), mean over 1 task",
+        "success at any step 0.000 (0.000 to 0.561, 95%), mean over 1 task",
         "",
     ]
     assert re.fullmatch(r"verified in \d+ s", lines[-1])

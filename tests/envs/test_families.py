@@ -479,10 +479,14 @@ def test_a_few_shot_evaluation_over_the_test_tasks_is_replayed(tmp_path):
     assert "return (95%)" in str(result)
     assert len(result.scored) == 3 * 2 * 2
     result.save(tmp_path / "result.json")
-    assert "verified" in str(mt.verify(tmp_path / "result.json"))
+    text = str(mt.verify(tmp_path / "result.json"))
+    assert "\nlengths are equal;\n" in text  # neither success nor goals are in the file
+    assert "verified:" in text
     with closing(make_vec("HalfCheetahDir", num_envs=2, max_episode_steps=2)) as envs:
         mt.few_shot_evaluate(Still(), envs, 2, 1, 1)  # though resets draw tasks otherwise
         assert envs.get_attr("sample_tasks_on_reset") == (True, True)
+        with pytest.raises(ValueError, match=r"tasks must be numbers.* are drawn by sample_tasks"):
+            mt.few_shot_evaluate(Still(), envs, [[{"direction": 1.0}, {"direction": -1.0}]])
 
 
 def test_a_set_of_tasks_checks_its_list():

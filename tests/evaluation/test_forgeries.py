@@ -122,7 +122,7 @@ def check_forgeries(kind, count, seed, folder, tmp_path):
     for _ in range(count):
         data, index, place = forge(original, dice)
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-            data[index]["score"] = EvaluationResult.from_dict(data[index]).score
+            data[index]["score"] = EvaluationResult.from_dict(data[index]).to_dict()["score"]
         (tmp_path / "r.json").write_text(json.dumps(data if is_list else data[0]))
         try:
             verification = verify(tmp_path / "r.json")

@@ -457,7 +457,7 @@ def test_a_result_has_the_number_once_all_episodes_are_there():
     assert said[-3] == f"protocol small ({SMALL.digest[:10]}, not a published protocol)"
     assert said[-2] == "on MT1 drawer-close-v3: success at any step"
     assert said[-1] == "mean over 1 task  0.000  0.000 to 0.658 (95%)"
-    assert result.score == "success 0.000 (0.000 to 0.658, 95 %), mean over 1 task"
+    assert result.score == "success 0.000 (0.000 to 0.658, 95%), mean over 1 task"
     part = dataclasses.replace(result, episodes=result.episodes[:1])
     assert part.headline is None
     assert "no score: not all 2 episodes of the protocol are here" in str(part)

@@ -77,7 +77,9 @@ THERE = "; evaluate by the protocol of one of these: experts/lerobot-0.6-states-
     ("name", "like", "message"),
     [
         ("expert", None, r"of 'expert'; did you mean 'experts'\?"),
-        ("experts/MT10", None, r"of 'experts/MT10'; choose from \['experts/lerobot-0.6-states"),
+        ("experts/MT10", None, r"of 'experts/MT10'; did you mean .*'experts/metaworld-3.1-MT10'\?"),
+        ("experts/rlinf-MT50", None, r"; did you mean 'experts/rlinf-states-MT50', "),
+        ("experts/best", None, r"of 'experts/best'; choose from \['experts/lerobot-0.6-states"),
         ("", None, r"of ''; choose from \[.*'experts', "),
         ("experts", measured(), f"'experts' was measured without a protocol{THERE}"),
         ("experts", measured(MT10.on("MT25")), rf"by metaworld-3.1 \(\w{{10}}\) on MT25{THERE}"),

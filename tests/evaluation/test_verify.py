@@ -123,7 +123,7 @@ def forged(where, to, change):
     change(first)
     if "score" in first:
         with suppress(ValueError, KeyError):
-            first["score"] = EvaluationResult.from_dict(first).score
+            first["score"] = EvaluationResult.from_dict(first).to_dict()["score"]
     (to / "r.json").write_text(json.dumps(data))
     for path in where.glob("*.npz"):
         (to / path.name).write_bytes(path.read_bytes())
@@ -239,7 +239,7 @@ def test_what_the_replay_shows_and_what_only_the_file_says_are_printed(played):
     assert 'said by the file: policy="random", training_seed=1, note="a note"' in text
     assert "replayed      4 of 6 episodes" in text
     assert "returns are equal to the last bit\nverified, as far as it was replayed:\n" in text
-    assert text.endswith("\nsuccess at any step 0.000 (0.000 to 0.390, 95 %), mean over 2 tasks")
+    assert text.endswith("\nsuccess at any step 0.000 (0.000 to 0.390, 95%), mean over 2 tasks")
 
 
 @pytest.mark.parametrize(
@@ -506,13 +506,22 @@ def design(**change):
     ("change", "message"),
     [
         (episode(1, length=7), "reach-v3, episode 1 has 7 steps, and the evidence 8 actions"),
-        (episode(1, task_state=3), "with its seed reach-v3, episode 1 has the goal"),
+        (
+            episode(1, task_state=3),
+            "with its seed 5, reach-v3, episode 1 must have the goal ., got 3; verify the",
+        ),
         (episode(1, task="sweep-v3"), "sweep-v3, episode 1 has 8 steps, and the evidence 0"),
         (order(0, 1, 2, 3, 4), "the evidence has actions of 'push-v3/2', not an episode of it"),
-        (order(0, 1, 2, 3, 4, 5, 5), "7 of 6 episodes: expected no more, got push-v3, episode 2"),
+        (
+            order(0, 1, 2, 3, 4, 5, 5),
+            "its 7 episodes are not the 6 of its plan: expected no more, got push-v3, episode 2",
+        ),
         (order(1, 0, 2, 3, 4, 5), "expected reach-v3, episode 0, got reach-v3, episode 1"),
-        (design(seed=6), "with its seed reach-v3, episode . has the goal"),
-        (design(episodes_per_task=2), "6 of 4 episodes: expected push-v3, episode 0, got r"),
+        (design(seed=6), "with its seed 6, reach-v3, episode . must have the goal"),
+        (
+            design(episodes_per_task=2),
+            "its 6 episodes are not the 4 of its plan: expected push-v3, episode 0, got r",
+        ),
         (design(episodes_per_task=10**6), "it has 6 of 2,000,000 episodes"),
         (design(trials=1), "adaptation_episodes must be a positive integer, got 0"),
         (lambda data: data.pop("score"), "its score is 'success at any step 0.000 .*, got 'None'"),
