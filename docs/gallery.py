@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from mtwrappers.metaworld.experts import expert
 
 DOCS = Path(__file__).parent
 FIGURES, PAGE = DOCS / "gallery.json", DOCS / "gallery.md"
-EPISODES, ROUNDS, STEPS = 10, 15, 100
+EPISODES = 10
 # The two objects of an observation, and what each of their numbers says.
 OBJECTS = {"1": (slice(4, 7), slice(7, 11)), "2": (slice(11, 14), slice(14, 18))}
 
@@ -84,36 +83,19 @@ WHAT_TO_DO = {
 
 
 def measure(names: list[str]) -> dict[str, dict[str, Any]]:
-    """What a page says of each class: its expert's success, its observation, its step's cost."""
+    """The success of each class's expert, and the numbers of its observation."""
     envs = gymnasium.make_vec("mtwrappers/MT50-v0", workers=2, seed=0)
     policy = ScriptedPolicy(True, envs, 0)
     result = mtwrappers.evaluate(policy, envs, EPISODES, observers=[policy])
     envs.close()
-    costs = measure_step_costs(names)
     return {
         name: {
             "success_once": result.per_task[name]["success_once"].value,
             "success_final": result.per_task[name]["success_final"].value,
-            "cost": costs[name],
             "observation": list_observed_numbers(name),
         }
         for name in names
     }
-
-
-def measure_step_costs(names: list[str]) -> dict[str, float]:
-    """The time of a step in multiples of that of reach-v3, least of interleaved rounds."""
-    envs = {name: gymnasium.make("mtwrappers/MT1-v0", env_name=name) for name in names}
-    actions = np.random.default_rng(0).uniform(-1, 1, (STEPS, 4)).astype(np.float32)
-    least = dict.fromkeys(names, np.inf)
-    for _ in range(ROUNDS):
-        for name, env in envs.items():
-            env.reset(seed=0)
-            start = time.thread_time()
-            for action in actions:
-                env.step(action)
-            least[name] = min(least[name], time.thread_time() - start)
-    return {name: round(least[name] / least["reach-v3"], 2) for name in names}
 
 
 def list_observed_numbers(name: str) -> list[str]:
@@ -144,7 +126,6 @@ def render_page(figures: dict[str, dict[str, Any]]) -> str:
         facts = [
             *[f"numbers {numbers}"] * (numbers != "4-6, 7-10"),
             f"expert {figure['success_once']:.0%}/{figure['success_final']:.0%}",
-            f"cost {figure['cost']:.2f}",
             *["MT10"] * (name in benchmarks["MT10"].train_classes),
             *["ML10 train"] * (name in benchmarks["ML10"].train_classes),
             *["ML10 test"] * (name in benchmarks["ML10"].test_classes),
@@ -200,8 +181,6 @@ assert (obs[0:18] == obs[18:36]).all()  # at a reset there is no earlier step
 **Expert.** The share of {episodes} episodes, of 500 steps and with different goals, that
 Meta-World's scripted expert solves: at any step/at the last step. Experts keep moving after a
 success, and some of them undo it.
-
-**Cost.** The time of one step compared with one step of reach-v3 on the same machine.
 
 ## Gallery
 
