@@ -7,7 +7,7 @@ Soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905) with one temperature 
 2020, arXiv:1910.10897). One policy and two critics of 3 x 256 units see the one-hot of the task.
 The same command continues a run that was stopped or killed, with the same numbers as if it had
 not been. At the end it evaluates the policy of several points of the run under the protocol
-``metaworld-3.1``. The guide "Multi-task SAC on MT10" has the results.
+``metaworld-3.1``. "What learners reach" has the results.
 """
 
 import argparse
