@@ -76,7 +76,7 @@ class PadSpaces(AnyWrapper, RecordConstructorArgs):
         )
         super().__init__(env)
         spaces = env.observation_space, env.action_space
-        padding = Padding.of([spaces], ["the environment"], checked)
+        padding = Padding.from_spaces([spaces], ["the environment"], checked)
         _require_nothing_appended(env, "the environment", padding.observation_space)
         self._pad_to(padding)
 
@@ -142,7 +142,7 @@ class Padding(NamedTuple):
     action_space: AnySpace
 
     @classmethod
-    def of(
+    def from_spaces(
         cls,
         spaces: Sequence[tuple[AnySpace, AnySpace]],
         names: Sequence[str],

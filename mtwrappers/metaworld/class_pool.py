@@ -34,7 +34,7 @@ from mtwrappers.metaworld.class_env import (
 )
 from mtwrappers.metaworld.interfaces import Benchmark, Classes, Task
 from mtwrappers.metaworld.tasks import (
-    OPTIONS,
+    BENCHMARK_OPTIONS,
     BenchmarkOptions,
     ContinuousGoals,
     Goals,
@@ -149,7 +149,7 @@ class ClassPool:
         goals_seed = 0 if seed is None else seed
         class_options: dict[str, Any] = {**options}
         benchmark_options = {
-            name: class_options.pop(name) for name in OPTIONS if name in class_options
+            name: class_options.pop(name) for name in BENCHMARK_OPTIONS if name in class_options
         }
         if continuous:
             benchmark_options["num_goals"] = 1

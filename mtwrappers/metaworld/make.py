@@ -29,11 +29,11 @@ from mtwrappers.metaworld.env import MetaWorldMTEnv
 from mtwrappers.metaworld.keywords import EnvKeywords, VectorKeywords
 from mtwrappers.metaworld.observations import CAMERA
 from mtwrappers.metaworld.tasks import (
+    BENCHMARK_OPTIONS,
     DEFAULT_CLASS,
     META_LEARNING,
     NUM_GOALS,
     ONE_CLASS,
-    OPTIONS,
     Goals,
     Kind,
     check_goals,
@@ -224,7 +224,7 @@ def make_vec_env(
     check_keywords(kwargs, _VECTOR_ARGUMENTS, f"make_vec of {benchmark}", _OTHER_NAMES)
     wrappers, options = split_wrapper_settings(benchmark, {**kwargs})
     settings = VectorSettings(**_take(options, VECTOR_SETTINGS))
-    tasks_options = {**_take(options, OPTIONS), "num_goals": settings.num_goals}
+    tasks_options = {**_take(options, BENCHMARK_OPTIONS), "num_goals": settings.num_goals}
     continuous = check_goals(settings.goals, benchmark, settings.num_goals)
     if continuous:
         tasks_options["num_goals"] = 1

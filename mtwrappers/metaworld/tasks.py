@@ -130,13 +130,13 @@ NUM_CLASSES: dict[str, dict[Kind, int]] = {
     "ML45": {"train": 45, "test": 5},
 }
 # The arguments that name the classes of the other benchmarks.
-TAKES = {
+CLASS_ARGUMENTS = {
     **dict.fromkeys(("MT1", "ML1"), ("env_name",)),
     "CustomMT": ("train_classes",),
     "CustomML": ("train_classes", "test_classes"),
 }
 # The benchmarks with the single class ``env_name``.
-ONE_CLASS = tuple(name for name, arguments in TAKES.items() if "env_name" in arguments)
+ONE_CLASS = tuple(name for name, arguments in CLASS_ARGUMENTS.items() if "env_name" in arguments)
 
 
 class BenchmarkOptions(TypedDict, total=False):
@@ -148,7 +148,7 @@ class BenchmarkOptions(TypedDict, total=False):
     num_goals: int
 
 
-OPTIONS = ("env_name", "train_classes", "test_classes", "num_goals")
+BENCHMARK_OPTIONS = ("env_name", "train_classes", "test_classes", "num_goals")
 
 
 def make_benchmark(
@@ -225,12 +225,16 @@ def share_out(
 
     The groups of a class share its goals. With continuous goals, a class is one task state.
     """
-    owners = sorted(group % num_classes for group in range(num_groups))
+    # Sorted, so that the groups of a class follow each other.
+    classes = sorted(group % num_classes for group in range(num_groups))
     shares = []
-    for group, c in enumerate(owners):
-        first, groups_of_class = owners.index(c), owners.count(c)
-        task_states = range(num_goals * c, num_goals * (c + 1))[group - first :: groups_of_class]
-        shares.append((c, range(c, c + 1) if continuous else task_states))
+    for group, index in enumerate(classes):
+        if continuous:
+            shares.append((index, range(index, index + 1)))
+            continue
+        first_group, num_groups_of_class = classes.index(index), classes.count(index)
+        goals_of_class = range(num_goals * index, num_goals * (index + 1))
+        shares.append((index, goals_of_class[group - first_group :: num_groups_of_class]))
     return shares
 
 
@@ -291,19 +295,21 @@ def _find_classes(
 ) -> tuple[Classes, Classes]:
     """The train and the test classes by name, in order."""
     arguments = {"env_name": env_name, "train_classes": train_classes, "test_classes": test_classes}
-    takes = TAKES.get(name, ())
+    needed = CLASS_ARGUMENTS.get(name, ())
     for argument, value in arguments.items():
-        if value is not None and argument not in takes:
-            benchmarks = [benchmark for benchmark, names in TAKES.items() if argument in names]
+        if value is not None and argument not in needed:
+            benchmarks = [
+                benchmark for benchmark, names in CLASS_ARGUMENTS.items() if argument in names
+            ]
             raise ValueError(
                 f"{name} takes no {argument}, got {value!r}; it is for {' and '.join(benchmarks)}"
             )
-        if value is None and argument in takes and argument != "env_name":
+        if value is None and argument in needed and argument != "env_name":
             raise ValueError(f"{name} needs {argument}, a list of class names")
-    if "env_name" in takes:
+    if "env_name" in needed:
         classes = classes_by_name([DEFAULT_CLASS if env_name is None else env_name], "env_name")
         return classes, classes if name == "ML1" else {}
-    if takes:
+    if needed:
         assert train_classes is not None
         train = classes_by_name(train_classes, "train_classes")
         test = {} if test_classes is None else classes_by_name(test_classes, "test_classes")
@@ -390,14 +396,16 @@ class ContinuousGoals:
         self._seed = seeding.check_seed(seed)
         self._stream = seeding.goal_generator(self._seed)
 
-    def draw(self, k: int, stream: Generator | None = None) -> NDArray[np.float64]:
-        """Draws the next vector of class ``k``, from ``stream`` if it is given."""
+    def draw(self, class_index: int, stream: Generator | None = None) -> NDArray[np.float64]:
+        """Draws the next vector of a class, from ``stream`` if it is given."""
         from mtwrappers.metaworld.blueprint import draw_vectors
 
-        return draw_vectors(self._class(k), 1, self._stream if stream is None else stream)[0]
+        rng = self._stream if stream is None else stream
+        [vector] = draw_vectors(self._find_class(class_index), 1, rng)
+        return vector
 
-    def check(self, k: int, vector: object, name: str) -> tuple[float, ...]:
-        """Returns a vector that Meta-World might draw for class ``k``, or raises `ValueError`."""
+    def check(self, class_index: int, vector: object, name: str) -> tuple[float, ...]:
+        """Returns a vector that Meta-World might draw for a class, or raises `ValueError`."""
         from mtwrappers.metaworld.blueprint import check_vector
 
         try:
@@ -406,7 +414,8 @@ class ContinuousGoals:
             array = np.empty(0)
         if array.ndim != 1 or not array.size or not np.isfinite(array).all():
             raise ValueError(f"{name} must be 3 or 6 finite numbers, got {vector!r}")
-        check_vector(self._class(k), array, f"{name} of {self._tasks[k].env_name}")
+        class_name = self._tasks[class_index].env_name
+        check_vector(self._find_class(class_index), array, f"{name} of {class_name}")
         return tuple(array.tolist())
 
     def get_state(self) -> State:
@@ -418,8 +427,8 @@ class ContinuousGoals:
         self.seed(state["seed"])
         set_generator(self._stream, state["state"])
 
-    def _class(self, k: int) -> SawyerClass:
-        return decode(self._tasks[k])["env_cls"]
+    def _find_class(self, class_index: int) -> SawyerClass:
+        return decode(self._tasks[class_index])["env_cls"]
 
 
 class ContinuousTasks(Tasks["int | ClassAndVector"]):
@@ -462,8 +471,9 @@ class ContinuousTasks(Tasks["int | ClassAndVector"]):
             raise ValueError(
                 f"{name} must be the index of a class, or (index, random vector), got {task_state}"
             )
-        k = self._classes.check(task_state[0], f"the class of {name}")
-        return k, self._goals.check(k, task_state[1], f"the random vector of {name}")
+        class_index = self._classes.check(task_state[0], f"the class of {name}")
+        vector = self._goals.check(class_index, task_state[1], f"the random vector of {name}")
+        return class_index, vector
 
     def describe(self, task_state: int | ClassAndVector) -> Description:
         """The description of the class of a task state."""

@@ -42,9 +42,10 @@ from mtwrappers.vector.journal import hash_value
 from mtwrappers.vector.make import Execution, SamplerOptions, make_executor
 from mtwrappers.vector.settings import OPTIONS, Maker
 
-_NAMES = ("task_name", "_task_name", "task_id", "_task_id")
+# The infos that name the task of an environment, and their masks.
+_TASK_INFOS = ("task_name", "_task_name", "task_id", "_task_id")
 # The attribute of an environment that makes its resets draw tasks.
-_SWITCH = "sample_tasks_on_reset"
+_DRAWS_ON_RESET = "sample_tasks_on_reset"
 
 
 class MetaSampler:
@@ -161,7 +162,7 @@ class MetaSampler:
             undo.callback(self.envs.close)
             check_array_spaces(self.envs)
             self._needs_tasks = self._stop_drawing_tasks()
-            self._made_env = not isinstance(env, gymnasium.Env)
+            self._owns_env = not isinstance(env, gymnasium.Env)
             make_env: Maker
             if isinstance(env, gymnasium.Env):
                 self.env, make_env = env, functools.partial(copy_env, env)
@@ -220,39 +221,12 @@ class MetaSampler:
                 "call update_tasks before obtain_samples: otherwise each of these environments "
                 "would draw a task of its own"
             )
-        m, k = self.meta_batch_size, self.envs_per_task
-        per_env, remainder = divmod(self.rollouts_per_meta_task, k)
-        quotas = np.tile(per_env + (np.arange(k) < remainder), m)
-        remote = self._policy_in == "workers"
-        policy = pickled(self._policy) if remote else self._policy
-        obs, infos = self.envs.reset(seed=self._seed)
-        _require_set_tasks(self.envs, range(m * k), self._task_digests)
-        obs = with_text_arrays(self.envs.single_observation_space, obs)
-        self._seed = None
-        self._iteration += 1
-        collector = _Collector(
-            policy=policy,
-            meta_batch_size=m,
-            envs_per_task=k,
-            seed=(self._policy_seed, self._iteration),
-            quotas=quotas,
-            obs=obs,
-            infos={key: infos[key] for key in _NAMES if key in infos},
-            task_digests=self._task_digests,
-        )
-        collections: Sequence[_Collection]
-        with self._progress.track("paths", int(quotas.sum()), counts=not remote) as advance:
-            if remote:
-                collections = self.envs.map_blocks(collector)
-            else:
-                observe: list[Callable[[Step], object]] = []
-                if self._progress.visible:
-                    observe = [lambda step: advance(int((step.finished & step.counted).sum()))]
-                collections = [collector(self.envs, slice(0, m * k), observe)]
+        collections = self._collect()
+        k = self.envs_per_task
         by_env = [paths for collection in collections for paths in collection.paths]
         by_task = {
             task: with_common_infos(list(itertools.chain(*by_env[task * k : (task + 1) * k])))
-            for task in range(m)
+            for task in range(self.meta_batch_size)
         }
         paths = [*itertools.chain(*by_task.values())]
         self.total_timesteps_sampled += sum(len(path["rewards"]) for path in paths)
@@ -262,6 +236,36 @@ class MetaSampler:
             env_seconds = max(collection.seconds.envs for collection in collections)
             self._log(paths, Seconds(policy_seconds, env_seconds), log_prefix)
         return by_task
+
+    def _collect(self) -> Sequence[_Collection]:
+        """Resets the environments and collects the trajectories of each, in their order."""
+        m, k = self.meta_batch_size, self.envs_per_task
+        per_env, remainder = divmod(self.rollouts_per_meta_task, k)
+        quotas = np.tile(per_env + (np.arange(k) < remainder), m)
+        in_workers = self._policy_in == "workers"
+        policy = pickled(self._policy) if in_workers else self._policy
+        obs, infos = self.envs.reset(seed=self._seed)
+        _require_set_tasks(self.envs, range(m * k), self._task_digests)
+        self._seed = None
+        self._iteration += 1
+        collector = _Collector(
+            policy=policy,
+            meta_batch_size=m,
+            envs_per_task=k,
+            seed=(self._policy_seed, self._iteration),
+            quotas=quotas,
+            obs=with_text_arrays(self.envs.single_observation_space, obs),
+            infos={key: infos[key] for key in _TASK_INFOS if key in infos},
+            task_digests=self._task_digests,
+        )
+        with self._progress.track("paths", int(quotas.sum()), counts=not in_workers) as advance:
+            if in_workers:
+                collections: list[_Collection] = self.envs.map_blocks(collector)
+                return collections
+            observe: list[Callable[[Step], object]] = []
+            if self._progress.visible:
+                observe = [lambda step: advance(int((step.finished & step.counted).sum()))]
+            return [collector(self.envs, slice(0, m * k), observe)]
 
     def _log(self, paths: Sequence[Path], seconds: Seconds, prefix: str) -> None:
         """Logs the figures of a collection, under ProMP's keys."""
@@ -322,7 +326,7 @@ class MetaSampler:
         draws: Sequence[bool] = self.envs.call(_draws_tasks)
         rows = np.flatnonzero(draws).tolist()
         if rows:
-            self.envs.call_some(rows, "set_wrapper_attr", _SWITCH, False)
+            self.envs.call_some(rows, "set_wrapper_attr", _DRAWS_ON_RESET, False)
         return bool(rows)
 
     def _take_tasks(self) -> None:
@@ -341,17 +345,17 @@ class MetaSampler:
     def close(self) -> None:
         """Closes the environments that the sampler made."""
         self.envs.close()
-        if self._made_env:
+        if self._owns_env:
             self.env.close()
 
 
 @read_only
 def _draws_tasks(env: AnyEnv) -> bool:
     """Whether some resets of an environment draw a task, and can be made to stop it."""
-    if not env.has_wrapper_attr(_SWITCH):
+    if not env.has_wrapper_attr(_DRAWS_ON_RESET):
         return False
     moves = env.has_wrapper_attr("task_states") and len(env.get_wrapper_attr("task_states")) > 1
-    return moves or bool(env.get_wrapper_attr(_SWITCH))
+    return moves or bool(env.get_wrapper_attr(_DRAWS_ON_RESET))
 
 
 @read_only

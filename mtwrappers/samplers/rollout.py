@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.types import AnyArray
 from mtwrappers.samplers.nested import with_text_arrays
-from mtwrappers.samplers.task_texts import NamesOf, read_texts, task_names
+from mtwrappers.samplers.task_texts import TaskNamer, read_texts, task_names
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
 from mtwrappers.vector.contract import MetaVectorEnv
 
@@ -129,7 +129,7 @@ def rollout(
     obs: Any = None,
     *,
     infos: Mapping[str, Any] | None = None,
-    names: NamesOf | None = None,
+    names: TaskNamer | None = None,
     seeds: Callable[[Sequence[int]], Sequence[int]] | None = None,
     begin: Callable[[Flags], tuple[Any, Mapping[str, Any]]] | None = None,
     observe: Sequence[Callable[[Step], object]] = (),
@@ -239,7 +239,7 @@ def _describe(
     executor: MetaVectorEnv,
     began: Flags,
     infos: Mapping[str, Any],
-    names: NamesOf | None,
+    names: TaskNamer | None,
 ) -> None:
     """Gives the policy the texts of the episodes that begin."""
     rows, first, k = np.flatnonzero(began).tolist(), policy.first, policy.envs_per_task

@@ -9,16 +9,16 @@ from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import MetaVectorEnv
 
 # Returns the task names of some rows' current episodes, given their indices and the last infos.
-NamesOf: TypeAlias = Callable[[Sequence[int], Mapping[str, Any]], list[str]]
+TaskNamer: TypeAlias = Callable[[Sequence[int], Mapping[str, Any]], list[str]]
 
 
-def has_everywhere(inner: MetaVectorEnv, name: str) -> bool:
+def has_everywhere(envs: MetaVectorEnv, name: str) -> bool:
     """Whether every environment has this attribute."""
-    return all(inner.call("has_wrapper_attr", name))
+    return all(envs.call("has_wrapper_attr", name))
 
 
 def task_names(
-    inner: MetaVectorEnv,
+    envs: MetaVectorEnv,
     infos: Mapping[str, Any],
     rows: Sequence[int] | None = None,
     group: Callable[[int], int] | None = None,
@@ -29,28 +29,28 @@ def task_names(
     ``task_name``; an environment that has none of these is named by the index of its group.
 
     Args:
-        inner: The environments.
+        envs: The environments.
         infos: The infos of their reset.
         rows: The environments to name; by default all.
         group: Returns the index of an environment's group; by default from ``envs_per_task``.
     """
-    rows = range(inner.num_envs) if rows is None else rows
+    rows = range(envs.num_envs) if rows is None else rows
     names: dict[int, str] = {}
     for key, form in (("task_name", "{}"), ("task_id", "task {}")):
         for i in rows if key in infos else ():
             if i not in names and infos[f"_{key}"][i]:
                 names[i] = form.format(infos[key][i])
     unnamed = [i for i in rows if i not in names]
-    has_name = inner.call_some(unnamed, "has_wrapper_attr", "task_name") if unnamed else []
+    has_name = envs.call_some(unnamed, "has_wrapper_attr", "task_name") if unnamed else []
     named = [i for i, has in zip(unnamed, has_name, strict=True) if has]
     if named:
-        names.update(zip(named, map(str, inner.call_some(named, "task_name")), strict=True))
-    group = group or (lambda i: i // inner.envs_per_task)
+        names.update(zip(named, map(str, envs.call_some(named, "task_name")), strict=True))
+    group = group or (lambda i: i // envs.envs_per_task)
     return [names.get(i, f"task {group(i)}") for i in rows]
 
 
 def read_texts(
-    inner: MetaVectorEnv,
+    envs: MetaVectorEnv,
     texts: Sequence[str],
     rows: Sequence[int],
     names: Callable[[], list[str]],
@@ -58,7 +58,7 @@ def read_texts(
     """Reads the texts of episodes that begin in some rows from their environments.
 
     Args:
-        inner: The environments, at the start of these episodes.
+        envs: The environments, at the start of these episodes.
         texts: The members of `mtwrappers.samplers.policies.TEXTS` that the policy takes.
         rows: The environments that begin an episode.
         names: Returns the names of their tasks.
@@ -70,7 +70,7 @@ def read_texts(
         TypeError: If a ``task_description`` is not a string.
         ValueError: If an environment hides its task, or has no ``task_description``.
     """
-    descriptions = inner.call_some(rows, _read_description, texts)
+    descriptions = envs.call_some(rows, _read_description, texts)
     entries = {"descriptions": descriptions} if "descriptions" in texts else {}
     if "task_names" in texts:
         entries["task_names"] = names()

@@ -117,8 +117,8 @@ def describe_identity(
         else:
             identity = _describe_recorded(layer)
         vars(layer)[_ARGUMENTS] = identity
-    kept: dict[str, Any] = vars(layer)[_ARGUMENTS]
-    return kept
+    described: dict[str, Any] = vars(layer)[_ARGUMENTS]
+    return described
 
 
 def require_same(expected: Any, identity: Any, owner: str) -> None:

@@ -99,7 +99,7 @@ class SetTaskUpdate(EnvUpdate):
     def __call__(self, old_env: Env | None = None) -> Env:
         """Returns an environment on the task; `reset` begins it."""
         layers = list(_layers(old_env))
-        base = next(filter(self._is_right, layers), None)
+        base = next(filter(self._has_env_type, layers), None)
         if old_env is None or base is None:
             if old_env is not None:
                 name = getattr(self.env_type, "__name__", self.env_type)
@@ -115,14 +115,14 @@ class SetTaskUpdate(EnvUpdate):
             base.get_wrapper_attr("set_task")(self.task)
             return self._wrap(base)
         base.get_wrapper_attr("set_task")(self.task)
-        top = next((i for i, layer in enumerate(layers) if "wrapped_for" in layer.__dict__), None)
-        if top is None or layers[top].__dict__["wrapped_for"] == _class(self.task):
+        index = next((i for i, layer in enumerate(layers) if "wrapped_for" in vars(layer)), None)
+        if index is None or vars(layers[index])["wrapped_for"] == _find_class(self.task):
             return old_env
         wrapped = self._wrap(base)
-        if top == 0:
+        if index == 0:
             return wrapped
-        # Wrappers that were put around it since are kept.
-        layers[top - 1].env = wrapped  # type: ignore[attr-defined]
+        # The wrappers outside of it stay.
+        layers[index - 1].env = wrapped  # type: ignore[attr-defined]
         return old_env
 
     def _wrap(self, base: Env) -> Env:
@@ -133,12 +133,12 @@ class SetTaskUpdate(EnvUpdate):
         except TypeError as exc:
             exc.add_note("in wrapper(env, task), which gets an environment and its task")
             raise
-        env.wrapped_for = _class(self.task)  # type: ignore[attr-defined]
+        env.wrapped_for = _find_class(self.task)  # type: ignore[attr-defined]
         return env
 
-    def _is_right(self, env: Env) -> bool:
-        made_alike = same_values(env.__dict__.get("made_by"), self.env_type)
-        return made_alike or (isinstance(self.env_type, type) and isinstance(env, self.env_type))
+    def _has_env_type(self, env: Env) -> bool:
+        is_instance = isinstance(self.env_type, type) and isinstance(env, self.env_type)
+        return is_instance or same_values(vars(env).get("made_by"), self.env_type)
 
 
 class ExistingEnvUpdate(EnvUpdate):
@@ -213,7 +213,7 @@ def _layers(env: Env | None) -> Iterator[Env]:
         env = env.env if isinstance(env, gymnasium.Wrapper) else None
 
 
-def _class(task: Any) -> str | None:
-    """The class of a Meta-World task, or of a task of `MetaWorldSetTaskEnv`."""
+def _find_class(task: Any) -> str | None:
+    """The name of the class of a Meta-World task, or of a task of `MetaWorldSetTaskEnv`."""
     inner = task.get("inner") if isinstance(task, dict) else task
     return getattr(inner, "env_name", None)

@@ -183,7 +183,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         metadata, self.render_mode = traits[0].metadata, traits[0].render_mode
         if settings.unify is not None:
             names = [f"environment {i}" for i in range(n)]
-            padding = Padding.of(spaces, names, settings.unify)
+            padding = Padding.from_spaces(spaces, names, settings.unify)
             pool.set_up(Wrap(padding.wrap))
             spaces = [(padding.observation_space, padding.action_space)] * n
         observation_space, action_space = require_same_spaces(spaces)

@@ -116,13 +116,15 @@ class MultiEnvWrapper(TaskSetMTEnv[int]):
             if unify is not None:
                 self.padding = self._pad_all(initial, unify, env_observation_space)
             if self.padding is not None:
-                env_observation_space, action_space = self.padding[:2]
+                action_space = self.padding.action_space
+                env_observation_space = self.padding.observation_space
             else:
                 action_space = first.action_space
-            space = first.observation_space
+                if env_observation_space is None:
+                    env_observation_space = first.observation_space
             super().__init__(
                 action_space,
-                space if env_observation_space is None else env_observation_space,
+                env_observation_space,
                 None,
                 TaskList(range(n), task_names, select=select),
                 initial_task_state=initial,
@@ -216,20 +218,11 @@ class MultiEnvWrapper(TaskSetMTEnv[int]):
             if built_env.unwrapped is env.unwrapped:
                 names = f"{self._name(index)} and {self._name(built_index)}"
                 raise ValueError(
-                    f"the constructors of {names} return the "
-                    "same environment: each must make a new one"
+                    f"the constructors of {names} return the same environment: each must make a "
+                    "new one"
                 )
         if (limit := self._limits[index]) is not None:
-            own_limit = None
-            if env.has_wrapper_attr("_max_episode_steps"):
-                own_limit = env.get_wrapper_attr("_max_episode_steps")
-            if own_limit is not None and own_limit < limit:
-                env.close()
-                raise ValueError(
-                    f"{self._name(index)} truncates its episodes after {own_limit} steps, which "
-                    f"max_episode_steps={limit} cannot lengthen: pass it to gymnasium.make"
-                )
-            env = TimeLimit(env, limit)
+            env = _limit_steps(env, limit, self._name(index))
         if (repeat := self._repeats[index]) is not None:
             env = ActionRepeat(env, repeat)
         return env
@@ -240,19 +233,20 @@ class MultiEnvWrapper(TaskSetMTEnv[int]):
         action_space = self._envs[initial].action_space
         knows_observations = space is not None or "observation_size" in sizes
         knows_actions = "action_size" in sizes or not isinstance(action_space, Box)
+        action_dtype: Any = None
         if knows_observations and knows_actions:
             if space is None:
                 space = Box(-np.inf, np.inf, (sizes["observation_size"],), np.float64)
-            built = [initial]
+            indices = [initial]
             # Environments that are built later may have a more precise dtype.
-            dtype: Any = np.float64
+            action_dtype = np.float64
         else:
-            dtype = None
-            built = [*range(len(self._makers))]
-            for i in set(built) - {initial}:
+            indices = list(range(len(self._makers)))
+            for i in set(indices) - {initial}:
                 self._envs[i] = self._construct(i)
-        spaces = [(self._envs[i].observation_space, self._envs[i].action_space) for i in built]
-        padding = Padding.of(spaces, [self._name(i) for i in built], sizes, dtype)
+        spaces = [(self._envs[i].observation_space, self._envs[i].action_space) for i in indices]
+        names = [self._name(i) for i in indices]
+        padding = Padding.from_spaces(spaces, names, sizes, action_dtype)
         return padding if space is None else padding._replace(observation_space=space)
 
     def _fit(self, index: int, env: AnyEnv) -> AnyEnv:
@@ -272,6 +266,20 @@ class MultiEnvWrapper(TaskSetMTEnv[int]):
                 f"{difference(actual, expected, contained=True)}"
             )
         return env
+
+
+def _limit_steps(env: AnyEnv, limit: int, name: str) -> AnyEnv:
+    """Limits the steps of episodes, or closes an environment whose limit is lower."""
+    inner_limit = None
+    if env.has_wrapper_attr("_max_episode_steps"):
+        inner_limit = env.get_wrapper_attr("_max_episode_steps")
+    if inner_limit is not None and inner_limit < limit:
+        env.close()
+        raise ValueError(
+            f"{name} truncates its episodes after {inner_limit} steps, which "
+            f"max_episode_steps={limit} cannot lengthen: pass it to gymnasium.make"
+        )
+    return TimeLimit(env, limit)
 
 
 def _hint(space: AnySpace) -> str:
