@@ -23,7 +23,7 @@ from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import (
     evidence_beside,
     evidence_files,
-    name_of,
+    name_actions,
     read_evidence,
 )
 from mtwrappers.evaluation.origin import PACKAGES, SCORED
@@ -153,7 +153,7 @@ def export(
             def replay_episodes() -> Iterator[Replayed]:
                 for episode, plan in zip(claim.episodes, planned, strict=True):
                     if episode.place in lengths:
-                        actions = recorded[name_of(episode)][: lengths[episode.place]]
+                        actions = recorded[name_actions(episode)][: lengths[episode.place]]
                         yield recorder.replay(plan, episode, actions, successes)
 
             about = {
@@ -234,7 +234,7 @@ class _EpisodeRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     def _run_episode(self, planned: PlannedEpisode, actions: NDArray[Any]) -> Episode:
         """Runs an episode with its actions."""
         plan = Plan(Design(), (Stage([[planned]]),))
-        [episode] = replay(self._envs, plan, {name_of(planned): actions})
+        [episode] = replay(self._envs, plan, {name_actions(planned): actions})
         return episode
 
     def replay(
