@@ -479,8 +479,8 @@ def _format_row(head: str, values: Mapping[str, Any]) -> list[str]:
     return _wrap(f"{head}{text}")
 
 
-def _wrap(text: str) -> list[str]:
-    return textwrap.wrap(text, 80, subsequent_indent=" " * 14, break_on_hyphens=False)
+def _wrap(text: str, indent: int = 14) -> list[str]:
+    return textwrap.wrap(text, 80, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def _tabulate_results(verification: Verification) -> list[dict[str, dict[str, Any]]]:
@@ -554,7 +554,7 @@ def _describe_outcome(verification: Verification) -> list[str]:
         if environments is not None and environments.wrappers:
             wrappers = ", ".join(environments.wrappers)
             cause += f" (it was measured in {wrappers}, which no replay is)"
-        lines.append(f"false: {verification.difference}{cause}")
+        lines += _wrap(f"false: {verification.difference}{cause}", indent=2)
         return [*lines, f"not verified: {same:,} of {replayed:,} episodes gave the same numbers"]
     lines = [f"{_name_compared_fields(verification)} are equal;"]
     if verification.rounding:
