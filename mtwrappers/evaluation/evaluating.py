@@ -174,7 +174,8 @@ def few_shot_evaluate(
             generators of a policy that takes ``rng`` begin anew with each trial.
         envs: One of our vector environments, whose resets keep the task, or a wrapper of one.
         trials: The number of trials, each on one task of each group; or the ``M`` tasks of each
-            trial for ``set_tasks``, which are numbers, such as task states.
+            trial for ``set_tasks``, which are numbers, such as task states. Tasks of other kinds,
+            such as the dicts of families, are only drawn.
         adaptation_episodes: The number of episodes per adaptation step.
         evaluation_episodes: The number of episodes after adaptation.
         adaptation_steps: The number of calls of ``adapt``, each on new episodes.
