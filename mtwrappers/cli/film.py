@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mtwrappers.cli.console import warn
 from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation import PlannedEpisode
-from mtwrappers.evaluation.evidence import name_of, read_evidence
+from mtwrappers.evaluation.evidence import name_actions, read_evidence
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.opengl import DOCTOR, choose_gl
 from mtwrappers.samplers.bar import Advance, ProgressBar
@@ -65,7 +65,7 @@ def film(
         kwargs |= {"camera_name": "corner3", "width": size, "height": size}
     actions = read_evidence(evidence)
     episodes = [
-        (episode, actions[name_of(episode)][:max_steps])
+        (episode, actions[name_actions(episode)][:max_steps])
         for episode in planned
         if episode.number == 0
     ]

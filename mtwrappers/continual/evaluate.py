@@ -27,7 +27,7 @@ from mtwrappers.common.seeding import check_seed
 from mtwrappers.continual.stream import PhasedStream, TaskStream, VectorTaskStream
 from mtwrappers.evaluation.evaluating import evaluate
 from mtwrappers.evaluation.evidence import numbered_evidence
-from mtwrappers.evaluation.remake import held, phase_label
+from mtwrappers.evaluation.remake import make_held, phase_label
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import Execution, ExecutorOptions, make_executor
@@ -114,7 +114,7 @@ class PhaseEvaluator:
             raise ValueError("resume=True continues from the episodes in evidence, got None")
         self._first_number = 0  # of the files of evidence
         makers = [
-            functools.partial(held, make, i, phase_label(i, self.phases[i][0]))
+            functools.partial(make_held, make, i, phase_label(i, self.phases[i][0]))
             for i in _check_phases(phases, len(self.phases))
         ]
         self._envs = make_executor(makers, len(makers), execution=execution, **options)

@@ -92,7 +92,7 @@ def with_failures(episodes: Iterable[Episode], tasks: Collection[str]) -> tuple[
     )
 
 
-def goal_of(episode: Episode, drawn: bool) -> int:
+def identify_goal(episode: Episode, drawn: bool) -> int:
     """The goal of an episode: its task state, or if it is new, the number of episode or trial."""
     if episode.task_state is not None and not drawn:
         return episode.task_state

@@ -174,7 +174,8 @@ def few_shot_evaluate(
             generators of a policy that takes ``rng`` begin anew with each trial.
         envs: One of our vector environments, whose resets keep the task, or a wrapper of one.
         trials: The number of trials, each on one task of each group; or the ``M`` tasks of each
-            trial for ``set_tasks``, which are numbers, such as task states.
+            trial for ``set_tasks``, which are numbers, such as task states. Tasks of other kinds,
+            such as the dicts of families, are only drawn.
         adaptation_episodes: The number of episodes per adaptation step.
         evaluation_episodes: The number of episodes after adaptation.
         adaptation_steps: The number of calls of ``adapt``, each on new episodes.
@@ -258,29 +259,17 @@ def run_evaluation(
             stack.callback(observer.close)
         stack.enter_context(undisturbed(envs))
         plan = plan_episodes(envs, design)
-        if design.tasks is not None:  # in the order of the plan
-            design = dataclasses.replace(design, tasks=plan.tasks)
-        description = Description(
-            action_chunk=policy.action_chunk if isinstance(policy, ActionChunks) else None
-        )
-        result_fields: dict[str, Any] = {
-            "design": design,
-            "protocol": protocol,
-            "environments": name_environments(envs),
-            "versions": versions(),
-            "description": description,
-        }
+        fields = _describe_evaluation(policy, envs, plan, protocol)
         episodes: dict[Any, Episode] = {}
         writer = None
         if evidence is not None:
-            header = _make_header(to_plain(result_fields), design.trials > 0, command)
-            header["policy_id"] = check_name(getattr(policy, "policy_id", None), "policy_id")
-            check_replayable(result_fields["environments"], plan)
+            header = _make_header(policy, fields, command)
+            check_replayable(fields["environments"], plan)
             finished = _read_finished(evidence, header, plan) if resume else []
             writer = EvidenceWriter(evidence, header, plan.episodes, finished)
             stack.enter_context(writer)
             episodes = {episode.place: episode for episode, _ in finished}
-        remaining = [e for e in plan.episodes if e.place not in episodes]
+        remaining = [planned for planned in plan.episodes if planned.place not in episodes]
         for observer in observers:
             observer.plan(remaining)
         advance = stack.enter_context(bar.track("episodes", len(remaining)))
@@ -293,17 +282,32 @@ def run_evaluation(
 
         run(
             envs,
-            plan.select({episode.place for episode in remaining}),
+            plan.select({planned.place for planned in remaining}),
             actor,
             on_episode,
             keep_actions=writer is not None,
             observers=observers,
         )
         if writer is not None:
-            result_fields["evidence"] = writer.digest
-    return EvaluationResult(
-        tuple(episodes[planned.place] for planned in plan.episodes), **result_fields
-    )
+            fields["evidence"] = writer.digest
+    return EvaluationResult(tuple(episodes[planned.place] for planned in plan.episodes), **fields)
+
+
+def _describe_evaluation(
+    policy: Any, envs: Any, plan: Plan, protocol: Protocol | None
+) -> dict[str, Any]:
+    """The fields of a result that are known before its first episode."""
+    design = plan.design
+    if design.tasks is not None:  # in the order of the plan
+        design = dataclasses.replace(design, tasks=plan.tasks)
+    action_chunk = policy.action_chunk if isinstance(policy, ActionChunks) else None
+    return {
+        "design": design,
+        "protocol": protocol,
+        "environments": name_environments(envs),
+        "versions": versions(),
+        "description": Description(action_chunk=action_chunk),
+    }
 
 
 class PolicyActor(PolicyCaller):
@@ -352,16 +356,27 @@ class PolicyActor(PolicyCaller):
 
 
 def _make_header(
-    settings: dict[str, Any], in_trials: bool, command: Mapping[str, Any] | None
+    policy: Any, fields: Mapping[str, Any], command: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """The settings that a resumed evaluation must share, as JSON values."""
-    if (environments := settings["environments"]) is not None:
+    """The settings that a resumed evaluation must share, as JSON values.
+
+    Args:
+        policy: The policy, for its ``policy_id``.
+        fields: The fields of `_describe_evaluation`.
+        command: The options of a command, if there was one.
+    """
+    header: dict[str, Any] = to_plain(fields)
+    if (environments := header["environments"]) is not None:
+        in_trials = fields["design"].trials > 0
         env_id, kwargs = select_determining_arguments(environments, in_trials)
         goals = environments["goals"]
-        settings["environments"] = {"id": env_id, "kwargs": kwargs, "goals": goals}
-    settings["versions"].pop("python")
-    settings["action_chunk"] = settings.pop("description")["action_chunk"]
-    return settings if command is None else {**settings, "command": to_plain(command)}
+        header["environments"] = {"id": env_id, "kwargs": kwargs, "goals": goals}
+    header["versions"].pop("python")
+    header["action_chunk"] = header.pop("description")["action_chunk"]
+    if command is not None:
+        header["command"] = to_plain(command)
+    header["policy_id"] = check_name(getattr(policy, "policy_id", None), "policy_id")
+    return header
 
 
 def _read_finished(

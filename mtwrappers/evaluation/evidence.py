@@ -51,7 +51,7 @@ class EvidenceError(ValueError):
         super().__init__(printable(message, 1000))
 
 
-def name_of(episode: Episode | PlannedEpisode) -> str:
+def name_actions(episode: Episode | PlannedEpisode) -> str:
     """The name of an episode's actions in a file."""
     trial = () if episode.trial is None else (str(episode.trial),)
     return "/".join((episode.task, *trial, str(episode.number)))
@@ -80,7 +80,7 @@ def numbered_evidence(path: Path, number: int) -> Path:
 
 def digest(actions: Actions) -> str:
     """The SHA-256 of all actions, which does not depend on the order of episodes."""
-    return _combine({name: _hash(to_npy(array)) for name, array in actions.items()})
+    return _combine({name: _hash(encode_actions(array)) for name, array in actions.items()})
 
 
 class EvidenceWriter:
@@ -123,7 +123,7 @@ class EvidenceWriter:
 
     def add(self, episode: Episode, actions: NDArray[Any]) -> None:
         """Writes an episode and its actions ``(T, A)``."""
-        self._write(episode, to_npy(actions))
+        self._write(episode, encode_actions(actions))
         if not self._moved and sys.platform != "win32":  # which moves no open file
             self._move()
 
@@ -133,7 +133,7 @@ class EvidenceWriter:
         return _combine(self._hashes)
 
     def _write(self, episode: Episode, data: bytes) -> None:
-        name, record = name_of(episode), json.dumps(to_plain(episode)).encode()
+        name, record = name_actions(episode), json.dumps(to_plain(episode)).encode()
         self._check_limits(name, {name + _NPY: data, name + _JSON: record})
         self._add(name + _NPY, data)
         self._add(name + _JSON, record)
@@ -192,7 +192,7 @@ class EvidenceWriter:
         with Unfinished(self._path) as sorted_, zipfile.ZipFile(self._path) as unsorted:
             with zipfile.ZipFile(sorted_.file, "w") as archive:
                 _add(archive, _HEADER, self._header)
-                for name in map(name_of, self._planned):
+                for name in map(name_actions, self._planned):
                     for member in (name + _NPY, name + _JSON):
                         _add(archive, member, unsorted.read(member))
             sorted_.complete()
@@ -231,7 +231,7 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 
 def read_evidence(path: str | os.PathLike[str]) -> Actions:
-    """Reads the actions of each episode in a file, by `name_of` the episode.
+    """Reads the actions of each episode in a file, by its name, see `name_actions`.
 
     From a file that a kill has truncated, it reads the complete episodes. Untrusted files are safe:
     nothing in them is run, and sizes are checked before allocation.
@@ -242,7 +242,7 @@ def read_evidence(path: str | os.PathLike[str]) -> Actions:
     """
     with _members(path) as members:
         return {
-            name.removesuffix(_NPY): actions_of(name, data)
+            name.removesuffix(_NPY): decode_actions(name, data)
             for name, data in members
             if name.endswith(_NPY)
         }
@@ -264,7 +264,7 @@ def read_journal(
     """
     if not os.path.lexists(path):
         return []
-    planned_by_name = {name_of(episode): episode for episode in planned}
+    planned_by_name = {name_actions(episode): episode for episode in planned}
     with _members(path) as members:
         data = dict(members)
         head = parse_json(data.pop(_HEADER, b"{}"))
@@ -276,9 +276,9 @@ def read_journal(
         finished = []
         for name in [key.removesuffix(_JSON) for key in data if key.endswith(_JSON)]:
             episode = from_plain(Episode, parse_json(data[name + _JSON]), name)
-            actions = actions_of(name, data.get(name + _NPY, b""))
+            actions = decode_actions(name, data.get(name + _NPY, b""))
             expected = planned_by_name.get(name)
-            if expected is None or not _is_run_of(episode, expected):
+            if expected is None or not _is_planned(episode, expected):
                 raise ValueError(f"{name} is not an episode of this evaluation")
             if len(actions) != episode.length:
                 raise ValueError(f"{name} has {episode.length} steps, and {len(actions)} actions")
@@ -286,7 +286,7 @@ def read_journal(
         return finished
 
 
-def _is_run_of(episode: Episode, planned: PlannedEpisode) -> bool:
+def _is_planned(episode: Episode, planned: PlannedEpisode) -> bool:
     return episode.place == planned.place and episode.task_state == planned.task_state
 
 
@@ -311,13 +311,13 @@ def _members(path: str | os.PathLike[str]) -> Iterator[Iterator[tuple[str, bytes
             ) from exc
 
 
-def to_npy(actions: NDArray[Any]) -> bytes:
+def encode_actions(actions: NDArray[Any]) -> bytes:
     """Encodes an array for a file."""
     return arrays.to_npy(np.ascontiguousarray(actions, actions.dtype.newbyteorder("<")))
 
 
-def actions_of(name: str, data: bytes) -> NDArray[Any]:
-    """Decodes an array from `to_npy`: numbers in C order, none of them NaN."""
+def decode_actions(name: str, data: bytes) -> NDArray[Any]:
+    """Decodes an array from `encode_actions`: numbers in C order, none of them NaN."""
     actions = arrays.from_npy(name, data)
     numbers = actions.dtype.kind in "fiub" and actions.dtype.str[0] in "<|"
     if not (numbers and actions.ndim and actions.flags.c_contiguous):

@@ -142,7 +142,7 @@ class Design:
             return [self.adaptation_episodes + self.episodes_per_task]
         return [self.adaptation_episodes] * self.adaptation_steps + [self.episodes_per_task]
 
-    def of_trial(self, trial: int, names: Sequence[str], tasks: Sequence[Any]) -> Iterator[Stage]:
+    def plan_trial(self, trial: int, names: Sequence[str], tasks: Sequence[Any]) -> Iterator[Stage]:
         """Plans the stages of a trial; in each, the first episode of an environment is seeded.
 
         Args:
@@ -390,7 +390,7 @@ def _plan_trials(envs: Any, design: Design) -> Iterator[Stage]:
         _, infos = envs.reset(seed=stream_seed(design.seed, trial, 0, 0))
         if trial == 0:
             task_choices(inner, infos)  # which checks the names
-        yield from design.of_trial(trial, task_names(inner, infos), row)
+        yield from design.plan_trial(trial, task_names(inner, infos), row)
 
 
 def _choose_trial_tasks(envs: Any, design: Design) -> list[list[Any]]:

@@ -317,9 +317,9 @@ class Protocol:
             rows: list[list[Any]] = [[None] * len(shares) for _ in range(design.trials)]
         else:
             rows = draw_states(states, design.trials, design.seed)
-        stages = [
-            stage for trial, row in enumerate(rows) for stage in design.of_trial(trial, tasks, row)
-        ]
+        stages: list[Stage] = []
+        for trial, row in enumerate(rows):
+            stages += design.plan_trial(trial, tasks, row)
         return Plan(design, tuple(stages)).episodes
 
     def design(

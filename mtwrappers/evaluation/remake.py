@@ -125,7 +125,7 @@ def name_environments(envs: Any) -> Environments | None:
         described = json.loads(json.dumps(kwargs, default=_to_json))
     except (TypeError, ValueError):  # arguments that no JSON holds
         return None
-    return Environments(layer.spec.id, described, goals_of(envs))
+    return Environments(layer.spec.id, described, digest_goals(envs))
 
 
 def _is_harmless(cls: Any, kinds: tuple[type[Any], ...]) -> bool:
@@ -153,14 +153,14 @@ def _to_json(value: Any) -> Any:
     raise TypeError(f"{value!r} is not JSON")
 
 
-def goals_of(envs: Any) -> str | None:
+def digest_goals(envs: Any) -> str | None:
     """A digest of the goals of environments, if there is a list."""
-    digest: str | None = envs.unwrapped.call_some([0], _goals)[0]
+    digest: str | None = envs.unwrapped.call_some([0], _read_goals_digest)[0]
     return digest
 
 
 @read_only
-def _goals(env: Any) -> str | None:
+def _read_goals_digest(env: Any) -> str | None:
     """A digest of the goals of an environment; runs in the environment's process."""
     digest: str | None = getattr(env.unwrapped, "goals_digest", None)
     return digest
@@ -248,7 +248,7 @@ def _make_phases(env_id: str, kwargs: Mapping[str, Any], design: Design, workers
     if phases != design.phases:
         raise VerificationError(f"its stream has the phases {phases}, got {design.phases}")
     chosen = claimed if design.tasks is None else design.tasks
-    makers = [functools.partial(held, make, claimed.index(label), label) for label in chosen]
+    makers = [functools.partial(make_held, make, claimed.index(label), label) for label in chosen]
     return make_executor(makers, len(makers), 1, workers=workers)
 
 
@@ -257,7 +257,7 @@ def phase_label(phase: int, name: str) -> str:
     return f"{phase} {name}"
 
 
-def held(make: Callable[[], Any], phase: int, label: str) -> gymnasium.Env[Any, Any]:
+def make_held(make: Callable[[], Any], phase: int, label: str) -> gymnasium.Env[Any, Any]:
     """Makes an environment with a stream that stays in a phase, under the name ``label``."""
     env = make()
     env.unwrapped.held_phase = phase

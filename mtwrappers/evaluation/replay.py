@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.evaluation.episodes import Episode
-from mtwrappers.evaluation.evidence import Actions, name_of
+from mtwrappers.evaluation.evidence import Actions, name_actions
 from mtwrappers.evaluation.loop import Observer, make_observers, run
 from mtwrappers.evaluation.plan import Plan, PlannedEpisode
 from mtwrappers.samplers.path import Path
@@ -44,7 +44,7 @@ class RecordedActions(Observer):
 
     def begin(self, i: int, episode: PlannedEpisode) -> None:
         """Takes the actions of the episode that environment ``i`` begins."""
-        self._rows[i] = iter(self._actions[name_of(episode)])
+        self._rows[i] = iter(self._actions[name_actions(episode)])
 
     def __call__(
         self, observations: Any, live: Flags | None = None

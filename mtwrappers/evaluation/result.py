@@ -18,7 +18,7 @@ from mtwrappers.evaluation.episodes import (
     METRICS,
     Episode,
     SuccessRule,
-    goal_of,
+    identify_goal,
     reporting_tasks,
     with_failures,
 )
@@ -295,7 +295,7 @@ class EvaluationResult:
         for task, episodes in self._by_task.items():
             by_goal: dict[int, list[Episode]] = {}
             for episode in episodes:
-                by_goal.setdefault(goal_of(episode, self.draws_goals), []).append(episode)
+                by_goal.setdefault(identify_goal(episode, self.draws_goals), []).append(episode)
             per_goal[task] = {
                 goal: self._estimate_metrics({task: of_goal})
                 for goal, of_goal in sorted(by_goal.items())

@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from mtwrappers.common.checks import check_list, check_mapping
-from mtwrappers.evaluation.episodes import Episode, goal_of, reporting_tasks, with_failures
+from mtwrappers.evaluation.episodes import Episode, identify_goal, reporting_tasks, with_failures
 from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.score_table import group_by_trial
@@ -98,7 +98,7 @@ class Run:
         rates = {}
         trials = group_by_trial(self.result.of_task(task))
         for trial, rate in zip(trials, self.result.rates(task).tolist(), strict=True):
-            goal = goal_of(trial[0], self.result.draws_goals)
+            goal = identify_goal(trial[0], self.result.draws_goals)
             rates[goal, counts[goal]] = rate
             counts[goal] += 1
         return rates

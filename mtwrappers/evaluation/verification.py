@@ -30,7 +30,7 @@ from mtwrappers.evaluation.evidence import (
     digest,
     evidence_beside,
     evidence_files,
-    name_of,
+    name_actions,
     read_evidence,
 )
 from mtwrappers.evaluation.loop import check_rewards, undisturbed
@@ -41,7 +41,7 @@ from mtwrappers.evaluation.published import protocols
 from mtwrappers.evaluation.remake import (
     VerificationError,
     check_number,
-    goals_of,
+    digest_goals,
     name_environments,
     remake,
 )
@@ -272,13 +272,13 @@ def _read_actions(claim: EvaluationResult, path: Path) -> Actions:
             f"there is no file {os.fspath(path)} with its evidence, the actions to replay"
         ) from None
     for episode in claim.episodes:
-        steps = len(actions.get(name_of(episode), ()))
+        steps = len(actions.get(name_actions(episode), ()))
         if steps != episode.length or not steps:
             raise VerificationError(
                 f"{describe_episode(episode)} has {episode.length} steps, and the evidence {steps} "
                 "actions"
             )
-    if unknown := [*actions.keys() - set(map(name_of, claim.episodes))]:
+    if unknown := [*actions.keys() - set(map(name_actions, claim.episodes))]:
         raise VerificationError(f"the evidence has actions of {unknown[0]!r}, not an episode of it")
     kinds = {(array.dtype, array.shape[1:]) for array in actions.values()}
     if len(kinds) > 1:
@@ -338,7 +338,7 @@ def _replay_claim(
     design = claim.design
     assert design is not None  # it has actions
     inner: MetaVectorEnv = envs.unwrapped
-    if claim.environments is not None and goals_of(inner) != claim.environments.goals:
+    if claim.environments is not None and digest_goals(inner) != claim.environments.goals:
         raise VerificationError(f"its goals are not those of {inner}")
     if design.phases is not None and inner.num_envs != len(claim.tasks):
         raise VerificationError(
@@ -479,8 +479,8 @@ def _format_row(head: str, values: Mapping[str, Any]) -> list[str]:
     return _wrap(f"{head}{text}")
 
 
-def _wrap(text: str) -> list[str]:
-    return textwrap.wrap(text, 80, subsequent_indent=" " * 14, break_on_hyphens=False)
+def _wrap(text: str, indent: int = 14) -> list[str]:
+    return textwrap.wrap(text, 80, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def _tabulate_results(verification: Verification) -> list[dict[str, dict[str, Any]]]:
@@ -554,7 +554,7 @@ def _describe_outcome(verification: Verification) -> list[str]:
         if environments is not None and environments.wrappers:
             wrappers = ", ".join(environments.wrappers)
             cause += f" (it was measured in {wrappers}, which no replay is)"
-        lines.append(f"false: {verification.difference}{cause}")
+        lines += _wrap(f"false: {verification.difference}{cause}", indent=2)
         return [*lines, f"not verified: {same:,} of {replayed:,} episodes gave the same numbers"]
     lines = [f"{_name_compared_fields(verification)} are equal;"]
     if verification.rounding:

@@ -23,7 +23,7 @@ from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import (
     evidence_beside,
     evidence_files,
-    name_of,
+    name_actions,
     read_evidence,
 )
 from mtwrappers.evaluation.origin import PACKAGES, SCORED
@@ -113,21 +113,9 @@ def export(
     """
     claim = read_claim(result)
     kwargs = _kwargs(claim, dataset, successes)
-    lengths = {}
-    for episode in claim.episodes:
-        if length := episode.steps_to_success if successes else episode.length:
-            lengths[episode.place] = length
-    if not lengths:
-        raise ExportError("no episode is a success, so there is nothing to export")
+    lengths = _choose_lengths(claim, successes)
     num_steps = sum(lengths.values())
-    longest, frames = max(lengths.values()), dataset.frames
-    size = (longest + 1) * len(frames.cameras) * frames.size**2 * 3
-    if frames.observation != "state" and size > _MAX_FRAMES:
-        raise ExportError(
-            f"the frames of an episode of {longest} steps would take {size / 2**30:.1f} GB of "
-            f"memory, and at most {_MAX_FRAMES // 2**30} GB may be: choose a smaller size or "
-            "fewer cameras"
-        )
+    _check_memory(dataset, max(lengths.values()))
     with _unfinished_folder(dataset.path) as folder:
         with contextlib.ExitStack() as stack:
             verification = verify(result, workers=cores(), progress=True)
@@ -153,25 +141,55 @@ def export(
             def replay_episodes() -> Iterator[Replayed]:
                 for episode, plan in zip(claim.episodes, planned, strict=True):
                     if episode.place in lengths:
-                        actions = recorded[name_of(episode)][: lengths[episode.place]]
+                        actions = recorded[name_actions(episode)][: lengths[episode.place]]
                         yield recorder.replay(plan, episode, actions, successes)
 
-            about = {
-                "policy": claim.description.policy or "unnamed",
-                "protocol": None if claim.protocol is None else claim.protocol.label,
-                "score": claim.score,
-                "evidence": claim.evidence,
-                "successes": successes,
-                "rounded_from": rounded_from,
-                "requirements": [
-                    f"{package}=={version(package)}" for package in (*PACKAGES, *dataset.packages)
-                ],
-            }
+            about = _describe_dataset(claim, dataset, successes, rounded_from)
             written = dataset.write(folder, env, replay_episodes(), about)
         written.rename(dataset.path)  # at the end, since Ctrl-C says that nothing was written
     return Exported(
         len(lengths), num_steps, rounded_from, recorder.num_clipped, recorder.difference
     )
+
+
+def _choose_lengths(claim: EvaluationResult, successes: bool) -> dict[Any, int]:
+    """The number of steps to store of each episode that is stored, by the episode's place."""
+    lengths = {}
+    for episode in claim.episodes:
+        if length := episode.steps_to_success if successes else episode.length:
+            lengths[episode.place] = length
+    if not lengths:
+        raise ExportError("no episode is a success, so there is nothing to export")
+    return lengths
+
+
+def _check_memory(dataset: Dataset, length: int) -> None:
+    """Raises `ExportError` if the frames of an episode of ``length`` steps would be too large."""
+    frames = dataset.frames
+    size = (length + 1) * len(frames.cameras) * frames.size**2 * 3
+    if frames.observation != "state" and size > _MAX_FRAMES:
+        raise ExportError(
+            f"the frames of an episode of {length} steps would take {size / 2**30:.1f} GB of "
+            f"memory, and at most {_MAX_FRAMES // 2**30} GB may be: choose a smaller size or "
+            "fewer cameras"
+        )
+
+
+def _describe_dataset(
+    claim: EvaluationResult, dataset: Dataset, successes: bool, rounded_from: str | None
+) -> dict[str, Any]:
+    """The facts that the dataset says about itself, ready for JSON."""
+    return {
+        "policy": claim.description.policy or "unnamed",
+        "protocol": None if claim.protocol is None else claim.protocol.label,
+        "score": claim.score,
+        "evidence": claim.evidence,
+        "successes": successes,
+        "rounded_from": rounded_from,
+        "requirements": [
+            f"{package}=={version(package)}" for package in (*PACKAGES, *dataset.packages)
+        ],
+    }
 
 
 def _kwargs(claim: EvaluationResult, dataset: Dataset, successes: bool) -> dict[str, Any]:
@@ -234,7 +252,7 @@ class _EpisodeRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     def _run_episode(self, planned: PlannedEpisode, actions: NDArray[Any]) -> Episode:
         """Runs an episode with its actions."""
         plan = Plan(Design(), (Stage([[planned]]),))
-        [episode] = replay(self._envs, plan, {name_of(planned): actions})
+        [episode] = replay(self._envs, plan, {name_actions(planned): actions})
         return episode
 
     def replay(
