@@ -13,7 +13,6 @@ from gymnasium.error import ResetNeeded
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_flag
 from mtwrappers.common.types import AnyEnv, AnySpace, Info, Options, State
-from mtwrappers.core.episode import EpisodeStatus
 from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.core.tasks import Tasks, TaskState
 from mtwrappers.state.env_state import get_state, set_state
@@ -25,6 +24,22 @@ class ResetDraws(enum.Enum):
     NEVER = "never"
     AFTER_SEEDING = "the first reset after the task stream was seeded"
     ALWAYS = "every reset"
+
+
+class EpisodeStatus(enum.Enum):
+    """Whether an environment is in an episode of its current task; if not, `step` is an error.
+
+    Setting a task leads to ``TASK_SET``, and a reset to ``BEGUN``. A value is the end of the
+    message of that error, after the name of the task.
+    """
+
+    NONE = "has no episode since the environment was made, copied or closed, or a reset failed"
+    TASK_SET = "was set but not reset"
+    BEGUN = "is in an episode"
+
+    def without_episode(self) -> EpisodeStatus:
+        """The status once the episode is lost: in a copy, after `close`, and in a failed reset."""
+        return EpisodeStatus.NONE if self is EpisodeStatus.BEGUN else self
 
 
 class TaskSetMTEnv(MTEnv, Generic[TaskState]):

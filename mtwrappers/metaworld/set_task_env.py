@@ -22,9 +22,9 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.common.errors import short
 from mtwrappers.common.types import AnyEnv, Info, Options, State
-from mtwrappers.core.episode import EpisodeStatus
 from mtwrappers.core.mtenv import TASK_OPTIONS
 from mtwrappers.core.selection import WithoutReplacement, check_sweep
+from mtwrappers.core.task_set_env import EpisodeStatus
 from mtwrappers.metaworld.class_env import METADATA, action_box, warn_of_v1
 from mtwrappers.metaworld.class_pool import ClassPool, ClassPoolEnv, Layout, PoolOptions, Wrapper
 from mtwrappers.metaworld.interfaces import Benchmark, Task
