@@ -403,7 +403,7 @@ class ContinualResult:
 
     def _make_line(self, label: str, values: Scores) -> Line:
         """A curve of values ``(S, P)`` of each run at each point."""
-        estimates = (self._estimate(of_point, 0.0) for of_point in values.T)
+        estimates = (self._estimate(run_values, 0.0) for run_values in values.T)
         # No score is missing.
         points = {
             float(steps): estimate

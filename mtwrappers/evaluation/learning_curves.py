@@ -234,13 +234,15 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
     score = functools.partial(score_runs, tasks=compared.tasks, protocol=compared.protocol)
     return Curves(
         points={
-            name: {steps: score(of_steps) for steps, of_steps in runs_by_steps.complete.items()}
+            name: {
+                steps: score(runs_at_step) for steps, runs_at_step in runs_by_steps.complete.items()
+            }
             for name, runs_by_steps in sorted_runs.items()
         },
         unadapted={
             name: {
-                steps: score([_select_unadapted(run) for run in of_steps])
-                for steps, of_steps in runs_by_steps.complete.items()
+                steps: score([_select_unadapted(run) for run in runs_at_step])
+                for steps, runs_at_step in runs_by_steps.complete.items()
             }
             for name, runs_by_steps in sorted_runs.items()
             if all(run.result.few_shot for run in runs_by_steps.complete_runs)

@@ -350,8 +350,8 @@ class AdaptationEnds(Observer):
     def begin(self, i: int, episode: PlannedEpisode) -> None:
         """Applies the setting of an episode."""
         if episode.number in (0, self._length) or episode.seed is not None:
-            of_adaptation = episode.number < self._length
-            terminates = self._terminates if of_adaptation else self._settings[i]
+            in_adaptation = episode.number < self._length
+            terminates = self._terminates if in_adaptation else self._settings[i]
             self._inner.call_some([i], _TOGGLE, terminates)
 
     def close(self) -> None:

@@ -154,13 +154,13 @@ class Protocol:
         3
         """
         check_keywords(changes, ("source", *_SETTINGS, *_SCORING), "Protocol.variant")
-        of_settings = {name: value for name, value in changes.items() if name in _SETTINGS}
-        of_scoring = {name: value for name, value in changes.items() if name in _SCORING}
+        settings_changes = {name: value for name, value in changes.items() if name in _SETTINGS}
+        scoring_changes = {name: value for name, value in changes.items() if name in _SCORING}
         return Protocol(
             name,
             changes.get("source", self.source),
-            dataclasses.replace(self.settings, **of_settings),
-            dataclasses.replace(self.scoring, **of_scoring),
+            dataclasses.replace(self.settings, **settings_changes),
+            dataclasses.replace(self.scoring, **scoring_changes),
         )
 
     def on(self, benchmark: str, env_name: str | None = None) -> Protocol:

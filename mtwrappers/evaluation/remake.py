@@ -193,10 +193,10 @@ def remake(
             package's, or too many.
     """
     if environments is None:
-        of_stream = ": PhaseEvaluator(...).envs of the same stream" * (design.phases is not None)
+        hint = ": PhaseEvaluator(...).envs of the same stream" * (design.phases is not None)
         raise VerificationError(
             "it does not say how to make its environments, which have no spec: call "
-            f"mtwrappers.verify(..., envs=...) with them{of_stream}"
+            f"mtwrappers.verify(..., envs=...) with them{hint}"
         )
     in_trials = design.trials > 0
     # Wrappers around the vector environment are not made.
@@ -209,17 +209,17 @@ def remake(
             f"its environments are {env_id!r}, and a results file never decides which code "
             "runs: make them, and call mtwrappers.verify(..., envs=...)"
         )
-    of_id = TABLE[env_id][1]
+    id_arguments = TABLE[env_id][1]
     for name in ("benchmark", "kind", "sequence"):
-        if arguments.get(name) != of_id.get(name):
-            got = f"{of_id.get(name)!r}, got {arguments.get(name)!r}"
+        if arguments.get(name) != id_arguments.get(name):
+            got = f"{id_arguments.get(name)!r}, got {arguments.get(name)!r}"
             raise VerificationError(f"{env_id} has {name} {got}")
-    kwargs = drop_frame_arguments({k: v for k, v in chosen.items() if k not in of_id})
+    kwargs = drop_frame_arguments({k: v for k, v in chosen.items() if k not in id_arguments})
     kwargs.update({k: v for k, v in arguments.items() if k.endswith("_classes")})
     _check_sizes(kwargs, len(episodes))
     if design.phases is not None:
         return _make_phases(env_id, kwargs, design, workers)
-    if "benchmark" in of_id and not (in_trials or shares_goals(arguments)):
+    if "benchmark" in id_arguments and not (in_trials or shares_goals(arguments)):
         limit = kwargs.setdefault("max_episode_steps", EPISODE_STEPS)
         if design.tasks is not None and limit is not None:
             # Single environments run the same episodes, and build only the chosen classes. (Without

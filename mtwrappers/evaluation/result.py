@@ -297,8 +297,8 @@ class EvaluationResult:
             for episode in episodes:
                 by_goal.setdefault(identify_goal(episode, self.draws_goals), []).append(episode)
             per_goal[task] = {
-                goal: self._estimate_metrics({task: of_goal})
-                for goal, of_goal in sorted(by_goal.items())
+                goal: self._estimate_metrics({task: goal_episodes})
+                for goal, goal_episodes in sorted(by_goal.items())
             }
         return per_goal
 

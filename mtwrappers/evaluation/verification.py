@@ -448,8 +448,7 @@ def _describe_fields(verification: Verification) -> list[str]:
     first, protocol = dict(results[0]), verification.result.protocol
     if verification.versions:
         first["versions"] = {
-            name: f"{of_result}, here {here}"
-            for name, (of_result, here) in verification.versions.items()
+            name: f"{there}, here {here}" for name, (there, here) in verification.versions.items()
         }
     lines = [f"protocol      {protocol.label if protocol else 'none'}"]
     for head, values in first.items():
