@@ -33,6 +33,7 @@ def use(env: mtwrappers.MTEnv) -> None:
     as_torchrl_env(gymnasium.make_vec("mtwrappers/MT10-v0"), device="cpu")
     MultiEnvWrapper([], initial_task_state=0).num_tasks
     MultiEnvWrapper([], initial_task=0)
+    mtwrappers.protocols["rlinf"].evaluate(print).scores
 """
 
 
@@ -87,6 +88,7 @@ def test_mypy_finds_wrong_names_and_accepts_what_the_readme_does(tmp_path):
         ("3", 'Module "mtwrappers" has no attribute "MultEnvWrapper"'),
         ("8", 'Module has no attribute "Nothing"'),
         ("12", 'Unexpected keyword argument "initial_task" for "MultiEnvWrapper"'),
+        ("13", '"EvaluationResult" has no attribute "scores"'),
     ], output
 
 
