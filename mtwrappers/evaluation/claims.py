@@ -10,7 +10,7 @@ from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.protocol import check_made
 from mtwrappers.evaluation.remake import VerificationError
 from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.evaluation.result_files import format_score, read_results
+from mtwrappers.evaluation.result_files import read_results
 
 # Rows of tables, a limit of what costs time before the replay.
 _MAX_ROWS = 5000
@@ -46,10 +46,9 @@ def _read_claim(data: Any) -> EvaluationResult:
     protocol, design = claim.protocol, claim.design
     if len(claim.tasks) * (len(claim.by_episode) if claim.few_shot else 1) > _MAX_ROWS:
         raise ValueError(f"its tables have more than {_MAX_ROWS:,} rows")
-    score = format_score(claim.score)
-    if data.get("score") != score:
+    if data.get("score") != claim.score:
         got = str(data.get("score"))
-        raise ValueError(f"its score is {score!r} by its episodes, got {got!r}")
+        raise ValueError(f"its score is {claim.score!r} by its episodes, got {got!r}")
     if protocol is None:
         return claim
     claimed = design or Design()

@@ -621,8 +621,7 @@ class EvaluationResult:
 
         It has not the `reference`: a copy of a reference is a result as any other.
         """
-        score = result_files.format_score(self.score)
-        return {"format": result_files.FORMAT, "score": score, **to_plain(self)}
+        return {"format": result_files.FORMAT, "score": self.score, **to_plain(self)}
 
     @classmethod
     def from_dict(cls, data: Any) -> EvaluationResult:

@@ -29,14 +29,6 @@ def format_result(fields: Mapping[str, Any]) -> str:
     return f'{head},\n  "episodes": [\n    {episodes}\n  ]\n}}'
 
 
-def format_score(score: str) -> str:
-    """A score in the spelling of files, which has a space in "95 %".
-
-    A file with another spelling is refused, so it stays as it is.
-    """
-    return score.replace("95%", "95 %")
-
-
 def write_text(path: str | PathLike[str], text: str) -> None:
     """Writes the text of a file; if that fails, an existing file is unchanged.
 

@@ -120,7 +120,7 @@ def test_a_file_brings_everything_back(tmp_path):
     for name in ("environments", "versions", "evidence"):
         assert getattr(after, name) == getattr(before, name)
     assert (
-        described["score"] == "success at any step 0.375 (0.137 to 0.694, 95 %), mean over 2 tasks"
+        described["score"] == "success at any step 0.375 (0.137 to 0.694, 95%), mean over 2 tasks"
     )
     # A line for each episode, and nothing that follows from them.
     lines = (tmp_path / "result.json").read_text().splitlines()
