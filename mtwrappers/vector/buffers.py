@@ -119,7 +119,7 @@ class Buffers:
         """Sets the arrays other than observations, by their names."""
         self._arrays = arrays
         vars(self).update(arrays)
-        self.actions_shape = arrays["actions"].shape
+        self.actions_shape, self._action_count = arrays["actions"].shape, arrays["actions"].size
         self.actions: NDArray[np.uint8] = arrays["actions"].reshape(-1).view(np.uint8)
 
     @property
@@ -134,6 +134,17 @@ class Buffers:
         view.obs = [array[rows] for array in self.obs]
         view._set_arrays({name: array[rows] for name, array in self._arrays.items()})
         return view
+
+    def write_actions(self, actions: NDArray[Any]) -> None:
+        """Writes the actions of all rows, of any dtype of at most 8 bytes."""
+        data = actions.tobytes()
+        self.actions.data[: len(data)] = data  # in a third of NumPy's time
+
+    def read_actions(self, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """The actions that were written, which have this dtype."""
+        # A copy, because environments may keep their actions.
+        size = self._action_count * dtype.itemsize
+        return self.actions[:size].copy().view(dtype).reshape(self.actions_shape)
 
     def pack(self) -> bytes:
         """All data in these arrays, for `unpack`."""

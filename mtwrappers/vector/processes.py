@@ -115,8 +115,7 @@ class ProcessWorker(Worker):
         if isinstance(command, Step) and isinstance(command.actions, np.ndarray):
             assert self.buffers is not None
             data = encode_step(command)
-            actions = command.actions.tobytes()
-            self.buffers.actions.data[: len(actions)] = actions  # in a third of NumPy's time
+            self.buffers.write_actions(command.actions)
         else:
             data = cloudpickle.dumps(command)
         return _HEADER.pack(number, len(data)) + data

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
 import pickle
 import socket
 import sys
 import traceback
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle
 import gymnasium
@@ -28,6 +27,20 @@ _UNREGISTERED = (
     "that registers this one, as in 'my_module:My/Env-v0', pass a function that makes the "
     "environment from its class, or pass context='fork'"
 )
+
+
+class StepMessage(NamedTuple):
+    """A message with a step whose actions are in shared memory, encoded as in ``b"11<f4"``.
+
+    Attributes:
+        autoreset: Whether environments reset themselves, if the mode is SAME_STEP.
+        reads_columns: Whether the executor reads infos from the buffers.
+        dtype: The dtype of the actions.
+    """
+
+    autoreset: bool
+    reads_columns: bool
+    dtype: np.dtype[Any]
 
 
 class BlockServer:
@@ -89,13 +102,10 @@ class BlockServer:
                     with_or_without_opengl(functools.partial(pickle.loads, pickled))
             return command
         assert self.block is not None
-        buffers, dtype = self.block.buffers, np.dtype(message[2:].decode())
-        size = math.prod(buffers.actions_shape) * dtype.itemsize
-        # A copy, because environments may keep their actions.
-        actions = buffers.actions[:size].copy().view(dtype).reshape(buffers.actions_shape)
-        columns = self.block.columns if message[1:2] == b"1" else None
-        schema = None if columns is None else columns.schema
-        return Step(actions, autoreset=message[:1] == b"1", schema=schema)
+        step, columns = decode_step(message), self.block.columns
+        schema = columns.schema if columns is not None and step.reads_columns else None
+        actions = self.block.buffers.read_actions(step.dtype)
+        return Step(actions, step.autoreset, schema)
 
     def _build(self, command: Build) -> BlockTraits:
         """Builds the block, and returns its traits.
@@ -109,13 +119,20 @@ class BlockServer:
 
 
 def encode_step(step: Step) -> bytes:
-    """A message with a step whose actions are in shared memory, such as ``b"11<f4"``."""
-    return _step_message(step.autoreset, step.schema is not None, step.actions.dtype)
+    """Encodes a step whose actions are in shared memory."""
+    return _encode_message(StepMessage(step.autoreset, step.schema is not None, step.actions.dtype))
+
+
+# Cached, because the steps of an executor hardly differ.
+@functools.cache
+def _encode_message(message: StepMessage) -> bytes:
+    return f"{message.autoreset:d}{message.reads_columns:d}{message.dtype.str}".encode()
 
 
 @functools.cache
-def _step_message(autoreset: bool, reads_columns: bool, dtype: np.dtype[Any]) -> bytes:
-    return f"{autoreset:d}{reads_columns:d}{dtype.str}".encode()
+def decode_step(data: bytes) -> StepMessage:
+    """Reverses `encode_step`."""
+    return StepMessage(data[:1] == b"1", data[1:2] == b"1", np.dtype(data[2:].decode()))
 
 
 def encode_answer(answer: Answer) -> bytes:
