@@ -105,7 +105,8 @@ def make_vec_env(
 
     Raises:
         TypeError: If an option is unknown.
-        ValueError: If ``num_envs`` does not fit, or where `make_env` raises it.
+        ValueError: If ``num_envs`` does not fit, ``episode_steps`` and ``max_episode_steps`` are
+            both given, or where `make_env` raises it.
 
     >>> import gymnasium, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/AntGoal-v0", num_envs=6, meta_batch_size=3)
@@ -123,6 +124,11 @@ def make_vec_env(
     arguments = {name: options.pop(name) for name in own_names & set(options)}
     arguments |= {"family": family, "source": source, "tasks": tasks}
     if max_episode_steps is not None:
+        if "episode_steps" in arguments:
+            raise ValueError(
+                "episode_steps and max_episode_steps are the same limit in make_vec: pass one, got "
+                f"{arguments['episode_steps']!r} and {max_episode_steps!r}"
+            )
         arguments["episode_steps"] = max_episode_steps
     if meta_batch_size is not None:
         num_tasks = positive(meta_batch_size, "meta_batch_size")

@@ -132,8 +132,10 @@ def cut_observations(paths: Sequence[Path], label: str = "paths") -> list[AnyArr
     for i, path in enumerate(paths):
         if "truncated" not in path:
             raise ValueError(f"path {i} of {label} must have the key 'truncated'")
+        num_steps = len(path["observations"])
         terminated, truncated = (
-            bool(np.ravel(path.get(key, False))[-1]) for key in ("terminated", "truncated")
+            _last_flag(path, key, num_steps, f"path {i} of {label}")
+            for key in ("terminated", "truncated")
         )
         if terminated or not truncated:
             observations.append(None)
@@ -151,6 +153,14 @@ def cut_observations(paths: Sequence[Path], label: str = "paths") -> list[AnyArr
             )
         observations.append(observation)
     return observations
+
+
+def _last_flag(path: Path, key: str, num_steps: int, name: str) -> bool:
+    """The flag ``key`` of the last step of a path, which may be given for the last step alone."""
+    flags = np.asarray(path.get(key, False))
+    if flags.shape not in ((), (num_steps,)) or not flags.size:
+        raise ValueError(f"{key} of {name} must have shape ({num_steps},), got {flags.shape}")
+    return bool(flags.reshape(-1)[-1])
 
 
 def _task_hint(paths: Any) -> str:

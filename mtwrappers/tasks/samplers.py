@@ -144,7 +144,7 @@ class EnvPoolSampler(TaskSampler):
         places: dict[int, int] = {}
         for i, env in enumerate(self._envs):
             check_env(env, f"environment {i} of envs")
-            if (first := places.setdefault(id(env), i)) != i:
+            if (first := places.setdefault(id(env.unwrapped), i)) != i:
                 raise ValueError(
                     f"environments {first} and {i} of envs are the same environment, which cannot "
                     "be in two places: make another one"

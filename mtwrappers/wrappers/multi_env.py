@@ -231,6 +231,11 @@ class MultiEnvWrapper(TaskSetMTEnv[int]):
         """Computes the common padding; builds all environments if it depends on them."""
         sizes = unify if isinstance(unify, Mapping) else {}
         action_space = self._envs[initial].action_space
+        if space is not None and "observation_size" in sizes:
+            raise ValueError(
+                "env_observation_space has the size of observations already: leave out the "
+                f"observation_size {sizes['observation_size']} of unify, or the space {space}"
+            )
         knows_observations = space is not None or "observation_size" in sizes
         knows_actions = "action_size" in sizes or not isinstance(action_space, Box)
         action_dtype: Any = None

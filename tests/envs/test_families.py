@@ -215,6 +215,7 @@ def test_other_arguments_are_refused(kwargs, error, message):
         ),
         ({"num_envs": 31, "tasks": "test"}, r"HalfCheetahVel has 30 tasks: .* got 31"),
         ({"meta_batch_size": 0}, r"meta_batch_size must be a positive integer, got 0"),
+        ({"episode_steps": 3, "max_episode_steps": 7}, r"the same limit .* pass one, got 3 and 7"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(kwargs, message):

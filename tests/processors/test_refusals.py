@@ -146,3 +146,13 @@ def test_bootstrapping_without_what_it_needs_is_refused(processor_type, changes,
     with pytest.raises(ValueError, match=message):
         process(processor_type, paths, baseline, bootstrap_truncated=True)
     assert process(processor_type, paths)["returns"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("flags", [np.zeros(5, np.bool_), np.zeros(0, np.bool_)])
+@pytest.mark.parametrize("key", ["terminated", "truncated"])
+def test_flags_of_another_number_of_steps_are_refused(key, flags):
+    path = two(**{"terminated": False, "truncated": True, key: flags})
+    processor = mt.SampleProcessor(mt.LinearFeatureBaseline(), bootstrap_truncated=True)
+    message = rf"{key} of path 0 of paths must have shape \(2,\), got \({len(flags)},\)"
+    with pytest.raises(ValueError, match=message):
+        processor.process_samples([path])

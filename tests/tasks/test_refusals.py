@@ -1,8 +1,12 @@
 """Odd uses of task samplers and updates: what was expected and what came."""
 
+import gymnasium
+
 from mtwrappers import EnvPoolSampler, NewEnvUpdate, PointGoalEnv, SetTaskSampler, SetTaskUpdate
 from tests.fakes import CountingEnv
 from tests.refusals import assert_refused, refusal, refusals
+
+ENV = CountingEnv()
 
 
 class UncopyableEnv(CountingEnv):
@@ -30,6 +34,11 @@ def env_pool():
         lambda: EnvPoolSampler([UncopyableEnv()]).grow_pool(2),
         TypeError,
         "cannot copy ...Uncopyable...it holds",
+    ),
+    refusal(
+        lambda: EnvPoolSampler([gymnasium.Wrapper(ENV), gymnasium.Wrapper(ENV)]),
+        ValueError,
+        "environments 0 and 1 of envs are the same environment",
     ),
     refusal(
         lambda: SetTaskSampler(CountingEnv),
