@@ -53,6 +53,8 @@ def write_entry(package: griffe.Module, entry: re.Match[str]) -> Iterator[str]:
 
 def write_object(name: str, obj: griffe.Object | griffe.Alias, level: int = 2) -> Iterator[str]:
     """The lines of a function, a class with its methods, or a constant."""
+    if isinstance(obj, griffe.Alias):
+        obj = obj.final_target  # all members of an alias are aliases
     yield from (f"{'#' * level} {name}", "")
     parameters = obj.parameters if obj.is_function or obj.is_class else None
     if parameters is not None and "property" not in obj.labels:

@@ -18,3 +18,5 @@ def test_the_pages_of_the_reference_are_current():
     assert current.keys() == pages.keys()
     outdated = [name for name in pages if pages[name] != current[name]]
     assert outdated == [], "run python -m docs.reference"
+    for method in ("Protocol.evaluate", "EvaluationResult.save", "MetaVectorEnv.set_tasks"):
+        assert any(f"\n### {method}\n" in page for page in pages.values()), method
