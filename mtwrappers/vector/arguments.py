@@ -76,3 +76,18 @@ def check_length(value: Any, n: int) -> Any:
         got = len(value) if isinstance(value, (list, tuple, np.ndarray)) else repr(value)
         raise ValueError(f"expected states of {n} environments, got {got}")
     return value
+
+
+def check_mask(mask: Any, n: int, name: str) -> NDArray[np.bool_]:
+    """A copy of a mask of environments; raises `ValueError` unless it is ``(n,)`` bool."""
+    if np.shape(mask) != (n,) or np.asarray(mask).dtype != np.bool_:
+        raise ValueError(f"expected {name} of shape ({n},) and dtype bool, got {mask!r}")
+    return np.array(mask)
+
+
+def refuse_episode_methods(name: Any) -> None:
+    """Raises `ValueError` for methods that environments run without the executor's notice."""
+    if isinstance(name, str) and name in ("reset", "step", "close"):
+        raise ValueError(
+            f"call {name}() of the vector environment, as call({name!r}) would go unnoticed by it"
+        )

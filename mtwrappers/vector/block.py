@@ -134,7 +134,7 @@ class EnvBlock:
         self._obs: list[Any] = [None] * n
         self._infos: list[Info] = [{}] * n
         self._elapsed = [0] * n
-        self._names: list[Any] = [None] * n
+        self.names: list[Any] = [None] * n
         index_by_id: dict[int, int] = {}
         try:
             for i, maker in enumerate(makers, self.offset):
@@ -331,7 +331,7 @@ class EnvBlock:
 
         Nothing that is in use changes: they are in a block of their own, with buffers of its own.
         """
-        self._drop_prepared()  # of an interrupted call
+        self.drop_prepared()  # of an interrupted call
         block = EnvBlock(self._makers, self.offset, self.settings, wrap=self._wrap)
         self._prepared = block
         try:
@@ -340,7 +340,7 @@ class EnvBlock:
             block.buffers.beats = self.buffers.beats  # signs of life are of this block
             block.replay(logs, paused)
         except BaseException:
-            self._drop_prepared()
+            self.drop_prepared()
             raise
 
     @property
@@ -358,7 +358,7 @@ class EnvBlock:
             _obs=block._obs,
             _infos=block._infos,
             _elapsed=block._elapsed,
-            _names=block._names,
+            names=block.names,
         )
         self.buffers.finished[...] = buffers.finished
         self.buffers.paused[...] = buffers.paused
@@ -369,7 +369,7 @@ class EnvBlock:
             except Exception as exc:
                 warn_about_close(with_place(exc, self._describe(i)))
 
-    def _drop_prepared(self) -> None:
+    def drop_prepared(self) -> None:
         """Closes the environments that were prepared, if there are any."""
         block, self._prepared = self._prepared, None
         if block is not None:
@@ -380,7 +380,7 @@ class EnvBlock:
 
     def close(self) -> None:
         """Closes every environment, then raises the last exception, if there were any."""
-        self._drop_prepared()
+        self.drop_prepared()
         if self._unclosed is None:
             self._unclosed = [*enumerate(self.envs)]
         failure: Exception | None = None
@@ -412,7 +412,7 @@ class EnvBlock:
         obs, info = result
         self._obs[i], self._infos[i] = obs, info
         self._elapsed[i], self.buffers.finished[i] = 0, False
-        self._names[i] = info.get("task_name")
+        self.names[i] = info.get("task_name")
         if self._logged:
             self.buffers.digests[i] = fingerprint(0, obs, info)
         return info
@@ -508,7 +508,7 @@ class EnvBlock:
 
     def _describe(self, i: int) -> str:
         """The name of environment ``i`` for messages."""
-        task = f", task {self._names[i]!r}" if self._names[i] is not None else ""
+        task = f", task {self.names[i]!r}" if self.names[i] is not None else ""
         return f"environment {self.offset + i}{task}"
 
     def _fail(self, exc: Exception, i: int) -> NoReturn:

@@ -139,9 +139,9 @@ def find_call(
 
 def class_without_state(env: gymnasium.Env[Any, Any], call: Call) -> str:
     """The wrapper or environment that has no state for what a call changes; empty otherwise."""
-    if call.name in _NAMED_FUNCTIONS:
-        return ""
     target = call.name if isinstance(call.name, str) else ""
+    if target in _NAMED_FUNCTIONS:
+        return ""
     if target == "set_wrapper_attr":
         target = call.args[0] if call.args else call.kwargs.get("name", "")
     return layers.find_undeclared(env, target)
@@ -154,7 +154,8 @@ def replayable(name: str | Callable[..., Any], arguments: EachCall) -> EachCall:
         TypeError: If the call could not be replayed.
         Exception: Whatever else the copies raise.
     """
-    if name in READ_ONLY_CALLS or getattr(name, "read_only", False):
+    is_read_only = isinstance(name, str) and name in READ_ONLY_CALLS
+    if is_read_only or getattr(name, "read_only", False):
         return arguments
     if not isinstance(name, str) and not _is_importable(name):
         raise TypeError(

@@ -474,6 +474,17 @@ class Prepare(Command):
 
 
 @dataclass(eq=False)
+class DropPrepared(Command):
+    """Closes the environments of a `Prepare` that failed in another block."""
+
+    name = "set_state"
+
+    def run(self, block: EnvBlock) -> None:
+        """Closes the prepared environments of the block."""
+        block.drop_prepared()
+
+
+@dataclass(eq=False)
 class Commit(Command):
     """Goes on with the environments of `Prepare`, which have these logs and pauses."""
 

@@ -23,12 +23,14 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_callable, check_index
+from mtwrappers.common.checks import check_callable, check_index, check_mapping
 from mtwrappers.common.errors import with_place
 from mtwrappers.core.pad_spaces import Padding
 from mtwrappers.state.identity import describe, require_same
 from mtwrappers.vector.arguments import (
     check_length,
+    check_mask,
+    refuse_episode_methods,
     refuse_indices,
     split_options,
     spread_seeds,
@@ -40,6 +42,7 @@ from mtwrappers.vector.commands import (
     Apply,
     CallEach,
     Commit,
+    DropPrepared,
     GetStates,
     Pause,
     Prepare,
@@ -252,8 +255,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             env_options = copy.deepcopy(env_options)
         results = self._pool.run(Reset(seeds, env_options, mask.tolist()))
         infos = self._join(results)
-        for i in np.flatnonzero(infos.get("_task_name", ())).tolist():
-            self._pool.names[i] = infos["task_name"][i]
+        self._note_names(infos)
         observations = self._layout.batch(buffers.obs)
         self._first_seeds = None
         self._pool.due.fill(False)
@@ -273,10 +275,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             ValueError: If the mask has another shape or dtype.
         """
-        n = self.num_envs
-        if np.shape(mask) != (n,) or np.asarray(mask).dtype != np.bool_:
-            raise ValueError(f"expected a mask of shape ({n},) and dtype bool, got {mask!r}")
-        self._pool.run(Pause(np.array(mask)))
+        self._pool.run(Pause(check_mask(mask, self.num_envs, "a mask")))
 
     @contextlib.contextmanager
     def without_autoreset(self) -> Iterator[None]:
@@ -428,8 +427,15 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             if schema is not None:
                 self._columns = InfoColumns(schema, buffers)
                 self._pool.set_up(UseColumns(schema))
+        if any(map(np.count_nonzero, (*flags, self.restarted))):
+            self._note_names(infos)  # an environment that began an episode may have another task
         self._pool.due.fill(False)
         return obs, rewards, *flags, infos
+
+    def _note_names(self, infos: Info) -> None:
+        """Takes the names of tasks from infos, for messages."""
+        for i in np.flatnonzero(infos.get("_task_name", ())).tolist():
+            self._pool.names[i] = infos["task_name"][i]
 
     def _join(self, results: Sequence[BlockResult | None]) -> Info:
         """Batches infos as Gymnasium does, and keeps observations that are not arrays."""
@@ -513,8 +519,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
         Raises:
             TypeError: If there is a journal and the call could not be replayed.
+            ValueError: If ``name`` is ``"reset"``, ``"step"`` or ``"close"``.
             Exception: Whatever an environment raises, with the environment named.
         """
+        refuse_episode_methods(name)
         return tuple(self._call_each(name, [(args, kwargs)] * self.num_envs))
 
     @exclusive
@@ -524,8 +532,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Like `call`, but only for the environments ``indices``.
 
         Raises:
-            ValueError: If there is no such environment.
+            ValueError: If there is no such environment, or as in `call`.
         """
+        refuse_episode_methods(name)
         n = self.num_envs
         chosen = [check_index(i, n, "an index of an environment") for i in indices]
         arguments = [(args, kwargs) if i in chosen else None for i in range(n)]
@@ -626,14 +635,17 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         due = self._pool.due.copy()
         logs: list[Any] = self._pool.logs or [None] * self.num_envs
         apply = Apply(
-            functools.partial(_call_in_block, carried, self._autoreset),
+            functools.partial(_call_in_block, carried, self._autoreset, self._first_seeds),
             range(self._first_row, self._first_row + self.num_envs),
             due,
             logs,
         )
-        results = self._pool.run(apply)
-        self._pool.due[...] = np.concatenate([due_after for _, due_after in results])
-        return [result for result, _ in results]
+        outcomes: list[BlockOutcome] = self._pool.run(apply)
+        self._pool.due[...] = np.concatenate([outcome.due for outcome in outcomes])
+        self._pool.names[:] = [name for outcome in outcomes for name in outcome.names]
+        if any(outcome.was_reset for outcome in outcomes):
+            self._first_seeds = None
+        return [outcome.result for outcome in outcomes]
 
     # State.
 
@@ -712,6 +724,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             NotDeterministicError: If a replay does not return the same results. After any error
                 with a state in mid-episode, the environments are unchanged.
         """
+        check_mapping(state, "a state")
         require_same(self._identity(), state.get("identity"), "vector environment")
         n, pool = self.num_envs, self._pool
         first_seeds: Any = state.get("first_seeds")
@@ -719,18 +732,25 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             first_seeds = spread_seeds(check_length(first_seeds, n), n)
         log_states = check_length(state.get("logs"), n)
         logs = [ReplayLog.from_state(log, f"environment {i}") for i, log in enumerate(log_states)]
-        due = np.array(check_length(state.get("due"), n), dtype=np.bool_)
-        paused = np.array(check_length(state.get("paused"), n), dtype=np.bool_)
+        due = check_mask(state.get("due"), n, "due in a state")
+        paused = check_mask(state.get("paused"), n, "paused in a state")
         if not any(log.entries for log in logs):
             pool.run(SetStates(logs))
             self._first_seeds = first_seeds
+            pool.names[:] = [None] * n
             return
         if pool.logs is None:
             raise RuntimeError(_NEEDS_JOURNAL)
-        pool.run(Prepare(logs, paused))
+        try:
+            pool.run(Prepare(logs, paused))
+        except Exception:
+            if not pool.is_lost:
+                pool.run(DropPrepared())
+            raise
         pool.run(Commit(logs, paused))
         self._first_seeds = first_seeds
         pool.due[...] = due
+        pool.names[:] = [None] * n
 
     def _identity(self) -> dict[str, Any]:
         """All settings that can change a result; each environment has its own identity."""
@@ -786,37 +806,56 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                     raise
 
 
+@dataclasses.dataclass
+class BlockOutcome:
+    """What a function of `MetaVectorEnv.map_blocks` leaves in a block.
+
+    Attributes:
+        result: What the function returned.
+        due: A mask of the block's environments that are due for a reset.
+        names: The name of each environment's task.
+        was_reset: Whether the environments were reset.
+    """
+
+    result: Any
+    due: NDArray[np.bool_]
+    names: list[Any]
+    was_reset: bool
+
+
 def _call_in_block(
     carried: BlockFunction | bytes,
     autoreset: bool,
+    first_seeds: list[int] | None,
     block: EnvBlock,
     rows: range,
     due: NDArray[np.bool_],
     logs: list[ReplayLog],
-) -> tuple[Any, NDArray[np.bool_]]:
+) -> BlockOutcome:
     """Calls a function of `MetaVectorEnv.map_blocks` with the environments of a block.
 
     Args:
         carried: The function, or its pickle.
         autoreset: Whether environments reset themselves, if the mode is not DISABLED.
+        first_seeds: A seed for the first reset of each environment of the executor, until then.
         block: The block, which its owner closes.
         rows: The rows of its environments.
         due: A mask of environments that are due for a reset.
         logs: The logs of the environments, to go on with if there is a journal.
-
-    Returns:
-        Its result, and a mask of the environments that are then due for a reset.
     """
     n = len(rows)
     settings = dataclasses.replace(block.settings, meta_batch_size=n, envs_per_task=1, unify=None)
     pool = BorrowedPool(block, n, settings)
     envs = MetaVectorEnv._borrow(pool, settings, rows.start, autoreset, block.columns)
     pool.due[...] = due
+    if first_seeds is not None:
+        envs._first_seeds = [first_seeds[i] for i in rows]
     if settings.journal:
         pool.logs = logs
     function = pickle.loads(carried) if isinstance(carried, bytes) else carried
     try:
-        return function(envs, slice(rows.start, rows.stop)), pool.due
+        result = function(envs, slice(rows.start, rows.stop))
+        return BlockOutcome(result, pool.due, block.names, envs._first_seeds is None)
     finally:
         pool.settle()
         envs.closed = True  # what would be done with it later is in no journal

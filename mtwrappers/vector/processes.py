@@ -45,6 +45,7 @@ from mtwrappers.vector.workers import (
 
 _HEADER = struct.Struct("!QQ")  # the number of the command, and the number of bytes that follow
 _CHUNK = 1 << 16
+_LONGEST_POLL = 2**31 - 1  # milliseconds, 25 days
 _NAME = "mtw-"  # begins the name of each worker process
 
 # The ends of pipes that close when this process ends, which tells workers to end too. A process
@@ -148,7 +149,7 @@ class ProcessWorker(Worker):
         """Waits until the process reads, and returns whether it does in time."""
         poll = select.poll()
         poll.register(self._commands.fileno(), select.POLLOUT)
-        return bool(poll.poll(None if self.timeout == math.inf else self.timeout * 1000))
+        return bool(poll.poll(min(self.timeout * 1000, _LONGEST_POLL)))
 
     @staticmethod
     def receive(workers: Sequence[ProcessWorker], seconds: float) -> list[ProcessWorker]:

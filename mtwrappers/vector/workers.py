@@ -321,6 +321,10 @@ class WorkerPool(Pool):
     def close(self) -> None:
         """Makes blocks close their environments, and ends workers that do not in time."""
         deadline = time.monotonic() + CLOSE_TIMEOUT
+        for worker in self.workers:
+            if worker.state is WorkerState.READY and worker.records:  # of an interrupted call
+                worker.timeout = min(worker.timeout, CLOSE_TIMEOUT)
+                worker.finish_writing()
         ready = [worker for worker in self.workers if worker.state is WorkerState.READY]
         self._send(ready, Close())
         self._gather(ready, self._number, deadline)

@@ -370,7 +370,7 @@ def test_what_could_not_be_put_back_is_named_before_anything_is_loaded(tmp_path)
         progress = {"steps": 1}
         mt.save_checkpoint(tmp_path / "run", envs=envs, progress=progress)
         progress["steps"] = 2
-        envs.call("close")
+        envs.set_attr("spare", 1)
         message = r"not loaded, because envs could not be put back .*: environment 0 was called"
         with pytest.raises(CheckpointError, match=message):
             mt.load_checkpoint(tmp_path / "run", envs=envs, progress=progress)

@@ -4,6 +4,7 @@ import os
 from contextlib import closing
 from functools import partial
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
@@ -152,3 +153,18 @@ def test_in_a_function_errors_name_environments_by_their_rows_among_all(workers)
         envs.reset(seed=0)
         with pytest.raises(ValueError, match="actions of environments \\[3\\] are NaN"):
             envs.map_blocks(lambda envs, rows: rows.stop == 4 and step_with_nan_last(envs, rows))
+
+
+def first_observations(envs, rows):
+    """The observations of a reset of a block."""
+    return envs.reset()[0]
+
+
+@both_executors
+def test_copies_of_an_environment_differ_if_a_block_resets_them_first(executor):
+    env = gymnasium.make("Pendulum-v1")
+    env.reset(seed=3)
+    with closing(executor(env, 3)) as envs, closing(executor(env, 3)) as others:
+        expected = envs.reset()[0]
+        assert (np.concatenate(others.map_blocks(first_observations)) == expected).all()
+        assert (others.reset()[0] == envs.reset()[0]).all()

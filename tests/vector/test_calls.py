@@ -182,8 +182,6 @@ def test_call_runs_methods_and_functions_where_the_environments_are(executor):
         assert envs.get_attr("first") == (4, 5)
         envs.set_attr("first", np.array([1, 2]))  # one value for all
         assert [value.tolist() for value in envs.get_attr("first")] == [[1, 2]] * 2
-        assert envs.get_attr("close") == (None,) * 2
-        assert envs.get_attr("closed") == (True,) * 2
 
 
 # Wrappers of ours, and the end.

@@ -9,9 +9,11 @@ import sys
 import time
 from functools import partial
 
+import gymnasium
 import pytest
 
 from mtwrappers import WorkerDiedError
+from tests.fakes import CountingEnv
 from tests.vector.faults import (
     FAULT,
     USES,
@@ -138,3 +140,49 @@ def test_no_worker_keeps_the_executor_from_closing(maker, number, monkeypatch):
     envs.close()
     assert time.monotonic() - begin < PATIENCE
     assert not any(map(is_alive, pids))
+
+
+class NewTaskEnv(gymnasium.Wrapper):
+    """Each reset has another task."""
+
+    resets = 0
+
+    def reset(self, **kwargs):
+        self.resets += 1
+        obs, info = self.env.reset(**kwargs)
+        return obs, {**info, "task_name": f"task {self.resets}"}
+
+    def step(self, action):
+        obs, *numbers, info = self.env.step(action)
+        return obs, *numbers, {**info, "task_name": f"task {self.resets}"}
+
+
+def test_the_error_names_the_task_that_an_autoreset_has_drawn():
+    envs = begun([lambda: NewTaskEnv(CountingEnv(2))] * 2, 2, 1, workers=2)
+    for _ in range(4):
+        envs.step([0, 0])
+    kill(envs.worker_pids[1])
+    with pytest.raises(WorkerDiedError, match=r"environments 1 to 1 of tasks \[1\] \(task 3\)"):
+        envs.step([0, 0])
+
+
+def test_close_after_an_interrupted_message_closes_the_environments(monkeypatch, tmp_path):
+    class ClosingEnv(CountingEnv):
+        def close(self):
+            (tmp_path / str(self.first)).touch()
+
+    envs = begun([partial(ClosingEnv, first=first) for first in (1, 2)], 2, 1, workers=2)
+    write, written = os.write, []
+
+    def interrupted_write(fd, data):
+        written.append(fd)
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        return write(fd, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", interrupted_write)
+        with pytest.raises(KeyboardInterrupt):
+            envs.call("set_wrapper_attr", "spare", b"x" * (1 << 20))
+    envs.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]

@@ -291,9 +291,19 @@ def test_odd_arguments_of_workers_are_named(call, error, message):
         "environment 0: 'CountingEnv' object has no attribute 'nope'",
     ),
     refusal(
-        lambda envs: envs.call("reset", nope=1),
+        lambda envs: envs.call("reset"),
+        ValueError,
+        "call reset() of the vector environment",
+    ),
+    refusal(
+        lambda envs: envs.call_some([0], "close"),
+        ValueError,
+        "call close() of the vector environment",
+    ),
+    refusal(
+        lambda envs: envs.set_state(None),
         TypeError,
-        "environment 0: ...got an unexpected keyword argument 'nope'",
+        "a state must be a dict, got None",
     ),
 )
 def test_odd_uses_are_named_and_leave_the_environments_usable(call, error, message, envs):

@@ -83,3 +83,27 @@ def test_an_executor_is_not_copied_and_says_what_to_do_instead(executor):
             with pytest.raises(TypeError, match=message):
                 copy_of(envs)
         envs.reset(seed=0)
+
+
+class OpenCountingEnv(CountingEnv):
+    """Counts the environments that are open in its process."""
+
+    num_open = 0
+
+    def __init__(self):
+        super().__init__()
+        OpenCountingEnv.num_open += 1
+
+    def close(self):
+        OpenCountingEnv.num_open -= 1
+
+
+def test_a_state_that_a_worker_refuses_leaves_no_environments_open_in_the_others():
+    with closing(parallel([OpenCountingEnv] * 2, 2, 1, workers=2, journal=True)) as envs:
+        envs.reset(seed=0)
+        envs.step([0, 0])
+        state = envs.get_state()
+        state["logs"][1]["digest"] = np.uint64(1)
+        with pytest.raises(NotDeterministicError):
+            envs.set_state(state)
+        assert envs.get_attr("num_open") == (1, 1)
