@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_index
 from mtwrappers.common.errors import short
 from mtwrappers.common.types import State
+from mtwrappers.state.registry import require_names
 
 WINDOW = 20
 # The return and the success of an episode; ``None`` if its infos did not report any.
@@ -35,6 +36,9 @@ class TaskHistory:
         groups: The group of each task, ``num_tasks`` integers from 0 on. By default every task is
             a group of its own.
 
+    Raises:
+        ValueError: If there is not a group for each task, or a group is not an integer from 0 on.
+
     >>> from mtwrappers.core.history import TaskHistory
     >>> history = TaskHistory(3, groups=[0, 0, 1])
     >>> history.begin(1)
@@ -45,7 +49,13 @@ class TaskHistory:
 
     def __init__(self, num_tasks: int, groups: Sequence[int] | None = None) -> None:
         self.num_tasks = num_tasks
-        self._groups = list(range(num_tasks)) if groups is None else [int(g) for g in groups]
+        groups = range(num_tasks) if groups is None else groups
+        if len(groups) != num_tasks:
+            raise ValueError(f"expected the groups of {num_tasks} tasks, got {len(groups)} groups")
+        self._groups = [
+            check_index(group, sys.maxsize, f"the group of task {task}")
+            for task, group in enumerate(groups)
+        ]
         self.reset()
 
     def reset(self) -> None:
@@ -128,6 +138,7 @@ class TaskHistory:
         Raises:
             ValueError: If the state has other groups, or is malformed; nothing is changed then.
         """
+        require_names(state, ("groups", "tasks", "by_group", "episode"), self)
         if state["groups"] != self._groups:
             raise ValueError(
                 f"expected a history with groups {self._groups}, got one with {state['groups']}"
@@ -164,7 +175,9 @@ def _check_outcome(outcome: object) -> Outcome:
     """The return and the success of an episode from a state, or `ValueError`."""
     if isinstance(outcome, list) and len(outcome) == 2:
         episode_return, success = outcome
-        is_number = isinstance(episode_return, (int, float)) and episode_return is not True
+        is_number = isinstance(episode_return, (int, float)) and not isinstance(
+            episode_return, bool
+        )
         if is_number and (success is None or isinstance(success, bool)):
             return float(episode_return), success
     raise ValueError(f"an episode must be a return and a success, got {short(outcome)}")

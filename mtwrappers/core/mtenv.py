@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import gymnasium
 from gymnasium.spaces import Dict
-from numpy.random import Generator
+from numpy.random import PCG64, Generator
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_flag, check_mapping, check_options, check_space
 from mtwrappers.common.errors import SeedNotSetError
 from mtwrappers.common.types import AnySpace, Info, Options, State
+from mtwrappers.state.plain_data import set_generator
+from mtwrappers.state.registry import require_names
 
 Observation: TypeAlias = dict[str, Any]
 TASK_OPTIONS = frozenset({"task_state", "resample_task"})
@@ -197,16 +200,34 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
 
         Raises:
             TypeError: If ``state`` is not a dict.
-            ValueError: If ``state`` belongs to other tasks.
+            ValueError: If ``state`` is malformed or belongs to other tasks. Nothing is changed
+                then, unless `set_task_state` changes something before it raises.
         """
-        self.set_task_state(check_mapping(state, "a state")["task_state"])
-        self.seed(state["env_stream"]["seed"])
-        self.np_random.bit_generator.state = state["env_stream"]["state"]
-        if state["task_stream"] is None:
+        self._require_state(state, ("task_state", "env_stream", "task_stream"))
+        env_stream, task_stream = state["env_stream"], state["task_stream"]
+        self.set_task_state(state["task_state"])
+        self.seed(env_stream["seed"])
+        set_generator(self.np_random, env_stream["state"])
+        if task_stream is None:
             self._task_seed = self._np_random_task = None
         else:
-            self.seed_task(state["task_stream"]["seed"])
-            self.np_random_task.bit_generator.state = state["task_stream"]["state"]
+            self.seed_task(task_stream["seed"])
+            set_generator(self.np_random_task, task_stream["state"])
+
+    def _require_state(self, state: State, names: Sequence[str]) -> None:
+        """Raises unless a state is a dict with these keys, and its streams can be set.
+
+        A subclass may add keys.
+        """
+        missing = sorted({*names} - check_mapping(state, "a state").keys())
+        if missing:
+            raise ValueError(
+                f"expected {sorted(names)} in the state of {type(self).__name__}, got none of "
+                f"{missing}"
+            )
+        for name in ("env_stream", "task_stream"):
+            if name == "env_stream" or state[name] is not None:
+                _check_stream(state[name], f"the {name} of the state", self)
 
     # Episodes.
 
@@ -260,3 +281,12 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     def observe(self, env_obs: object) -> Observation:
         """Returns ``{"env_obs": env_obs, "task_obs": ...}`` for the current task."""
         return {"env_obs": env_obs, "task_obs": self.get_task_obs()}
+
+
+def _check_stream(stream: Any, name: str, env: MTEnv) -> None:
+    """Raises `TypeError` or `ValueError` unless a stream can be restored from a state."""
+    seeding.check_seed(require_names(stream, ("seed", "state"), env)["seed"])
+    try:
+        set_generator(Generator(PCG64(0)), stream["state"])
+    except (KeyError, OverflowError, TypeError, ValueError) as exc:
+        raise ValueError(f"{name} must have the state of a generator: {exc!r}") from exc

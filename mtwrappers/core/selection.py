@@ -3,7 +3,8 @@
 A strategy is a callable ``(num_tasks, last_task, rng) -> int``: ``last_task`` is the previous draw,
 or ``None`` for the first draw after a seed; ``rng`` is the task stream. A strategy with memory also
 has ``reset()``, which is called whenever the task stream is seeded, and, for checkpoints,
-``get_state()`` and ``set_state(state)``, whose state JSON can hold.
+``get_state()`` and ``set_state(state)``, whose state JSON can hold. Without these two it cannot be
+saved.
 
 A strategy with a fourth parameter named ``history`` is a curriculum: it also sees a `TaskHistory`,
 the returns and successes of each task's last 20 episodes, which the environment keeps from the seed
@@ -34,6 +35,7 @@ from mtwrappers.common.checks import check_index
 from mtwrappers.common.errors import short
 from mtwrappers.common.types import State
 from mtwrappers.core.history import TaskHistory
+from mtwrappers.state.registry import require_names
 
 Strategy: TypeAlias = Callable[..., int]
 SelectName: TypeAlias = Literal["least_success", "round_robin", "uniform", "without_replacement"]
@@ -204,7 +206,19 @@ class TaskSelector:
         self._call_strategy("reset")
 
     def get_state(self) -> State:
-        """The last draw, what the strategy remembers, and the history, ready for JSON."""
+        """The last draw, what the strategy remembers, and the history, ready for JSON.
+
+        Raises:
+            TypeError: If the strategy has ``reset``, and so a memory, but no ``get_state`` or no
+                ``set_state``.
+        """
+        has_memory = hasattr(self._strategy, "reset")
+        is_savable = all(hasattr(self._strategy, name) for name in ("get_state", "set_state"))
+        if has_memory and not is_savable:
+            raise TypeError(
+                f"the memory of select={self._strategy!r} cannot be saved: give it get_state() and "
+                "set_state(state)"
+            )
         return {
             "last": self._last,
             "strategy": self._call_strategy("get_state"),
@@ -218,6 +232,7 @@ class TaskSelector:
             ValueError: If a task of the state does not exist, or the history does not fit. Nothing
                 is changed then, unless a strategy of another class refuses its state.
         """
+        require_names(state, ("last", "strategy", "history"), self)
         last, memory = state["last"], state["strategy"]
         if last is not None:
             last = check_index(last, self._num_tasks, "the last task of the state")

@@ -17,6 +17,18 @@ from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.core.tasks import Tasks, TaskState
 from mtwrappers.state.env_state import get_state, set_state
 
+_STATE_NAMES = (
+    "task_state",
+    "env_stream",
+    "task_stream",
+    "was_set",
+    "was_seeded",
+    "sample_tasks_on_reset",
+    "selection",
+    "seeded",
+    "envs",
+)
+
 
 class ResetDraws(enum.Enum):
     """Which resets draw a task, if none was set since the last reset and no option names one."""
@@ -298,10 +310,15 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
 
         Raises:
             TypeError: If ``state`` is not a dict.
-            ValueError: If ``state`` does not fit.
+            ValueError: If ``state`` is malformed or does not fit. Only a state that an inner
+                environment refuses leaves a part of it set.
         """
+        self._require_state(state, _STATE_NAMES)
+        self._task_set.check(state["task_state"], "the task state of the state")
+        check_flag(state["sample_tasks_on_reset"], "sample_tasks_on_reset of the state")
+        self._task_set.set_state(state["selection"])  # which refuses one that does not fit
         super().set_state(state)
-        self._task_set.set_state(state["selection"])
+        self._task_set.set_state(state["selection"])  # again, because seeding made it start over
         self._seeded = set(state["seeded"])
         for branch, env_state in state["envs"].items():
             set_state(self._build(int(branch)), env_state)

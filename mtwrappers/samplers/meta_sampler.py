@@ -33,7 +33,8 @@ from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Flags, Seconds, Step, check_array_spaces, rollout
-from mtwrappers.state.env_state import get_state, set_state
+from mtwrappers.state.env_state import find_undeclared, get_state, set_state
+from mtwrappers.state.registry import require_names
 from mtwrappers.tasks.draws import TaskDraws
 from mtwrappers.tasks.updates import copy_env
 from mtwrappers.vector.calls import read_only
@@ -44,6 +45,15 @@ from mtwrappers.vector.settings import OPTIONS, Maker
 
 # The infos that name the task of an environment, and their masks.
 _TASK_INFOS = ("task_name", "_task_name", "task_id", "_task_id")
+_STATE_NAMES = (
+    "env",
+    "envs",
+    "tasks_set",
+    "seed",
+    "policy_seed",
+    "iteration",
+    "total_timesteps_sampled",
+)
 # The attribute of an environment that makes its resets draw tasks.
 _DRAWS_ON_RESET = "sample_tasks_on_reset"
 
@@ -288,9 +298,11 @@ class MetaSampler:
         """The state that determines the next samples, for `save_checkpoint`.
 
         Raises:
-            TypeError: If there is a journal, and environments whose task was set have no
-                ``get_state``. Without a journal, call `update_tasks` again after `set_state`.
+            TypeError: If `update_tasks` was called, and an environment has no ``get_state`` that
+                could return the task.
         """
+        if self._tasks_set:
+            self._require_tasks_in_state()
         return {
             "env": get_state(self.env),
             "envs": self.envs.get_state(between_episodes=True),
@@ -306,12 +318,12 @@ class MetaSampler:
 
         Args:
             state: The state of a sampler with the same numbers of tasks and environments, on any
-                executor. Call `update_tasks` again if the environments' states do not contain
-                their tasks.
+                executor.
 
         Raises:
-            ValueError: If ``state`` belongs to other environments.
+            ValueError: If ``state`` is malformed, or belongs to other environments.
         """
+        require_names(state, _STATE_NAMES, self)
         self.envs.set_state(state["envs"])
         set_state(self.env, state["env"])
         self._tasks_set, self._task_digests = False, None
@@ -342,6 +354,16 @@ class MetaSampler:
                 )
         self._tasks_set, self._task_digests = True, None if None in digests else digests
 
+    def _require_tasks_in_state(self) -> None:
+        """Raises `TypeError` if the state of an environment has no place for its task."""
+        for i, class_name in enumerate(self.envs.call(_class_without_task_state)):
+            if class_name:
+                raise TypeError(
+                    f"a checkpoint cannot hold the task of environment {i}, which update_tasks has "
+                    f"set: give {class_name} the methods get_state() and set_state(state), whose "
+                    "state has the task"
+                )
+
     def close(self) -> None:
         """Closes the environments that the sampler made."""
         self.envs.close()
@@ -356,6 +378,13 @@ def _draws_tasks(env: AnyEnv) -> bool:
         return False
     moves = env.has_wrapper_attr("task_states") and len(env.get_wrapper_attr("task_states")) > 1
     return moves or bool(env.get_wrapper_attr(_DRAWS_ON_RESET))
+
+
+@read_only
+def _class_without_task_state(env: AnyEnv) -> str:
+    """The class of the layer whose task is in no state of an environment; ``""`` if none is."""
+    setter = "set_task" if env.has_wrapper_attr("set_task") else "set_task_state"
+    return find_undeclared(env, setter)
 
 
 @read_only

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,17 @@ class Recorder:
             )
         ended = np.flatnonzero(step.finished & step.counted).tolist()
         self._last_obs.append({i: _last_observation(step, i) for i in ended})
-        copied = map_arrays(np.array, step.observations)  # a wrapper may reuse its arrays
-        self._steps.append(step._replace(observations=copied, next_observations=None))
+        # Copies, because a wrapper may reuse its arrays. The policy's are new in each step.
+        self._steps.append(
+            step._replace(
+                observations=map_arrays(np.array, step.observations),
+                next_observations=None,
+                rewards=np.array(step.rewards),
+                terminated=np.array(step.terminated),
+                truncated=np.array(step.truncated),
+                infos=_copied_infos(step.infos),
+            )
+        )
 
     def paths(self) -> list[list[Path]]:
         """The trajectories of each environment, in the order in which they ended."""
@@ -85,6 +95,18 @@ class Recorder:
                 always: NDArray[np.bool_] = np.all(np.stack(reported) | ~counted, axis=0)
                 infos[key] = np.stack(columns, axis=1), always
         return infos
+
+
+def _copied_infos(infos: Mapping[str, Any]) -> dict[str, Any]:
+    """Infos with copies of the arrays that `Recorder` reads; those of episodes' ends included."""
+    return {
+        key: _copied_infos(value)
+        if key == "final_info"
+        else value.copy()
+        if isinstance(value, np.ndarray) and key not in _NO_STEP_VALUES
+        else value
+        for key, value in infos.items()
+    }
 
 
 def _last_observation(step: Step, i: int) -> Any:

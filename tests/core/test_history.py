@@ -145,6 +145,7 @@ def test_least_success_refuses_a_task_that_does_not_say_whether_it_succeeded():
         ({"by_group": [[]] * 3}, "expected the episodes of 2 groups, got 3"),
         ({"tasks": [[[1.0]], []]}, "an episode must be a return and a success"),
         ({"tasks": [[["high", True]], []]}, "an episode must be a return and a success"),
+        ({"tasks": [[[False, True]], []]}, "an episode must be a return and a success"),
         ({"episode": [2, 1, 0.0, None]}, r"an integer in \[0, 1\], got 2"),
         ({"episode": [0, -1, 0.0, None]}, "steps of the current episode"),
         ({"episode": [0, 1, 0.0]}, "task, steps, return and success"),
@@ -157,3 +158,22 @@ def test_a_history_refuses_a_state_that_does_not_fit_and_stays_as_it_is(change, 
     with pytest.raises(ValueError, match=message):
         history.set_state({**state, **change})
     assert history.get_state() == state
+
+
+@pytest.mark.parametrize("state", [{}, {"groups": [0, 1]}, None])
+def test_a_history_refuses_a_state_without_its_names(state):
+    with pytest.raises(ValueError, match=r"expected \['by_group', .* of TaskHistory, got"):
+        TaskHistory(2).set_state(state)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([0, 0], "groups of 3 tasks, got 2"),
+        ([0, -1, 0], "the group of task 1 must be"),
+        ([0, 0, 0.5], "the group of task 2 must be"),
+    ],
+)
+def test_a_history_needs_a_group_for_each_task(groups, message):
+    with pytest.raises(ValueError, match=message):
+        TaskHistory(3, groups)

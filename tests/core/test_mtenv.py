@@ -103,3 +103,21 @@ def test_options_of_minari_and_of_an_environment_of_ones_own_are_accepted(env):
         ValueError, match=r"takes the reset options \['task_state'\], got \['goal'\]$"
     ):
         check_options({**options, "goal": 1}, {"task_state"}, "an environment")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"env_stream": {}},
+        {"env_stream": {"seed": 0, "state": {"bit_generator": "PCG64"}}},
+        {"task_stream": {"seed": 0, "state": None}},
+        {"task_state": 3},
+    ],
+)
+def test_a_state_that_is_refused_leaves_the_environment_as_it_was(env, change):
+    env.reset(seed=0)
+    state = env.get_state()
+    for broken in ({}, {**state, "task_state": 1, **change}):
+        with pytest.raises(ValueError, match=r"expected|must"):
+            env.set_state(broken)
+        assert env.get_state() == state

@@ -74,3 +74,29 @@ def test_a_selection_refuses_tasks_of_a_state_that_do_not_exist(change):
 def test_a_strategy_whose_parameters_cannot_be_read_is_an_error_that_says_so():
     with pytest.raises(ValueError, match=r"parameters of select=<built-in function max>.*wrap it"):
         make(max)
+
+
+class Alternating:
+    """A strategy with a memory that cannot be saved."""
+
+    draws = 0
+
+    def reset(self):
+        self.draws = 0
+
+    def __call__(self, num_tasks, last_task, rng):
+        self.draws += 1
+        return self.draws // 2 % num_tasks
+
+
+def test_a_strategy_whose_memory_cannot_be_saved_is_refused_by_a_checkpoint():
+    env = make(Alternating())
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match=r"memory of select=.*Alternating.* cannot be saved: give"):
+        env.get_state()
+
+
+@pytest.mark.parametrize("state", [{}, {"last": None}, None])
+def test_a_selection_refuses_a_state_without_its_names(state):
+    with pytest.raises(ValueError, match=r"expected \['history', .* of TaskSelector, got"):
+        TaskSelector("uniform", 2).set_state(state)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
+from mtwrappers import MultiEnvWrapper
 from mtwrappers.core.task_set_env import TaskSetMTEnv
 from mtwrappers.core.tasks import TaskList, Tasks, TaskSpace
 from mtwrappers.testing import check_mtenv
-from tests.fakes import CountingEnv, equal
+from tests.fakes import CountingEnv, counting_makers, equal
 
 
 class Letters(Tasks):
@@ -105,3 +106,14 @@ def test_a_list_has_indices_and_a_space_has_elements():
     assert equal(elements.check([0.5, 1], "goal"), np.array([0.5, 1.0]))
     with pytest.raises(ValueError, match=r"goal must be an element of Box\(.*, got \[2, 0\]"):
         elements.check([2, 0], "goal")
+
+
+def test_a_set_of_tasks_refuses_a_state_before_it_changes():
+    env = MultiEnvWrapper(counting_makers(3))
+    env.reset(seed=0)
+    state = env.get_state()
+    selection = {"last": 9, "strategy": None, "history": None}
+    for broken in ({}, {**state, "task_state": 2, "selection": selection}):
+        with pytest.raises(ValueError, match=r"got none of|an integer in \[0, 2\], got 9"):
+            env.set_state(broken)
+        assert env.get_state() == state

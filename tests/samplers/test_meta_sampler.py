@@ -193,6 +193,22 @@ def test_a_checkpoint_holds_whether_tasks_were_set(tmp_path):
         assert reported(other) == reported(sampler) == {0: [{1}] * 3, 1: [{0}] * 3}
 
 
+@pytest.mark.parametrize("settings", [{}, {"journal": True}, {"workers": 2}])
+def test_a_checkpoint_of_environments_whose_state_lacks_the_task_is_refused(settings):
+    with closing(mt.MetaSampler(LengthEnv, lazy, 1, 2, 5, 1, seed=0, **settings)) as sampler:
+        sampler.get_state()
+        sampler.update_tasks([{"length": 2}, {"length": 3}])
+        with pytest.raises(TypeError, match=r"the task of environment 0.* give LengthEnv the meth"):
+            sampler.get_state()
+
+
+def test_a_state_without_its_names_is_refused():
+    message = r"expected \['env', 'envs', .* of MetaSampler, got"
+    sampler = mt.MetaSampler(MULTI_ENV, lazy, 3, 2, 5, 1, seed=0)
+    with closing(sampler), pytest.raises(ValueError, match=message):
+        sampler.set_state({})
+
+
 # What makes the environments.
 
 

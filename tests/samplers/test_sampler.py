@@ -2,13 +2,18 @@
 
 import gc
 import logging
+from functools import partial
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode, VectorWrapper
 
 import mtwrappers as mt
 from mtwrappers import MetaSampler, PointGoalEnv, Sampler
 from mtwrappers.samplers import rollout
+from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.samplers.recorder import Recorder
 from tests.fakes import CountingEnv, equal
 from tests.samplers.fakes import lazy
 
@@ -202,3 +207,34 @@ def test_trajectories_may_be_as_long_as_max_path_length(sampler_type, monkeypatc
     monkeypatch.setattr(rollout, "ENDLESS", 20)
     sampler = sampler_type(CountingEnv(1000), lazy, 2, 30)
     assert [len(path["rewards"]) for path in sampler.obtain_samples()] == [30, 30]
+
+
+class ReusingWrapper(VectorWrapper):
+    """Returns the same arrays from every step."""
+
+    def step(self, actions):
+        results = self.env.step(actions)
+        rewards, infos = results[1], {"reward": results[1].copy()}
+        if not hasattr(self, "_rewards"):
+            self._rewards, self._reported = np.zeros_like(rewards), np.zeros_like(rewards)
+        self._rewards[:], self._reported[:] = rewards, infos["reward"]
+        infos = {"reward": self._reported, "_reward": np.ones(len(rewards), dtype=np.bool_)}
+        return results[0], self._rewards, *results[2:4], infos
+
+
+def test_rewards_and_infos_of_a_wrapper_that_reuses_its_arrays_are_recorded():
+    mode = AutoresetMode.SAME_STEP
+    make = partial(gymnasium.make, "Pendulum-v1", max_episode_steps=3)
+    envs = ReusingWrapper(mt.as_vector(make, 1, autoreset_mode=mode))
+    obs, _ = envs.reset(seed=0)
+    recorder, rewards = Recorder(), []
+
+    def observe(step):
+        rewards.append(float(step.rewards[0]))
+        recorder(step)
+
+    policy = PolicyCaller(lambda observations: np.zeros((1, 1)), 1, 1)
+    rollout.rollout(envs, policy, np.array([1]), obs, observe=[observe])
+    [[path]] = recorder.paths()
+    assert len(set(rewards)) == 3
+    assert path["rewards"].tolist() == path["env_infos"]["reward"].tolist() == rewards
