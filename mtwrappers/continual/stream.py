@@ -235,9 +235,9 @@ class TaskStream(PhasedStream, MTEnv):
         self.observation_space = Dict(spaces)
         self.metadata, self.render_mode = env.metadata, env.render_mode
         self._task_is_set = False
-        # The current episode: its phase and infos, the count of each step, and where it ends.
+        # The current episode: its phase and infos, the steps that each step counts, and its end.
         self._phase_obs, self._episode_info = np.int64(0), dict[str, Any]()
-        self._counted, self._last_step = 1, -1
+        self._step_size, self._episode_end = 1, -1
 
     # The task, and whatever else belongs to `env`.
 
@@ -275,7 +275,7 @@ class TaskStream(PhasedStream, MTEnv):
         """Makes ``task_state`` the task of the next episode."""
         self._mt_env.set_task_state(task_state)
         self._task_is_set = True
-        self._last_step = -1
+        self._episode_end = -1
 
     def sample_task_state(self) -> Any:
         """Draws a task state of the current phase, without setting it."""
@@ -323,10 +323,10 @@ class TaskStream(PhasedStream, MTEnv):
         self._phase_obs = np.int64(phase)
         self._episode_info = {"phase": phase, "stream_finished": finished}
         if self.held_phase is not None or (finished and self.at_end == "stay"):
-            self._counted, self._last_step = 0, sys.maxsize
+            self._step_size, self._episode_end = 0, sys.maxsize
         else:
             end = self._ends[phase] if self._truncates else self.total_steps
-            self._counted, self._last_step = 1, end
+            self._step_size, self._episode_end = 1, end
         return self._add_phase(obs), {**info, **self._episode_info}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -336,15 +336,15 @@ class TaskStream(PhasedStream, MTEnv):
             RuntimeError: If the stream is finished and ``at_end="raise"``.
             ResetNeeded: If the episode was truncated at a phase's end, or a task was set.
         """
-        if self.stream_steps >= self._last_step:
+        if self.stream_steps >= self._episode_end:
             self._require_more()
             raise ResetNeeded(
                 "call reset() before step(): the episode has ended, or a task was set, at step "
                 f"{self.stream_steps} of the stream, in phase {self.phase}"
             )
         obs, reward, terminated, truncated, info = self.env.step(action)
-        self.stream_steps += self._counted
-        if self.stream_steps == self._last_step:
+        self.stream_steps += self._step_size
+        if self.stream_steps == self._episode_end:
             truncated = True
         info = {**info, **self._episode_info}
         return self._add_phase(obs), reward, terminated, truncated, info
@@ -389,7 +389,7 @@ class TaskStream(PhasedStream, MTEnv):
             self.np_random_task.bit_generator.state = state["draws"]["state"]
         self.stream_steps, self.held_phase = stream_steps, held_phase
         self._task_is_set = task_is_set
-        self._last_step = -1
+        self._episode_end = -1
 
     # The tasks of phases.
 
@@ -506,7 +506,7 @@ class VectorTaskStream(PhasedStream, MetaVectorWrapper):
                 f"a phase must have at least {self.num_envs} steps, one per environment, got "
                 f"{least}"
             )
-        self._counted = self.num_envs  # the count of the step under way
+        self._step_size = self.num_envs  # the count of the step under way
 
     @property
     def held_phase(self) -> int | None:
@@ -544,7 +544,7 @@ class VectorTaskStream(PhasedStream, MetaVectorWrapper):
         idle = ~self._executor.next_rows()[0]
         stays = self.stream_finished or self._held_phase is not None
         counted = 0 if stays else self.num_envs - int(np.count_nonzero(idle))
-        self._counted, end = counted, self._ends[self.phase]
+        self._step_size, end = counted, self._ends[self.phase]
         if counted and self.stream_steps + counted >= end:
             # Their next step is the last of the phase; environments reset instead begin the next.
             self._inner.set_attr("stream_steps", (end - 1 + idle).tolist())
@@ -552,7 +552,7 @@ class VectorTaskStream(PhasedStream, MetaVectorWrapper):
 
     def step_wait(self) -> StepResult:
         result = self._inner.step_wait()
-        self.stream_steps += self._counted
+        self.stream_steps += self._step_size
         return result
 
     def get_state(self) -> dict[str, Any]:
