@@ -32,7 +32,7 @@ from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import Execution, ExecutorOptions, make_executor
 
-# Trains for this many more steps, and returns the policy.
+# ``learn(steps)`` trains for a number of further agent steps, and returns the policy.
 Learn: TypeAlias = Callable[[int], Any]
 MakeEnv: TypeAlias = Callable[[], Any]
 
@@ -165,13 +165,6 @@ class PhaseEvaluator:
         self.results.append(replace(result, design=design).described(training_steps=step))
         return self.results[-1]
 
-    def number_evidence_from(self, number: int) -> None:
-        """Sets the number of the first call in the names of its files of ``evidence``.
-
-        It is for several evaluators whose results are saved in one file.
-        """
-        self._first_number = number
-
     @property
     def envs(self) -> MetaVectorEnv:
         """The environments, one for each evaluated phase, for ``verify(..., envs=...)``."""
@@ -263,7 +256,8 @@ def single_task_baselines(
 
     Args:
         make_learner: ``make_learner(env)`` returns a function ``learn(steps)``, which trains in
-            ``env`` for so many agent steps more and returns the policy. It is called for each task.
+            ``env`` for this many more agent steps and returns the policy. It is called for every
+            task.
         make: Makes an environment with the `TaskStream`.
         evaluations_per_phase: How many points each phase has, evenly spaced, the last at its end.
         train_in: Makes the environment to train in, of the same phases; by default it is ``make``.
@@ -301,7 +295,7 @@ def single_task_baselines(
     results: list[EvaluationResult] = []
     for phase in sorted(map(names.index, {*names})):
         with closing(PhaseEvaluator(make, phases=[phase], **settings)) as evaluator:
-            evaluator.number_evidence_from(len(results))
+            evaluator._first_number = len(results)  # all results are saved in one file
             train_env = train_in or make
             results += _train(
                 make_learner, train_env, evaluations_per_phase, evaluator, only_phase=phase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_choice, check_list, positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import METRICS, reporting_tasks
+from mtwrappers.evaluation.origin import comparable_settings
 from mtwrappers.evaluation.plot import Line
 from mtwrappers.evaluation.remake import phase_label
 from mtwrappers.evaluation.report import align_columns, format_csv
@@ -60,15 +61,17 @@ class ContinualResult:
         results: The results of all points of one run, or of several that differ in
             ``training_seed``, in any order.
         baselines: The results of learning each task alone, from `single_task_baselines`, of any
-            number of runs. Forward transfer needs them.
+            number of runs. Forward transfer needs them, each over the budget of its phase.
         metric: The score: ``"success_once"``, ``"success_final"``, ``"return"`` or ``"length"``.
-        last: How many evaluations a score at the end, of a phase or of all, is the mean of. The
-            paper's formulas take 1, its code 5.
+        last: How many evaluations a score at the end, of a phase or of all, is the mean of, at
+            most as many as each phase has. The paper's formulas take 1, its code 5.
 
     Raises:
         TypeError: If there is something else among the results.
-        ValueError: If results are of different streams, runs have other points, or a result has no
-            ``training_steps`` or does not have the metric.
+        ValueError: If results are of different streams or were measured in different environments
+            or versions, the episodes of runs differ in seed or number, runs have other points, a
+            result has no ``training_steps`` or does not have the metric, a baseline is of several
+            phases, or a phase has fewer than ``last`` points.
 
     >>> from mtwrappers.continual.result import ContinualResult
     >>> from mtwrappers.evaluation import Design, Episode, EvaluationResult
@@ -115,11 +118,32 @@ class ContinualResult:
                 "runs must have the same points, each once, and different training seeds; got "
                 f"{points}"
             )
+        self._check_last()
+        self._check_baselines()
+        _check_same_measurement(self.results, self.baselines)
         self._check_scores()
 
     def _check_scores(self) -> None:
         """Raises `ValueError` if a result does not have the metric, or a phase no baseline."""
-        assert self.per_phase  # which needs all of them
+        _ = self.per_phase  # computed from all of them, and kept
+
+    def _check_last(self) -> None:
+        """Raises `ValueError` if the mean at the end of a phase would be of other phases, too."""
+        for label, indices in zip(self._labels, self._inside, strict=True):
+            if indices and len(indices) < self.last:
+                raise ValueError(
+                    f"last must be at most the number of evaluations in each phase, got "
+                    f"{self.last}, and {label!r} has {len(indices)}"
+                )
+
+    def _check_baselines(self) -> None:
+        """Raises `ValueError` if a baseline is a result of the stream."""
+        for result in self.baselines:
+            if len(self.phases) > 1 and len(result.tasks) > 1:
+                raise ValueError(
+                    "each result of baselines must be of one phase, whose task was trained alone, "
+                    f"as from single_task_baselines, got one of {list(result.tasks)}"
+                )
 
     def __repr__(self) -> str:
         return f"<ContinualResult: {len(self._runs)} runs of {len(self.phases)} phases>"
@@ -242,12 +266,19 @@ class ContinualResult:
     def _baseline_area(self, name: str, budget: int) -> float:
         """``AUC_i^b``, the area of a phase's baseline, the mean over its runs.
 
-        It is NaN if the baseline has no point within as many steps as the phase has.
+        It is NaN if the baseline has no point within as many steps as the phase has, or was trained
+        for another budget, that of an earlier phase of the same task, and has no point at the end
+        of this one.
         """
-        label = phase_label(self.phases.index(name), name)
+        first = self.phases.index(name)
+        label = phase_label(first, name)
         results = [result for result in self.baselines if label in result.tasks]
         if not results:
             raise ValueError(f"baselines must have results of {label!r}, got none")
+        _, first_budget = _list_phases(self.results[0])[first]
+        points = _list_points(results)
+        if budget != first_budget and budget not in points:
+            return np.nan
         scores: dict[int | None, list[float]] = {}
         for result in results:
             if 0 < (result.description.training_steps or 0) <= budget:
@@ -281,8 +312,8 @@ class ContinualResult:
         """``1 / N * sum_i FT_i`` with ``FT_i = (AUC_i - AUC_i^b) / (1 - AUC_i^b)``.
 
         ``AUC_i^b`` is the baseline's area, the mean of its runs, whose uncertainty is not in the
-        interval. The result is ``None`` without baselines, if one of them is always perfect or has
-        no point within as many steps as a phase has, and for other metrics than rates of success.
+        interval. The result is ``None`` without baselines, if one of them is always perfect or was
+        not scored over the budget of a phase, and for other metrics than rates of success.
         """
         if not self.baselines or not self._is_rate:
             return None
@@ -434,7 +465,41 @@ def _list_phases(result: EvaluationResult) -> tuple[tuple[str, int], ...]:
     return () if design is None or design.phases is None else design.phases
 
 
-def _list_points(run: list[EvaluationResult]) -> tuple[int, ...]:
+def _check_same_measurement(
+    results: Sequence[EvaluationResult], baselines: Sequence[EvaluationResult]
+) -> None:
+    """Raises `ValueError` unless results were measured in the same environments and episodes.
+
+    Baselines are each of one phase, so that their episodes are others in any case.
+    """
+    every_result = (*results, *baselines)
+    settings = comparable_settings([result.origin for result in every_result])
+    _require_equal(every_result, [named or {} for named in settings])
+    designs = [result.design for result in results if result.design is not None]
+    numbers = [
+        {"seed": design.seed, "episodes_per_phase": design.episodes_per_task} for design in designs
+    ]
+    _require_equal(results, numbers)
+
+
+def _require_equal(
+    results: Sequence[EvaluationResult], settings: Sequence[Mapping[str, Any]]
+) -> None:
+    """Raises `ValueError` if the settings of a result, by name, are not those of the first one."""
+    first = settings[0]
+    for result, named in zip(results, settings, strict=True):
+        for name in dict.fromkeys((*first, *named)):
+            if named.get(name) != first.get(name):
+                description = result.description
+                raise ValueError(
+                    f"all results must be measured in the same way, got {name} "
+                    f"{first.get(name)!r} and {named.get(name)!r} (of {result.tasks[0]!r} after "
+                    f"{description.training_steps} steps with the training seed "
+                    f"{description.training_seed})"
+                )
+
+
+def _list_points(run: Sequence[EvaluationResult]) -> tuple[int, ...]:
     """The agent steps of the results of a run."""
     return tuple(result.description.training_steps or 0 for result in run)
 

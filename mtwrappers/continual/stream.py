@@ -19,14 +19,17 @@ from mtwrappers.common import seeding
 from mtwrappers.common.checks import (
     check_choice,
     check_env,
+    check_flag,
     check_index,
     check_list,
     check_mapping,
+    not_negative,
     positive,
 )
 from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.state.env_state import get_state, set_state
 from mtwrappers.state.identity import keep_arguments
+from mtwrappers.state.registry import require_names
 from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 from mtwrappers.wrappers.vector import MetaVectorWrapper
@@ -62,7 +65,7 @@ class Phase(NamedTuple):
 class PhasedStream:
     """The phases of a stream and its position in them: base of its single and vector forms."""
 
-    held_phase: int | None = None
+    _held_phase: int | None = None
 
     def _begin_stream(self, phases: Iterable[Phase], names: Iterable[str], at_end: AtEnd) -> None:
         self.phases, self.phase_names, self.at_end = tuple(phases), tuple(names), at_end
@@ -72,10 +75,26 @@ class PhasedStream:
         self.stream_steps = 0
 
     @property
+    def held_phase(self) -> int | None:
+        """The phase that all episodes are of from the next `reset` on, or ``None``.
+
+        Raises:
+            ValueError: If it is set to something else than the number of a phase.
+        """
+        return self._held_phase
+
+    @held_phase.setter
+    def held_phase(self, phase: int | None) -> None:
+        self._held_phase = self._check_held_phase(phase)
+
+    def _check_held_phase(self, phase: Any) -> int | None:
+        return None if phase is None else check_index(phase, len(self.phases), "held_phase")
+
+    @property
     def phase(self) -> int:
         """The phase of the next step; the last one when the stream is finished."""
-        if self.held_phase is not None:
-            return self.held_phase
+        if self._held_phase is not None:
+            return self._held_phase
         return min(bisect.bisect_right(self._ends, self.stream_steps), len(self._ends) - 1)
 
     def phase_of(self, step: int) -> int:
@@ -89,7 +108,7 @@ class PhasedStream:
     @property
     def stream_finished(self) -> bool:
         """Whether all ``total_steps`` steps were taken, and no phase is held."""
-        return self.held_phase is None and self.stream_steps >= self.total_steps
+        return self._held_phase is None and self.stream_steps >= self.total_steps
 
     def _require_more(self) -> None:
         if self.stream_finished and self.at_end == "raise":
@@ -216,9 +235,9 @@ class TaskStream(PhasedStream, MTEnv):
         self.observation_space = Dict(spaces)
         self.metadata, self.render_mode = env.metadata, env.render_mode
         self._task_is_set = False
-        # The current episode: its phase and infos, the count of each step, and where it ends.
+        # The current episode: its phase and infos, the steps that each step counts, and its end.
         self._phase_obs, self._episode_info = np.int64(0), dict[str, Any]()
-        self._counted, self._last_step = 1, -1
+        self._step_size, self._episode_end = 1, -1
 
     # The task, and whatever else belongs to `env`.
 
@@ -256,7 +275,7 @@ class TaskStream(PhasedStream, MTEnv):
         """Makes ``task_state`` the task of the next episode."""
         self._mt_env.set_task_state(task_state)
         self._task_is_set = True
-        self._last_step = -1
+        self._episode_end = -1
 
     def sample_task_state(self) -> Any:
         """Draws a task state of the current phase, without setting it."""
@@ -280,6 +299,16 @@ class TaskStream(PhasedStream, MTEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Begins an episode on a task of the current phase; a seed restarts the stream."""
+        position = self.stream_steps, self._task_seed, self._np_random_task
+        try:
+            return self._reset(seed, options)
+        except Exception:  # a reset that is refused leaves the stream where it was
+            self.stream_steps, self._task_seed, self._np_random_task = position
+            raise
+
+    def _reset(
+        self, seed: int | None, options: dict[str, Any] | None
+    ) -> tuple[Observation, dict[str, Any]]:
         task_options, env_options = self._split_options(options)
         if seed is not None:
             self._seed_draws(seed)
@@ -294,10 +323,10 @@ class TaskStream(PhasedStream, MTEnv):
         self._phase_obs = np.int64(phase)
         self._episode_info = {"phase": phase, "stream_finished": finished}
         if self.held_phase is not None or (finished and self.at_end == "stay"):
-            self._counted, self._last_step = 0, sys.maxsize
+            self._step_size, self._episode_end = 0, sys.maxsize
         else:
             end = self._ends[phase] if self._truncates else self.total_steps
-            self._counted, self._last_step = 1, end
+            self._step_size, self._episode_end = 1, end
         return self._add_phase(obs), {**info, **self._episode_info}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -307,15 +336,15 @@ class TaskStream(PhasedStream, MTEnv):
             RuntimeError: If the stream is finished and ``at_end="raise"``.
             ResetNeeded: If the episode was truncated at a phase's end, or a task was set.
         """
-        if self.stream_steps >= self._last_step:
+        if self.stream_steps >= self._episode_end:
             self._require_more()
             raise ResetNeeded(
                 "call reset() before step(): the episode has ended, or a task was set, at step "
                 f"{self.stream_steps} of the stream, in phase {self.phase}"
             )
         obs, reward, terminated, truncated, info = self.env.step(action)
-        self.stream_steps += self._counted
-        if self.stream_steps == self._last_step:
+        self.stream_steps += self._step_size
+        if self.stream_steps == self._episode_end:
             truncated = True
         info = {**info, **self._episode_info}
         return self._add_phase(obs), reward, terminated, truncated, info
@@ -346,15 +375,21 @@ class TaskStream(PhasedStream, MTEnv):
         Raises:
             TypeError, ValueError: If ``state`` is not a dict, or does not fit.
         """
-        set_state(self.env, check_mapping(state, "a state")["env"])
+        names = "stream_steps", "held_phase", "task_is_set", "draws", "env"
+        require_names(check_mapping(state, "a state"), names, self)
+        # Everything is checked before anything changes.
+        stream_steps = not_negative(state["stream_steps"], "stream_steps of a state")
+        held_phase = self._check_held_phase(state["held_phase"])
+        task_is_set = check_flag(state["task_is_set"], "task_is_set of a state")
+        set_state(self.env, state["env"])
         if state["draws"] is None:
             self._task_seed = self._np_random_task = None
         else:
             self._seed_draws(state["draws"]["seed"])
             self.np_random_task.bit_generator.state = state["draws"]["state"]
-        self.stream_steps, self.held_phase = state["stream_steps"], state["held_phase"]
-        self._task_is_set = state["task_is_set"]
-        self._last_step = -1
+        self.stream_steps, self.held_phase = stream_steps, held_phase
+        self._task_is_set = task_is_set
+        self._episode_end = -1
 
     # The tasks of phases.
 
@@ -427,6 +462,8 @@ class VectorTaskStream(PhasedStream, MetaVectorWrapper):
         at_end: What follows when the stream is finished, ``"stay"`` or ``"raise"``.
         stream_steps: How many steps all environments have taken together, until the stream is
             finished.
+        held_phase: While this is set, it is that of all environments: from a `reset` on, episodes
+            are of this phase, nothing is truncated and steps do not count.
 
     Raises:
         TypeError: If an environment has no `TaskStream`, or ``env`` is none of ours.
@@ -469,7 +506,21 @@ class VectorTaskStream(PhasedStream, MetaVectorWrapper):
                 f"a phase must have at least {self.num_envs} steps, one per environment, got "
                 f"{least}"
             )
-        self._counted = self.num_envs  # the count of the step under way
+        self._step_size = self.num_envs  # the count of the step under way
+
+    @property
+    def held_phase(self) -> int | None:
+        """The phase that all episodes are of from the next `reset` on, or ``None``.
+
+        Raises:
+            ValueError: If it is set to something else than the number of a phase.
+        """
+        return self._held_phase
+
+    @held_phase.setter
+    def held_phase(self, phase: int | None) -> None:
+        self._held_phase = self._check_held_phase(phase)
+        self._inner.set_attr("held_phase", self._held_phase)
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -491,8 +542,9 @@ class VectorTaskStream(PhasedStream, MetaVectorWrapper):
         """Begins a step; a `RuntimeError` if the stream is finished and ``at_end="raise"``."""
         self._require_more()
         idle = ~self._executor.next_rows()[0]
-        counted = 0 if self.stream_finished else self.num_envs - int(np.count_nonzero(idle))
-        self._counted, end = counted, self._ends[self.phase]
+        stays = self.stream_finished or self._held_phase is not None
+        counted = 0 if stays else self.num_envs - int(np.count_nonzero(idle))
+        self._step_size, end = counted, self._ends[self.phase]
         if counted and self.stream_steps + counted >= end:
             # Their next step is the last of the phase; environments reset instead begin the next.
             self._inner.set_attr("stream_steps", (end - 1 + idle).tolist())
@@ -500,13 +552,24 @@ class VectorTaskStream(PhasedStream, MetaVectorWrapper):
 
     def step_wait(self) -> StepResult:
         result = self._inner.step_wait()
-        self.stream_steps += self._counted
+        self.stream_steps += self._step_size
         return result
 
     def get_state(self) -> dict[str, Any]:
         """Returns the position in the stream as JSON types."""
-        return {"stream_steps": self.stream_steps}
+        state: dict[str, Any] = {"stream_steps": self.stream_steps}
+        if self._held_phase is not None:
+            state["held_phase"] = self._held_phase
+        return state
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the state that `get_state` returned."""
-        self.stream_steps = state["stream_steps"]
+        """Restores the state that `get_state` returned.
+
+        Raises:
+            TypeError, ValueError: If ``state`` is not a dict, or does not fit.
+        """
+        names = {"stream_steps", *(check_mapping(state, "a state").keys() & {"held_phase"})}
+        require_names(state, names, self)
+        held_phase = self._check_held_phase(state.get("held_phase"))
+        self.stream_steps = not_negative(state["stream_steps"], "stream_steps of a state")
+        self._held_phase = held_phase  # as in the states of the environments

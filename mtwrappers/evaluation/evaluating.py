@@ -73,6 +73,9 @@ def evaluate(
     choice of tasks, statistics. A wrapper that does not declare its state keeps what it has at the
     end of the last episodes, and so do all environments if one cannot return its state.
 
+    **Success** is ``success`` (or ``is_success``) in infos. In an episode that reports it, a step
+    without it is no success.
+
     **Rewards** are the environments' own: environments in a wrapper that normalizes rewards are
     refused, ours and Gymnasium's. Other wrappers that change rewards are part of the environment.
 
@@ -108,12 +111,12 @@ def evaluate(
             actions are not arrays, or an argument has the wrong type.
         EvidenceError: If the evidence to continue from is of another evaluation.
         ValueError: If a number is out of range, a task is unknown, actions have another shape or
-            are NaN, ``success`` in infos is neither a bool nor 0 or 1, or is missing after a step
-            of the episode that has it, a return is not finite, an environment changes its task by
-            itself, rewards are normalized, recorded actions change their dtype, the name of a task
-            is not printable, that of the evidence does not end in ``.npz``, evidence would be of so
-            many environments that `verify` refuses it, or the policy has a ``reset()`` that takes
-            no mask and environments begin episodes at different times.
+            are NaN, ``success`` in infos is neither a bool nor 0 or 1, a return is not finite, an
+            environment changes its task by itself, rewards are normalized, recorded actions change
+            their dtype, the name of a task is not printable, that of the evidence does not end in
+            ``.npz``, evidence would be of so many environments that `verify` refuses it, or the
+            policy has a ``reset()`` that takes no mask and environments begin episodes at different
+            times.
         RuntimeError: If an episode has not ended after 100,000 steps.
 
     >>> import gymnasium, numpy as np, mtwrappers
@@ -145,6 +148,7 @@ def few_shot_evaluate(
     adaptation_steps: int = 1,
     adaptation_terminate_on_success: bool | None = None,
     seed: int = 0,
+    observers: Sequence[Observer] = (),
     evidence: _Path | None = None,
     resume: bool = False,
     progress: bool = False,
@@ -183,6 +187,7 @@ def few_shot_evaluate(
             needs environments with ``toggle_terminate_on_success``; later episodes use the
             environments' own setting. ``None`` uses it for all episodes.
         seed: The seed, zero or greater.
+        observers: Objects that follow the evaluation, see `Observer`.
         evidence: An ``.npz`` file to write with the actions of every episode, including adaptation,
             with which `verify` checks the result.
         resume: Whether to continue from the whole trials in ``evidence``, if it exists. It must be
@@ -228,7 +233,15 @@ def few_shot_evaluate(
         else check_flag(terminates, _ENDS),
         trial_tasks=tasks or None,
     )
-    return run_evaluation(policy, envs, design, evidence=evidence, resume=resume, progress=progress)
+    return run_evaluation(
+        policy,
+        envs,
+        design,
+        observers=observers,
+        evidence=evidence,
+        resume=resume,
+        progress=progress,
+    )
 
 
 def run_evaluation(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -377,14 +378,21 @@ def undisturbed(envs: Any) -> Iterator[None]:
     """A context manager that gives the environments back the state that they had before.
 
     Meanwhile, normalizing wrappers (any with ``update_running_mean``) do not update their
-    statistics. A `reset` is due afterwards.
+    statistics. A `reset` is due afterwards. If a state cannot be read, a warning says why, and the
+    environments keep the state that they have at the end.
     """
     inner: MetaVectorEnv = envs.unwrapped
     around: list[bool] = _read_updates(envs)
     inside: tuple[list[bool], ...] = inner.call(_read_updates)
     state = None
-    with contextlib.suppress(TypeError):  # the state of a wrapper is unknown
+    try:
         state = get_state(envs, between_episodes=True)
+    except TypeError as exc:
+        warnings.warn(
+            f"the environments keep the state of the evaluation, because theirs cannot be read: "
+            f"{exc}",
+            stacklevel=6,  # the caller of `evaluate` or `verify`
+        )
 
     def set_updates(on: bool) -> None:
         set_statistics_updates(envs, around if on else False)

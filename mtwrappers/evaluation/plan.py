@@ -11,18 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
-from mtwrappers.common.checks import check_list, check_name, check_string, positive
+from mtwrappers.common.checks import check_flag, check_list, check_name, check_string, positive
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.samplers.task_texts import has_everywhere, task_names
 from mtwrappers.tasks.draws import digest_tasks, kept_random_states, warn_of_unseeded_tasks
 from mtwrappers.vector.contract import MetaVectorEnv
 
-# The fields of a `Design` with trials alone.
-OF_TRIALS = (
-    *("trials", "adaptation_episodes", "adaptation_steps"),
-    *("adapts", "adaptation_terminate_on_success", "trial_tasks"),
-)
+# The numbers of few-shot evaluation, and the fields of a `Design` with trials alone.
+TRIAL_NUMBERS = ("trials", "adaptation_episodes", "adaptation_steps")
+TRIAL_FIELDS = (*TRIAL_NUMBERS, "adapts", "adaptation_terminate_on_success", "trial_tasks")
 # Keeps the seed of the first reset, before any episode, different from the episodes' seeds.
 _FIRST_RESET = 1_000_033
 
@@ -80,7 +78,8 @@ class Design:
         phases: In a stream, the name and the steps of each phase; see `continual_evaluate`.
 
     Raises:
-        TypeError: If ``tasks`` are not names.
+        TypeError: If ``tasks`` are not names, ``phases`` are not pairs of a name and a number, or
+            ``adapts`` or ``adaptation_terminate_on_success`` is not a bool.
         ValueError: If a number is out of range, or numbers contradict each other.
 
     >>> from mtwrappers.evaluation import Design
@@ -101,7 +100,7 @@ class Design:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", check_seed(self.seed))
-        for name in ("episodes_per_task", *OF_TRIALS[: 3 if self.trials else 0]):
+        for name in ("episodes_per_task", *(TRIAL_NUMBERS if self.trials else ())):
             object.__setattr__(self, name, positive(getattr(self, name), name))
         if self.tasks is not None:
             tasks = tuple(check_list(self.tasks, "tasks", "task name"))
@@ -111,8 +110,14 @@ class Design:
                 [(task, count)] = Counter(tasks).most_common(1)
                 raise ValueError(f"tasks must differ, got {task!r} {count} times")
             object.__setattr__(self, "tasks", tasks)
+        for name in ("adapts", "adaptation_terminate_on_success"):
+            if (flag := getattr(self, name)) is not None:
+                object.__setattr__(self, name, check_flag(flag, name))
+        if self.phases is not None:
+            phases = check_list(self.phases, "phases", "pair (name, steps)")
+            object.__setattr__(self, "phases", tuple(map(_check_phase, phases)))
         kind = "few-shot" if self.trials else "this"
-        excluded = ("tasks", "phases") if self.trials else OF_TRIALS
+        excluded = ("tasks", "phases") if self.trials else TRIAL_FIELDS
         for attribute in fields(self):
             value = getattr(self, attribute.name)
             if attribute.name in excluded and value != attribute.default:
@@ -174,6 +179,14 @@ class Design:
                 )
             first_number += size
             yield Stage(queues, list(tasks), trial, index)
+
+
+def _check_phase(phase: Any) -> tuple[str, int]:
+    """Returns the name and the steps of a phase; raises `TypeError` or `ValueError`."""
+    if not isinstance(phase, (tuple, list)) or len(phase) != 2:
+        raise TypeError(f"each of phases must be a pair (name, steps), got {phase!r}")
+    name, steps = phase
+    return check_string(name, "the name of a phase"), positive(steps, f"the steps of {name!r}")
 
 
 def _plain_numbers(row: Any) -> Any:

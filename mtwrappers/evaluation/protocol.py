@@ -125,9 +125,12 @@ class Protocol:
     @property
     def label(self) -> str:
         """The name with the beginning of the digest, for display."""
-        note = "" if self.name in _published else ", not a published protocol"
         if self.base is not None:
             note = f", derived from {self.base}"
+        elif self.name in _published:
+            note = ""
+        else:
+            note = ", not a published protocol"
         return f"{self.name} ({self.digest[:10]}{note})"
 
     @property
@@ -323,7 +326,7 @@ class Protocol:
         return Plan(design, tuple(stages)).episodes
 
     def design(
-        self, seed: int = 0, *, tasks: Sequence[str] | None = None, adapts: bool = False
+        self, seed: int = 0, *, tasks: Sequence[str] | None = None, adapts: bool = True
     ) -> Design:
         """The numbers that determine the episodes of an evaluation.
 
@@ -529,7 +532,9 @@ def _check_name(protocol: Protocol) -> None:
             "Protocol.on, or give a variant another name"
         )
     expected = published.derive_fields(benchmark, env_name, with_states)
-    for name, value, expected_value in _compare_fields(vars(protocol), expected):
+    difference = next(_compare_fields(vars(protocol), expected), None)
+    if difference is not None:
+        name, value, expected_value = difference
         raise ValueError(
             f"{protocol.name} has {name}={expected_value!r}, got {value!r}: give a variant another "
             "name"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_type_hints
 
 from mtwrappers.common.did_you_mean import did_you_mean
+from mtwrappers.evaluation.plan import TRIAL_NUMBERS
 from mtwrappers.evaluation.statistics import equal_weights
 from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.metaworld.env_settings import EnvSettings
@@ -20,7 +21,6 @@ TaskWeights: TypeAlias = Mapping[str, float]
 
 # Meta-World's classes, which need no import of Meta-World.
 _CLASSES = tuple(DESCRIPTIONS["metaworld"])
-_OF_TRIALS = ("trials", "adaptation_episodes", "adaptation_steps")
 _AT_LEAST_1 = ("success", "episodes_per_task")
 _MAX_NUMBER = 2**32 - 1
 
@@ -68,9 +68,9 @@ class Scoring:
             raise ValueError(contradiction)
 
     def _contradictions(self) -> Iterator[str]:
-        numbers = [getattr(self, name) for name in _OF_TRIALS]
+        numbers = [getattr(self, name) for name in TRIAL_NUMBERS]
         if any(numbers) and not all(numbers):
-            yield f"few-shot evaluation needs all of {', '.join(_OF_TRIALS)}, got {numbers}"
+            yield f"few-shot evaluation needs all of {', '.join(TRIAL_NUMBERS)}, got {numbers}"
         if not self.means:
             yield "means must be 'tasks', 'groups' or both, got none"
         if len({*self.means}) < len(self.means):

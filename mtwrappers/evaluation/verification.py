@@ -21,7 +21,7 @@ from typing import Any
 
 from numpy.random import PCG64, Generator, SeedSequence
 
-from mtwrappers.common.checks import check_flag, check_fraction
+from mtwrappers.common.checks import check_flag, check_fraction, not_negative
 from mtwrappers.common.errors import full_message, printable
 from mtwrappers.evaluation.claims import read_claims
 from mtwrappers.evaluation.episodes import Episode
@@ -35,10 +35,11 @@ from mtwrappers.evaluation.evidence import (
 )
 from mtwrappers.evaluation.loop import check_rewards, undisturbed
 from mtwrappers.evaluation.origin import versions
-from mtwrappers.evaluation.plan import OF_TRIALS, Design, Plan, PlannedEpisode, plan_episodes
+from mtwrappers.evaluation.plan import TRIAL_FIELDS, Design, Plan, PlannedEpisode, plan_episodes
 from mtwrappers.evaluation.protocol import check_envs
 from mtwrappers.evaluation.published import protocols
 from mtwrappers.evaluation.remake import (
+    Environments,
     VerificationError,
     check_number,
     digest_goals,
@@ -148,7 +149,8 @@ def verify(
             for environments that are not this package's, and must be those of the result and of its
             protocol. Wrappers around it are not replayed: those that change actions or rewards
             belong around each of its environments.
-        workers: The number of worker processes for the replay; ``None`` replays in this process.
+        workers: The number of worker processes for the replay, for environments made by this call;
+            ``None`` replays in this process.
         progress: Whether to display a progress bar.
 
     Returns:
@@ -159,9 +161,10 @@ def verify(
         DependencyNotInstalled: If ``progress`` is set and rich is not installed.
         EvidenceError: If the evidence is not such a file.
         OSError: If a file cannot be read.
-        TypeError: If ``progress`` is not a bool.
+        TypeError: If ``progress`` is not a bool, or ``workers`` are passed with ``envs``.
         VerificationError: If the result contradicts itself, or cannot be replayed here.
-        ValueError: If ``sample`` is not a number in [0, 1].
+        ValueError: If ``sample`` is not a number in [0, 1], or ``workers`` is not zero or a
+            positive integer.
 
     >>> import gymnasium, numpy as np, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)
@@ -173,20 +176,23 @@ def verify(
     """
     sample = check_fraction(sample, "sample")
     bar = ProgressBar(check_flag(progress, "progress"))
+    if envs is not None and workers is not None:
+        raise TypeError("workers are for environments made by this call, got envs")
+    num_workers = 0 if workers is None else not_negative(workers, "workers")
     claims = read_claims(result)
     evidence = evidence_beside(result) if evidence is None else evidence
     paths = evidence_files(evidence, len(claims))
     replays: list[_Replay] = []
-    with _ReplayEnvs(envs, workers or 1) as replay_envs:
+    with _ReplayEnvs(envs, num_workers or 1) as replay_envs:
         for claim, path in zip(claims, paths, strict=True):
             actions = _read_actions(claim, path)
             try:
                 episodes = _replay_claim(claim, actions, sample, replay_envs.make(claim), bar)
+                replays.append(_Replay.compare(claim, episodes, actions, path))
             except VerificationError:
                 raise
             except Exception as exc:  # untrusted data may raise anything
                 raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
-            replays.append(_Replay.compare(claim, episodes, actions, path))
             if replays[-1].difference is not None:
                 break
     same, replayed = Counter[str](), Counter[str]()
@@ -368,15 +374,22 @@ def _check_given_envs(claim: EvaluationResult, envs: Any) -> None:
     named, claimed = name_environments(envs.unwrapped), claim.environments
     if named is None or claimed is None:
         return
-    kwargs = {name: value for name, value in claimed.kwargs.items() if name != "wrappers"}
-    actual = replace(claim, environments=named).origin.settings or {}
-    expected = replace(claim, environments=replace(claimed, kwargs=kwargs)).origin.settings or {}
+    expected, actual = (
+        replace(claim, environments=environments).origin.settings or {}
+        for environments in (_without_wrappers(claimed), _without_wrappers(named))
+    )
     for name in dict.fromkeys((*expected, *actual)):
         if expected.get(name) != actual.get(name):
             raise VerificationError(
                 f"the environments in envs are not those of the result: expected {name}="
                 f"{expected.get(name)!r}, got {actual.get(name)!r}"
             )
+
+
+def _without_wrappers(environments: Environments) -> Environments:
+    """Environments by their id and arguments alone: what a wrapper does is in the numbers."""
+    kwargs = {name: value for name, value in environments.kwargs.items() if name != "wrappers"}
+    return replace(environments, kwargs=kwargs)
 
 
 def _draw_sample(claim: EvaluationResult, sample: float) -> set[tuple[Any, ...]]:
@@ -500,7 +513,7 @@ def _tabulate_fields(
     environments = data["environments"] or {"id": None, "kwargs": {}, "goals": None}
     design = data["design"]
     if not result.few_shot:
-        design = {name: value for name, value in design.items() if name not in OF_TRIALS}
+        design = {name: value for name, value in design.items() if name not in TRIAL_FIELDS}
     unverified: dict[str, Any] = dict(data["description"])
     rows: dict[str, dict[str, Any]] = {"environments": {}, "design": {}, _SAID: unverified}
     for name, value in design.items():

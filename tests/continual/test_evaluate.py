@@ -2,6 +2,8 @@
 
 import csv
 import itertools
+import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -20,6 +22,7 @@ from mtwrappers.continual.evaluate import PhaseEvaluator, single_task_baselines
 from mtwrappers.continual.result import ContinualResult
 from mtwrappers.evaluation import Design, Episode, EvaluationResult, load_results, save_results
 from mtwrappers.evaluation.evidence import digest, read_evidence
+from mtwrappers.evaluation.remake import Environments
 from tests.fakes import CountingEnv, counting_makers, equal
 from tests.vector.fakes import exact
 
@@ -251,6 +254,72 @@ def test_the_picture_has_a_curve_for_each_phase(tmp_path):
         assert f"<!-- {text}" in drawn
 
 
+@pytest.mark.parametrize(("points", "expected"), [((0, 5, 10), np.nan), ((0, 10, 30), 0.6)])
+def test_a_baseline_over_another_budget_than_that_of_a_repeated_task_is_not_compared(
+    points, expected
+):
+    """The task comes first for 10 steps, and again for 30."""
+    design = Design(tasks=("0 a", "1 a"), phases=(("a", 10), ("a", 30)))
+
+    def measure(tasks, steps, scores):
+        episodes = [
+            Episode(task, n, 0.0, 5, n < 10 * score)
+            for task, score in zip(tasks, scores, strict=True)
+            for n in range(10)
+        ]
+        result = EvaluationResult(episodes, replace(design, tasks=tasks))
+        return result.described(training_steps=steps)
+
+    stream = [measure(design.tasks, steps, (0.5, 0.75)) for steps in (10, 40)]
+    alone = [measure(("0 a",), steps, (0.5,)) for steps in points]
+    transfer = ContinualResult(stream, alone).per_phase["forward_transfer"]
+    assert np.allclose(transfer, [[0.0, expected]], equal_nan=True)
+
+
+CW10 = Environments("mtwrappers/CW10-v0", {"sequence": "CW10"})
+CW10_V1 = Environments("mtwrappers/CW10-v0", {"sequence": "CW10", "reward_function_version": "v1"})
+
+
+def measured_in(results, environments, **numbers):
+    """Results as if they were measured in these environments, with other numbers."""
+    return [
+        replace(
+            result,
+            environments=environments,
+            versions={"metaworld": "3"},
+            design=replace(result.design, **numbers),
+        )
+        for result in results
+    ]
+
+
+@pytest.mark.parametrize(
+    ("environments", "numbers", "baseline_environments", "message"),
+    [
+        (CW10_V1, {}, CW10, "got reward_function_version 'v2' and 'v1' (of '0 a' after 0 steps"),
+        (CW10, {}, CW10_V1, "got reward_function_version 'v2' and 'v1' (of '0 a' after 0 steps"),
+        (CW10, {"seed": 7}, CW10, "got seed 0 and 7 (of '0 a' after 0 steps with the training"),
+        (CW10, {"episodes_per_task": 3}, CW10, "got episodes_per_phase 50 and 3 (of '0 a' after"),
+    ],
+)
+def test_results_that_were_measured_in_different_ways_are_refused(
+    environments, numbers, baseline_environments, message
+):
+    first_run, second_run = along()[:7], along()[7:]
+    runs = [
+        *measured_in(first_run, CW10),
+        *measured_in(second_run, environments, **numbers),
+    ]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ContinualResult(runs, measured_in(baselines(), baseline_environments))
+
+
+def test_baselines_may_have_other_episodes_than_the_stream():
+    alone = measured_in(baselines(), CW10, seed=7, episodes_per_task=3)
+    result_along = ContinualResult(measured_in(along(), CW10), alone)
+    assert result_along.forward_transfer == result(baselines=baselines()).forward_transfer
+
+
 NO_STREAM = EvaluationResult([Episode("a", 0, 0.0, 5)])
 
 
@@ -265,6 +334,14 @@ NO_STREAM = EvaluationResult([Episode("a", 0, 0.0, 5)])
         ({"results": [*along(), at(1, {0: 1.0}, names="x")]}, "results must be of one stream, go"),
         ({"results": along()[1:]}, "runs must have the same points, each once"),
         ({"results": along() + along()}, "runs must have the same points, each once"),
+        (
+            {"last": 3},
+            "last must be at most the number of evaluations in each phase, got 3, an",
+        ),
+        (
+            {"baselines": along()},
+            "each result of baselines must be of one phase, whose task w",
+        ),
         ({"results": [at(0, dict.fromkeys(range(3)))]}, "episodes of '0 a' have no success_once"),
     ],
 )

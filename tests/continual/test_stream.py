@@ -45,6 +45,7 @@ from tests.vector.faults import FragileEnv, kill, kill_itself, once, parallel, r
 
 LENGTHS = (4, 3, 6)
 AB = [("a", 4), ("b", 4)]
+RANDOM_PHASE = [(["a", "b", "c"], 9)]
 
 
 def three_tasks(lengths=LENGTHS, **kwargs):
@@ -295,6 +296,67 @@ def test_a_held_phase_neither_counts_nor_ends():
     assert env.stream_steps == 0
     env.held_phase = None
     assert told(*env.reset()) == "0a0"
+
+
+@pytest.mark.parametrize("phase", [-1, 2, 0.5, "a"])
+def test_a_held_phase_must_be_one_of_the_stream(phase):
+    for env in (stream(AB), side_by_side(AB)):
+        with pytest.raises(ValueError, match=exact("held_phase must be an integer in [0, 1], got")):
+            env.held_phase = phase
+        assert env.held_phase is None
+
+
+def test_a_held_phase_of_a_shared_stream_is_that_of_all_environments():
+    envs = side_by_side(AB)
+    envs.reset(seed=0)
+    envs.held_phase = 1
+    assert envs.get_attr("held_phase") == (1, 1)
+    assert envs.reset()[1]["phase"].tolist() == [1, 1]
+    for _ in range(9):
+        *_, infos = envs.step([0, 0])
+        assert infos["phase"].tolist() == [1, 1]
+    assert (envs.stream_steps, envs.phase) == (0, 1)
+    assert envs.get_state() == {"stream_steps": 0, "held_phase": 1}
+    envs.held_phase = None
+    assert envs.reset()[1]["phase"].tolist() == [0, 0]
+    assert envs.get_state() == {"stream_steps": 0}
+    envs.set_state({"stream_steps": 2, "held_phase": 1})
+    assert (envs.stream_steps, envs.held_phase) == (2, 1)
+
+
+def test_a_reset_that_is_refused_leaves_the_stream_where_it_was():
+    env, expected = stream(RANDOM_PHASE), stream(RANDOM_PHASE)
+    for task_stream in (env, expected):
+        task_stream.reset(seed=0)
+        run(task_stream, 2)
+    with pytest.raises(ValueError, match="task state must be an integer in"):
+        env.reset(seed=1, options={"task_state": 99})
+    assert env.stream_steps == expected.stream_steps == 2
+    draws, expected_draws = (
+        [task_stream.sample_task_state() for _ in range(20)] for task_stream in (env, expected)
+    )
+    assert draws == expected_draws
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda state: state.clear(), "expected ['draws', 'env', 'held_phase', 'stream_steps', "),
+        (lambda state: state.update(stream_steps=-1), "stream_steps of a state must be zero or a"),
+        (lambda state: state.update(held_phase=2), "held_phase must be an integer in [0, 1], got"),
+    ],
+)
+def test_a_state_that_does_not_fit_changes_nothing(change, message):
+    env = stream(AB)
+    env.reset(seed=0)
+    run(env, 3)
+    before, state = env.get_state(), stream(AB).get_state()
+    change(state)
+    with pytest.raises(ValueError, match=exact(message)):
+        env.set_state(state)
+    assert equal(env.get_state(), before)
+    with pytest.raises(ValueError, match=exact("expected ['stream_steps'] of VectorTaskStream")):
+        side_by_side(AB).set_state({})
 
 
 WORDS = np.array([[0.1, 0.9, 0.0], [0.8, 0.2, 0.4], [0.0, 0.0, 1.0]])

@@ -410,3 +410,21 @@ def test_environments_whose_state_is_unknown_are_evaluated_too():
     envs = MetaIterativeEnvExecutor(lambda: Keeps(ScriptedEnv([3], name="a")), 2)
     envs.reset(seed=0)
     assert lengths(evaluate(ones, envs, 2), "a") == [3, 3]
+
+
+class FaultyStateEnv(ScriptedEnv):
+    """Has a mistake in its ``get_state``."""
+
+    def get_state(self):
+        return {"count": None + 1}
+
+    def set_state(self, state):
+        raise AssertionError("there is no state")
+
+
+def test_a_state_that_cannot_be_read_is_named_in_a_warning():
+    envs = MetaIterativeEnvExecutor(lambda: FaultyStateEnv([3], name="a"), 2)
+    with pytest.warns(UserWarning, match="keep the state of the evaluation") as warned:
+        assert lengths(evaluate(ones, envs, 2), "a") == [3, 3]
+    assert "'NoneType' and 'int'" in str(warned[0].message)
+    assert warned[0].filename == __file__

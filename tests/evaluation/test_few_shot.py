@@ -10,7 +10,7 @@ import pytest
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from mtwrappers import MetaIterativeEnvExecutor, few_shot_evaluate
-from mtwrappers.evaluation import EvaluationResult
+from mtwrappers.evaluation import EvaluationResult, Observer
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.evaluation.fakes import Namesakes, ScriptedEnv
 from tests.vector.fakes import HalfReward, all_modes, both_executors
@@ -122,6 +122,19 @@ def test_a_policy_that_adapts_between_episodes_is_evaluated_before_and_after(
     assert result.per_task["task 1"]["success_final"].value == 1.0
     counted = Counter(e.trial for e in result.scored)
     assert counted == dict.fromkeys(range(2 * trials), after)
+
+
+def test_observers_follow_the_episodes_of_adaptation_too():
+    class EpisodeList(Observer):
+        def __init__(self):
+            self.numbers = []
+
+        def end(self, i, episode):
+            self.numbers.append((episode.trial, episode.number))
+
+    observer = EpisodeList()
+    few_shot_evaluate(Learner(1, 1), goal_envs(m=1), 2, 1, 1, observers=[observer])
+    assert observer.numbers == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 def test_the_tasks_of_trials_may_be_numpys_numbers():

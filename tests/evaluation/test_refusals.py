@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
 from mtwrappers import MetaIterativeEnvExecutor, evaluate, few_shot_evaluate
-from mtwrappers.evaluation import Episode, EvaluationResult
+from mtwrappers.evaluation import Design, Episode, EvaluationResult
 from tests.fakes import counting_makers
 from tests.refusals import (
     NAN,
@@ -23,6 +23,7 @@ from tests.refusals import (
 RESULT = EvaluationResult([Episode("a", 0, 1.0, 3)])
 ADAPTING_POLICY = SimpleNamespace(adapt=print, get_actions=print)
 TRIAL_POLICY = SimpleNamespace(begin_trial=print, get_actions=print)
+TRIALS = {"trials": 2, "adaptation_episodes": 1, "adaptation_steps": 1}
 point_envs = partial(make_vec, "PointGoal", num_envs=2)
 
 
@@ -104,6 +105,16 @@ def evaluate_env(env_fn):
         lambda: evaluate(np.negative, point_envs(), 1, observers=[3]),
         TypeError,
         "observers must be a list of Observer",
+    ),
+    refusal(lambda: Design(phases="x"), TypeError, "phases must be a list of at least one pair"),
+    refusal(lambda: Design(phases=[("a",)]), TypeError, "each of phases must be a pair (name, st"),
+    refusal(lambda: Design(phases=[(0, 5)]), TypeError, "the name of a phase must be a string"),
+    refusal(lambda: Design(phases=[("a", 0)]), ValueError, "the steps of 'a' must be a positive"),
+    refusal(lambda: Design(**TRIALS, adapts="no"), TypeError, "adapts must be True or False"),
+    refusal(
+        lambda: Design(**TRIALS, adaptation_terminate_on_success="no"),
+        TypeError,
+        "adaptation_terminate_on_success must be True or False, got 'no'",
     ),
     refusal(
         lambda: EvaluationResult([]),

@@ -205,6 +205,34 @@ def test_environments_of_ones_own_are_given(tmp_path):
     assert "length is 2 in the replay, 3" in verify(tmp_path / "r.json", envs=shorter).difference
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"workers": -3}, ValueError, "workers must be zero or a positive integer, got -3"),
+        ({"workers": "two"}, ValueError, "workers must be zero or a positive integer, got 'two'"),
+        ({"envs": 1, "workers": 3}, TypeError, "workers are for environments made by this call"),
+    ],
+)
+def test_workers_are_checked_before_the_file_is_read(arguments, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        verify(tmp_path / "missing.json", **arguments)
+
+
+def test_a_normalization_that_the_replayed_returns_exceed_is_an_error_of_the_file(tmp_path):
+    make = functools.partial(scripted, [{"name": "a", "lengths": (3,)}])
+    result = evaluate(drawn, make(), 1, evidence=tmp_path / "r.npz")
+    [episode] = result.episodes
+    assert episode.episode_return != 0.0
+    forged_result = dataclasses.replace(
+        result,
+        episodes=(dataclasses.replace(episode, episode_return=0.0),),
+        normalization={"a": (0.0, 1e-308)},
+    )
+    forged_result.save(tmp_path / "r.json")
+    with pytest.raises(VerificationError, match=r"it cannot be replayed: .*finite"):
+        verify(tmp_path / "r.json", envs=make())
+
+
 # What is said.
 
 

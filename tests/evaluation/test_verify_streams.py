@@ -131,6 +131,25 @@ def test_the_points_of_a_stream_of_ones_own_are_verified_with_its_environments(t
     assert found.replayed == {"0 task 0": 6, "1 task 1": 6}
 
 
+class HalfReward(gymnasium.RewardWrapper):
+    def reward(self, reward):
+        return reward / 2
+
+
+def test_the_environments_that_were_measured_are_those_of_the_result_in_wrappers_too(tmp_path):
+    wrapped = PhaseEvaluator(
+        lambda: HalfReward(STREAM()), 1, phases=[0], evidence=tmp_path / "r.npz"
+    )
+    with closing(wrapped) as evaluator:
+        evaluator(still, 0)
+        save_results(tmp_path / "r.json", evaluator.results)
+        assert evaluator.results[0].environments.wrappers == ("HalfReward",)
+        assert verify(tmp_path / "r.json", envs=evaluator.envs).ok
+    with closing(PhaseEvaluator(STREAM, phases=[0])) as evaluator:
+        verification = verify(tmp_path / "r.json", envs=evaluator.envs)
+    assert "episode_return is" in verification.difference
+
+
 def test_environments_of_other_phases_than_those_of_a_result_are_refused(tmp_path):
     """Episodes depend on the phases that are evaluated together, so they would all differ."""
     path = tmp_path / "s.json"
