@@ -39,7 +39,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
     Raises:
         TypeError: If the observation space has another type.
         ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is out of range,
-            or an observation does not fit its space.
+            or an observation is not finite or does not fit its space; the statistics are kept.
 
     >>> import gymnasium
     >>> from mtwrappers import NormalizeObservationPerTask
@@ -88,8 +88,11 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
     def _normalize(self, obs: AnyArray, info: dict[str, Any]) -> AnyArray:
         obs = as_row(obs, self._box)
         statistics = self._statistics
-        moments = statistics.moments[self._ids[info.get("task_id", self._default)]]
+        task = self._ids[info.get("task_id", self._default)]
+        moments = statistics.moments[task]
         leading = obs if self._is_all else obs[: self._size]
+        if not np.isfinite(leading).all():
+            raise statistics.not_finite(task, leading)
         centered: AnyArray
         if self.update_running_mean and not info.get("stream_finished"):
             centered = statistics.update(moments, leading)
@@ -126,7 +129,8 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
 
     Raises:
         TypeError: If observations are of another kind, or ``env`` is none of ours.
-        ValueError: If a number is out of range; on a reset, if a ``task_id`` is no task.
+        ValueError: If a number is out of range; on a reset, if a ``task_id`` is no task; if an
+            observation is not finite; the statistics are kept.
 
     >>> import gymnasium
     >>> from mtwrappers import VectorNormalizeObservationPerTask
@@ -183,6 +187,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     def _normalize(self, obs: AnyArray, counted: NDArray[np.bool_]) -> AnyArray:
         """Normalizes all observations after counting those of the rows ``counted``."""
         leading = obs[:, : self._size]
+        self._check_finite(leading, leading, counted)
         self._count(leading, counted)
         [all_tasks] = self._statistics.moments
         mean, deviation = self._per_env(all_tasks.mean), self._per_env(all_tasks.deviation)

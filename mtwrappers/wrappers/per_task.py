@@ -85,6 +85,15 @@ class TaskStatistics:
         rows = array.reshape(-1, *self._moments_shape)
         return rows if self._moments_shape else rows.tolist()
 
+    def not_finite(self, task: int, sample: Any) -> ValueError:
+        """The error for a sample that would make a task's statistics useless for good."""
+        names = self._identity["task_names"]
+        name = "" if names is None else f" ({names[task]!r})"
+        return ValueError(
+            f"expected a finite {self._identity['kind']} to normalize, got {sample} in task "
+            f"{task}{name}"
+        )
+
     def update(self, moments: Moments, x: Any) -> Any:
         """Counts a sample and returns it minus the new mean (Welford 1962).
 
@@ -295,6 +304,14 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
                     "they are the same task, name it with TaskNameWrapper(env, task_name=...)",
                     stacklevel=4,
                 )
+
+    def _check_finite(self, values: AnyArray, samples: AnyArray, rows: NDArray[np.bool_]) -> None:
+        """Raises `ValueError` if values to be counted, ``(N,)`` or ``(N, O)``, are not finite."""
+        if np.isfinite(values).all():
+            return
+        finite = np.isfinite(values.reshape(self.num_envs, -1)).all(axis=1)
+        for i in np.flatnonzero(rows & ~finite).tolist():
+            raise self._statistics.not_finite(int(self._tasks[i]), samples[i])
 
     def _set_uncounted(self, rows: AnyArray) -> None:
         self._uncounted = rows.astype(np.bool_) if rows.any() else None

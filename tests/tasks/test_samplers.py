@@ -237,14 +237,15 @@ def test_sampling_with_replacement_draws_from_all_tasks_in_the_middle_of_a_sweep
 
 
 def test_seeding_an_environment_that_only_resets_keeps_its_switch():
+    switches = []
+
     class Drawing(CountingSetTaskEnv):
         sample_tasks_on_reset = True
-        switches = []
 
         def reset(self, **kwargs):
-            self.switches.append(self.sample_tasks_on_reset)
+            switches.append(self.sample_tasks_on_reset)
             return super().reset(**kwargs)
 
     env = Drawing()
     mt.SetTaskSampler(Drawing, env=env, seed=0)
-    assert (env.switches, env.sample_tasks_on_reset) == ([False], True)
+    assert (switches, env.sample_tasks_on_reset) == ([False], True)
