@@ -52,7 +52,8 @@ def _same_objects(value: Any, expected: Any) -> bool:
     if isinstance(value, (float, np.floating)) and np.isnan(value) and np.isnan(expected):
         return True
     # Functions and classes have attributes too, but these do not make them what they are.
-    is_plain = type(value).__eq__ is object.__eq__ and not isinstance(value, _DEFINITIONS)
+    value_type: Any = type(value)
+    is_plain = value_type.__eq__ is object.__eq__ and not isinstance(value, _DEFINITIONS)
     if not is_plain:
         try:
             return bool(value == expected)

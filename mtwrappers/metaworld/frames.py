@@ -130,14 +130,16 @@ def _open_context() -> tuple[str, mujoco.GLContext]:
         with opengl_undone_on_error():
             backend = importlib.import_module(f"mujoco.{module}")
         restore_context = remember_current_context(module)
-        context = backend.GLContext(1, 1)
-        context.make_current()
-        # Without a window, MuJoCo would raise now, and then hang in the next attempt.
-        if module == "glfw" and not importlib.import_module("glfw").get_current_context():
-            raise RuntimeError("GLFW opened no window")
-        empty_model = mujoco.MjModel.from_xml_string("<mujoco/>")
-        mujoco.MjrContext(empty_model, _FONT).free()
-        restore_context()
+        try:
+            context = backend.GLContext(1, 1)
+            context.make_current()
+            # Without a window, MuJoCo would raise now, and then hang in the next attempt.
+            if module == "glfw" and not importlib.import_module("glfw").get_current_context():
+                raise RuntimeError("GLFW opened no window")
+            empty_model = mujoco.MjModel.from_xml_string("<mujoco/>")
+            mujoco.MjrContext(empty_model, _FONT).free()
+        finally:
+            restore_context()
     except Exception as exc:
         error = f"{type(exc).__name__}: {exc}"
         raise DependencyNotInstalled(describe_failure(name, error)) from exc

@@ -129,7 +129,8 @@ def _append_box(box: Box, space: AnySpace, name: str) -> Box:
             "without loss"
         )
     if np.issubdtype(box.dtype, np.integer):
-        limits = np.iinfo(box.dtype)
+        dtype: Any = box.dtype
+        limits = np.iinfo(dtype)
         if np.any(space.low < limits.min) or np.any(space.high > limits.max):
             raise TypeError(
                 f"{name} in {summary(space)} cannot be appended to env_obs of dtype {box.dtype} "

@@ -18,6 +18,8 @@ from mtwrappers.common.types import AnyArray, AnySpace, Info, Options
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
+from mtwrappers.wrappers.rl2 import VectorRL2Observation
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 
 class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
@@ -33,7 +35,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         env: An environment with a floating-point 1-D Box observation, shape ``(O,)``.
         num_tasks: The number of values of ``task_id``; by default the environment's number, or 1.
         num_leading: The number of leading entries to normalize. By default all, or the entries
-            before those that a `TaskOnehotWrapper` or `FlattenMTEnv` appends.
+            before those that a `TaskOnehotWrapper`, `FlattenMTEnv` or `RL2Observation` appends.
         epsilon: Added to the variance to avoid division by zero.
 
     Raises:
@@ -124,7 +126,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         num_tasks: The number of values of ``task_id``; by default the environments' number, or the
             number of task groups.
         num_leading: The number of leading entries to normalize. By default all, or the entries
-            before those that a `TaskOnehotWrapper` or `FlattenMTEnv` appends.
+            before those that a `TaskOnehotWrapper`, `FlattenMTEnv` or `RL2Observation` appends.
         epsilon: Added to the variance to avoid division by zero.
 
     Raises:
@@ -153,6 +155,12 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         keep_arguments(self, locals())
         super().__init__(env)
         inner_space = self._read("env_observation_space")
+        layer: Any = env
+        while isinstance(layer, MetaVectorWrapper):
+            if isinstance(layer, VectorRL2Observation):
+                inner_space = layer.env_observation_space
+                break
+            layer = layer.env
         space, n = _normalized_space(env.single_observation_space, inner_space, num_leading)
         self.single_observation_space = space
         self.observation_space = batch_space(space, self.num_envs)

@@ -59,7 +59,11 @@ class TaskStatistics:
         epsilon: float,
         together: bool,
     ) -> None:
-        self._identity = {"kind": kind, "num_tasks": num_tasks, "task_names": task_names}
+        self._identity: dict[str, Any] = {
+            "kind": kind,
+            "num_tasks": num_tasks,
+            "task_names": task_names,
+        }
         self._shape = (num_tasks, *shape)
         self._moments_shape = self._shape if together else shape
         self._one: Any = np.ones(self._moments_shape) if self._moments_shape else 1.0

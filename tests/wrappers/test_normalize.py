@@ -309,3 +309,21 @@ def test_a_sample_that_is_not_finite_is_refused_and_leaves_the_statistics_as_the
         env.step(actions)
     assert env.get_state() == before
     env.set_state(before)
+
+
+@pytest.mark.parametrize("onehot", [False, True])
+def test_the_action_reward_and_done_flag_of_rl2_are_not_normalized(onehot):
+    env = mt.RL2Observation(gymnasium.make("Pendulum-v1"))
+    env = mt.TaskOnehotWrapper(env, 0, 1) if onehot else env
+    env = mt.NormalizeObservationPerTask(env)
+    env.reset(seed=0)
+    obs, reward, *_ = env.step([1.0])
+    assert obs[3:].tolist() == [1.0, pytest.approx(reward), 0.0] + [1.0] * onehot
+
+
+def test_the_action_reward_and_done_flag_of_rl2_are_not_normalized_in_the_vector_form():
+    envs = mt.VectorRL2Observation(mt.as_vector([OneValueEnv, OneValueEnv]))
+    envs = mt.VectorNormalizeObservationPerTask(mt.VectorNormalizeRewardPerTask(envs))
+    envs.reset(seed=0)
+    obs, _, *_ = envs.step([1, 1])
+    assert obs[:, 1:].tolist() == [[0.0, 1.0, 1.0, 0.0]] * 2
