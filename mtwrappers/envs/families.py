@@ -123,6 +123,11 @@ def make_vec_env(
     arguments = {name: options.pop(name) for name in own_names & set(options)}
     arguments |= {"family": family, "source": source, "tasks": tasks}
     if max_episode_steps is not None:
+        if "episode_steps" in arguments:
+            raise ValueError(
+                "pass max_episode_steps or episode_steps, which are the same; got "
+                f"{max_episode_steps=} and episode_steps={arguments['episode_steps']!r}"
+            )
         arguments["episode_steps"] = max_episode_steps
     if meta_batch_size is not None:
         num_tasks = positive(meta_batch_size, "meta_batch_size")
