@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import functools
+import types
 from typing import Any
 
 import numpy as np
+
+_DEFINITIONS = (
+    type,
+    types.FunctionType,
+    types.MethodType,
+    types.BuiltinFunctionType,
+    types.ModuleType,
+)
 
 
 def same_values(value: Any, expected: Any) -> bool:
     """Whether two values have the same types and are equal, also after pickling.
 
-    Containers, partials and arrays are compared by what they hold, other objects with ``==``, or by
-    their attributes if that raises an error, as it does for a dataclass with arrays.
+    Containers, partials and arrays are compared by what they hold, other objects with ``==``. If
+    their class does not define it, or it raises an error, as it does for a dataclass with arrays,
+    they are compared by their attributes. NaN equals NaN.
 
     >>> import numpy as np
     >>> from mtwrappers.common.equality import same_values
@@ -32,8 +42,27 @@ def same_values(value: Any, expected: Any) -> bool:
     if isinstance(value, functools.partial):
         calls = [(call.func, call.args, call.keywords) for call in (value, expected)]
         return same_values(*calls)
+    return _same_objects(value, expected)
+
+
+def _same_objects(value: Any, expected: Any) -> bool:
+    """Whether two objects of the same type, which are no containers, are equal."""
+    if value is expected:
+        return True
+    if isinstance(value, (float, np.floating)) and np.isnan(value) and np.isnan(expected):
+        return True
+    # Functions and classes have attributes too, but these do not make them what they are.
+    value_type: Any = type(value)
+    is_plain = value_type.__eq__ is object.__eq__ and not isinstance(value, _DEFINITIONS)
+    if not is_plain:
+        try:
+            return bool(value == expected)
+        except Exception:  # any class may raise anything
+            pass
+    attributes, expected_attributes = (getattr(obj, "__dict__", None) for obj in (value, expected))
+    if not attributes or not expected_attributes:
+        return False
     try:
-        return bool(value == expected)
-    except ValueError:
-        attributes = [getattr(obj, "__dict__", None) for obj in (value, expected)]
-        return None not in attributes and same_values(*attributes)
+        return same_values(attributes, expected_attributes)
+    except RecursionError:  # objects that refer to each other
+        return False

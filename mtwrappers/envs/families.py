@@ -105,8 +105,7 @@ def make_vec_env(
 
     Raises:
         TypeError: If an option is unknown.
-        ValueError: If ``num_envs`` does not fit, ``episode_steps`` and ``max_episode_steps`` are
-            both given, or where `make_env` raises it.
+        ValueError: If ``num_envs`` does not fit, or where `make_env` raises it.
 
     >>> import gymnasium, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/AntGoal-v0", num_envs=6, meta_batch_size=3)
@@ -126,8 +125,8 @@ def make_vec_env(
     if max_episode_steps is not None:
         if "episode_steps" in arguments:
             raise ValueError(
-                "episode_steps and max_episode_steps are the same limit in make_vec: pass one, got "
-                f"{arguments['episode_steps']!r} and {max_episode_steps!r}"
+                "pass max_episode_steps or episode_steps, which are the same; got "
+                f"{max_episode_steps=} and episode_steps={arguments['episode_steps']!r}"
             )
         arguments["episode_steps"] = max_episode_steps
     if meta_batch_size is not None:

@@ -35,8 +35,7 @@ class TaskDraws:
         self._env, self._make_env, self._way_out = env, make_env, way_out
         self._unchecked_seed = seed
         if seed is not None and env.has_wrapper_attr("sample_tasks"):
-            # The task stream of an environment begins with reset(seed=...).
-            env.reset(seed=seed)
+            seed_tasks(env, seed)
 
     def __call__(self, n: int) -> Any:
         """Draws ``n`` tasks."""
@@ -47,6 +46,28 @@ class TaskDraws:
         if seed is not None and not is_ours and not _is_determined(self._make_env, seed, n):
             warn_of_unseeded_tasks(self._env, seed, self._way_out, stacklevel=4)
         return sample(n)
+
+
+def seed_tasks(env: Env, seed: int) -> None:
+    """Seeds the tasks that an environment draws, and draws none of them.
+
+    An environment whose resets draw tasks would take the first task of a sweep.
+    """
+    if env.has_wrapper_attr("seed_task"):
+        if env.has_wrapper_attr("seed"):
+            env.get_wrapper_attr("seed")(seed)
+        env.get_wrapper_attr("seed_task")(seed)
+        return
+    draws_on_reset = "sample_tasks_on_reset"
+    if not env.has_wrapper_attr(draws_on_reset):
+        env.reset(seed=seed)
+        return
+    was_on = env.get_wrapper_attr(draws_on_reset)
+    env.set_wrapper_attr(draws_on_reset, False)
+    try:
+        env.reset(seed=seed)
+    finally:
+        env.set_wrapper_attr(draws_on_reset, was_on)
 
 
 def warn_of_unseeded_tasks(env: Any, seed: int, way_out: str, stacklevel: int) -> None:
@@ -79,7 +100,7 @@ def _is_determined(make_env: Callable[[], Env], seed: int, n: int) -> bool:
 
 def _draw_after(env: Env, seed: int, n: int) -> list[int]:
     """Hashes of the tasks that an environment draws after a seed."""
-    env.reset(seed=seed)
+    seed_tasks(env, seed)
     sample: Any = env.get_wrapper_attr("sample_tasks")
     digests: list[int] = []
     for _ in range(_DRAWS):

@@ -28,7 +28,7 @@ from mtwrappers.common.checks import (
 from mtwrappers.common.types import State
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 from mtwrappers.state.env_state import get_state, set_state
-from mtwrappers.tasks.draws import TaskDraws
+from mtwrappers.tasks.draws import TaskDraws, digest_tasks
 from mtwrappers.tasks.updates import (
     Env,
     EnvUpdate,
@@ -240,11 +240,19 @@ class SetTaskSampler(TaskSampler):
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
         n = positive(n_tasks, "n_tasks")
         if check_flag(with_replacement, "with_replacement") and self.n_tasks:
-            sweep = self._draws(self.n_tasks)
-            tasks = [sweep[i] for i in _draw(n, self.n_tasks, True, self._rng)]
+            all_tasks = self._draw_all_tasks(self.n_tasks)
+            tasks = [all_tasks[i] for i in _draw(n, len(all_tasks), True, self._rng)]
         else:
             tasks = self._draws(n)
         return self._updates_to(tasks)
+
+    def _draw_all_tasks(self, num_tasks: int) -> list[Any]:
+        """Draws each task of an environment that draws ``num_tasks`` of them in sweeps."""
+        tasks = {digest_tasks([task]): task for task in self._draws(num_tasks)}
+        if len(tasks) < num_tasks:
+            # The draws began in the middle of a sweep; these include the rest of the next one.
+            tasks |= {digest_tasks([task]): task for task in self._draws(num_tasks)}
+        return list(tasks.values())
 
     def _updates_to(self, tasks: Sequence[Any]) -> list[EnvUpdate]:
         return [SetTaskUpdate(self._env_constructor, task, self._wrapper) for task in tasks]

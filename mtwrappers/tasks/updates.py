@@ -112,8 +112,12 @@ class SetTaskUpdate(EnvUpdate):
             base = check_env(self.env_type(), "what env_type makes", "set_task(task)")
             # The next update recognizes the environment by it.
             base.made_by = self.env_type
-            base.get_wrapper_attr("set_task")(self.task)
-            return self._wrap(base)
+            try:
+                base.get_wrapper_attr("set_task")(self.task)
+                return self._wrap(base)
+            except BaseException:
+                base.close()
+                raise
         base.get_wrapper_attr("set_task")(self.task)
         index = next((i for i, layer in enumerate(layers) if "wrapped_for" in vars(layer)), None)
         if index is None or vars(layers[index])["wrapped_for"] == _find_class(self.task):

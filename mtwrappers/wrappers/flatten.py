@@ -128,4 +128,12 @@ def _append_box(box: Box, space: AnySpace, name: str) -> Box:
             f"{name} of dtype {space.dtype} cannot be appended to env_obs of dtype {box.dtype} "
             "without loss"
         )
+    if np.issubdtype(box.dtype, np.integer):
+        dtype: Any = box.dtype
+        limits = np.iinfo(dtype)
+        if np.any(space.low < limits.min) or np.any(space.high > limits.max):
+            raise TypeError(
+                f"{name} in {summary(space)} cannot be appended to env_obs of dtype {box.dtype} "
+                "without loss"
+            )
     return append_box(box, space.low, space.high)

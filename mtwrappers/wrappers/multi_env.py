@@ -231,10 +231,11 @@ class MultiEnvWrapper(TaskSetMTEnv[int]):
         """Computes the common padding; builds all environments if it depends on them."""
         sizes = unify if isinstance(unify, Mapping) else {}
         action_space = self._envs[initial].action_space
-        if space is not None and "observation_size" in sizes:
+        size = sizes.get("observation_size")
+        if space is not None and size is not None and space.shape != (size,):
             raise ValueError(
-                "env_observation_space has the size of observations already: leave out the "
-                f"observation_size {sizes['observation_size']} of unify, or the space {space}"
+                f"unify['observation_size'] is {size}, but env_observation_space has shape "
+                f"{space.shape}: pass one of them"
             )
         knows_observations = space is not None or "observation_size" in sizes
         knows_actions = "action_size" in sizes or not isinstance(action_space, Box)

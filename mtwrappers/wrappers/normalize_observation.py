@@ -18,6 +18,8 @@ from mtwrappers.common.types import AnyArray, AnySpace, Info, Options
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
+from mtwrappers.wrappers.rl2 import VectorRL2Observation
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 
 class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
@@ -33,13 +35,13 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         env: An environment with a floating-point 1-D Box observation, shape ``(O,)``.
         num_tasks: The number of values of ``task_id``; by default the environment's number, or 1.
         num_leading: The number of leading entries to normalize. By default all, or the entries
-            before those that a `TaskOnehotWrapper` or `FlattenMTEnv` appends.
+            before those that a `TaskOnehotWrapper`, `FlattenMTEnv` or `RL2Observation` appends.
         epsilon: Added to the variance to avoid division by zero.
 
     Raises:
         TypeError: If the observation space has another type.
         ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is out of range,
-            or an observation does not fit its space.
+            or an observation is not finite or does not fit its space; the statistics are kept.
 
     >>> import gymnasium
     >>> from mtwrappers import NormalizeObservationPerTask
@@ -88,8 +90,11 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
     def _normalize(self, obs: AnyArray, info: dict[str, Any]) -> AnyArray:
         obs = as_row(obs, self._box)
         statistics = self._statistics
-        moments = statistics.moments[self._ids[info.get("task_id", self._default)]]
+        task = self._ids[info.get("task_id", self._default)]
+        moments = statistics.moments[task]
         leading = obs if self._is_all else obs[: self._size]
+        if not np.isfinite(leading).all():
+            raise statistics.not_finite(task, leading)
         centered: AnyArray
         if self.update_running_mean and not info.get("stream_finished"):
             centered = statistics.update(moments, leading)
@@ -121,12 +126,13 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         num_tasks: The number of values of ``task_id``; by default the environments' number, or the
             number of task groups.
         num_leading: The number of leading entries to normalize. By default all, or the entries
-            before those that a `TaskOnehotWrapper` or `FlattenMTEnv` appends.
+            before those that a `TaskOnehotWrapper`, `FlattenMTEnv` or `RL2Observation` appends.
         epsilon: Added to the variance to avoid division by zero.
 
     Raises:
         TypeError: If observations are of another kind, or ``env`` is none of ours.
-        ValueError: If a number is out of range; on a reset, if a ``task_id`` is no task.
+        ValueError: If a number is out of range; on a reset, if a ``task_id`` is no task; if an
+            observation is not finite; the statistics are kept.
 
     >>> import gymnasium
     >>> from mtwrappers import VectorNormalizeObservationPerTask
@@ -149,6 +155,12 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         keep_arguments(self, locals())
         super().__init__(env)
         inner_space = self._read("env_observation_space")
+        layer: Any = env
+        while isinstance(layer, MetaVectorWrapper):
+            if isinstance(layer, VectorRL2Observation):
+                inner_space = layer.env_observation_space
+                break
+            layer = layer.env
         space, n = _normalized_space(env.single_observation_space, inner_space, num_leading)
         self.single_observation_space = space
         self.observation_space = batch_space(space, self.num_envs)
@@ -183,6 +195,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     def _normalize(self, obs: AnyArray, counted: NDArray[np.bool_]) -> AnyArray:
         """Normalizes all observations after counting those of the rows ``counted``."""
         leading = obs[:, : self._size]
+        self._check_finite(leading, leading, counted)
         self._count(leading, counted)
         [all_tasks] = self._statistics.moments
         mean, deviation = self._per_env(all_tasks.mean), self._per_env(all_tasks.deviation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,7 +38,8 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         epsilon: Added to the variance to avoid division by zero.
 
     Raises:
-        ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is.
+        ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is, or a reward
+            is not finite; the statistics are kept.
 
     >>> import gymnasium
     >>> from mtwrappers import NormalizeRewardPerTask
@@ -74,8 +76,11 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         obs, reward, terminated, truncated, info = self.env.step(action)
         raw = float(reward)
         statistics = self._statistics
-        moments = statistics.moments[self._ids[info.get("task_id", self._default)]]
+        task = self._ids[info.get("task_id", self._default)]
+        moments = statistics.moments[task]
         value = self._return * self._gamma + raw
+        if not math.isfinite(value):
+            raise statistics.not_finite(task, raw)
         if self.update_running_mean and not info.get("stream_finished"):
             statistics.update(moments, value)
         self._return = 0.0 if terminated or truncated else value
@@ -104,7 +109,8 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
 
     Raises:
         TypeError: If ``env`` is none of ours.
-        ValueError: If a number is out of range; on a reset, if a ``task_id`` is no task.
+        ValueError: If a number is out of range; on a reset, if a ``task_id`` is no task; on a step,
+            if a reward is not finite; the statistics are kept.
 
     >>> import gymnasium
     >>> from mtwrappers import VectorNormalizeRewardPerTask
@@ -143,6 +149,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
         executor = self._executor
         self._take_tasks(infos, executor.restarted)
         returns = self._returns * self._gamma + rewards
+        self._check_finite(returns, rewards, executor.stepped)
         self._returns = np.where(executor.stepped, returns, self._returns)
         self._count(self._returns, executor.stepped)
         scaled = rewards / self._per_env(self._statistics.moments[0].deviation)

@@ -59,7 +59,11 @@ class TaskStatistics:
         epsilon: float,
         together: bool,
     ) -> None:
-        self._identity = {"kind": kind, "num_tasks": num_tasks, "task_names": task_names}
+        self._identity: dict[str, Any] = {
+            "kind": kind,
+            "num_tasks": num_tasks,
+            "task_names": task_names,
+        }
         self._shape = (num_tasks, *shape)
         self._moments_shape = self._shape if together else shape
         self._one: Any = np.ones(self._moments_shape) if self._moments_shape else 1.0
@@ -84,6 +88,15 @@ class TaskStatistics:
         """A sequence of arrays of the shape of moments, or of floats if it is ``()``."""
         rows = array.reshape(-1, *self._moments_shape)
         return rows if self._moments_shape else rows.tolist()
+
+    def not_finite(self, task: int, sample: Any) -> ValueError:
+        """The error for a sample that would make a task's statistics useless for good."""
+        names = self._identity["task_names"]
+        name = "" if names is None else f" ({names[task]!r})"
+        return ValueError(
+            f"expected a finite {self._identity['kind']} to normalize, got {sample} in task "
+            f"{task}{name}"
+        )
 
     def update(self, moments: Moments, x: Any) -> Any:
         """Counts a sample and returns it minus the new mean (Welford 1962).
@@ -295,6 +308,14 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
                     "they are the same task, name it with TaskNameWrapper(env, task_name=...)",
                     stacklevel=4,
                 )
+
+    def _check_finite(self, values: AnyArray, samples: AnyArray, rows: NDArray[np.bool_]) -> None:
+        """Raises `ValueError` if values to be counted, ``(N,)`` or ``(N, O)``, are not finite."""
+        if np.isfinite(values).all():
+            return
+        finite = np.isfinite(values.reshape(self.num_envs, -1)).all(axis=1)
+        for i in np.flatnonzero(rows & ~finite).tolist():
+            raise self._statistics.not_finite(int(self._tasks[i]), samples[i])
 
     def _set_uncounted(self, rows: AnyArray) -> None:
         self._uncounted = rows.astype(np.bool_) if rows.any() else None

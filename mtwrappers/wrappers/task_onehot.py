@@ -61,7 +61,10 @@ class TaskOnehotWrapper(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordC
         )
         self.observation_space = append_onehot(box, n_total_tasks)
         # An MTEnv has the space without the one-hot under the same name.
-        self.env_observation_space = box
+        name = "env_observation_space"
+        has_space = env.has_wrapper_attr(name)
+        self.env_observation_space = env.get_wrapper_attr(name) if has_space else box
+        self._box = box
         self.n_total_tasks = n_total_tasks
         self._task_id = index
         self._shape, self._dtype = box.shape, box.dtype
@@ -75,14 +78,14 @@ class TaskOnehotWrapper(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordC
     ) -> tuple[AnyArray, Info]:
         obs, info = self.env.reset(seed=seed, options=options)
         extended = self._template.copy()
-        extended[self._head] = as_row(obs, self.env_observation_space)
+        extended[self._head] = as_row(obs, self._box)
         return extended, {**info, "task_id": self._task_id}
 
     def step(self, action: Any) -> tuple[AnyArray, Any, bool, bool, Info]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         # `as_row` checks this as well, in more time.
         if type(obs) is not np.ndarray or obs.dtype is not self._dtype or obs.shape != self._shape:
-            obs = as_row(obs, self.env_observation_space)
+            obs = as_row(obs, self._box)
         extended = self._template.copy()
         extended[self._head] = obs
         info = info.copy()

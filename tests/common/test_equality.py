@@ -1,6 +1,7 @@
 """Equality of what users give: tasks, and arguments of constructors."""
 
 import copy
+import math
 import pickle
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +27,42 @@ class Slots:
     __hash__ = None
 
 
+class Plain:
+    """Has no ``__eq__``."""
+
+    def __init__(self, goal):
+        self.goal = goal
+
+
+class Tensor(Plain):
+    """Cannot be compared, as a tensor of PyTorch in a dataclass."""
+
+    def __eq__(self, other):
+        raise RuntimeError("the truth value is ambiguous")
+
+    __hash__ = None
+
+
+def first():
+    return 0
+
+
+def second():
+    return 0
+
+
+first.goal = second.goal = 1
+cycle, other_cycle = Plain(0), Plain(0)
+cycle.goal, other_cycle.goal = cycle, other_cycle
+
+
 VALUES = [
+    Plain(np.array([1.0, math.nan])),
+    Tensor([1, 2]),
+    math.nan,
+    np.float32(math.nan),
+    first,
+    Plain,
     {"goal": np.array([1.0, 2.0]), "name": "reach"},
     [np.eye(2), (1, "a")],
     partial(Task, np.arange(3), goal=[np.zeros(1)]),
@@ -56,6 +92,11 @@ def test_copies_are_the_same(value):
         (Task(np.zeros(2)), Task(np.ones(2))),
         (partial(Task, goal=np.zeros(2)), partial(Task, goal=np.ones(2))),
         (Slots(), Slots()),
+        (Plain(1), Plain(2)),
+        (Tensor(1), Tensor(2)),
+        (math.nan, 1.0),
+        (first, second),
+        (cycle, other_cycle),
     ],
 )
 def test_other_values_types_and_shapes_are_not(value, other):

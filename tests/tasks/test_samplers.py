@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import closing
 from functools import partial
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.wrappers import TimeLimit
@@ -217,3 +218,34 @@ def test_tasks_that_are_drawn_without_a_seed_or_given_are_not_reported():
     with closing(mt.MetaSampler(OldEnv, lazy, 1, 2, 5, seed=3)) as meta:
         meta.update_tasks([{"velocity": 1.0}] * 2)
         assert len(meta.obtain_samples()) == 2
+
+
+@pytest.mark.parametrize("seed", [0, None])
+def test_a_sweep_over_a_published_list_loses_no_task_to_seeding(seed):
+    make = partial(gymnasium.make, "mtwrappers/PointRobot-v0", tasks="train")
+    sampler = mt.SetTaskSampler(make, seed=seed)
+    goals = {update.task["goal"] for update in sampler.sample(sampler.n_tasks)}
+    assert len(goals) == sampler.n_tasks == 80
+
+
+def test_sampling_with_replacement_draws_from_all_tasks_in_the_middle_of_a_sweep():
+    make = partial(gymnasium.make, "mtwrappers/PointRobot-v0", tasks="train")
+    sampler = mt.SetTaskSampler(make, seed=0)
+    sampler.sample(30)
+    goals = {update.task["goal"] for update in sampler.sample(5000, with_replacement=True)}
+    assert len(goals) == 80
+
+
+def test_seeding_an_environment_that_only_resets_keeps_its_switch():
+    switches = []
+
+    class Drawing(CountingSetTaskEnv):
+        sample_tasks_on_reset = True
+
+        def reset(self, **kwargs):
+            switches.append(self.sample_tasks_on_reset)
+            return super().reset(**kwargs)
+
+    env = Drawing()
+    mt.SetTaskSampler(Drawing, env=env, seed=0)
+    assert (switches, env.sample_tasks_on_reset) == ([False], True)

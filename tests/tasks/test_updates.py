@@ -165,3 +165,15 @@ def test_updates_pickle_small_and_work_on_the_other_side(update, name, value):
     data = pickle.dumps(update)
     assert len(data) < 4096
     assert getattr(pickle.loads(data)(), name) == value
+
+
+def test_a_new_environment_that_refuses_the_task_is_closed():
+    closed = []
+
+    class Closing(mt.PointGoalEnv):
+        def close(self):
+            closed.append(self)
+
+    with pytest.raises(ValueError, match="nope"):
+        mt.SetTaskUpdate(Closing, {"nope": 1})()
+    assert len(closed) == 1

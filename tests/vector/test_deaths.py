@@ -161,7 +161,7 @@ def test_the_error_names_the_task_that_an_autoreset_has_drawn():
     envs = begun([lambda: NewTaskEnv(CountingEnv(2))] * 2, 2, 1, workers=2)
     for _ in range(4):
         envs.step([0, 0])
-    kill(envs.worker_pids[1])
+    kill(envs, 1)
     with pytest.raises(WorkerDiedError, match=r"environments 1 to 1 of tasks \[1\] \(task 3\)"):
         envs.step([0, 0])
 

@@ -1,10 +1,12 @@
 """The flat view of a multi-task environment; see also ``test_single.py``."""
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 from gymnasium.wrappers import FlattenObservation
 
+import mtwrappers as mt
 from mtwrappers import EnvToMTEnv, FlattenMTEnv
 from tests.fakes import CountingEnv, equal, play
 
@@ -54,3 +56,21 @@ def test_observations_of_any_kind_stay_as_they_are_without_the_task():
     env = FlattenMTEnv(EnvToMTEnv(counting, [0, 1], lambda env, task: None), "none")
     assert env.observation_space == space
     assert equal(env.reset()[0], np.full((4, 4, 3), 5, np.uint8))
+
+
+def test_a_task_that_does_not_fit_the_dtype_of_env_obs_is_refused():
+    class BytesEnv(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(0, 255, (2,), np.uint8)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def set_task(self, task):
+            pass
+
+    env = mt.EnvToMTEnv(
+        BytesEnv(),
+        [0, 1],
+        task_obs=lambda task: np.array([[-5], [1000]][task], np.int64),
+        task_observation_space=gymnasium.spaces.Box(-5, 1000, (1,), np.int64),
+    )
+    with pytest.raises(TypeError, match="cannot be appended to env_obs of dtype uint8"):
+        mt.FlattenMTEnv(env)

@@ -278,3 +278,11 @@ def test_a_reset_that_failed_ends_the_episode():
         env.reset()
     with pytest.raises(ResetNeeded):
         env.step(0)
+
+
+def test_a_space_of_another_size_than_the_padding_is_refused():
+    space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), np.float64)
+    with pytest.raises(ValueError, match=r"is 10, but env_observation_space has shape \(4,\)"):
+        mt.MultiEnvWrapper(
+            counting_makers(2), unify={"observation_size": 10}, env_observation_space=space
+        )

@@ -271,3 +271,59 @@ def test_statistics_that_no_samples_have_are_refused(wrap, change):
     with pytest.raises(ValueError, match=f"{key} .*in the statistics"):
         env.set_state({**state, key: wrong})
     assert env.get_state() == state
+
+
+# Samples that are not finite.
+
+
+class OneValueEnv(gymnasium.Env):
+    """Observes and rewards ``value``."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float64)
+    action_space = gymnasium.spaces.Discrete(2)
+    value = 1.0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1), {}
+
+    def step(self, action):
+        return np.full(1, self.value), self.value, False, False, {}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@every
+def test_a_sample_that_is_not_finite_is_refused_and_leaves_the_statistics_as_they_were(wrap, value):
+    in_vector = wrap in VECTOR
+    env = wrap(mt.as_vector([OneValueEnv, OneValueEnv]) if in_vector else OneValueEnv())
+    actions = [0, 0] if in_vector else 0
+    env.reset(seed=0)
+    env.step(actions)
+    before = copy.deepcopy(env.get_state())
+    if in_vector:
+        env.set_attr("value", [1.0, value])
+    else:
+        env.unwrapped.value = value
+    task = "task 1" if in_vector else "task 0"
+    with pytest.raises(ValueError, match=rf"expected a finite \w+ to normalize, got .* in {task}"):
+        env.step(actions)
+    assert env.get_state() == before
+    env.set_state(before)
+
+
+@pytest.mark.parametrize("onehot", [False, True])
+def test_the_action_reward_and_done_flag_of_rl2_are_not_normalized(onehot):
+    env = mt.RL2Observation(gymnasium.make("Pendulum-v1"))
+    env = mt.TaskOnehotWrapper(env, 0, 1) if onehot else env
+    env = mt.NormalizeObservationPerTask(env)
+    env.reset(seed=0)
+    obs, reward, *_ = env.step([1.0])
+    assert obs[3:].tolist() == [1.0, pytest.approx(reward), 0.0] + [1.0] * onehot
+
+
+def test_the_action_reward_and_done_flag_of_rl2_are_not_normalized_in_the_vector_form():
+    envs = mt.VectorRL2Observation(mt.as_vector([OneValueEnv, OneValueEnv]))
+    envs = mt.VectorNormalizeObservationPerTask(mt.VectorNormalizeRewardPerTask(envs))
+    envs.reset(seed=0)
+    obs, _, *_ = envs.step([1, 1])
+    assert obs[:, 1:].tolist() == [[0.0, 1.0, 1.0, 0.0]] * 2

@@ -71,13 +71,6 @@ def with_task_id(task_id):
 
 @refusals(
     refusal(
-        lambda: MultiEnvWrapper(
-            [CountingEnv], unify={"observation_size": 10}, env_observation_space=BOX
-        ),
-        ValueError,
-        "...leave out the observation_size 10 of unify",
-    ),
-    refusal(
         lambda: MultiEnvWrapper([CountingEnv, CountingEnv()]),
         TypeError,
         "the constructor of task 1 in ...got <tests.fakes.CountingEnv",

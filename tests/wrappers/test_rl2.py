@@ -207,3 +207,22 @@ def test_side_by_side_a_state_of_more_environments_is_refused_before_anything_ch
         with pytest.raises(ValueError, match="of 3 environments"):
             envs.set_state(change)
         assert equal(envs.get_state(), state)
+
+
+class PlainTask:
+    def __init__(self, goal):
+        self.goal = goal
+
+
+def test_an_episode_on_the_same_plain_object_continues_the_trial():
+    class PlainTaskEnv(CountingEnv):
+        task = PlainTask(1)
+
+        def get_task(self):
+            return self.task
+
+    env = mt.RL2Observation(PlainTaskEnv())
+    tails(env, [1], seed=0)
+    assert env.reset()[0][-1] == 1
+    env.unwrapped.task = PlainTask(2)
+    assert env.reset()[0][-1] == 0
