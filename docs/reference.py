@@ -60,7 +60,9 @@ def write_object(name: str, obj: griffe.Object | griffe.Alias, level: int = 2) -
         yield from ("```python", write_signature(obj.name, parameters, returns), "```", "")
     yield from write_docstring(obj)
     if obj.is_class:
-        for member in obj.members.values():
+        # The members of an alias are aliases, too: those of the class itself are asked for.
+        class_ = obj.final_target if isinstance(obj, griffe.Alias) else obj
+        for member in class_.members.values():
             if member.docstring and not member.name.startswith("_") and not member.is_alias:
                 class_name = name.rpartition(".")[2]
                 yield from write_object(f"{class_name}.{member.name}", member, level + 1)

@@ -18,3 +18,17 @@ def test_the_pages_of_the_reference_are_current():
     assert current.keys() == pages.keys()
     outdated = [name for name in pages if pages[name] != current[name]]
     assert outdated == [], "run python -m docs.reference"
+
+
+@pytest.mark.parametrize(
+    ("page", "method"),
+    [
+        ("evaluation.md", "Protocol.evaluate"),
+        ("evaluation.md", "EvaluationResult.save"),
+        ("vector.md", "MetaVectorEnv.step"),
+        ("samplers.md", "MetaSampler.obtain_samples"),
+    ],
+)
+def test_the_reference_has_the_methods_of_classes(page, method):
+    text = (ROOT / "docs/reference" / page).read_text()
+    assert f"\n### {method}\n" in text
