@@ -53,8 +53,6 @@ def write_entry(package: griffe.Module, entry: re.Match[str]) -> Iterator[str]:
 
 def write_object(name: str, obj: griffe.Object | griffe.Alias, level: int = 2) -> Iterator[str]:
     """The lines of a function, a class with its methods, or a constant."""
-    if isinstance(obj, griffe.Alias):
-        obj = obj.final_target  # all members of an alias are aliases
     yield from (f"{'#' * level} {name}", "")
     parameters = obj.parameters if obj.is_function or obj.is_class else None
     if parameters is not None and "property" not in obj.labels:
@@ -62,7 +60,9 @@ def write_object(name: str, obj: griffe.Object | griffe.Alias, level: int = 2) -
         yield from ("```python", write_signature(obj.name, parameters, returns), "```", "")
     yield from write_docstring(obj)
     if obj.is_class:
-        for member in obj.members.values():
+        # The members of an alias are aliases, too: those of the class itself are asked for.
+        class_ = obj.final_target if isinstance(obj, griffe.Alias) else obj
+        for member in class_.members.values():
             if member.docstring and not member.name.startswith("_") and not member.is_alias:
                 class_name = name.rpartition(".")[2]
                 yield from write_object(f"{class_name}.{member.name}", member, level + 1)

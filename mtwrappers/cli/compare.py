@@ -62,7 +62,8 @@ def run(
     differences = len(policies) > 1 and (format == "table" or plot is not None)
     if plot is not None and not differences:
         raise UsageError(
-            f"--plot draws differences between policies, and all results are of {min(policies)}"
+            f"--plot draws differences between policies, and all results are of {min(policies)}; "
+            f"add {_REFERENCE}experts or another policy's results, or use --curve"
         )
     try:
         scored = scores(policies, force=force)

@@ -565,6 +565,9 @@ def _write_result(rollout: Rollout, result: EvaluationResult) -> list[Path]:
 
 def _write_chart(rollout: Rollout, result: EvaluationResult) -> Path:
     options, path = rollout.options, rollout.options.out / CHART
-    title = f"{rollout.benchmark}, {options.policy} policy, seed {options.seed}, {rollout.extent}"
+    name = options.name or f"{options.policy} policy"
+    title = f"{rollout.benchmark}, {name}, seed {options.seed}, {rollout.extent}"
+    if rollout.protocol is not None:
+        title += f", protocol {rollout.protocol.name}"
     result.plot(path, title)
     return path

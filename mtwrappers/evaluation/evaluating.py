@@ -467,8 +467,8 @@ def _check_adapting(policy: Any, design: Design) -> None:
         return
     if not callable(getattr(policy, "begin_trial", None)):
         raise TypeError(
-            "a policy that adapts must have adapt(paths) or begin_trial(); for one that does not, "
-            f"use evaluate. Got {policy!r}"
+            "a policy that adapts must have adapt(paths) or begin_trial(); give one that does not "
+            f"adapt a begin_trial() that does nothing. Got {policy!r}"
         )
     if design.adaptation_steps != 1:
         raise ValueError(

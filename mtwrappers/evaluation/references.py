@@ -58,7 +58,8 @@ def reference(name: str, like: EvaluationResult | None = None) -> dict[str, Eval
             by = f"by {protocol.label} on {settings.benchmark} {settings.env_name or ''}".strip()
         raise ValueError(
             f"no reference result of {name!r} was measured {by}; evaluate by the protocol of one "
-            f"of these: {', '.join(of_name)}"
+            f"of these: {', '.join(of_name)}; or name one and use force, on the command line "
+            f"reference:{of_name[0]} --force"
         )
     return alike
 

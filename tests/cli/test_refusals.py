@@ -193,7 +193,7 @@ def _files(tmp_path, monkeypatch):
         ),
         (
             "compare mine.json --plot x",
-            "--plot draws differences between policies, and all results",
+            "add reference:experts or another policy's results, or use --curve",
         ),
         ("compare mine.json --curve x.png", "no result of ['random'] names its training_steps"),
         (

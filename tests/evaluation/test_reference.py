@@ -93,3 +93,8 @@ THERE = "; evaluate by the protocol of one of these: experts/lerobot-0.6-states-
 def test_where_there_is_none_the_error_names_those_that_there_are(name, like, message):
     with pytest.raises(ValueError, match=message):
         reference(name, like)
+
+
+def test_the_error_names_a_reference_that_can_be_compared_with_force():
+    with pytest.raises(ValueError, match=r"command line reference:experts/\S+ --force$"):
+        reference("experts", measured())

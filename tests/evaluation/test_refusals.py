@@ -61,7 +61,7 @@ def evaluate_env(env_fn):
     refusal(
         lambda: few_shot_evaluate(np.negative, point_envs()),
         TypeError,
-        "a policy that adapts must have adapt(paths) or begin_trial()",
+        "a policy that adapts must have adapt(paths) or begin_trial(); give one that does not ",
     ),
     refusal(
         lambda: few_shot_evaluate(SimpleNamespace(adapt=print), point_envs()),
