@@ -145,7 +145,11 @@ class Options:
 @described
 def run(
     benchmark: Annotated[
-        str | None, Parameter(help=f"One of {', '.join(BENCHMARKS)}; ML10 means ML10-train.")
+        str | None,
+        Parameter(
+            help=f"One of {', '.join(BENCHMARKS)}; "
+            "ML10 means ML10-train, and ML10-test with an ML protocol."
+        ),
     ] = None,
     /,
     *,

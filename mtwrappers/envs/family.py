@@ -171,7 +171,8 @@ class TaskFamilyEnv(EnvToMTEnv):
     """An environment whose task is drawn from a family.
 
     Each `reset` draws a task, unless one was set: `set_task` sets the task of all episodes from
-    the next one on, ``reset(options={"task_state": task})`` that of one episode. After `set_task`,
+    the next one on. ``reset(options={"task_state": task})`` sets the current task, too: for one
+    episode while resets draw, and after `set_task` until the next task is set.
     ``sample_tasks_on_reset = True`` lets resets draw again.
 
     A task is a dict of numbers and tuples of numbers. ``info["task"]`` has the same entries, with

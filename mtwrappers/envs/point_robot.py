@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.envs.distributions import Circle, Distribution, Uniform
 from mtwrappers.envs.family import Family, Source, Task
+from mtwrappers.state.identity import keep_arguments
 
 # The distance to the goal, within which the sparse reward is not zero.
 GOAL_RADIUS = 0.2
@@ -45,6 +46,7 @@ class PointRobotEnv(gymnasium.Env[NDArray[np.float64], NDArray[Any]]):
         starts_anywhere: bool,
         render_mode: str | None = None,
     ) -> None:
+        keep_arguments(self, locals())
         refuse_rendering(render_mode, "PointRobot")
         self.distributions: Mapping[str, Distribution] = {"goal": goals}
         self.observation_space = Box(-np.inf, np.inf, (2,), np.float64)
@@ -101,6 +103,7 @@ class SparsePointRobotEnv(PointRobotEnv):
     """
 
     def __init__(self, rewards_sparsely: bool, *args: Any, **kwargs: Any) -> None:
+        keep_arguments(self, {"rewards_sparsely": rewards_sparsely})
         super().__init__(*args, **kwargs)
         self._rewards_sparsely = rewards_sparsely
 

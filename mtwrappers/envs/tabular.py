@@ -14,6 +14,7 @@ from mtwrappers.common.checks import positive
 from mtwrappers.envs.distributions import Dirichlet, Distribution, Normal, Uniform
 from mtwrappers.envs.family import Family, Source, Task
 from mtwrappers.envs.point_robot import refuse_rendering
+from mtwrappers.state.identity import keep_arguments
 
 
 class BanditEnv(gymnasium.Env[NDArray[np.float64], Any]):
@@ -34,6 +35,7 @@ class BanditEnv(gymnasium.Env[NDArray[np.float64], Any]):
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
 
     def __init__(self, arms: int = 5, render_mode: str | None = None) -> None:
+        keep_arguments(self, locals())
         refuse_rendering(render_mode, "Bandit")
         arms = positive(arms, "arms")
         self.distributions: Mapping[str, Distribution] = {"means": Uniform(0.0, 1.0, (arms,))}
@@ -83,6 +85,7 @@ class TabularMDPEnv(gymnasium.Env[NDArray[np.float64], Any]):
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
 
     def __init__(self, states: int = 10, actions: int = 5, render_mode: str | None = None) -> None:
+        keep_arguments(self, locals())
         refuse_rendering(render_mode, "TabularMDP")
         shape = positive(states, "states"), positive(actions, "actions")
         self.distributions: Mapping[str, Distribution] = {

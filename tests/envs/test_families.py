@@ -435,6 +435,27 @@ def test_a_checkpoint_in_mid_episode_goes_on_with_the_same_bits(name, tmp_path):
         assert equal(other.reset(), envs.reset())
 
 
+@pytest.mark.parametrize("name", ["PointRobot", "SparsePointRobot", "Bandit", "TabularMDP"])
+def test_a_checkpoint_compares_the_arguments_of_a_small_family(name, tmp_path):
+    env = gymnasium.make(f"mtwrappers/{name}-v0")
+    env.reset(seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mt.save_checkpoint(tmp_path / "a.ckpt", env=env)
+
+
+def test_a_task_option_stays_after_set_task_and_lasts_an_episode_while_resets_draw():
+    env = gymnasium.make("mtwrappers/PointRobot-v0").unwrapped
+    env.reset(seed=0)
+    env.reset(options={"task_state": {"goal": (0.5, 0.5)}})
+    env.reset()
+    assert env.get_task() != {"goal": (0.5, 0.5)}
+    env.set_task({"goal": (0.25, 0.25)})
+    env.reset(options={"task_state": {"goal": (0.5, 0.5)}})
+    env.reset()
+    assert env.get_task() == {"goal": (0.5, 0.5)}
+
+
 def test_a_meta_sampler_collects_trajectories_of_the_tasks_that_it_draws():
     env = functools.partial(make, "SwimmerVel", source="mended")
 
