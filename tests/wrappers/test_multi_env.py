@@ -278,3 +278,9 @@ def test_a_reset_that_failed_ends_the_episode():
         env.reset()
     with pytest.raises(ResetNeeded):
         env.step(0)
+
+
+def test_an_error_about_the_name_of_a_task_says_its_task_state():
+    env = mt.MultiEnvWrapper(counting_makers(3), task_names=["light", "normal", "heavy"])
+    with pytest.raises(ValueError, match=r"task state \(2 for 'heavy'\) must be .*, got 'heavy'"):
+        env.set_task_state("heavy")
