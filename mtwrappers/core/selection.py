@@ -3,8 +3,9 @@
 A strategy is a callable ``(num_tasks, last_task, rng) -> int``: ``last_task`` is the previous draw,
 or ``None`` for the first draw after a seed; ``rng`` is the task stream. A strategy with memory also
 has ``reset()``, which is called whenever the task stream is seeded, and, for checkpoints,
-``get_state()`` and ``set_state(state)``, whose state JSON can hold. Without these two it cannot be
-saved.
+``get_state()`` and ``set_state(state)``, whose state JSON can hold; without these two it cannot be
+saved. Each environment has a copy of its strategy, except of a method of an environment, which
+reads the attributes of that environment.
 
 A strategy with a fourth parameter named ``history`` is a curriculum: it also sees a `TaskHistory`,
 the returns and successes of each task's last 20 episodes, which the environment keeps from the seed
@@ -28,6 +29,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
+import gymnasium
 import numpy as np
 from numpy.random import Generator
 
@@ -184,8 +186,10 @@ class TaskSelector:
         if not callable(strategy):
             names = sorted(_NAMED)
             raise ValueError(f"select must be one of {names} or a callable, got {select!r}")
-        # A copy: environments that were given one strategy must not share its memory.
-        self._strategy = copy.deepcopy(strategy)
+        # A copy: environments that were given one strategy must not share its memory. A method of
+        # an environment has to read the attributes of that environment, not of a copy.
+        is_env_method = isinstance(getattr(strategy, "__self__", None), gymnasium.Env)
+        self._strategy = strategy if is_env_method else copy.deepcopy(strategy)
         self._drawn_name = f"the task drawn by the selection strategy {strategy!r}"
         self._num_tasks = num_tasks
         self._last: int | None = None

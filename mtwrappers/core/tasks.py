@@ -126,6 +126,10 @@ class TaskList(Tasks[int]):
 
     def check(self, task_state: object, name: str) -> int:
         """Returns ``task_state`` as an `int`, or raises `ValueError`."""
+        if self.names is not None and isinstance(task_state, str) and task_state in self.names:
+            named_id = self.names.index(task_state)
+            if named_id in self.ids:
+                name = f"{name} ({self.ids.index(named_id)} for {task_state!r})"
         state = check_index(task_state, len(self.ids), name)
         if state not in self._places:
             states = self.states

@@ -158,7 +158,8 @@ class ReplayLog:
                 f"in the same way ({steps} steps), it does not return the same observations, "
                 "rewards, ends and infos; all its random draws must come from np_random, and all "
                 "else that it keeps from one episode to the next must be in its get_state() and "
-                "set_state()"
+                "set_state(); an environment with get_state() of its own must return "
+                "self.np_random.bit_generator.state, too"
             )
 
     # Files.

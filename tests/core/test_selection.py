@@ -1,11 +1,21 @@
 """Strategies that select the next task, in an environment that draws one at each reset."""
 
+import copy
 import json
+import os
+import signal
 
+import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers import MultiEnvWrapper
+from mtwrappers import (
+    EnvToMTEnv,
+    MultiEnvWrapper,
+    as_vector,
+    load_checkpoint,
+    save_checkpoint,
+)
 from mtwrappers.core.history import TaskHistory
 from mtwrappers.core.selection import TaskSelector, least_success
 from tests.fakes import counting_makers
@@ -100,3 +110,59 @@ def test_a_strategy_whose_memory_cannot_be_saved_is_refused_by_a_checkpoint():
 def test_a_selection_refuses_a_state_without_its_names(state):
     with pytest.raises(ValueError, match=r"expected \['history', .* of TaskSelector, got"):
         TaskSelector("uniform", 2).set_state(state)
+
+
+class OpensTasks(EnvToMTEnv):
+    """Draws the last open task; its strategy is a method of itself."""
+
+    def __init__(self):
+        self.num_open = 1
+        env = gymnasium.make("Pendulum-v1", max_episode_steps=2)
+        super().__init__(
+            env, [8.0, 9.0, 10.0], set_gravity, select=self.choose, sample_tasks_on_reset=True
+        )
+
+    def choose(self, num_tasks, last_task, rng):
+        return self.num_open - 1
+
+    def open_tasks(self, num_open):
+        self.num_open = num_open
+
+    def get_state(self):
+        return {**super().get_state(), "num_open": self.num_open}
+
+    def set_state(self, state):
+        super().set_state({key: state[key] for key in state if key != "num_open"})
+        self.num_open = state["num_open"]
+
+
+def set_gravity(env, gravity):
+    env.unwrapped.g = gravity
+
+
+def test_a_method_of_the_environment_reads_its_attributes_and_a_copy_those_of_the_copy():
+    env = OpensTasks()
+    env.open_tasks(2)
+    other = copy.deepcopy(env)
+    env.open_tasks(3)
+    assert (drawn(env, 2, seed=0), drawn(other, 2, seed=0)) == ([2, 2], [1, 1])
+
+
+def test_a_method_of_the_environment_selects_in_workers_and_after_a_kill_and_a_checkpoint(tmp_path):
+    def make_vector():
+        return as_vector(OpensTasks, 2, workers=2, on_worker_failure="recover")
+
+    envs, other = make_vector(), make_vector()
+    try:
+        envs.reset(seed=0)
+        envs.call("open_tasks", 2)
+        assert envs.reset()[1]["task_id"].tolist() == [1, 1]
+        save_checkpoint(tmp_path / "run.ckpt", envs=envs)
+        load_checkpoint(tmp_path / "run.ckpt", envs=other)
+        assert other.reset()[1]["task_id"].tolist() == [1, 1]
+        os.kill(envs.worker_pids[0], signal.SIGKILL)
+        with pytest.warns(UserWarning, match="worker 0 was killed by SIGKILL"):
+            assert envs.reset()[1]["task_id"].tolist() == [1, 1]
+    finally:
+        envs.close()
+        other.close()

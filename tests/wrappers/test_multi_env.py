@@ -286,3 +286,9 @@ def test_a_space_of_another_size_than_the_padding_is_refused():
         mt.MultiEnvWrapper(
             counting_makers(2), unify={"observation_size": 10}, env_observation_space=space
         )
+
+
+def test_an_error_about_the_name_of_a_task_says_its_task_state():
+    env = mt.MultiEnvWrapper(counting_makers(3), task_names=["light", "normal", "heavy"])
+    with pytest.raises(ValueError, match=r"task state \(2 for 'heavy'\) must be .*, got 'heavy'"):
+        env.set_task_state("heavy")
