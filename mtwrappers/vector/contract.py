@@ -532,9 +532,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Like `call`, but only for the environments ``indices``.
 
         Raises:
-            ValueError: If there is no such environment, or as in `call`.
+            ValueError: If there is no such environment.
         """
-        refuse_episode_methods(name)
         n = self.num_envs
         chosen = [check_index(i, n, "an index of an environment") for i in indices]
         arguments = [(args, kwargs) if i in chosen else None for i in range(n)]

@@ -296,7 +296,7 @@ def test_odd_arguments_of_workers_are_named(call, error, message):
         "call reset() of the vector environment",
     ),
     refusal(
-        lambda envs: envs.call_some([0], "close"),
+        lambda envs: envs.get_attr("close"),
         ValueError,
         "call close() of the vector environment",
     ),
