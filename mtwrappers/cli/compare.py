@@ -24,6 +24,7 @@ from mtwrappers.evaluation import (
 from mtwrappers.evaluation.claims import read_claim
 from mtwrappers.evaluation.method_scores import TableFormat
 from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.statistics import CONFIDENCE
 
 # From fewer episodes, an interval may be too wide to distinguish methods that differ by 0.2: by
 # Wilson's half-width, 1.96**2 * (0.25 / 0.1**2 - 1).
@@ -144,8 +145,8 @@ def _describe_few_episodes(scored: Scores) -> str:
     if not sentences:
         return ""
     return (
-        f"{', '.join(sentences)}; from fewer than {_ENOUGH}, a 95% interval at a rate of 0.5 is "
-        "wider than \u00b10.10"
+        f"{', '.join(sentences)}; from fewer than {_ENOUGH}, a {CONFIDENCE:.0%} interval at a rate "
+        "of 0.5 is wider than \u00b10.10"
     )
 
 

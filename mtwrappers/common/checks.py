@@ -89,6 +89,14 @@ def above_zero(value: Any, name: str) -> float:
     return number
 
 
+def zero_or_above(value: Any, name: str) -> float:
+    """Returns ``value`` as a finite float of zero or more, or raises `ValueError`."""
+    number = _number(value)
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{name} must be zero or more and finite, got {value!r}")
+    return number
+
+
 def _number(value: Any) -> float:
     """``value`` as a ``float``, or NaN if it is not a number or too large for one."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):

@@ -21,9 +21,9 @@ from mtwrappers.evaluation.plot import Line
 from mtwrappers.evaluation.remake import phase_label
 from mtwrappers.evaluation.report import align_columns, format_csv
 from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.evaluation.result_text import CONFIDENCE, describe_silent_tasks
+from mtwrappers.evaluation.result_text import describe_silent_tasks
 from mtwrappers.evaluation.score_table import tabulate
-from mtwrappers.evaluation.statistics import Estimate, clip_interval, student
+from mtwrappers.evaluation.statistics import CONFIDENCE, Estimate, clip_interval, student
 
 Scores = NDArray[np.float64]
 _MEANS = ("average_performance", "forgetting", "backward_transfer", "forward_transfer")

@@ -1,4 +1,4 @@
-"""Success rates and returns per task, with confidence intervals."""
+"""Evaluation: protocols, results with confidence intervals, comparisons and verification."""
 
 from mtwrappers.evaluation.comparison import Comparison, ScoreDifference, compare
 from mtwrappers.evaluation.description import Description

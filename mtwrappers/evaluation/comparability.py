@@ -128,17 +128,18 @@ def _describe_methods(names: Sequence[str]) -> str:
 
 def _find_duplicates(runs: Iterable[Run]) -> list[str]:
     """A sentence for each run that did the same as an earlier one."""
-    earlier: dict[frozenset[Any], Run] = {}
+    runs_by_episodes: dict[frozenset[Any], list[Run]] = {}
     sentences = []
     for run in runs:
-        first = earlier.setdefault(frozenset(run.result.scored), run)
-        if first is run:
-            continue
-        both_recorded = run.evidence is not None and first.evidence is not None
-        # Recorded actions tell policies apart that never get any reward.
-        if not both_recorded or run.evidence == first.evidence:
-            same = "actions" if both_recorded else "episodes"
-            sentences.append(f"{first.label} and {run.label} have the same {same}")
+        earlier_runs = runs_by_episodes.setdefault(frozenset(run.result.scored), [])
+        for earlier in earlier_runs:
+            both_recorded = run.evidence is not None and earlier.evidence is not None
+            # Recorded actions tell policies apart that never get any reward.
+            if not both_recorded or run.evidence == earlier.evidence:
+                same = "actions" if both_recorded else "episodes"
+                sentences.append(f"{earlier.label} and {run.label} have the same {same}")
+                break
+        earlier_runs.append(run)
     return sentences
 
 

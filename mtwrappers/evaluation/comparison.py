@@ -15,7 +15,9 @@ from mtwrappers.evaluation.comparability import ComparedRuns, select_last_runs
 from mtwrappers.evaluation.method_scores import (
     IntervalUnit,
     Score,
+    count_runs,
     describe_mismatch,
+    describe_results,
     describe_steps,
     score_runs,
     tabulate_runs,
@@ -27,7 +29,13 @@ from mtwrappers.evaluation.score_table import (
     weigh_means,
 )
 from mtwrappers.evaluation.scoring import TaskWeights
-from mtwrappers.evaluation.statistics import LEAST_RUNS, LEAST_VALUES, Estimate, Values
+from mtwrappers.evaluation.statistics import (
+    CONFIDENCE,
+    LEAST_RUNS,
+    LEAST_VALUES,
+    Estimate,
+    Values,
+)
 
 # The reason why a difference between several runs each has no interval.
 _EQUAL = "equal runs"
@@ -125,10 +133,15 @@ class Comparison:
         """
         rows = _list_rows(self, check_flag(tasks, "tasks"))
         labels = [row.label for row in rows]
-        scores = [
-            plot.Series(self.names[0], plot.METHODS[0], [row.first for row in rows]),
-            plot.Series(self.names[1], plot.METHODS[1], [row.second for row in rows]),
-        ]
+        columns = [row.first for row in rows], [row.second for row in rows]
+        scores = []
+        for name, color, score, estimates in zip(
+            self.names, plot.METHODS, self.scores, columns, strict=False
+        ):
+            if score.unit != self.unit:
+                # A single run has intervals over its episodes, and those of the plot are over runs.
+                estimates = [Estimate(estimate.value) for estimate in estimates]
+            scores.append(plot.Series(name, color, estimates))
         differences = [row.difference for row in rows]
         colors = [
             plot.DARK if _excludes_zero(difference) else plot.LIGHT for difference in differences
@@ -184,8 +197,8 @@ def compare(policies: Policies, *, force: bool = False) -> list[Comparison]:
             the same episodes, and the same ``training_seed`` and ``training_steps`` or no seed; or
             if the runs of a policy end at different ``training_steps``.
         TypeError: If the policies are not a dict of results.
-        ValueError: If there are fewer than two policies, a result does not record success or
-            contains an episode twice, or a policy has results of `reference` beside others.
+        ValueError: If there are fewer than two policies, a result does not record success, or a
+            policy has results of `reference` beside others.
 
     >>> from mtwrappers.evaluation import Episode
     >>> from mtwrappers import EvaluationResult, compare
@@ -374,7 +387,7 @@ def _list_rows(comparison: Comparison, with_tasks: bool) -> list[_Row]:
 
 def _describe_unit(comparison: Comparison) -> str:
     single = "" if comparison.unit == "runs" else " of one run each"
-    return f"95% intervals over {comparison.unit}{single}"
+    return f"{CONFIDENCE:.0%} intervals over {comparison.unit}{single}"
 
 
 def _list_lines(comparison: Comparison, with_tasks: bool) -> Iterator[str]:
@@ -384,7 +397,7 @@ def _list_lines(comparison: Comparison, with_tasks: bool) -> Iterator[str]:
         yield f"{letter}: {name} ({_describe_run_count(score)}{describe_steps(score)})"
     rows = _list_rows(comparison, with_tasks)
     width = max(len("task"), *(len(row.label) for row in rows))
-    yield from ("", f"{'task':<{width}}  {'A':>5}  {'B':>5}  {'B - A':>6}  (95%)")
+    yield from ("", f"{'task':<{width}}  {'A':>5}  {'B':>5}  {'B - A':>6}  ({CONFIDENCE:.0%})")
     yield from (_format_row(comparison, row, width) for row in rows if row.is_task)
     if with_tasks:
         yield "-" * (width + 41)
@@ -404,12 +417,7 @@ def _list_lines(comparison: Comparison, with_tasks: bool) -> Iterator[str]:
 
 def _describe_run_count(score: Score) -> str:
     """The number of runs, of how many results, and whether they are a reference."""
-    text = f"{score.runs} run{'s' * (score.runs > 1)}"
-    if score.is_reference:
-        text = f"reference of mtwrappers, {text}"
-    if score.results > score.runs:
-        text += f" from {score.results} results that share no episode"
-    return text
+    return " ".join(filter(None, [count_runs(score), describe_results(score)]))
 
 
 def _list_warnings(comparison: Comparison) -> Iterator[str]:
@@ -427,11 +435,13 @@ def _list_warnings(comparison: Comparison) -> Iterator[str]:
             yield f"tasks with {least} (here {fewest}) have no interval, and so no star"
     n = sum(rates.difference.low is not None for rates in comparison.tasks.values())
     if n >= 10:
-        yield f"without any difference, about {0.05 * n:.1f} of {n} tasks get a star by chance"
+        by_chance = (1 - CONFIDENCE) * n
+        yield f"without any difference, about {by_chance:.1f} of {n} tasks get a star by chance"
 
 
 def _excludes_zero(estimate: Estimate) -> bool:
-    return estimate.low is not None and estimate.low * (estimate.high or 0.0) > 0
+    low, high = estimate.low, estimate.high
+    return low is not None and high is not None and (low > 0 or high < 0)
 
 
 def _has_equal_runs(comparison: Comparison, difference: Estimate) -> bool:

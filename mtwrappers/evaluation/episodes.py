@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.checks import check_choice
 from mtwrappers.evaluation.plan import PlannedEpisode
 
 METRICS = ("success_once", "success_final", "return", "length")
@@ -38,6 +41,13 @@ class Episode:
         longest_success: The largest number of consecutive steps of success; ``None`` if infos do
             not report success.
 
+    Scalars of NumPy are converted to Python's.
+
+    Raises:
+        TypeError: If a value has another type.
+        ValueError: If the return is not finite, the length less than 1, the number negative, or
+            only one of ``success_once`` and ``success_final`` ``None``.
+
     >>> from mtwrappers.evaluation import Episode
     >>> episode = Episode("reach-v3", 0, 812.5, 500, success_once=True, success_final=False)
     >>> episode.metric("success_once"), episode.metric("return"), episode.length
@@ -55,15 +65,72 @@ class Episode:
     steps_to_success: int | None = None
     longest_success: int | None = None
 
+    def __post_init__(self) -> None:
+        types = map(type, _list_values(self))
+        # Nearly all episodes are from a file or an evaluation, where nothing is to be converted.
+        if not all(map(operator.contains, _FIELD_TYPES.values(), types)):
+            self._convert_fields()
+        if not math.isfinite(self.episode_return):
+            raise ValueError(f"episode_return must be finite, got {self.episode_return}")
+        if self.length < 1:
+            raise ValueError(f"length must be 1 or more, got {self.length}")
+        if self.number < 0:
+            raise ValueError(f"number must be 0 or more, got {self.number}")
+        if (self.success_once is None) != (self.success_final is None):
+            raise ValueError(
+                "success_once and success_final must both be None or neither, got "
+                f"{self.success_once} and {self.success_final}"
+            )
+
+    def _convert_fields(self) -> None:
+        """Converts NumPy scalars to Python's, which JSON has; raises `TypeError` for the rest."""
+        for name, types in _FIELD_TYPES.items():
+            value = getattr(self, name)
+            if isinstance(value, np.generic):
+                value = value.item()
+                object.__setattr__(self, name, value)
+            if type(value) not in types:
+                expected = " or ".join("None" if t is NoneType else t.__name__ for t in types)
+                raise TypeError(f"{name} must be of the type {expected}, got {value!r}")
+
     @property
     def place(self) -> tuple[str, int | None, int]:
         """The task, the trial and the number, which no two episodes of an evaluation share."""
         return self.task, self.trial, self.number
 
     def metric(self, name: str) -> float | None:
-        """Returns one of `METRICS` as a number, or ``None``."""
+        """Returns one of `METRICS` as a number, or ``None``.
+
+        Raises:
+            ValueError: If there is no such metric.
+        """
+        check_choice(name, METRICS, "metric")
         value = getattr(self, "episode_return" if name == "return" else name)
         return None if value is None else float(value)
+
+
+_OPTIONAL_BOOL, _OPTIONAL_INT = (bool, NoneType), (int, NoneType)
+# The types of each field of an episode, in the order of the fields.
+_FIELD_TYPES: dict[str, tuple[type, ...]] = {
+    "task": (str,),
+    "number": (int,),
+    "episode_return": (float, int),
+    "length": (int,),
+    "success_once": _OPTIONAL_BOOL,
+    "success_final": _OPTIONAL_BOOL,
+    "task_state": _OPTIONAL_INT,
+    "trial": _OPTIONAL_INT,
+    "steps_to_success": _OPTIONAL_INT,
+    "longest_success": _OPTIONAL_INT,
+}
+# Not `vars`, which would give each episode a dict and so make loading slower.
+_list_values = operator.attrgetter(*_FIELD_TYPES)
+
+
+def label_episode(episode: Episode) -> str:
+    """The task, the trial and the number of an episode, for display."""
+    trial = "" if episode.trial is None else f"trial {episode.trial}, "
+    return f"{episode.task!r}, {trial}episode {episode.number}"
 
 
 def is_success(episode: Episode, rule: SuccessRule) -> bool:

@@ -22,9 +22,16 @@ from mtwrappers.evaluation.method_scores import (
 from mtwrappers.evaluation.plot import Kind, Line, draw_lines
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.report import format_csv
-from mtwrappers.evaluation.runs import Method, Policies, Run, RunId, group_runs
+from mtwrappers.evaluation.runs import (
+    Method,
+    Policies,
+    Run,
+    RunId,
+    describe_missing_seeds,
+    group_runs,
+)
 from mtwrappers.evaluation.score_table import label_mean
-from mtwrappers.evaluation.statistics import LEAST_RUNS, Estimate
+from mtwrappers.evaluation.statistics import CONFIDENCE, LEAST_RUNS, Estimate
 
 # The score of each method by training steps, ascending.
 Points: TypeAlias = Mapping[str, Mapping[int, Score]]
@@ -168,10 +175,17 @@ def _list_published(beside: Mapping[str, Sequence[tuple[float, float]]] | None) 
     lines = []
     for label, pairs in checks.check_mapping(beside or {}, "beside").items():
         points = {}
-        for number, rate in sorted(checks.check_list(pairs, f"the points of {label!r}", "point")):
-            steps = float(number and checks.above_zero(number, "training steps"))
+        for pair in checks.check_list(pairs, f"the points of {label!r}", "point"):
+            try:
+                number, rate = pair
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"the points of {label!r} must be pairs of training steps and a rate, "
+                    f"got {pair!r}"
+                ) from None
+            steps = checks.zero_or_above(number, f"the training steps of {label!r}")
             points[steps] = Estimate(checks.check_fraction(rate, f"a rate of {label!r}"))
-        lines.append(Line(str(label), points, "beside"))
+        lines.append(Line(str(label), dict(sorted(points.items())), "beside"))
     return lines
 
 
@@ -199,7 +213,7 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
         TypeError: If the policies are not a dict of results.
         ValueError: If no result records its training steps, several of a method at the same steps
             record no training seed, the runs of a method have no steps in common, or a result does
-            not record success or contains an episode twice.
+            not record success.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult
     >>> from mtwrappers.evaluation import curves
@@ -303,8 +317,7 @@ def _sort_by_steps(method: Method) -> _RunsBySteps:
         first = by_steps.setdefault(run.training_steps or 0, {}).setdefault(run.id, run)
         if run.id.training_seed is None and first is not run:
             raise ValueError(
-                f"{first.label} and {run.label} are both after {run.training_steps} training "
-                "steps, and do not name their training_seed"
+                describe_missing_seeds(first.label, run.label, run.training_steps or 0)
             )
     complete = {
         steps: [*by_steps[steps].values()]
@@ -341,7 +354,7 @@ def _caption(drawn: Curves) -> Iterator[str]:
         units.append("over runs" + f" ({fewest} are few)" * (fewest < LEAST_RUNS))
     if single := dict.fromkeys(score.unit for score in all_scores if score.unit != "runs"):
         units.append(f"of 1 run over its {' or '.join(single)}, not over training")
-    yield f"Bands: 95% intervals {'; '.join(units)}. Each is for its point alone."
+    yield f"Bands: {CONFIDENCE:.0%} intervals {'; '.join(units)}. Each is for its point alone."
     if any(mean.low is None for score in over_runs for mean in score.overall.values()):
         yield "There is no band where runs do not differ."
     for name, steps in drawn.omitted.items():

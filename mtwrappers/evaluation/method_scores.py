@@ -11,17 +11,20 @@ from mtwrappers.common import checks
 from mtwrappers.evaluation.comparability import select_last_runs
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.report import TableRow, format_csv, write_table
-from mtwrappers.evaluation.result_text import CONFIDENCE, describe_benchmark, describe_rule
+from mtwrappers.evaluation.result_text import describe_benchmark, describe_rule
 from mtwrappers.evaluation.runs import Policies, Run, group_runs
 from mtwrappers.evaluation.score_table import (
     INTERQUARTILE_MEAN,
     ScoreTable,
     combine_runs,
     label_mean,
+    name_success_rate,
+    success_rule,
+    tabulate,
     weigh_groups,
     weigh_means,
 )
-from mtwrappers.evaluation.statistics import Estimate
+from mtwrappers.evaluation.statistics import CONFIDENCE, Estimate
 
 # Flat, for the command line.
 TableFormat: TypeAlias = Literal["table", "markdown", "latex", "csv"]
@@ -196,8 +199,8 @@ def scores(policies: Policies, *, force: bool = False) -> Scores:
         IncomparableError: If the results of all methods together are not comparable; see
             `compare`.
         TypeError: If the policies are not a dict of results.
-        ValueError: If there are no results, a result does not record success or contains an
-            episode twice, or a policy has results of `reference` beside others.
+        ValueError: If there are no results, a result does not record success, or a policy has
+            results of `reference` beside others.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult
     >>> from mtwrappers.evaluation import scores
@@ -230,10 +233,23 @@ def scores(policies: Policies, *, force: bool = False) -> Scores:
 
 
 def tabulate_runs(runs: Sequence[Run], tasks: Sequence[str]) -> ScoreTable:
-    """The successes of a method at some tasks, from its runs at one point."""
-    tables = [run.result.score_table() for run in runs]
-    # Runs of which no result reports success are refused before.
-    return combine_runs([table for table in tables if table is not None], tasks)
+    """The successes of a method at some tasks, from its runs at one point.
+
+    A method of which no run reports success is refused by `group_runs`. So a run that reports none
+    has failed in every episode.
+    """
+    tables = []
+    for run in runs:
+        rule = success_rule(run.result.protocol)
+        table = tabulate(
+            {task: run.result.of_task(task) for task in tasks},
+            name_success_rate(rule),
+            rule,
+            reports_success=True,
+        )
+        assert table is not None  # as success is reported
+        tables.append(table)
+    return combine_runs(tables, tasks)
 
 
 def score_runs(
@@ -298,19 +314,30 @@ def describe_measurement(
     return f"{subject} {when}, protocol{'s' * (len(labels) > 1)} {', '.join(labels)}."
 
 
+def count_runs(score: Score) -> str:
+    """The number of a method's runs, and whether they are a reference."""
+    text = f"{score.runs} run{'s' * (score.runs > 1)}"
+    return f"reference of mtwrappers, {text}" if score.is_reference else text
+
+
+def describe_results(score: Score) -> str:
+    """The number of results that a method's runs are put together from, or ``""``."""
+    if score.results <= score.runs:
+        return ""
+    return f"from {score.results} results that share no episode"
+
+
 def describe_runs(score: Score) -> str:
     """The number of a method's runs, and by which rule its results were taken for them."""
-    text = f"{score.runs} run{'s' * (score.runs > 1)}"
-    if score.is_reference:
-        text = f"reference of mtwrappers, {text}"
+    text = count_runs(score)
     rules = []
     if score.training_seeds:
         seeds = ", ".join(map(str, score.training_seeds))
         rules.append(f"training seed{'s' * (len(score.training_seeds) > 1)} {seeds}")
     elif score.runs > 1:
         rules.append("training seeds not recorded")
-    if score.results > score.runs:
-        rules.append(f"from {score.results} results that share no episode")
+    if results := describe_results(score):
+        rules.append(results)
     return f"{text} ({'; '.join(rules)})" if rules else text
 
 
@@ -330,30 +357,29 @@ def _caption(scored: Scores) -> Iterator[str]:
     all_scores = [*scored.methods.values()]
     for unit in dict.fromkeys(score.unit for score in all_scores):
         if unit == "runs":
-            yield f"Several runs: 95% intervals over runs: {_OVER_RUNS}."
+            yield f"Several runs: {CONFIDENCE:.0%} intervals over runs: {_OVER_RUNS}."
         else:
-            yield f"1 run: 95% interval over its {unit}, not over training: {_OVER_EPISODES}."
-    if any(INTERQUARTILE_MEAN in score.overall for score in all_scores):
+            interval = f"{CONFIDENCE:.0%} interval over its {unit}"
+            yield f"1 run: {interval}, not over training: {_OVER_EPISODES}."
+    mean_rows = _align_rows([score.overall for score in all_scores])
+    has_interquartile_mean = any(row.label == INTERQUARTILE_MEAN for row in mean_rows)
+    if has_interquartile_mean:
         yield (
             f"The {INTERQUARTILE_MEAN} is that of all runs of all tasks, with the variance of "
             "rates clipped at the quartiles (Tukey & McLaughlin 1963)."
         )
-    over_runs = [score for score in all_scores if score.unit == "runs"]
     estimates = (
         estimate
-        for score in over_runs
-        for estimate in (*score.tasks.values(), *score.overall.values())
+        for score in all_scores
+        if score.unit == "runs"
+        for estimate in (*score.tasks.values(), *(score.overall[row.label] for row in mean_rows))
     )
     if any(estimate.low is None for estimate in estimates):
-        yield f"There is no interval where {_describe_missing_intervals(all_scores)}."
+        where = "runs do not differ"
+        if has_interquartile_mean:
+            where += ", or where all rates in the middle half are 0 or 1"
+        yield f"There is no interval where {where}."
     yield from (f"Note: {note}." for note in scored.notes)
-
-
-def _describe_missing_intervals(all_scores: Sequence[Score]) -> str:
-    """Where estimates over runs have no interval, for display."""
-    if any(INTERQUARTILE_MEAN in score.overall for score in all_scores):
-        return "runs do not differ, or where all rates in the middle half are 0 or 1"
-    return "runs do not differ"
 
 
 def list_records(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mtwrappers.common.errors import printable
-from mtwrappers.evaluation.statistics import Estimate
+from mtwrappers.evaluation.statistics import CONFIDENCE, Estimate
 from mtwrappers.state.files import write_atomically
 
 Cells: TypeAlias = list[list[str]]
@@ -91,7 +91,7 @@ def write_table(
         numbers = [f"({i + 1})" for i in range(len(heads))]
         key = ", ".join(f"{number}: {name}" for number, name in zip(numbers, heads, strict=True))
         heads, caption = numbers, [key, *caption]
-    head_rows = [["task" if task_rows else "", *heads], ["95% interval over", *units]]
+    head_rows = [["task" if task_rows else "", *heads], [f"{CONFIDENCE:.0%} interval over", *units]]
     sections = [[[*map(chosen.escape, row)] for row in head_rows]]
     if task_rows:
         sections.append(chosen.format_rows(task_rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import reprlib
 import textwrap
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from mtwrappers.common.checks import check_choice, check_list
 from mtwrappers.evaluation import plot, result_files
 from mtwrappers.evaluation.description import Description
 from mtwrappers.evaluation.episodes import (
@@ -19,6 +21,7 @@ from mtwrappers.evaluation.episodes import (
     Episode,
     SuccessRule,
     identify_goal,
+    label_episode,
     reporting_tasks,
     with_failures,
 )
@@ -27,7 +30,6 @@ from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.protocol import Protocol, count_needed_episodes
 from mtwrappers.evaluation.remake import Environments
 from mtwrappers.evaluation.result_text import (
-    CONFIDENCE,
     EstimatesRow,
     describe_benchmark,
     describe_other_numbers,
@@ -42,12 +44,14 @@ from mtwrappers.evaluation.score_table import (
     ScoreTable,
     Unit,
     label_mean,
+    name_success_rate,
+    success_rule,
     tabulate,
     weigh_groups,
     weigh_means,
 )
 from mtwrappers.evaluation.scoring import TaskWeights
-from mtwrappers.evaluation.statistics import Estimate, Estimates, Values
+from mtwrappers.evaluation.statistics import CONFIDENCE, Estimate, Estimates, Values
 from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.metaworld.make import draws_goals
 
@@ -96,7 +100,8 @@ class EvaluationResult:
 
     Raises:
         TypeError: If the episodes are not a sequence of `Episode`.
-        ValueError: If there is no scored episode, or a task has no range to normalise returns by.
+        ValueError: If there is no scored episode, an episode is repeated, only some episodes are of
+            trials, or a task has no range to normalise returns by.
 
     >>> from mtwrappers.evaluation import Episode
     >>> from mtwrappers import EvaluationResult
@@ -127,8 +132,18 @@ class EvaluationResult:
                 raise TypeError(f"episodes must be of the type Episode, got {episode!r}")
         if not self.scored:
             raise ValueError("an evaluation needs at least one episode after adaptation, got none")
+        self._check_places()
         if self.normalization is not None:
             self.score_table("normalized")  # which checks it
+
+    def _check_places(self) -> None:
+        """Raises `ValueError` if an episode is repeated, or only some are of trials."""
+        if len({episode.trial is None for episode in self.episodes}) > 1:
+            raise ValueError("all episodes must be of trials or none, got some of each")
+        if len({episode.place for episode in self.episodes}) < len(self.episodes):
+            counts = Counter(episode.place for episode in self.episodes)
+            repeated = next(e for e in self.episodes if counts[e.place] > 1)
+            raise ValueError(f"episodes must differ, got {label_episode(repeated)} twice")
 
     def __hash__(self) -> int:
         return hash((self.episodes, self.design))
@@ -141,9 +156,11 @@ class EvaluationResult:
         training_steps: int | None = None,
         note: str | None = None,
     ) -> EvaluationResult:
-        """The same result with another description; ``None`` keeps what is there.
+        """The same result with another description.
 
-        It is saved and printed with the result, and `verify` says that no replay can verify it.
+        An argument of ``None`` keeps the value that is there; no argument removes a value. The
+        description is saved and printed with the result, and `verify` says that no replay can
+        verify it.
 
         Args:
             policy: The name of the policy; `compare` groups results by it.
@@ -239,9 +256,15 @@ class EvaluationResult:
         """The values of a metric of all tasks; ``None`` for success that no episode reports.
 
         Args:
-            metric: The name of the metric; by default the rate of success that is the score.
+            metric: The name of a metric in `per_task`; by default the rate of success that is the
+                score.
+
+        Raises:
+            ValueError: If the result has no such metric.
         """
-        return self._tabulate(self._by_task, metric or self._headline_metric)
+        if metric is None:
+            metric = self._headline_metric
+        return self._tabulate(self._by_task, check_choice(metric, self._metrics, "metric"))
 
     def _tabulate(
         self, episodes: Mapping[str, Sequence[Episode]], metric: str
@@ -254,15 +277,20 @@ class EvaluationResult:
             return_ranges=self.normalization,
         )
 
-    def _estimate_metrics(self, episodes: Mapping[str, Sequence[Episode]]) -> Estimates:
-        """The mean of each metric over tasks with these episodes."""
+    @property
+    def _metrics(self) -> list[str]:
+        """The names of all metrics."""
         metrics = [*METRICS]
         if self._headline_metric == "success_held":
             metrics.append("success_held")
         if self.normalization is not None:
             metrics.append("normalized")
+        return metrics
+
+    def _estimate_metrics(self, episodes: Mapping[str, Sequence[Episode]]) -> Estimates:
+        """The mean of each metric over tasks with these episodes."""
         estimates: dict[str, Estimate | None] = {}
-        for metric in metrics:
+        for metric in self._metrics:
             table = self._tabulate(episodes, metric)
             estimates[metric] = None if table is None else table.mean()
         return estimates
@@ -408,14 +436,12 @@ class EvaluationResult:
     @property
     def _success_rule(self) -> SuccessRule:
         """When an episode counts as a success."""
-        return "any" if self.protocol is None else self.protocol.scoring.success
+        return success_rule(self.protocol)
 
     @property
     def _headline_metric(self) -> str:
         """The rate of success that the score is: by the protocol, or without one at any step."""
-        if isinstance(self._success_rule, int):
-            return "success_held"
-        return {"any": "success_once", "last": "success_final"}[self._success_rule]
+        return name_success_rate(self._success_rule)
 
     # Few-shot evaluation.
 
@@ -462,7 +488,12 @@ class EvaluationResult:
             raise ValueError("only few-shot evaluation has episodes of adaptation")
         episodes = with_failures(self.episodes, reporting_tasks(self.episodes))
         selected = tuple(episode for episode in episodes if episode.number in numbers)
-        num_numbers = len({episode.number for episode in selected}) or 1
+        if not selected:
+            raise ValueError(
+                f"the result has no episodes of adaptation, which are the first "
+                f"{self.design.adaptation_length} of each trial"
+            )
+        num_numbers = len({episode.number for episode in selected})
         design = Design(self.design.seed, num_numbers)
         return replace(self, episodes=selected, design=design, evidence=None)
 
@@ -537,28 +568,31 @@ class EvaluationResult:
 
     @property
     def score(self) -> str:
-        """The score with its interval in a line, or the mean success or return."""
+        """The score with its interval in a line, or the mean success or return.
+
+        The return is normalised if there is a normalization.
+        """
         if self.headline is not None:
             mean_name, estimate = next(iter(self.headline.items()))
             metric_name = "success"
         else:
             mean_name = MEAN_OVER_TASKS
-            metric = self._headline_metric if self.has_success else "return"
-            metric_name = metric
+            metric_name = {"normalized": "normalized return"}.get(self._main_metric, "return")
             if self.has_success:
                 metric_name = f"success {describe_rule(self._success_rule)}"
-            mean = self.overall[mean_name][metric]
+            mean = self.overall[mean_name][self._main_metric]
             assert mean is not None  # every episode has a return
             estimate = mean
         interval = ""
         if estimate.low is not None:
-            interval = f" ({estimate.low:.3f} to {estimate.high:.3f}, 95%)"
-        mean_label = label_mean(mean_name, len(self.tasks))  # of every task, whatever the mean
+            interval = f" ({estimate.low:.3f} to {estimate.high:.3f}, {CONFIDENCE:.0%})"
+        # A mean over groups has every task as well.
+        mean_label = label_mean(mean_name, len(self.tasks))
         return f"{metric_name} {estimate.value:.3f}{interval}, {mean_label}"
 
     @property
-    def _plotted_metric(self) -> str:
-        """The metric of plots: the rate of success, or if none is reported the return.
+    def _main_metric(self) -> str:
+        """The metric of the score and of plots: the rate of success, or without it the return.
 
         The return is normalised if there is a normalization.
         """
@@ -583,7 +617,7 @@ class EvaluationResult:
         metrics = dict.fromkeys([self._headline_metric, "success_once", "success_final"])
         labels = {metric: _LABELS[metric] for metric in [*metrics][:2]}  # a color for each
         if not self.has_success:
-            axis = self._plotted_metric
+            axis = self._main_metric
             labels = {axis: ""}
         rows = dict(self.per_task)
         if len(self.tasks) > 1:
@@ -598,7 +632,7 @@ class EvaluationResult:
 
     def _plot_trials(self, path: Path, title: str) -> None:
         """Draws each episode of the trials: the mean over all tasks, and each task."""
-        metric = self._plotted_metric
+        metric = self._main_metric
         points: dict[str, dict[float, Estimate]] = {self._mean_label: {}}
         if len(self.tasks) > 1:
             points |= {task: {} for task in self.tasks}
@@ -609,7 +643,10 @@ class EvaluationResult:
                     points[name][number] = estimate
         panels = {name: [plot.Line("", curve, "curve")] for name, curve in points.items()}
         length = self._num_adaptation_episodes
-        caption = [f"Episodes 1 to {length} are of adaptation. Bands: 95% intervals over trials."]
+        caption = [
+            f"Episodes 1 to {length} are of adaptation. "
+            f"Bands: {CONFIDENCE:.0%} intervals over trials."
+        ]
         caption += [self._silence] * bool(self.silent_tasks)
         axis = plot.RATE if self.has_success else metric
         plot.draw_lines(path, panels, title, caption, "episode of the trial", axis)
@@ -675,8 +712,9 @@ def save_results(path: str | PathLike[str], results: Sequence[EvaluationResult])
 
     Raises:
         OSError: If the file cannot be written, or exists and is not a regular file.
-        ValueError: If its name ends in ``.npz``, which is for evidence, or it would have more than
-            64 MB, which `load_results` refuses.
+        TypeError: If the results are no list.
+        ValueError: If there are no results, the name of the file ends in ``.npz``, which is for
+            evidence, or the file would have more than 64 MB, which `load_results` refuses.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, load_results, save_results
     >>> result = EvaluationResult([Episode("reach", 0, 1.0, 5, True, True)])
@@ -684,7 +722,8 @@ def save_results(path: str | PathLike[str], results: Sequence[EvaluationResult])
     >>> load_results("results.json") == [result, result]
     True
     """
-    text = result_files.format_results([result.to_dict() for result in results])
+    listed = check_list(results, "results", "result")
+    text = result_files.format_results([result.to_dict() for result in listed])
     result_files.write_text(path, text)
 
 

@@ -10,9 +10,8 @@ from mtwrappers.common.errors import printable
 from mtwrappers.evaluation.episodes import Episode, SuccessRule
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.score_table import label_mean
-from mtwrappers.evaluation.statistics import Estimate, Estimates
+from mtwrappers.evaluation.statistics import CONFIDENCE, Estimate, Estimates
 
-CONFIDENCE = 0.95  # the level of all intervals
 # The columns of a table, by the metric.
 _HEADS = {
     "success_held": "held",

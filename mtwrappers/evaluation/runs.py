@@ -21,7 +21,13 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from mtwrappers.common.checks import check_list, check_mapping
-from mtwrappers.evaluation.episodes import Episode, identify_goal, reporting_tasks, with_failures
+from mtwrappers.evaluation.episodes import (
+    Episode,
+    identify_goal,
+    label_episode,
+    reporting_tasks,
+    with_failures,
+)
 from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.score_table import group_by_trial
@@ -172,7 +178,7 @@ def group_runs(policies: Policies) -> list[Method]:
     Raises:
         TypeError: If the policies are not a dict of results.
         ValueError: If a policy has no result, has results of the user and of the package, or a
-            result does not record success or contains an episode twice.
+            result does not record success.
     """
     return [
         _make_method(name, results) for name, results in check_mapping(policies, "policies").items()
@@ -187,7 +193,9 @@ def _make_method(name: str, given_results: Any) -> Method:
         raise ValueError(f"the results of {name!r} must hold at least one result, got none")
     results = [LabelledResult(str(label), result) for label, result in given_results.items()]
     for labelled in results:
-        _check_result(labelled)
+        if not isinstance(labelled.result, EvaluationResult):
+            kind = type(labelled.result).__name__
+            raise TypeError(f"expected an EvaluationResult as {labelled.label}, got {kind}")
     _check_references(name, results)
     points: dict[tuple[int | None, int | None], list[LabelledResult]] = {}
     for labelled in results:
@@ -203,14 +211,6 @@ def _make_method(name: str, given_results: Any) -> Method:
         else:
             runs.append(_join_parts(name, results_of_point))
     return Method(name, tuple(_record_failures(runs)), mismatch)
-
-
-def _check_result(labelled: LabelledResult) -> None:
-    if not isinstance(labelled.result, EvaluationResult):
-        kind = type(labelled.result).__name__
-        raise TypeError(f"expected an EvaluationResult as {labelled.label}, got {kind}")
-    if (repeated := _find_repeated_episode([labelled])) is not None:
-        raise ValueError(f"{labelled.label} has {repeated} twice")
 
 
 def _check_references(name: str, results: Sequence[LabelledResult]) -> None:
@@ -235,7 +235,7 @@ def _compare_chunks(results: Sequence[LabelledResult]) -> str:
 
 def _compare_parts(results: Sequence[LabelledResult]) -> str:
     """The reason if results of one run and steps are no parts of one evaluation, or ``""``."""
-    if reason := _find_other_reference(results):
+    if reason := _find_other_reference(results) or _compare_adaptation(results):
         return reason
     description = results[0].result.description
     seed, steps = description.training_seed, description.training_steps
@@ -243,10 +243,10 @@ def _compare_parts(results: Sequence[LabelledResult]) -> str:
         both = f"{repeated.first.label} and {repeated.second.label}"
         if seed is not None:
             point = f"training seed {seed}" + ("" if steps is None else f" after {steps} steps")
-            return f"{both} are both of {point}, and both have {repeated}"
-        same = f"both have {repeated}"
+            return f"{both} are both of {point}, and both have {label_episode(repeated.episode)}"
         if steps is not None:
-            same = f"are both after {steps} training steps"
+            return describe_missing_seeds(repeated.first.label, repeated.second.label, steps)
+        same = f"both have {label_episode(repeated.episode)}"
         return f"{both} {same}, and do not name their training_seed: {NAME_THE_SEED}"
     first, *later_results = results
     for labelled in later_results if seed is None else ():
@@ -256,6 +256,30 @@ def _compare_parts(results: Sequence[LabelledResult]) -> str:
                 f"{first.label} and {labelled.label} are of different evaluations ({plans}), and "
                 f"do not name their training_seed: {NAME_THE_SEED}"
             )
+    return ""
+
+
+def describe_missing_seeds(first_label: str, second_label: str, steps: int) -> str:
+    """The reason why results of two runs without a seed cannot be told apart."""
+    return (
+        f"{first_label} and {second_label} are both after {steps} training steps, and do not name "
+        f"their training_seed: {NAME_THE_SEED}"
+    )
+
+
+def _compare_adaptation(results: Sequence[LabelledResult]) -> str:
+    """The reason if results differ in which episodes are of adaptation, or ``""``."""
+    first = results[0]
+    for labelled in results:
+        both = f"{first.label} and {labelled.label} are not parts of one evaluation"
+        if labelled.result.unit != first.result.unit:
+            return f"{both}: they have scores over {first.result.unit} and {labelled.result.unit}"
+        lengths = [
+            0 if result.design is None else result.design.adaptation_length
+            for result in (first.result, labelled.result)
+        ]
+        if lengths[0] != lengths[1]:
+            return f"{both}: they adapt on {lengths[0]} and {lengths[1]} episodes of each trial"
     return ""
 
 
@@ -287,22 +311,18 @@ def _describe_plan(result: EvaluationResult) -> str:
 
 @dataclass(frozen=True)
 class _RepeatedEpisode:
-    """An episode that two results have, or one has twice; ``str`` is its name."""
+    """An episode that two results have."""
 
     first: LabelledResult
     second: LabelledResult
     episode: Episode
 
-    def __str__(self) -> str:
-        trial = "" if self.episode.trial is None else f"trial {self.episode.trial}, "
-        return f"{self.episode.task!r}, {trial}episode {self.episode.number}"
-
 
 def _find_repeated_episode(results: Iterable[LabelledResult]) -> _RepeatedEpisode | None:
-    """The first episode that results have twice."""
+    """The first episode that two results have."""
     owners: dict[Any, LabelledResult] = {}
     for labelled in results:
-        for episode in labelled.result.scored:
+        for episode in labelled.result.episodes:
             if (owner := owners.get(episode.place)) is not None:
                 return _RepeatedEpisode(owner, labelled, episode)
             owners[episode.place] = labelled

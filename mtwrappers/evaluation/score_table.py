@@ -23,8 +23,6 @@ from mtwrappers.evaluation.statistics import LEAST_RUNS, Estimate, Values
 MEAN_OVER_TASKS = "mean over tasks"
 INTERQUARTILE_MEAN = "interquartile mean"
 Unit: TypeAlias = Literal["episodes", "trials"]
-# The rules of the rates of success that every result has.
-_RULES: Mapping[str, SuccessRule] = {"success_once": "any", "success_final": "last"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +110,18 @@ class ScoreTable:
         return statistics.interquartile_difference(self._rates, second._rates)
 
 
+def success_rule(protocol: Protocol | None) -> SuccessRule:
+    """When an episode counts as a success: by the protocol, or without one at any step."""
+    return "any" if protocol is None else protocol.scoring.success
+
+
+def name_success_rate(rule: SuccessRule) -> str:
+    """The name of the metric that is the rate of success by a rule."""
+    if isinstance(rule, int):
+        return "success_held"
+    return {"any": "success_once", "last": "success_final"}[rule]
+
+
 def tabulate(
     episodes: Mapping[str, Sequence[Episode]],
     metric: str,
@@ -153,10 +163,16 @@ def tabulate(
 
 def _measure(episode: Episode, metric: str, rule: SuccessRule) -> float:
     """The value of a metric in an episode."""
-    if metric.startswith("success"):
-        return float(is_success(episode, _RULES.get(metric, rule)))
-    # All episodes have a return and a length.
-    return episode.metric("return" if metric == "normalized" else metric) or 0.0
+    if metric in ("return", "normalized"):
+        return float(episode.episode_return)
+    if metric == "length":
+        return float(episode.length)
+    rules: Mapping[str, SuccessRule] = {
+        "success_once": "any",
+        "success_final": "last",
+        "success_held": rule,
+    }
+    return float(is_success(episode, rules[metric]))
 
 
 def combine_runs(tables: Sequence[ScoreTable], tasks: Iterable[str]) -> ScoreTable:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_type_hints
 
+from mtwrappers.common.checks import check_choice
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.evaluation.plan import TRIAL_NUMBERS
 from mtwrappers.evaluation.statistics import equal_weights
@@ -134,11 +135,13 @@ def weigh_tasks(tasks: Iterable[str], mean: str = "tasks", groups: Groups = ()) 
         The weights by the names of the tasks, sorted.
 
     Raises:
-        ValueError: If a task is in no group, or a group has no task.
+        ValueError: If there is no such mean, a task is in no group, or a group has no task.
     """
     names = list(tasks)
     if mean == "tasks":
         return dict(zip(sorted(names), equal_weights(len(names)).tolist(), strict=True))
+    means = ["tasks", "groups", *(name for name, _ in groups)]
+    check_choice(mean, means, "mean")
     weights = dict.fromkeys(names, 0.0)
     chosen = groups if mean == "groups" else [group for group in groups if group[0] == mean]
     for group, members in chosen:

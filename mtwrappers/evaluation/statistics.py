@@ -33,7 +33,8 @@ Values: TypeAlias = NDArray[np.float64]
 LEAST_VALUES = 3
 # With fewer runs, an interquartile mean says little.
 LEAST_RUNS = 5
-_TAIL = 0.025
+CONFIDENCE = 0.95  # the level of all intervals
+_TAIL = round((1 - CONFIDENCE) / 2, 9)  # rounded to exactly 0.025
 _Z = -NormalDist().inv_cdf(_TAIL)
 
 
@@ -268,10 +269,10 @@ def _correlation(
     tasks = zip(first, second, paired, weights, strict=True)
     for first_values, second_values, pairs, weight in tasks:
         n, second_n = first_values.shape[-1], second_values.shape[-1]
-        correction += weight**2 / n
         first_variance = first_variance + weight**2 * first_values.var(axis=-1) / n
         second_variance = second_variance + weight**2 * second_values.var(axis=-1) / second_n
         if pairs:
+            correction += weight**2 / n
             product = (first_values * second_values).mean(axis=-1)
             deviation = product - first_values.mean(axis=-1) * second_values.mean(axis=-1)
             covariance = covariance + weight**2 * deviation / n

@@ -54,13 +54,11 @@ def at(steps, scores, budget=10, names="abc", seed=0, episodes=10):
     """
     labels = [f"{i} {name}" for i, name in enumerate(names)]
     design = Design(tasks=tuple(labels), phases=tuple((name, budget) for name in names))
-    every = [
-        Episode(
-            labels[i], n, score or 0.0, 5, None if score is None else n < round(episodes * score)
-        )
-        for i, score in scores.items()
-        for n in range(episodes)
-    ]
+    every = []
+    for i, score in scores.items():
+        for n in range(episodes):
+            success = None if score is None else n < round(episodes * score)
+            every.append(Episode(labels[i], n, score or 0.0, 5, success, success))
     result = EvaluationResult(every, design)
     return result.described(training_steps=steps, training_seed=seed)
 
@@ -263,7 +261,7 @@ def test_a_baseline_over_another_budget_than_that_of_a_repeated_task_is_not_comp
 
     def measure(tasks, steps, scores):
         episodes = [
-            Episode(task, n, 0.0, 5, n < 10 * score)
+            Episode(task, n, 0.0, 5, n < 10 * score, n < 10 * score)
             for task, score in zip(tasks, scores, strict=True)
             for n in range(10)
         ]

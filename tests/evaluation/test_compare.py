@@ -156,6 +156,18 @@ def test_few_shot_results_are_compared_trial_by_trial():
 def test_two_policies_that_record_success_are_needed():
     with pytest.raises(ValueError, match=r"two policies or more to compare, got \['one'\]"):
         compare({"one": [result(a=1)]})
-    silent = [dataclasses.replace(e, success_once=None) for e in result(a=1).episodes]
+    none = {"success_once": None, "success_final": None}
+    silent = [dataclasses.replace(e, **none) for e in result(a=1).episodes]
     with pytest.raises(ValueError, match="'other' does not record success, and only success"):
         only(result(a=1), EvaluationResult(silent))
+
+
+def test_a_plot_over_runs_has_no_interval_of_a_single_run(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plot, "draw_rows", lambda *arguments: drawn.append(arguments[3]))
+    [found] = compare({"one": [result(0, a=1)], "two": [result(0, a=1), result(1, a=3)]})
+    found.plot("plot.png")
+    single, several = drawn[0][plot.RATE]
+    assert [estimate.low for estimate in single.estimates] == [None, None]
+    assert None not in [estimate.low for estimate in several.estimates]
+    assert found.scores[0].tasks["a"].low is not None

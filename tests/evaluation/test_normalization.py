@@ -61,7 +61,7 @@ def test_few_shot_curves_are_of_normalised_returns(tmp_path, monkeypatch):
     )
     result = EvaluationResult(episodes, design, normalization={"hop": (10.0, 20.0)})
     result.plot(tmp_path / "plot.png")
-    assert result.score.startswith("return 15.000")
+    assert result.score.startswith("normalized return 0.500")
     assert drawn.pop("axis") == "normalized"
     [[line]] = drawn.values()
     assert [estimate.value for estimate in line.points.values()] == [0.5, 0.5]

@@ -395,6 +395,8 @@ def test_means_over_tasks_and_over_groups_are_different_numbers():
     of_groups = {"a": 1 / 6, "b": 1 / 6, "c": 1 / 6, "d": 1 / 2}
     assert weigh_tasks("abcd", "groups", groups) == pytest.approx(of_groups)
     assert weigh_tasks("abcd", "easy", groups) == {"a": 1 / 3, "b": 1 / 3, "c": 1 / 3}
+    with pytest.raises(ValueError, match=r"mean must be .*, got 'middle'"):
+        weigh_tasks("abcd", "middle", groups)
     with pytest.raises(ValueError, match=r"no group has the tasks \['e'\]"):
         weigh_tasks("abcde", "groups", groups)
     with pytest.raises(ValueError, match="needs tasks of 'hard'"):

@@ -193,3 +193,56 @@ def test_a_plot_shows_success_or_the_return(made, tmp_path):
     pixels = imageio.imread(tmp_path / "plot.png")
     assert pixels.shape[1] == 960
     assert np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1).sum() > 1000
+
+
+def test_episodes_with_numpys_scalars_are_saved_and_read(tmp_path):
+    episode = Episode(
+        "reach", np.int64(0), np.float32(1.5), np.int32(5), np.True_, np.False_, np.uint8(3)
+    )
+    assert episode == Episode("reach", 0, 1.5, 5, True, False, 3)
+    assert type(episode.success_once) is bool
+    result = EvaluationResult([episode])
+    result.save(tmp_path / "result.json")
+    assert EvaluationResult.load(tmp_path / "result.json") == result
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"success_once": 1.0}, TypeError, "success_once must be of the type bool or None, got 1"),
+        ({"number": True}, TypeError, "number must be of the type int, got True"),
+        ({"episode_return": float("nan")}, ValueError, "episode_return must be finite, got nan"),
+        ({"length": 0}, ValueError, "length must be 1 or more, got 0"),
+        ({"number": -1}, ValueError, "number must be 0 or more, got -1"),
+        ({"success_once": None}, ValueError, "must both be None or neither, got None and True"),
+    ],
+)
+def test_episodes_that_a_file_cannot_have_are_refused(change, error, message):
+    fields = {"task": "reach", "number": 0, "episode_return": 1.0, "length": 5}
+    fields |= {"success_once": True, "success_final": True}
+    with pytest.raises(error, match=message):
+        Episode(**{**fields, **change})
+
+
+def test_an_episode_counts_once_and_all_or_none_are_of_trials():
+    episode, trial = Episode("reach", 0, 1.0, 5), Episode("reach", 0, 1.0, 5, trial=1)
+    with pytest.raises(ValueError, match="episodes must differ, got 'reach', episode 0 twice"):
+        EvaluationResult([episode, episode])
+    with pytest.raises(ValueError, match="'reach', trial 1, episode 0 twice"):
+        EvaluationResult([trial, trial])
+    with pytest.raises(ValueError, match="must be of trials or none, got some of each"):
+        EvaluationResult([episode, trial])
+
+
+def test_a_result_without_episodes_of_adaptation_says_so():
+    design = Design(trials=1, episodes_per_task=1, adaptation_episodes=1, adaptation_steps=1)
+    result = EvaluationResult([Episode("reach", 1, 1.0, 5, trial=0)], design)
+    for name in ("adaptation", "unadapted"):
+        with pytest.raises(ValueError, match="no episodes of adaptation, which are the first 1 of"):
+            getattr(result, name)
+
+
+def test_a_file_without_results_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="results must hold at least one result, got none"):
+        save_results(tmp_path / "results.json", [])
+    assert not any(tmp_path.iterdir())

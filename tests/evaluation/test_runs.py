@@ -383,9 +383,6 @@ def test_references_by_several_protocols_are_to_be_chosen_like_a_result():
         scores({"experts": evaluation.reference("experts")})
 
 
-TWICE = dataclasses.replace(result(a=1), episodes=[*result(a=1).episodes] * 2)
-
-
 @pytest.mark.parametrize(
     ("policies", "error", "message"),
     [
@@ -393,9 +390,24 @@ TWICE = dataclasses.replace(result(a=1), episodes=[*result(a=1).episodes] * 2)
         ([1], TypeError, "policies must be a dict"),
         ({"x": {}}, ValueError, "the results of 'x' must hold at least one result, got none"),
         ({}, ValueError, "there must be results of one policy or more, got none"),
-        ({"x": [TWICE]}, ValueError, "result 1 of 'x' has 'a', episode 0 twice"),
     ],
 )
 def test_what_is_given_is_checked(policies, error, message):
     with pytest.raises(error, match=message):
         scores(policies)
+
+
+def test_parts_that_adapt_on_other_numbers_of_episodes_are_refused():
+    first, second = trials(1, 2, seed=0), trials(1, 2, seed=0, task="b")
+    assert scores({"mine": [first, second]}).methods["mine"].episodes == 12
+    design = dataclasses.replace(second.design, adaptation_episodes=1)
+    for results in ([first, dataclasses.replace(second, design=design)], [first, result(0, b=1)]):
+        for order in (results, results[::-1]):
+            with pytest.raises(IncomparableError, match="are not parts of one evaluation: they"):
+                scores({"mine": order})
+
+
+def test_runs_with_the_same_actions_are_named_whichever_run_is_first():
+    kept = [result(i, made={"evidence": e}, paid=0.0, a=0) for i, e in enumerate("abb")]
+    found = scores({"mine": {f"mine-{i}.json": one for i, one in enumerate(kept)}})
+    assert found.notes == ("mine-1.json and mine-2.json have the same actions",)

@@ -299,3 +299,13 @@ def test_all_views_of_many_results_have_one_number(first, drawn, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     for seed in range(first, first + 94):
         check(seed, drawn, tmp_path)
+
+
+@pytest.mark.parametrize("metric", ["success_last", "success_held", "normalized", "number", ""])
+def test_a_metric_that_a_result_has_not_is_refused(metric):
+    result = EvaluationResult([Episode("reach", 0, 1.0, 5, True, False)])
+    message = "metric must be 'success_once', 'success_final', 'return' or 'length', got"
+    with pytest.raises(ValueError, match=message):
+        result.score_table(metric)
+    with pytest.raises(ValueError, match=message):
+        result.episodes[0].metric(metric)

@@ -1,6 +1,7 @@
 """`scores`: a method over its runs by hand, a single run over its episodes, and what is said."""
 
 import csv
+import dataclasses
 import io
 
 import numpy as np
@@ -136,3 +137,24 @@ def test_the_csv_has_full_precision_and_its_facts_in_columns():
     expected = {"unit": "runs", "n": "2", "runs": "2", "episodes": "12", "confidence": "0.95"}
     expected |= {"training_seeds": "0 1", "training_steps": "10", "protocol": "", "digest": ""}
     assert {name: mean[name] for name in expected} == expected
+
+
+def test_a_run_that_reports_no_success_counts_as_a_run():
+    """Only run 0 has a task that reports success, and task b reports it in neither."""
+    first = result(0, a=4, b=[True] * 4)
+    silent = [
+        dataclasses.replace(episode, success_once=None, success_final=None)
+        for episode in first.of_task("b")
+    ]
+    first = dataclasses.replace(first, episodes=(*first.of_task("a"), *silent))
+    second = dataclasses.replace(result(1, b=4), episodes=silent)
+    mine = scores({"mine": [first, second]}, force=True).methods["mine"]
+    assert (mine.runs, mine.unit, mine.episodes) == (2, "runs", 8)
+    assert ends(mine.tasks["b"]) == (0.0, None, None)
+
+
+def test_the_caption_is_about_the_means_that_are_in_the_table():
+    five = [result(seed, a=seed % 3 + 1, b=seed % 2 + 1) for seed in range(5)]
+    two = [result(seed, a=seed + 1, b=seed + 1) for seed in range(2)]
+    assert "interquartile" in str(scores({"five": five}))
+    assert "interquartile" not in str(scores({"five": five, "two": two}))

@@ -10,6 +10,7 @@ from scipy import stats
 from benchmarks import coverage
 from mtwrappers.evaluation.statistics import (
     Estimate,
+    _correlation,
     interquartile,
     interquartile_difference,
     mean_rate,
@@ -205,3 +206,14 @@ def test_intervals_cover_the_truth_as_often_as_the_docs_say(kept):
         assert min(row["a task"], row["mean"], row["interquartile mean"] or 1.0) > 0.94, row
     for row in kept["method"]:
         assert min(row["mean"], row["interquartile mean"] or 1.0) > 0.90, row
+
+
+def test_the_continuity_correction_is_of_paired_tasks():
+    """A task that is not paired adds to the variances alone, however few values it has."""
+    first, second = np.repeat([1.0, 0.0], [10, 10]), np.repeat([1.0, 0.0], [9, 11])
+    other = np.array([1.0, 0.0, 1.0])
+    weights = np.array([0.5, 0.5])
+    correlation = _correlation([first, other], [second, other], [True, False], weights)
+    covariance = (0.45 - 0.5 * 0.45) / 4 / 20 - (1 / 4 / 20) ** 2 / 2
+    variances = [0.25 * (rates.var() / 20 + other.var() / 3) for rates in (first, second)]
+    assert correlation == pytest.approx(covariance / np.sqrt(np.prod(variances)))

@@ -540,10 +540,7 @@ def design(**change):
         ),
         (episode(1, task="sweep-v3"), "sweep-v3, episode 1 has 8 steps, and the evidence 0"),
         (order(0, 1, 2, 3, 4), "the evidence has actions of 'push-v3/2', not an episode of it"),
-        (
-            order(0, 1, 2, 3, 4, 5, 5),
-            "its 7 episodes are not the 6 of its plan: expected no more, got push-v3, episode 2",
-        ),
+        (order(0, 1, 2, 3, 4, 5, 5), "episodes must differ, got 'push-v3', episode 2 twice"),
         (order(1, 0, 2, 3, 4, 5), "expected reach-v3, episode 0, got reach-v3, episode 1"),
         (design(seed=6), "with its seed 6, reach-v3, episode . must have the goal"),
         (
