@@ -475,10 +475,11 @@ def _check_same_measurement(
     every_result = (*results, *baselines)
     settings = comparable_settings([result.origin for result in every_result])
     _require_equal(every_result, [named or {} for named in settings])
-    designs = [result.design for result in results if result.design is not None]
-    numbers = [
-        {"seed": design.seed, "episodes_per_phase": design.episodes_per_task} for design in designs
-    ]
+    numbers = []
+    for result in results:
+        assert result.design is not None  # it has the phases of the stream
+        seed, episodes_per_phase = result.design.seed, result.design.episodes_per_task
+        numbers.append({"seed": seed, "episodes_per_phase": episodes_per_phase})
     _require_equal(results, numbers)
 
 

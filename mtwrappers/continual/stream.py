@@ -85,7 +85,11 @@ class PhasedStream:
 
     @held_phase.setter
     def held_phase(self, phase: int | None) -> None:
-        self._held_phase = self._check_held_phase(phase)
+        self._hold_phase(self._check_held_phase(phase))
+
+    def _hold_phase(self, phase: int | None) -> None:
+        """Sets `held_phase` to the number of a phase, or ``None``."""
+        self._held_phase = phase
 
     def _check_held_phase(self, phase: Any) -> int | None:
         return None if phase is None else check_index(phase, len(self.phases), "held_phase")
@@ -508,19 +512,9 @@ class VectorTaskStream(PhasedStream, MetaVectorWrapper):
             )
         self._step_size = self.num_envs  # the count of the step under way
 
-    @property
-    def held_phase(self) -> int | None:
-        """The phase that all episodes are of from the next `reset` on, or ``None``.
-
-        Raises:
-            ValueError: If it is set to something else than the number of a phase.
-        """
-        return self._held_phase
-
-    @held_phase.setter
-    def held_phase(self, phase: int | None) -> None:
-        self._held_phase = self._check_held_phase(phase)
-        self._inner.set_attr("held_phase", self._held_phase)
+    def _hold_phase(self, phase: int | None) -> None:
+        super()._hold_phase(phase)
+        self._inner.set_attr("held_phase", phase)
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None

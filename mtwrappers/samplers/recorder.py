@@ -99,14 +99,14 @@ class Recorder:
 
 def _copied_infos(infos: Mapping[str, Any]) -> dict[str, Any]:
     """Infos with copies of the arrays that `Recorder` reads; those of episodes' ends included."""
-    return {
-        key: _copied_infos(value)
-        if key == "final_info"
-        else value.copy()
-        if isinstance(value, np.ndarray) and key not in _NO_STEP_VALUES
-        else value
-        for key, value in infos.items()
-    }
+    copied = {}
+    for key, value in infos.items():
+        if key == "final_info":
+            value = _copied_infos(value)
+        elif isinstance(value, np.ndarray) and key not in _NO_STEP_VALUES:
+            value = value.copy()
+        copied[key] = value
+    return copied
 
 
 def _last_observation(step: Step, i: int) -> Any:

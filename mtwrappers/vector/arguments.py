@@ -70,14 +70,6 @@ def refuse_indices(indices: Sequence[Any]) -> None:
         )
 
 
-def check_length(value: Any, n: int) -> Any:
-    """A value from a file; raises `ValueError` if it has not an item for each environment."""
-    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != n:
-        got = len(value) if isinstance(value, (list, tuple, np.ndarray)) else repr(value)
-        raise ValueError(f"expected states of {n} environments, got {got}")
-    return value
-
-
 def check_mask(mask: Any, n: int, name: str) -> NDArray[np.bool_]:
     """A copy of a mask of environments; raises `ValueError` unless it is ``(n,)`` bool."""
     if np.shape(mask) != (n,) or np.asarray(mask).dtype != np.bool_:

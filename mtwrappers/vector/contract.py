@@ -23,12 +23,11 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_callable, check_index, check_mapping
+from mtwrappers.common.checks import check_callable, check_index, check_mapping, check_rows
 from mtwrappers.common.errors import with_place
 from mtwrappers.core.pad_spaces import Padding
 from mtwrappers.state.identity import describe, require_same
 from mtwrappers.vector.arguments import (
-    check_length,
     check_mask,
     refuse_episode_methods,
     refuse_indices,
@@ -136,7 +135,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     _schema_known = False  # whether it was decided which infos go through buffers
 
     def __init__(
-        self, pool: Pool, settings: Settings, first_seeds: list[int] | None = None
+        self, pool: Pool, settings: Settings, first_seeds: Sequence[int | None] | None = None
     ) -> None:
         super().__init__()
         self._pid = os.getpid()
@@ -304,8 +303,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             bool, and infos.
 
         Raises:
-            ValueError: If actions have another shape, are not numbers or are NaN; then nothing is
-                stepped.
+            ValueError: If actions have another shape, or arrays of actions are not numbers or are
+                NaN; then nothing is stepped.
             ResetNeeded: If a `reset` is due.
         """
         self._begin_step(actions)
@@ -531,6 +530,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     ) -> list[Any]:
         """Like `call`, but only for the environments ``indices``.
 
+        It also calls their ``reset``, ``step`` and ``close``, as adapters need; the vector
+        environment does not notice, so a `reset` has to follow.
+
         Raises:
             ValueError: If there is no such environment.
         """
@@ -633,17 +635,15 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         carried: Any = function if self._pool.is_local else pickle_function(function)
         due = self._pool.due.copy()
         logs: list[Any] = self._pool.logs or [None] * self.num_envs
-        apply = Apply(
-            functools.partial(_call_in_block, carried, self._autoreset, self._first_seeds),
-            range(self._first_row, self._first_row + self.num_envs),
-            due,
-            logs,
-        )
+        rows = range(self._first_row, self._first_row + self.num_envs)
+        first_seeds = dict(zip(rows, self._first_seeds or (), strict=False))
+        function_of_block = functools.partial(_call_in_block, carried, self._autoreset, first_seeds)
+        apply = Apply(function_of_block, rows, due, logs)
         outcomes: list[BlockOutcome] = self._pool.run(apply)
         self._pool.due[...] = np.concatenate([outcome.due for outcome in outcomes])
         self._pool.names[:] = [name for outcome in outcomes for name in outcome.names]
-        if any(outcome.was_reset for outcome in outcomes):
-            self._first_seeds = None
+        if self._first_seeds is not None:
+            self._first_seeds = [seed for outcome in outcomes for seed in outcome.first_seeds]
         return [outcome.result for outcome in outcomes]
 
     # State.
@@ -728,8 +728,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         n, pool = self.num_envs, self._pool
         first_seeds: Any = state.get("first_seeds")
         if first_seeds is not None:
-            first_seeds = spread_seeds(check_length(first_seeds, n), n)
-        log_states = check_length(state.get("logs"), n)
+            first_seeds = spread_seeds(check_rows(first_seeds, n, "the first seeds"), n)
+        log_states = check_rows(state.get("logs"), n, "the states")
         logs = [ReplayLog.from_state(log, f"environment {i}") for i, log in enumerate(log_states)]
         due = check_mask(state.get("due"), n, "due in a state")
         paused = check_mask(state.get("paused"), n, "paused in a state")
@@ -813,19 +813,19 @@ class BlockOutcome:
         result: What the function returned.
         due: A mask of the block's environments that are due for a reset.
         names: The name of each environment's task.
-        was_reset: Whether the environments were reset.
+        first_seeds: A seed for the first reset of each environment; ``None`` if it was reset.
     """
 
     result: Any
     due: NDArray[np.bool_]
     names: list[Any]
-    was_reset: bool
+    first_seeds: Sequence[int | None]
 
 
 def _call_in_block(
     carried: BlockFunction | bytes,
     autoreset: bool,
-    first_seeds: list[int] | None,
+    first_seeds: Mapping[int, int | None],
     block: EnvBlock,
     rows: range,
     due: NDArray[np.bool_],
@@ -836,7 +836,7 @@ def _call_in_block(
     Args:
         carried: The function, or its pickle.
         autoreset: Whether environments reset themselves, if the mode is not DISABLED.
-        first_seeds: A seed for the first reset of each environment of the executor, until then.
+        first_seeds: Seeds for the first reset of environments, by their rows.
         block: The block, which its owner closes.
         rows: The rows of its environments.
         due: A mask of environments that are due for a reset.
@@ -847,14 +847,14 @@ def _call_in_block(
     pool = BorrowedPool(block, n, settings)
     envs = MetaVectorEnv._borrow(pool, settings, rows.start, autoreset, block.columns)
     pool.due[...] = due
-    if first_seeds is not None:
+    if first_seeds:
         envs._first_seeds = [first_seeds[i] for i in rows]
     if settings.journal:
         pool.logs = logs
     function = pickle.loads(carried) if isinstance(carried, bytes) else carried
     try:
         result = function(envs, slice(rows.start, rows.stop))
-        return BlockOutcome(result, pool.due, block.names, envs._first_seeds is None)
+        return BlockOutcome(result, pool.due, block.names, envs._first_seeds or [None] * n)
     finally:
         pool.settle()
         envs.closed = True  # what would be done with it later is in no journal

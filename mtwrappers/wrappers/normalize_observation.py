@@ -18,7 +18,6 @@ from mtwrappers.common.types import AnyArray, AnySpace, Info, Options
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
-from mtwrappers.wrappers.rl2 import VectorRL2Observation
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 
@@ -157,8 +156,8 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         inner_space = self._read("env_observation_space")
         layer: Any = env
         while isinstance(layer, MetaVectorWrapper):
-            if isinstance(layer, VectorRL2Observation):
-                inner_space = layer.env_observation_space
+            if "env_observation_space" in vars(layer):  # such as VectorRL2Observation
+                inner_space = vars(layer)["env_observation_space"]
                 break
             layer = layer.env
         space, n = _normalized_space(env.single_observation_space, inner_space, num_leading)

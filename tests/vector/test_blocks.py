@@ -168,3 +168,21 @@ def test_copies_of_an_environment_differ_if_a_block_resets_them_first(executor):
         expected = envs.reset()[0]
         assert (np.concatenate(others.map_blocks(first_observations)) == expected).all()
         assert (others.reset()[0] == envs.reset()[0]).all()
+
+
+def reset_last(envs, rows):
+    """Resets a block that ends with environment 2, from a function within a function."""
+    if rows.stop == 3:
+        envs.map_blocks(first_observations)
+
+
+def test_copies_of_an_environment_differ_if_one_block_resets_them_first():
+    env = gymnasium.make("Pendulum-v1")
+    env.reset(seed=3)
+    with closing(MetaIterativeEnvExecutor(env, 3)) as envs:
+        first, second = envs.reset()[0], envs.reset()[0]
+    with closing(MetaParallelEnvExecutor(env, 3, workers=3)) as others:
+        others.map_blocks(reset_last)
+        observations = others.reset()[0]
+    assert (observations[:2] == first[:2]).all()
+    assert (observations[2] == second[2]).all()
