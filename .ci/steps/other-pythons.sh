@@ -1,7 +1,8 @@
 # The fast tier on the other Pythons: all of it on the newest. Those between it and the Python of the
 # other steps run what Pythons do differently (processes, signals, pickles, classes, messages), and
-# leave out the rooms that compute with NumPy, SciPy and MuJoCo alone.
+# leave out the rooms that compute with NumPy, SciPy and MuJoCo alone, or stand on the others.
 computing="adapters continual evaluation export integrations metaworld processors"
+standing_on_others="cli testing test_docs.py test_docstrings.py"
 pythons=$(.ci/pythons)
 newest=$(tail -n 1 <<<"$pythons")
 unseen=""
@@ -12,7 +13,7 @@ while read -r version program; do
   fi
   skipped=()
   if [ "$version $program" != "$newest" ]; then
-    for room in $computing; do skipped+=("--ignore=tests/$room"); done
+    for room in $computing $standing_on_others; do skipped+=("--ignore=tests/$room"); done
   fi
   echo "--- Python $version"
   "$work/$version/bin/python" -m pytest -n auto --dist loadfile "${skipped[@]}" </dev/null
