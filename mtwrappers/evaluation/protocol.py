@@ -31,6 +31,7 @@ from mtwrappers.evaluation.plan import (
     draw_states,
     queue_episodes,
 )
+from mtwrappers.evaluation.protocol_text import format_protocol
 from mtwrappers.evaluation.scoring import Scoring, weigh_tasks
 from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.metaworld.env_settings import EnvSettings
@@ -58,7 +59,8 @@ _DEFAULT_SCORING = Scoring()
 class Protocol:
     """A way to measure success on Meta-World: scores with equal protocols are comparable.
 
-    The protocols of the literature are in `mtwrappers.protocols`; `variant` changes one.
+    The protocols of the literature are in `mtwrappers.protocols`; `variant` changes one. ``print``
+    shows all fields with their source, as ``mtwrappers protocols NAME`` does.
 
     Args:
         name: The name with a version, such as ``"metaworld-3.1"``; printable ASCII.
@@ -105,6 +107,9 @@ class Protocol:
                 f"{self.settings.meta_batch_size} and {self.scoring.trials}"
             )
         _check_name(self)
+
+    def __str__(self) -> str:
+        return format_protocol(self)
 
     @property
     def few_shot(self) -> bool:
