@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtwrappers.common.checks import check_flag
+from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation.origin import comparable_settings
 from mtwrappers.evaluation.protocol import Protocol, count_needed_episodes
 from mtwrappers.evaluation.result import EvaluationResult
@@ -280,7 +281,8 @@ def _find_missing_episodes(runs: Sequence[Run], allow_unadapted: bool) -> str:
             needed = Counter({t: n // per_trial * len({*numbers}) for t, n in needed.items()})
             is_complete = len(numbers) == needed.total()
         if not is_complete:
-            return f"{run.label} has {num_adapted} of {num_needed} episodes of {protocol.name}"
+            episodes = format_count(num_needed, "episode")
+            return f"{run.label} has {num_adapted} of {episodes} of {protocol.name}"
         if difference := describe_other_numbers(scored, needed):
             return f"{run.label} has no score of {protocol.name}: {difference}"
         for labelled in run.results:

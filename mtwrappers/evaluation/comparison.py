@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mtwrappers.common.checks import check_flag
+from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation import plot, statistics
 from mtwrappers.evaluation.comparability import ComparedRuns, select_last_runs
 from mtwrappers.evaluation.method_scores import (
@@ -22,7 +23,7 @@ from mtwrappers.evaluation.method_scores import (
     score_runs,
     tabulate_runs,
 )
-from mtwrappers.evaluation.runs import Method, Policies, Run, group_runs
+from mtwrappers.evaluation.runs import Method, Policies, Run, group_runs, takes_policies
 from mtwrappers.evaluation.score_table import (
     INTERQUARTILE_MEAN,
     label_mean,
@@ -157,6 +158,7 @@ class Comparison:
         )
 
 
+@takes_policies
 def compare(policies: Policies, *, force: bool = False) -> list[Comparison]:
     """Compares the success of policies with the success of the first.
 
@@ -347,8 +349,8 @@ def _describe_pairing(
     [first], [second] = (compared.runs[method.name] for method in methods)
     if num_paired:
         return (
-            f"goals compared one by one at {num_paired} of {len(compared.tasks)} tasks, as both "
-            "met the same"
+            f"goals compared one by one at {num_paired} of "
+            f"{format_count(len(compared.tasks), 'task')}, as both met the same"
         )
     for run in (first, second):
         if run.goals is None:

@@ -14,6 +14,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_flag, check_name, positive
+from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation.description import Description
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import EvidenceWriter, read_journal
@@ -409,7 +410,7 @@ def _read_finished(
         finished = [(episode, data) for episode, data in finished if episode.place in places]
     if finished:
         warnings.warn(
-            f"{len(finished)} of {len(plan.episodes)} episodes are taken from "
+            f"{len(finished)} of {format_count(len(plan.episodes), 'episode')} are taken from "
             f"{os.fspath(evidence)}, and the policy is not called for them",
             stacklevel=4,  # the caller of `evaluate`
         )
@@ -423,12 +424,9 @@ def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVec
     """Checks the environments of an evaluation; returns the unwrapped executor."""
     inner = envs.unwrapped if isinstance(envs, VectorEnv) else envs
     if not isinstance(inner, MetaVectorEnv):
-        hint = "pass those inside an adapter of another library"
-        if isinstance(inner, gymnasium.Env):
-            hint = "for one environment, pass mtwrappers.as_vector(lambda: env)"
         raise TypeError(
             "envs must be a vector environment of this package (from gymnasium.make_vec or "
-            f"MetaIterativeEnvExecutor) or a wrapper of one, got {inner!r}: {hint}"
+            f"MetaIterativeEnvExecutor) or a wrapper of one, got {inner!r}: {_suggest_envs(inner)}"
         )
     if has_everywhere(inner, "held_phase") and None in inner.get_attr("held_phase"):
         raise ValueError(
@@ -460,6 +458,19 @@ def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVec
                 f"{design.trial_tasks!r}{drawn}"
             )
     return inner
+
+
+def _suggest_envs(envs: Any) -> str:
+    """The environments to pass instead of others."""
+    if isinstance(envs, str):
+        if envs.startswith("mtwrappers/"):
+            return f"pass gymnasium.make_vec({envs!r})"
+        return f"pass mtwrappers.as_vector({envs!r})"
+    if isinstance(envs, gymnasium.Env):
+        return "for one environment, pass mtwrappers.as_vector(lambda: env)"
+    if isinstance(envs, VectorEnv):
+        return "pass mtwrappers.as_vector(env_fns) with the functions that make its environments"
+    return "pass those inside an adapter of another library"
 
 
 def _check_adapting(policy: Any, design: Design) -> None:

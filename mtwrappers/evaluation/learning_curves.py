@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mtwrappers.common import checks
+from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation.comparability import select_runs
 from mtwrappers.evaluation.method_scores import (
     Score,
@@ -29,6 +30,7 @@ from mtwrappers.evaluation.runs import (
     RunId,
     describe_missing_seeds,
     group_runs,
+    takes_policies,
 )
 from mtwrappers.evaluation.score_table import label_mean
 from mtwrappers.evaluation.statistics import CONFIDENCE, LEAST_RUNS, Estimate
@@ -189,6 +191,7 @@ def _list_published(beside: Mapping[str, Sequence[tuple[float, float]]] | None) 
     return lines
 
 
+@takes_policies
 def curves(policies: Policies, *, force: bool = False) -> Curves:
     """Computes the success rates of methods at each of their training steps.
 
@@ -328,8 +331,8 @@ def _sort_by_steps(method: Method) -> _RunsBySteps:
         listed_steps = ", ".join(map(str, sorted(by_steps)[:5]))
         and_more = " and more" * (len(by_steps) > 5)
         raise ValueError(
-            f"the {len(ids)} runs of {method.name} have no training_steps in common: they have "
-            f"results at {listed_steps}{and_more}"
+            f"the {format_count(len(ids), 'run')} of {method.name} have no training_steps in "
+            f"common: they have results at {listed_steps}{and_more}"
         )
     omitted = tuple(steps for steps in sorted(by_steps) if steps not in complete)
     return _RunsBySteps(complete, omitted)
@@ -367,5 +370,7 @@ def _describe_points(points: Sequence[Score]) -> str:
     """The runs and episodes of a method's points."""
     fewest = min(score.episodes for score in points)
     most = max(score.episodes for score in points)
-    episodes = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    return f"{describe_runs(points[0])}, {episodes} episodes"
+    episodes = format_count(most, "episode")
+    if fewest < most:
+        episodes = f"{fewest:,} to {episodes}"
+    return f"{describe_runs(points[0])}, {episodes}"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
 from mtwrappers.common.checks import check_flag, check_list, check_name, check_string, positive
+from mtwrappers.common.counts import format_count
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.samplers.task_texts import has_everywhere, task_names
@@ -125,7 +126,8 @@ class Design:
         if self.trial_tasks is not None:
             object.__setattr__(self, "trial_tasks", tuple(map(_plain_numbers, self.trial_tasks)))
         if self.trial_tasks is not None and len(self.trial_tasks) != self.trials:
-            raise ValueError(f"there are tasks for {len(self.trial_tasks)} of {self.trials} trials")
+            trials = format_count(self.trials, "trial")
+            raise ValueError(f"there are tasks for {len(self.trial_tasks)} of {trials}")
 
     def __repr__(self) -> str:
         shown = [
@@ -433,5 +435,5 @@ def _choose_trial_tasks(envs: Any, design: Design) -> list[list[Any]]:
         return [tasks[start : start + num_groups] for start in starts]
     raise ValueError(
         "the environments have neither task_states nor sample_tasks: pass tasks, "
-        f"{num_groups} for each of {design.trials} trials"
+        f"{num_groups} for each of {format_count(design.trials, 'trial')}"
     )

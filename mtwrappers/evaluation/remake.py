@@ -20,6 +20,7 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 from gymnasium.wrappers import vector as vector_wrappers
 
+from mtwrappers.common.counts import format_count
 from mtwrappers.common.errors import printable
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
 from mtwrappers.evaluation.episodes import Episode
@@ -301,6 +302,6 @@ def check_number(num_envs: int, episodes: int) -> None:
     """Raises `VerificationError` for very many environments, compared with the episodes."""
     if num_envs > max(_FEW, episodes):
         raise VerificationError(
-            f"it has {num_envs:,} environments for {episodes:,} episodes: make the "
+            f"it has {num_envs:,} environments for {format_count(episodes, 'episode')}: make the "
             "environments and give them as envs=..."
         )

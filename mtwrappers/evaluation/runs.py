@@ -13,14 +13,17 @@ success is decided for all runs of a method together.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from mtwrappers.common.checks import check_list, check_mapping
+from mtwrappers.common.checks import check_list
+from mtwrappers.common.counts import format_count
+from mtwrappers.common.errors import short
 from mtwrappers.evaluation.episodes import (
     Episode,
     identify_goal,
@@ -34,6 +37,9 @@ from mtwrappers.evaluation.score_table import group_by_trial
 
 # The results of each policy, by its name: in a list, or by their names in errors.
 Policies: TypeAlias = Mapping[str, Sequence[EvaluationResult] | Mapping[str, EvaluationResult]]
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_EXAMPLE = "such as {'ppo': [result], 'random': [other_result]}"
 # The way out where it is unknown which run a result is of.
 NAME_THE_SEED = "give it to rollout as --training-seed, or to result.described(training_seed=...)"
 
@@ -172,6 +178,21 @@ class Method:
         return len({run.training_steps for run in self.runs})
 
 
+def takes_policies(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Decorates a function of `Policies`; a call with the results one by one is explained."""
+
+    @functools.wraps(function)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if len(args) > 1:
+            raise TypeError(
+                f"{function.__name__} takes the results of all policies in one dict, {_EXAMPLE}, "
+                f"got {len(args)} arguments"
+            )
+        return function(*args, **kwargs)
+
+    return checked
+
+
 def group_runs(policies: Policies) -> list[Method]:
     """The runs of each policy.
 
@@ -180,12 +201,20 @@ def group_runs(policies: Policies) -> list[Method]:
         ValueError: If a policy has no result, has results of the user and of the package, or a
             result does not record success.
     """
-    return [
-        _make_method(name, results) for name, results in check_mapping(policies, "policies").items()
-    ]
+    if not isinstance(policies, Mapping):
+        raise TypeError(
+            f"policies must be a dict of the results of each policy, {_EXAMPLE}, got "
+            f"{short(policies)}"
+        )
+    return [_make_method(name, results) for name, results in policies.items()]
 
 
 def _make_method(name: str, given_results: Any) -> Method:
+    if isinstance(given_results, EvaluationResult):
+        raise TypeError(
+            f"the results of {name!r} must be a list of at least one result, got "
+            f"{given_results!r} alone: pass [result]"
+        )
     if not isinstance(given_results, Mapping):
         listed = check_list(given_results, f"the results of {name!r}", "result")
         given_results = {f"result {i + 1} of {name!r}": result for i, result in enumerate(listed)}
@@ -279,7 +308,8 @@ def _compare_adaptation(results: Sequence[LabelledResult]) -> str:
             for result in (first.result, labelled.result)
         ]
         if lengths[0] != lengths[1]:
-            return f"{both}: they adapt on {lengths[0]} and {lengths[1]} episodes of each trial"
+            episodes = format_count(lengths[1], "episode")
+            return f"{both}: they adapt on {lengths[0]} and {episodes} of each trial"
     return ""
 
 
@@ -306,7 +336,8 @@ def _describe_plan(result: EvaluationResult) -> str:
     design = result.design
     if design is None:
         return "without a plan"
-    return f"seed {design.seed}, {design.episodes_per_task} episodes per task"
+    episodes = format_count(design.episodes_per_task, "episode")
+    return f"seed {design.seed}, {episodes} per task"
 
 
 @dataclass(frozen=True)
