@@ -31,6 +31,7 @@ class ComparedRuns:
         tasks: The tasks that all of them have.
         protocols: The protocols that were followed, each once.
         mismatch: The reason if they are not comparable, or ``""``.
+        left_out: Sentences about results that are in no run.
         duplicates: Sentences about runs that did the same.
         silence: Sentences about tasks of which no run of a method reports success.
     """
@@ -39,13 +40,14 @@ class ComparedRuns:
     tasks: tuple[str, ...]
     protocols: tuple[Protocol, ...]
     mismatch: str
+    left_out: tuple[str, ...]
     duplicates: tuple[str, ...]
     silence: tuple[str, ...]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Warnings for a reader of the numbers."""
-        return self.duplicates + self.silence
+        return self.left_out + self.duplicates + self.silence
 
     @property
     def protocol(self) -> Protocol | None:
@@ -69,13 +71,15 @@ def select_last_runs(
     for method in methods:
         mismatch = mismatch or method.mismatch or _compare_ends(method)
     runs = {method.name: method.last_runs for method in methods}
-    return select_runs(runs, force, mismatch, allow_unadapted=allow_unadapted)
+    left_out = [sentence for method in methods for sentence in method.left_out]
+    return select_runs(runs, force, mismatch, left_out, allow_unadapted=allow_unadapted)
 
 
 def select_runs(
     runs: Mapping[str, Sequence[Run]],
     force: bool,
     mismatch: str = "",
+    left_out: Sequence[str] = (),
     *,
     allow_unadapted: bool = False,
 ) -> ComparedRuns:
@@ -85,6 +89,7 @@ def select_runs(
         runs: The runs of each method, by its name.
         force: Whether to accept runs that are not comparable.
         mismatch: A reason why they are not comparable, or ``""``.
+        left_out: Sentences about results that are in no run.
         allow_unadapted: Whether to accept episodes before any adaptation, which are not a score of
             their protocol.
 
@@ -112,6 +117,7 @@ def select_runs(
         tuple(tasks),
         tuple(protocols),
         mismatch,
+        left_out=tuple(left_out),
         duplicates=tuple(_find_duplicates(all_runs)),
         silence=tuple(filter(None, silence)),
     )

@@ -83,7 +83,8 @@ class Comparison:
         pairing: A sentence: by which rule values of both were compared one by one, or not.
         mismatch: The reason why the two are not comparable; empty if they are.
         unit: The unit that intervals are over: ``"episodes"``, ``"trials"`` or ``"runs"``.
-        notes: Warnings about results that did the same, and about tasks without success.
+        notes: Warnings about results that are left out or did the same, and about tasks without
+            success.
 
     >>> from mtwrappers import EvaluationResult, compare
     >>> from mtwrappers.evaluation import Episode
@@ -188,7 +189,8 @@ def compare(policies: Policies, *, force: bool = False) -> list[Comparison]:
         policies: The results of each policy, by its name: a list of results, or a dict of them by
             their names in errors, such as file names.
         force: Whether to compare results that are not comparable, on the tasks that all have;
-            `Comparison.mismatch` is then the reason.
+            `Comparison.mismatch` is then the reason. Of results of one training seed that share
+            episodes, those with most episodes count, and `Comparison.notes` names the others.
 
     Returns:
         For each of the other policies, a comparison with the first.

@@ -53,7 +53,7 @@ class Curves:
         adaptation: The numbers of adaptation episodes and of evaluation episodes of each trial, in
             few-shot evaluation.
         mismatch: The reason why the results are not comparable; empty if they are.
-        notes: Warnings about tasks without success.
+        notes: Warnings about results that are left out, and about tasks without success.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, curves
     >>> def result(steps, *successes):
@@ -247,7 +247,8 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
     for name, runs_by_steps in sorted_runs.items():
         runs[name] = runs_by_steps.complete_runs
     mismatch = next((method.mismatch for method in methods if method.mismatch), "")
-    compared = select_runs(runs, force, mismatch)
+    left_out = [sentence for method in methods for sentence in method.left_out]
+    compared = select_runs(runs, force, mismatch, left_out)
     score = functools.partial(score_runs, tasks=compared.tasks, protocol=compared.protocol)
     return Curves(
         points={
@@ -273,7 +274,7 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
         protocols=compared.protocols,
         adaptation=compared.adaptation,
         mismatch=compared.mismatch,
-        notes=compared.silence,
+        notes=compared.left_out + compared.silence,
     )
 
 

@@ -95,7 +95,8 @@ class Scores:
         adaptation: The numbers of adaptation episodes and of evaluation episodes of each trial, in
             few-shot evaluation.
         mismatch: The reason why the results are not comparable; empty if they are.
-        notes: Warnings about results that did the same, and about tasks without success.
+        notes: Warnings about results that are left out or did the same, and about tasks without
+            success.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, scores
     >>> def result(*successes):
@@ -195,7 +196,8 @@ def scores(policies: Policies, *, force: bool = False) -> Scores:
         policies: The results of each method, by its name: a list of results, or a dict of them by
             their names in errors, such as file names.
         force: Whether to accept results that are not comparable, on the tasks that all have;
-            `Scores.mismatch` is then the reason.
+            `Scores.mismatch` is then the reason. Of results of one training seed that share
+            episodes, those with most episodes count, and `Scores.notes` names the others.
 
     Raises:
         IncomparableError: If the results of all methods together are not comparable; see
