@@ -105,7 +105,7 @@ class _ReplayedResult:
 
     @property
     def is_metaworld(self) -> bool:
-        return "benchmark" in self.kwargs
+        return self.result.origin.is_metaworld
 
     @property
     def few_shot(self) -> bool:

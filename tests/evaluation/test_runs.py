@@ -461,3 +461,19 @@ def test_runs_with_the_same_actions_are_named_whichever_run_is_first():
     kept = [result(i, made={"evidence": e}, paid=0.0, a=0) for i, e in enumerate("abb")]
     found = scores({"mine": {f"mine-{i}.json": one for i, one in enumerate(kept)}})
     assert found.notes == ("mine-1.json and mine-2.json have the same actions",)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs", "is_metaworld"),
+    [
+        ("mine/MT3-v0", {"benchmark": "CustomMT"}, True),
+        ("mtwrappers/CW10-v0", {"sequence": "CW10"}, True),
+        ("mtwrappers/MT10-v0", {}, True),
+        ("mtwrappers/PointGoal-v0", {"num_envs": 2}, False),
+    ],
+)
+def test_metaworld_is_told_by_arguments_or_by_the_id(env_id, kwargs, is_metaworld):
+    environments = Environments(env_id, kwargs)
+    assert environments.is_metaworld is is_metaworld
+    settings = result(made={"environments": environments}, a=1).origin.settings
+    assert ("reward_function_version" in settings) is is_metaworld
