@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_flag, check_name, positive
 from mtwrappers.common.counts import format_count
+from mtwrappers.common.errors import short
 from mtwrappers.evaluation.description import Description
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import EvidenceWriter, read_journal
@@ -178,9 +179,10 @@ def few_shot_evaluate(
             its own trial of ``adaptation_episodes`` and then ``evaluation_episodes``. The
             generators of a policy that takes ``rng`` begin anew with each trial.
         envs: One of our vector environments, whose resets keep the task, or a wrapper of one.
-        trials: The number of trials, each on one task of each group; or the ``M`` tasks of each
-            trial for ``set_tasks``, which are numbers, such as task states. Tasks of other kinds,
-            such as the dicts of families, are only drawn.
+        trials: The number of trials, each on one task of each group; or a list for each trial, of
+            the ``M`` tasks for ``set_tasks``: numbers, such as task states, or dicts of numbers,
+            such as ``[[{"velocity": 0.5}, {"velocity": 2.0}]]``. Tasks of other kinds are only
+            drawn, from an environment whose ``sample_tasks`` returns them.
         adaptation_episodes: The number of episodes per adaptation step.
         evaluation_episodes: The number of episodes after adaptation.
         adaptation_steps: The number of calls of ``adapt``, each on new episodes.
@@ -447,17 +449,32 @@ def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVec
         )
     num_groups = inner.meta_batch_size
     for row in design.trial_tasks or ():
-        numbers = isinstance(row, tuple) and {*map(type, row)} <= {int, float}
-        if not numbers or len(row) != num_groups:
-            drawn = ""
-            if has_everywhere(inner, "sample_tasks"):
-                drawn = "; with a number of trials, tasks of any kind are drawn by sample_tasks"
+        if (
+            not isinstance(row, tuple)
+            or len(row) != num_groups
+            or not all(map(_is_plain_task, row))
+        ):
             raise ValueError(
                 f"trials must be a number, or lists of {num_groups} tasks, one list per trial; "
-                "tasks must be numbers, such as task states; got "
-                f"{design.trial_tasks!r}{drawn}"
+                "tasks must be numbers, such as task states, or dicts of numbers; got "
+                f"{short(design.trial_tasks)}; with a number of trials, tasks of any kind are "
+                "drawn by sample_tasks of the environments, which may return those of a list"
             )
     return inner
+
+
+def _is_plain_task(task: Any) -> bool:
+    """Whether a file can have a task: a number, or a dict of numbers by their names."""
+    if isinstance(task, dict):
+        return all(type(name) is str and _is_plain(item) for name, item in task.items())
+    return type(task) in (int, float)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is a number, or nested tuples or dicts of numbers."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return type(value) is bool or _is_plain_task(value)
 
 
 def _suggest_envs(envs: Any) -> str:
