@@ -203,7 +203,7 @@ def test_workers_that_were_not_asked_to_build_yet_are_closed_without_a_word(monk
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(WorkerPool, "begin", interrupted)
+    monkeypatch.setattr(WorkerPool, "set_up", interrupted)
     with pytest.raises(KeyboardInterrupt):
         parallel(fragile_makers(2), 2, workers=2)
 
