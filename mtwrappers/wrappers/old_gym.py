@@ -23,10 +23,10 @@ class OldGym:
     `seed` are the methods that those projects added. Unlike in Gymnasium, a task stays until the
     next `reset_task` or `set_task`, also where ``env`` draws a task at every reset.
 
-    ``env`` and ``tasks`` can be replaced. All other attributes are those of ``env``, such as ``sample_tasks``, ``_max_episode_steps``, or
-    ``_freeze_rand_vec`` of Meta-World's classes, which are also set there. ``unwrapped`` is this
-    object. If the program has imported the old ``gym``, Box and Discrete spaces are its own, since
-    those projects check their type.
+    ``env`` and ``tasks`` can be replaced. All other attributes are those of ``env``, such as
+    ``sample_tasks``, ``_max_episode_steps``, or ``_freeze_rand_vec`` of Meta-World's classes, which
+    are also set there. ``unwrapped`` is this object. If the program has imported the old ``gym``,
+    Box and Discrete spaces are its own, since those projects check their type.
 
     Args:
         env: An environment with ``set_task``, or with the task states of `MTEnv`, or with neither

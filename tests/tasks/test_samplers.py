@@ -212,6 +212,22 @@ def test_a_seed_that_determines_the_tasks_is_not_reported(kwargs):
     assert [a.task.velocity for a in first] == [b.task.velocity for b in second]
 
 
+def test_an_environment_that_its_constructor_returns_again_is_neither_closed_nor_drawn_from():
+    class Shared(CountingSetTaskEnv):
+        def __deepcopy__(self, memo):
+            return self
+
+    env, expected = Shared(), SeededEnv()
+    env.sample_tasks = lambda n: env.np_random.random(n).tolist()
+    expected.reset(seed=3)
+    for kwargs in ({}, {"env": env}):
+        sampler = mt.SetTaskSampler(lambda: TimeLimit(env, 9), **kwargs, seed=3)
+        tasks = [update.task for update in sampler.sample(2)]
+        expected.reset(seed=3)
+        assert tasks == [task.velocity for task in expected.sample_tasks(2)]
+    assert not env.closed
+
+
 @pytest.mark.usefixtures("same_random_state")
 def test_tasks_that_are_drawn_without_a_seed_or_given_are_not_reported():
     mt.SetTaskSampler(OldEnv).sample(2)
