@@ -23,6 +23,7 @@ from mtwrappers.common.checks import (
     check_mapping,
     positive,
 )
+from mtwrappers.common.errors import short
 from mtwrappers.common.spaces import append_onehot, difference
 from mtwrappers.common.types import AnyEnv, AnySpace, State
 from mtwrappers.metaworld.class_env import (
@@ -151,6 +152,13 @@ class ClassPool:
         benchmark_options = {
             name: class_options.pop(name) for name in BENCHMARK_OPTIONS if name in class_options
         }
+        if not isinstance(benchmark, str):
+            for name, value in benchmark_options.items():
+                if value is not None:
+                    raise ValueError(
+                        f"{name} is for the name of a benchmark, got {name}={value!r} with "
+                        f"benchmark={short(benchmark)}: pass {name} to make_benchmark instead"
+                    )
         if continuous:
             benchmark_options["num_goals"] = 1
         if isinstance(benchmark, str):
