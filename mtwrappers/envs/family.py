@@ -26,10 +26,11 @@ from numpy.random import Generator
 from mtwrappers.common.checks import check_choice, not_negative
 from mtwrappers.common.types import Info
 from mtwrappers.core.mtenv import Observation
-from mtwrappers.core.selection import WithoutReplacement
+from mtwrappers.core.selection import WithoutReplacement, check_sweep
 from mtwrappers.core.tasks import Description, Tasks
 from mtwrappers.envs.distributions import Distribution, Value, freeze
 from mtwrappers.state.identity import keep_arguments
+from mtwrappers.state.registry import require_names
 from mtwrappers.wrappers.env_to_mtenv import EnvToMTEnv
 
 Task: TypeAlias = dict[str, Value]
@@ -163,8 +164,10 @@ class FamilyTasks(Tasks[Task]):
         return {"sweep": self._sweep.get_state()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the sweep that `get_state` returned."""
-        self._sweep.set_state(state["sweep"])
+        """Restores the sweep that `get_state` returned, or raises `ValueError`."""
+        sweep = require_names(state, ("sweep",), self)["sweep"]
+        check_sweep(sweep, len(self.listed or ()), "the sweep of tasks")
+        self._sweep.set_state(sweep)
 
 
 class TaskFamilyEnv(EnvToMTEnv):

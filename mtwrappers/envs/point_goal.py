@@ -22,6 +22,8 @@ from mtwrappers.common.checks import (
     positive,
 )
 from mtwrappers.state.identity import keep_arguments
+from mtwrappers.state.plain_data import make_generator
+from mtwrappers.state.registry import require_names
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import (
     EXECUTOR_OPTIONS,
@@ -139,9 +141,15 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         return {"task": self.get_task(), "order": dict(self._order.bit_generator.state)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the state that `get_state` returned; the next `reset` continues from it."""
-        self.set_task(state["task"])
-        self._order.bit_generator.state = state["order"]
+        """Restores the state that `get_state` returned; the next `reset` continues from it.
+
+        Raises:
+            ValueError: If ``state`` does not fit; nothing is changed then.
+        """
+        values = require_names(state, ("task", "order"), self)
+        order = make_generator(values["order"], "the order of goals")
+        self.set_task(values["task"])
+        self._order = order
 
     def _info(self, position: NDArray[np.float64]) -> dict[str, float]:
         distance = math.dist(position.tolist(), self._task["goal"])

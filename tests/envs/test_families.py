@@ -515,6 +515,18 @@ def test_a_set_of_tasks_checks_its_list():
         FamilyTasks({"x": distributions.Uniform(0.0, 1.0)}, [{"x": 0.5}, {"x": 2.0}])
 
 
+@pytest.mark.parametrize("selection", [{}, {"sweep": [80]}, {"sweep": "0"}])
+def test_a_sweep_that_the_list_has_not_is_refused_and_nothing_is_changed(selection):
+    env = make("PointRobot", tasks="train").unwrapped
+    env.reset(seed=0)
+    state = env.get_state()
+    with pytest.raises(
+        ValueError, match=r"expected \['sweep'\] of FamilyTasks|sweep of tasks must"
+    ):
+        env.set_state({**state, "was_set": True, "selection": selection})
+    assert env.get_state() == state
+
+
 def test_two_limits_of_an_episode_are_refused():
     with pytest.raises(ValueError, match="max_episode_steps=7 and episode_steps=3"):
         gymnasium.make_vec("mtwrappers/PointRobot-v0", episode_steps=3, max_episode_steps=7)
