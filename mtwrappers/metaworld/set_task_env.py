@@ -435,6 +435,10 @@ def read_layout(task: Any) -> Layout:
     Raises:
         ValueError: If the task is not like one from `MetaWorldSetTaskEnv.sample_tasks`.
     """
+    if not isinstance(task, Mapping):
+        raise ValueError(
+            f"expected a dict as sample_tasks() returns, got {type(task).__name__} {short(task)}"
+        )
     try:
         check_choice(task["kind"], ("train", "test"), "task['kind']")
         names, inner, _ = task["classes"], task["inner"], task["benchmark"]

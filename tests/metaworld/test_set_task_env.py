@@ -408,8 +408,9 @@ def test_a_benchmark_of_ones_own_with_a_class_of_ones_own_works():
 PUSH_DATA = make_benchmark("MT1", env_name="push-v3", num_goals=1).train_tasks[0].data
 # What a task is replaced by, in part or as a whole.
 MALFORMED = [
-    (None, "got None: TypeError"),
-    (metaworld.Task("reach-v3", b""), r"got Task\(env_name='reach-v3'"),
+    (3, r"^expected a dict as sample_tasks\(\) returns, got int 3$"),
+    (None, "got NoneType None$"),
+    (metaworld.Task("reach-v3", b""), r"got Task Task\(env_name='reach-v3'"),
     ({"inner": None}, "got {.*'inner': None}: TypeError"),
     ({"kind": "validation"}, r"task\['kind'\] must be 'train' or 'test', got 'validation'"),
     ({"classes": ("reach-v2",)}, "got {.*unknown class 'reach-v2'"),
