@@ -46,6 +46,16 @@ from tests.refusals import (
         "expected a finite ...got [0, inf]",
     ),
     refusal(
+        lambda: make("MultiEnv", env_id=["CartPole-v1"]),
+        TypeError,
+        "make of MultiEnv got an unexpected keyword argument 'env_id': did you mean 'env_ids'",
+    ),
+    refusal(
+        lambda: make_vec("MultiEnv", env_id=["CartPole-v1"]),
+        TypeError,
+        "make_vec of MultiEnv got an unexpected keyword argument 'env_id': did you mean 'env_ids'",
+    ),
+    refusal(
         lambda: make("MultiEnv", env_ids=[CountingEnv]),
         TypeError,
         "entry 0 of env_ids must be a ...; register the",
