@@ -75,7 +75,7 @@ def check_rows(value: Any, n: int, name: str) -> list[Any]:
 
 def check_fraction(value: Any, name: str) -> float:
     """Returns ``value`` as a float in [0, 1], or raises `ValueError`."""
-    number = _number(value)
+    number = number_or_nan(value)
     if not 0 <= number <= 1:
         raise ValueError(f"{name} must be in [0, 1], got {value!r}")
     return number
@@ -83,7 +83,7 @@ def check_fraction(value: Any, name: str) -> float:
 
 def above_zero(value: Any, name: str) -> float:
     """Returns ``value`` as a finite float above zero, or raises `ValueError`."""
-    number = _number(value)
+    number = number_or_nan(value)
     if not 0 < number < math.inf:
         raise ValueError(f"{name} must be above zero and finite, got {value!r}")
     return number
@@ -91,14 +91,14 @@ def above_zero(value: Any, name: str) -> float:
 
 def zero_or_above(value: Any, name: str) -> float:
     """Returns ``value`` as a finite float of zero or more, or raises `ValueError`."""
-    number = _number(value)
+    number = number_or_nan(value)
     if not 0 <= number < math.inf:
         raise ValueError(f"{name} must be zero or more and finite, got {value!r}")
     return number
 
 
-def _number(value: Any) -> float:
-    """``value`` as a ``float``, or NaN if it is not a number or too large for one."""
+def number_or_nan(value: Any) -> float:
+    """``value`` as a ``float``, or NaN if it is a bool, no number, or too large for a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return math.nan
     try:
