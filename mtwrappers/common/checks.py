@@ -283,31 +283,38 @@ def check_options(
     owner: str,
     *,
     passes_on: bool = False,
+    prefixes: tuple[str, ...] = (),
     hint: str = "",
 ) -> None:
     """Raises `ValueError` for unknown reset options.
 
     If the environment passes options on to another, only options that are spelled almost like a
-    known one are refused. Minari's wrapper passes its own options on, which are accepted.
+    known one, or begin as one of ``prefixes``, are refused. Minari's wrapper passes its own options
+    on, which are accepted.
 
     Args:
         options: The options of a reset.
         names: The options that the environment reads.
         owner: The environment, for the message.
         passes_on: Whether another environment may read the others.
+        prefixes: The beginnings of options that no other environment reads.
         hint: The end of the message.
     """
     if options is None:
         return
     unknown = []
     for key in map(str, check_mapping(options, f"options of {owner}")):
-        similar = bool(difflib.get_close_matches(key.casefold(), names, 1, 0.85))
+        folded = key.casefold()
+        similar = bool(difflib.get_close_matches(folded, names, 1, 0.85))
+        similar = similar or folded.startswith(prefixes)
         refused = similar or not (passes_on or key.startswith(_FOREIGN_OPTIONS))
         if key not in names and refused:
             unknown.append(key)
     if unknown:
         expected = f"takes the reset options {sorted(names)}" if names else "takes no reset options"
-        raise ValueError(f"{owner} {expected}, got {sorted(unknown)}{hint and '; '}{hint}")
+        hints = [*(did_you_mean(key, names) for key in sorted(unknown)[:1]), hint]
+        end = "; ".join([f"got {sorted(unknown)}", *filter(None, hints)])
+        raise ValueError(f"{owner} {expected}, {end}")
 
 
 def check_keywords(

@@ -84,6 +84,8 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
     # Whether unknown options may belong to a wrapped environment, and what to pass instead of them.
     _passes_options_on = True
+    # The beginnings of options that no wrapped environment reads.
+    _option_prefixes: tuple[str, ...] = ()
     _options_hint = ""
 
     def __init__(
@@ -265,6 +267,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             TASK_OPTIONS,
             type(self).__name__,
             passes_on=self._passes_options_on,
+            prefixes=self._option_prefixes,
             hint=self._options_hint,
         )
         other_options = dict(options)

@@ -83,6 +83,8 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         ValueError: If ``initial_task_state`` is not one of the tasks.
     """
 
+    # Such as the option task_name, which infos have: it would be ignored.
+    _option_prefixes = ("task_", "resample")
     # The environment of the current task, ``None`` until the first reset needs it.
     _env: AnyEnv | None = None
     # Its branch of the environment seed; ``None`` if it is deterministic.
@@ -219,7 +221,10 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
     def reset(
         self, *, seed: int | None = None, options: Options | None = None
     ) -> tuple[Observation, Info]:
-        """Begins an episode as `MTEnv.reset` does; other options reach the inner environment."""
+        """Begins an episode as `MTEnv.reset` does; other options reach the inner environment.
+
+        Options that begin with ``task_`` or ``resample`` do not: such a one is misspelt.
+        """
         task_options, other_options = self._split_options(options)
         state = None
         if "task_state" in task_options:

@@ -141,7 +141,7 @@ class FamilyTasks(Tasks[Task]):
         return {name: freeze(distribution.draw(rng)) for name, distribution in entries}
 
     def check(self, task_state: object, name: str) -> Task:
-        """Returns a task with floats and tuples, or raises `ValueError`.
+        """Returns a task of `space` with floats and tuples, or raises `ValueError`.
 
         Any task that can be drawn can be set, whether or not it is in the list.
         """
@@ -202,6 +202,9 @@ class TaskFamilyEnv(EnvToMTEnv):
     >>> info["task"], env.get_task()
     ({'goal': array([0.5, 0.5])}, {'goal': (0.5, 0.5)})
     """
+
+    _passes_options_on = False
+    _options_hint = "a task_state is a task, a dict; a seed is an argument of reset"
 
     def __init__(self, env: gymnasium.Env[Any, Any], tasks: FamilyTasks) -> None:
         super().__init__(env, tasks, sample_tasks_on_reset=True)

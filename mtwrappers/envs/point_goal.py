@@ -21,6 +21,7 @@ from mtwrappers.common.checks import (
     not_negative,
     positive,
 )
+from mtwrappers.envs.distributions import as_numbers
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.state.plain_data import make_generator
 from mtwrappers.state.registry import require_names
@@ -94,12 +95,10 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         Raises:
             ValueError: If ``task`` is not a task.
         """
-        try:
-            x, y = map(float, task["goal"])
-        except (LookupError, TypeError, ValueError):
-            x = y = math.nan
-        if not (math.isfinite(x) and math.isfinite(y)):
+        goal = as_numbers(task.get("goal"), (2,)) if isinstance(task, Mapping) else None
+        if goal is None:
             raise ValueError(f"a task must be {{'goal': (x, y)}}, got {task!r}")
+        x, y = goal.tolist()
         self._task = {"goal": (x, y)}
         self._position = None
 

@@ -30,6 +30,19 @@ from tests.refusals import (
         "a task must be {'goal': (x, y)}, got {'goal'",
     ),
     refusal(
+        lambda: PointGoalEnv().set_task({"goal": "10"}),
+        ValueError,
+        "a task must be {'goal': (x, y)}, got {'goal': '10'}",
+    ),
+    refusal(
+        lambda: PointGoalEnv().set_task({"goal": (True, False)}),
+        ValueError,
+        "a task must be {'goal': (x, y)}, got {'goal': (True, False)}",
+    ),
+    refusal(
+        lambda: PointGoalEnv().set_task(3), ValueError, "a task must be {'goal': (x, y)}, got 3"
+    ),
+    refusal(
         lambda: PointGoalEnv().reset(options={"tasks": 1}),
         ValueError,
         "PointGoalEnv takes no ...got ['tasks']",
