@@ -111,10 +111,11 @@ def test_a_copied_bare_sawyer_member_runs_the_same_task_by_itself(benchmark):
     made = make_benchmark(benchmark, env_name="push-v3", num_goals=2)
     env = made.train_classes["push-v3"](camera_name="corner2")
     env.set_task(made.train_tasks[1])
+    env.max_path_length = 50
     sampler = mt.EnvPoolSampler([env], seed=0)
     sampler.grow_pool(2)
     [copied] = [member for update in sampler.sample(2) if (member := update()) is not env]
-    for name in ("action_space", "observation_space", "camera_name"):
+    for name in ("action_space", "observation_space", "camera_name", "max_path_length"):
         assert getattr(copied, name) == getattr(env, name)
     first = episode(copied)
     assert first[0][0][-3:].any() == (benchmark == "MT1")  # goals are hidden in ML1
