@@ -245,7 +245,18 @@ def test_statistics_move_to_another_number_of_environments_without_the_episodes(
 
 
 @vector
-@pytest.mark.parametrize("change", [{"tasks": [0, 1, 3]}, {"uncounted": [3]}, {"returns": [0.0]}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tasks": [0, 1, 3]},
+        {"tasks": "012"},
+        {"uncounted": [3]},
+        {"uncounted": None},
+        {"returns": [0.0]},
+        {"returns": ["0", "1", "2"]},
+        {"returns": [0.0, math.nan, 0.0]},
+    ],
+)
 def test_episodes_that_do_not_fit_are_refused_before_anything_changes(wrap, change):
     if "returns" in change and wrap is mt.VectorNormalizeObservationPerTask:
         return
@@ -254,20 +265,37 @@ def test_episodes_that_do_not_fit_are_refused_before_anything_changes(wrap, chan
     state = envs.get_state()
     envs.step(actions)
     later = envs.get_state()
-    with pytest.raises(ValueError, match=r"episodes"):
+    with pytest.raises((TypeError, ValueError), match=r"episodes|expected a list of uncounted"):
         envs.set_state({**state, "episodes": {**state["episodes"], **change}})
+    [name] = change
+    without = {key: value for key, value in state["episodes"].items() if key != name}
+    with pytest.raises(ValueError, match=rf"expected \['.* of {wrap.__name__}, got \['"):
+        envs.set_state({**state, "episodes": without})
+    with pytest.raises(ValueError, match="expected statistics with kind"):
+        envs.set_state({**state, "kind": "else", "episodes": {}})
     assert envs.get_state() == later
 
 
 @every
 @pytest.mark.parametrize(
-    "change", [{"count": 0.0}, {"count": -1.0}, {"m2": -1.0}, {"mean": math.nan}]
+    "change",
+    [
+        {"count": 0.0},
+        {"count": -1.0},
+        {"count": "2.0"},
+        {"m2": -1.0},
+        {"m2": math.nan},
+        {"m2": "2.0"},
+        {"mean": math.nan},
+        {"mean": "2.0"},
+        {"mean": True},
+    ],
 )
 def test_statistics_that_no_samples_have_are_refused(wrap, change):
     env = made(wrap)[0]
     state = env.get_state()
     [(key, value)] = change.items()
-    wrong = np.full_like(np.array(state[key]), value).tolist()
+    wrong = np.full(np.shape(state[key]), value, dtype=object).tolist()
     with pytest.raises(ValueError, match=f"{key} .*in the statistics"):
         env.set_state({**state, key: wrong})
     assert env.get_state() == state
