@@ -10,9 +10,9 @@ from gymnasium.error import DependencyNotInstalled
 
 from mtwrappers import protocols
 from mtwrappers.cli import main
-from mtwrappers.cli.protocols import FIELDS
 from mtwrappers.common.errors import with_place
 from mtwrappers.common.registration import TABLE
+from mtwrappers.evaluation.protocol_text import FIELDS
 from mtwrappers.evaluation.scoring import Scoring
 from mtwrappers.metaworld.env_settings import EnvSettings
 from tests.fakes import ROOT
