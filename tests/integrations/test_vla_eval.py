@@ -170,16 +170,17 @@ def test_observations_are_those_of_the_protocol(monkeypatch):
     env, [planned] = small.make(), small.plan()
     obs, _ = env.reset(seed=planned.seed, options={"task_state": planned.task_state})
     assert len(server.observations) == 5
-    for sent in server.observations:
-        assert set(sent) == {"images", "state", "environment_state", "task_description"}
-        assert sent["task_description"] == env.get_wrapper_attr("task_description")
-        [(camera, frame)] = sent["images"].items()
+    for observation in server.observations:
+        assert set(observation) == {"images", "state", "environment_state", "task_description"}
+        assert observation["task_description"] == env.get_wrapper_attr("task_description")
+        [(camera, frame)] = observation["images"].items()
         assert camera == "corner4"
         np.testing.assert_array_equal(frame, obs["pixels"], strict=True)
-        np.testing.assert_array_equal(sent["state"], np.float32(obs["agent_pos"]), strict=True)
-        np.testing.assert_array_equal(sent["environment_state"][:4], sent["state"], strict=True)
-        assert (sent["environment_state"].shape, sent["state"].dtype) == ((39,), np.float32)
-        obs, *_ = env.step(act_at_random("push-back-v3", sent["environment_state"]))
+        state, environment_state = observation["state"], observation["environment_state"]
+        np.testing.assert_array_equal(state, np.float32(obs["agent_pos"]), strict=True)
+        np.testing.assert_array_equal(environment_state[:4], state, strict=True)
+        assert (environment_state.shape, state.dtype) == ((39,), np.float32)
+        obs, *_ = env.step(act_at_random("push-back-v3", environment_state))
     env.close()
 
 
