@@ -81,10 +81,10 @@ def test_seed_seeds_observations_and_tasks_at_once():
     envs = [OldGym(gymnasium.make("mtwrappers/PointRobot-v0")) for _ in range(3)]
     assert [env.seed(seed) for env, seed in zip(envs, (5, 5, 6), strict=True)] == [[5], [5], [6]]
     assert envs[0].seed() == []
-    first, second, other = ([env.sample_tasks(2), env.reset().tolist()] for env in envs)
+    first, second, different = ([env.sample_tasks(2), env.reset().tolist()] for env in envs)
     assert first == second
-    assert first[0] != other[0]
-    assert first[1] != other[1]
+    assert first[0] != different[0]
+    assert first[1] != different[1]
 
 
 def test_task_states_are_the_tasks_of_an_mtenv():
@@ -200,10 +200,10 @@ def test_attributes_are_read_and_set_on_the_environment():
 def test_copies_and_pickles_are_on_the_same_task():
     env = OldGym(PointGoalEnv(), TASKS)
     env.reset_task(1)
-    for other in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
-        other.reset()
-        assert other.get_task() == TASKS[1]
-        assert other.env is not env.env
+    for copied_env in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        copied_env.reset()
+        assert copied_env.get_task() == TASKS[1]
+        assert copied_env.env is not env.env
 
 
 def test_spaces_are_those_of_the_old_gym_if_it_was_imported(monkeypatch):
