@@ -114,6 +114,18 @@ def check_flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
+def check_success(value: Any, name: str) -> bool:
+    """Returns the success that an info reports as a ``bool``.
+
+    Raises:
+        ValueError: If it is something else than a bool, 0 or 1: NaN and ``"no"`` would count as
+            true.
+    """
+    if not isinstance(value, (bool, int, float, np.bool_, np.number)) or value not in (0, 1):
+        raise ValueError(f"{name} must be a bool, 0 or 1, got {short(value)}")
+    return bool(value)
+
+
 def check_choice(value: Any, choices: Sequence[Any], name: str) -> Any:
     """Returns ``value`` if it is in ``choices``, or raises `ValueError`; 1 is not ``True``."""
     if isinstance(value, np.bool_):

@@ -16,7 +16,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_choice, not_negative, positive
+from mtwrappers.common.checks import check_choice, check_success, not_negative, positive
 from mtwrappers.common.extras import import_extra
 from mtwrappers.common.types import AnyArray, Info, Options
 from mtwrappers.metaworld.fast import Fast, class_to_build
@@ -291,7 +291,7 @@ class SawyerClassEnv(gymnasium.Env[AnyArray, AnyArray]):
             if type(value) is not float and isinstance(value, (int, np.number, np.bool_)):
                 info[key] = float(value)
         info["task_name"] = self.name
-        terminated = self.terminate_on_success and info["success"] == 1.0
+        terminated = self.terminate_on_success and check_success(info["success"], "success")
         return obs, float(reward), terminated, bool(truncated), info
 
     def _idle(self) -> NDArray[np.float64]:
