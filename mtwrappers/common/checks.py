@@ -67,8 +67,9 @@ def _whole(value: Any, name: str, least: int, most: int, expected: str) -> int:
 
 def check_rows(value: Any, n: int, name: str) -> list[Any]:
     """Returns a list with an item for each of ``n`` environments, or raises `ValueError`."""
-    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != n:
-        count = len(value) if isinstance(value, (list, tuple, np.ndarray)) else short(value)
+    listed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    if not listed or len(value) != n:
+        count = len(value) if listed else short(value)
         raise ValueError(f"expected {name} of {n} environments, got {count}")
     return list(value)
 
@@ -238,6 +239,8 @@ def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...
 
 def check_each(value: Any, n: int, name: str, check: Callable[[Any, str], Any]) -> tuple[Any, ...]:
     """Returns ``n`` checked values, given one for all tasks or a list of ``n``; ``None`` passes."""
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value.item()
     listed = isinstance(value, (list, tuple, np.ndarray))
     values = list(value) if listed else [value] * n
     if len(values) != n:
