@@ -539,7 +539,7 @@ def test_a_few_shot_evaluation_over_the_test_tasks_is_replayed(tmp_path):
         assert envs.get_attr("sample_tasks_on_reset") == (True, True)
         held_out = [[{"direction": 1.0}, {"direction": -1.0}]]
         result = mt.few_shot_evaluate(Still(), envs, held_out, 1, 1)
-        assert {episode.task for episode in result.scored} == {0, 1}
+        assert {episode.task for episode in result.scored} == {"task 0", "task 1"}
 
 
 def test_a_set_of_tasks_checks_its_list():
