@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import textwrap
@@ -64,10 +65,12 @@ def run(
             ignore=ignore or (),
             on_result=print_result,
         )
+    except gymnasium.error.UnregisteredEnv:
+        hint = _hint(environment.rpartition(":")[2])
+        hint = hint or "an id that a module registers begins with its name, such as my_module:Id-v0"
+        raise UsageError(f"{environment}: no such id; {hint}") from None
     except (TypeError, ValueError, ImportError, gymnasium.error.Error) as exc:
-        missing = _ID.fullmatch(environment) and environment not in gymnasium.registry
-        hint = _hint(environment) if missing else ""
-        raise UsageError(f"{environment}: {f'no such id; {hint}' if hint else exc}") from None
+        raise UsageError(f"{environment}: {exc}") from None
     seconds = time.perf_counter() - start
     summary = textwrap.wrap(f"{_summarize(report)} ({seconds:.0f} s)", width)
     say("\n" + "\n".join(summary), "bold green" if report.ok else "bold red")
@@ -105,6 +108,7 @@ def _strip_id(env_id: str) -> str:
 def _find_environment(name: str) -> Any:
     """The id, or the function of the user, that is named on the command line."""
     if _ID.fullmatch(name):
+        sys.path.append(os.getcwd())  # as `python -m` does, for a module that registers the id
         return name
     source, _, function = name.rpartition(":")
     if not source or not function.isidentifier():

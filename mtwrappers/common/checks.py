@@ -76,7 +76,7 @@ def check_rows(value: Any, n: int, name: str) -> list[Any]:
 
 def check_fraction(value: Any, name: str) -> float:
     """Returns ``value`` as a float in [0, 1], or raises `ValueError`."""
-    number = _number(value)
+    number = number_or_nan(value)
     if not 0 <= number <= 1:
         raise ValueError(f"{name} must be in [0, 1], got {value!r}")
     return number
@@ -84,7 +84,7 @@ def check_fraction(value: Any, name: str) -> float:
 
 def above_zero(value: Any, name: str) -> float:
     """Returns ``value`` as a finite float above zero, or raises `ValueError`."""
-    number = _number(value)
+    number = number_or_nan(value)
     if not 0 < number < math.inf:
         raise ValueError(f"{name} must be above zero and finite, got {value!r}")
     return number
@@ -92,14 +92,14 @@ def above_zero(value: Any, name: str) -> float:
 
 def zero_or_above(value: Any, name: str) -> float:
     """Returns ``value`` as a finite float of zero or more, or raises `ValueError`."""
-    number = _number(value)
+    number = number_or_nan(value)
     if not 0 <= number < math.inf:
         raise ValueError(f"{name} must be zero or more and finite, got {value!r}")
     return number
 
 
-def _number(value: Any) -> float:
-    """``value`` as a ``float``, or NaN if it is not a number or too large for one."""
+def number_or_nan(value: Any) -> float:
+    """``value`` as a ``float``, or NaN if it is a bool, no number, or too large for a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return math.nan
     try:
@@ -293,31 +293,38 @@ def check_options(
     owner: str,
     *,
     passes_on: bool = False,
+    prefixes: tuple[str, ...] = (),
     hint: str = "",
 ) -> None:
     """Raises `ValueError` for unknown reset options.
 
     If the environment passes options on to another, only options that are spelled almost like a
-    known one are refused. Minari's wrapper passes its own options on, which are accepted.
+    known one, or begin as one of ``prefixes``, are refused. Minari's wrapper passes its own options
+    on, which are accepted.
 
     Args:
         options: The options of a reset.
         names: The options that the environment reads.
         owner: The environment, for the message.
         passes_on: Whether another environment may read the others.
+        prefixes: The beginnings of options that no other environment reads.
         hint: The end of the message.
     """
     if options is None:
         return
     unknown = []
     for key in map(str, check_mapping(options, f"options of {owner}")):
-        similar = bool(difflib.get_close_matches(key.casefold(), names, 1, 0.85))
+        folded = key.casefold()
+        similar = bool(difflib.get_close_matches(folded, names, 1, 0.85))
+        similar = similar or folded.startswith(prefixes)
         refused = similar or not (passes_on or key.startswith(_FOREIGN_OPTIONS))
         if key not in names and refused:
             unknown.append(key)
     if unknown:
         expected = f"takes the reset options {sorted(names)}" if names else "takes no reset options"
-        raise ValueError(f"{owner} {expected}, got {sorted(unknown)}{hint and '; '}{hint}")
+        hints = [*(did_you_mean(key, names) for key in sorted(unknown)[:1]), hint]
+        end = "; ".join([f"got {sorted(unknown)}", *filter(None, hints)])
+        raise ValueError(f"{owner} {expected}, {end}")
 
 
 def check_keywords(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.result import EvaluationResult
 
+# Before a name on the command line, and in printed results.
+_PREFIX = "reference:"
 _HERE = Path(__file__).parent
 # A clone has the results with their actions and the way they were made; the wheel has only the
 # results.
@@ -56,16 +58,36 @@ def reference(name: str, like: EvaluationResult | None = None) -> dict[str, Eval
         if protocol is not None:
             settings = protocol.settings
             by = f"by {protocol.label} on {settings.benchmark} {settings.env_name or ''}".strip()
+        nearest = _sort_by_common_tasks(results, like)
+        force = ""
+        if {*results[nearest[0]].tasks} & {*like.tasks}:
+            force = (
+                f"; or name one and use force, on the command line {_PREFIX}{nearest[0]} --force"
+            )
         raise ValueError(
             f"no reference result of {name!r} was measured {by}; evaluate by the protocol of one "
-            f"of these: {', '.join(of_name)}; or name one and use force, on the command line "
-            f"reference:{of_name[0]} --force"
+            f"of these: {', '.join(nearest)}{force}"
         )
     return alike
 
 
+def _sort_by_common_tasks(
+    results: Mapping[str, EvaluationResult], like: EvaluationResult
+) -> list[str]:
+    """The names of results, those first that have the most tasks of ``like``, and few others."""
+
+    def key(label: str) -> tuple[int, int]:
+        tasks = {*results[label].tasks}
+        return -len(tasks & {*like.tasks}), len(tasks)
+
+    return sorted(results, key=key)
+
+
 def _suggest(name: str, labels: Collection[str]) -> str:
     """The hint for a name of which there are no results: similar names, or all that fit."""
+    bare_name = name.removeprefix(_PREFIX)
+    if bare_name in {label for path in labels for label in (path, path.partition("/")[0])}:
+        return f"pass {bare_name!r}, because {_PREFIX} is for the command line"
     method = name.partition("/")[0]
     choices = [label for label in labels if label.startswith(f"{method}/")]
     hint = did_you_mean(name, choices)

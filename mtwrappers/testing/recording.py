@@ -401,7 +401,7 @@ def get_mode(env: Any) -> Any:
     mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
     if not isinstance(mode, str):
         return mode
-    return next((known for known in AutoresetMode if mode in (known.value, known.name)), None)
+    return next((member for member in AutoresetMode if mode in (member.value, member.name)), None)
 
 
 def select_info(infos: dict[Any, Any], i: int, num_envs: int) -> dict[Any, Any]:

@@ -1011,10 +1011,11 @@ def close(subject: Subject) -> None:
         if ignored:
             raise Failed(f"an environment that is deleted raises {ignored[0]}")
         if pids := still_there(lambda: children() - processes):
-            raise Failed(f"{len(pids)} processes are left after close()")
+            numbers = ", ".join(map(str, sorted(pids)))
+            raise Failed(f"processes are still running after close(): {numbers}")
         if threads_left := still_there(lambda: {*threading.enumerate()} - threads):
             names = ", ".join(thread.name for thread in threads_left)
-            raise Failed(f"{len(threads_left)} threads are left after close(): {names}")
+            raise Failed(f"threads are still running after close(): {names}")
         if opened := still_there(lambda: open_files() - files):
             paths = ", ".join(sorted(path for _, path in opened))
             raise Failed(f"files are still open after close(): {paths}")

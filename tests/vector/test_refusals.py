@@ -324,8 +324,8 @@ def test_odd_arguments_of_workers_are_named(call, error, message):
 )
 def test_odd_uses_are_named_and_leave_the_environments_usable(call, error, message, envs):
     envs.reset(seed=0)
-    before = envs.get_attr("seeds")
+    seeds_before = envs.get_attr("seeds")
     assert_refused(call, error, message, envs)
-    assert envs.get_attr("seeds") == before  # nothing was reset
+    assert envs.get_attr("seeds") == seeds_before  # nothing was reset
     envs.reset(seed=0)
     assert envs.step([0, 0])[0].tolist() == [[1, 1], [101, 101]]
