@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Space
 
 from mtwrappers.common.did_you_mean import did_you_mean
@@ -150,13 +151,17 @@ def check_callable(value: Any, name: str) -> Any:
 def check_maker(value: Any, name: str) -> Any:
     """Returns ``value`` if it is callable, or raises `TypeError`; ``name`` is the constructor's."""
     if not callable(value):
-        raise TypeError(f"{name} must be callable, got {value!r}{hint_at_maker(value)}")
+        raise TypeError(f"{name} must be callable, got {short(value)}{hint_at_maker(value)}")
     return value
 
 
 def hint_at_maker(value: Any) -> str:
-    """The end of a message: the constructor to pass for an id, or ``""`` for other values."""
-    return f": pass functools.partial(gymnasium.make, {value!r})" if isinstance(value, str) else ""
+    """The end of a message: what to pass for an id or a spec, or ``""`` for other values."""
+    if isinstance(value, str):
+        return f": pass functools.partial(gymnasium.make, {value!r})"
+    if isinstance(value, EnvSpec):
+        return ": pass functools.partial(gymnasium.make, spec) with this spec"
+    return ""
 
 
 def check_makers(value: Any, name: str) -> list[Callable[[], Any]]:
@@ -164,6 +169,11 @@ def check_makers(value: Any, name: str) -> list[Callable[[], Any]]:
 
     It warns of lambdas from a loop, see `mtwrappers.common.loop_variables`.
     """
+    if isinstance(value, (str, EnvSpec)):
+        raise TypeError(
+            f"{name} must be a list of constructors, got {short(value)}{hint_at_maker(value)} in a "
+            "list"
+        )
     makers = check_list(value, name, "constructor")
     for i, maker in enumerate(makers):
         check_maker(maker, f"the constructor of task {i} in {name}")

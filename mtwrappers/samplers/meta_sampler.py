@@ -41,7 +41,7 @@ from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.journal import hash_value
 from mtwrappers.vector.make import Execution, SamplerOptions, make_executor
-from mtwrappers.vector.settings import OPTIONS, Maker
+from mtwrappers.vector.settings import SETTING_NAMES, Maker
 
 # The infos that name the task of an environment, and their masks.
 _TASK_INFOS = ("task_name", "_task_name", "task_id", "_task_id")
@@ -157,7 +157,7 @@ class MetaSampler:
         if check_flag(parallel, "parallel") and execution not in (None, "parallel"):
             raise ValueError(f"parallel=True means execution='parallel', got {execution=}")
         reason = "it resets environments itself, when a trajectory begins"
-        names = OPTIONS - {"autoreset_mode"}
+        names = SETTING_NAMES - {"autoreset_mode"}
         check_keywords(executor, names, "MetaSampler", {"autoreset_mode": reason})
         with contextlib.ExitStack() as undo:
             self.envs: MetaVectorEnv = make_executor(

@@ -278,7 +278,7 @@ def test_odd_sentences_are_named(call, error, message):
     refusal(
         lambda: make_vec("CustomMT", execution="iterative", workers=2),
         ValueError,
-        "...no workers, got workers=2",
+        "iterative execution takes no workers, got 2: leave it out",
     ),
     refusal(
         lambda: make_vec("MT10", num_envs=7),
