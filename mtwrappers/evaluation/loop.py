@@ -20,7 +20,7 @@ from mtwrappers.evaluation.episodes import SUCCESS_KEYS, Episode, EpisodeRecord
 from mtwrappers.evaluation.plan import Design, Plan, PlannedEpisode, Stage, stream_seed
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
-from mtwrappers.samplers.rollout import Chooser, Flags, Step, rollout
+from mtwrappers.samplers.rollout import Flags, RolloutPolicy, Step, rollout
 from mtwrappers.samplers.task_texts import has_everywhere
 from mtwrappers.state.env_state import get_state, normalizers, set_state, set_statistics_updates
 from mtwrappers.vector.calls import read_only
@@ -72,7 +72,7 @@ class Observer:
         """Called once at the end of the evaluation, also after an error or an interruption."""
 
 
-class Actor(Chooser, Protocol):
+class Actor(RolloutPolicy, Protocol):
     """Chooses actions, and is notified of the trials of few-shot evaluation."""
 
     @property
