@@ -12,32 +12,34 @@ import pytest
 
 import benchmarks.reference as script
 import mtwrappers
-from benchmarks.reference import shipped
+from benchmarks.reference import list_references
 from mtwrappers.evaluation import EvaluationResult
 
-SHIPPED = {one.name: one for one in shipped()}
+REFERENCES = {reference.name: reference for reference in list_references()}
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", REFERENCES)
 def test_a_result_is_of_the_policy_and_benchmark_of_its_folder_and_says_how_it_was_made(name):
-    one, found = SHIPPED[name], SHIPPED[name].result
+    result = REFERENCES[name].result
     method, _, folder = name.partition("/")
-    assert found.description.policy == method
-    assert f"-{found.protocol.settings.benchmark}" in folder
+    assert result.description.policy == method
+    assert f"-{result.protocol.settings.benchmark}" in folder
     if seed := re.search(r"-seed(\d+)", folder):
-        assert found.description.training_seed == int(seed[1])
-    assert found.headline is not None
-    assert re.fullmatch(r"[0-9a-f]{64}", found.evidence)
-    assert one.made.keys() == {"commands", "cpu_seconds", "machine"}
+        assert result.description.training_seed == int(seed[1])
+    assert result.headline is not None
+    assert re.fullmatch(r"[0-9a-f]{64}", result.evidence)
+    assert REFERENCES[name].provenance.keys() == {"commands", "cpu_seconds", "machine"}
 
 
 @pytest.mark.skipif(
-    not any(one.evidence.exists() for one in SHIPPED.values()),
+    not any(reference.evidence.exists() for reference in REFERENCES.values()),
     reason="a source distribution, without the evidence",
 )
 def test_the_readme_has_the_table_of_the_files(monkeypatch):
-    monkeypatch.setattr(script, "shipped", lambda: [*SHIPPED.values()])  # which are read already
-    assert script.readme() == script.README.read_text(), "python -m benchmarks.reference --table"
+    monkeypatch.setattr(script, "list_references", lambda: [*REFERENCES.values()])  # already read
+    assert script.render_readme() == script.README.read_text(), (
+        "python -m benchmarks.reference --table"
+    )
 
 
 # The script.
@@ -102,16 +104,16 @@ def test_a_false_result_is_named_with_the_exit_code_1(here, capsys):
 
 
 def test_a_result_that_was_made_again_must_be_the_same():
-    one = SHIPPED["random/tdmpc2-MT50"].result
-    first, second, *others = one.episodes
+    result = REFERENCES["random/tdmpc2-MT50"].result
+    first, second, *others = result.episodes
 
-    def again(*episodes, **changes):
-        episodes = [*episodes, second, *others]
-        return script.difference(one, dataclasses.replace(one, episodes=episodes, **changes))
+    def difference(*episodes, **changes):
+        remade = dataclasses.replace(result, episodes=[*episodes, second, *others], **changes)
+        return script.describe_difference(result, remade)
 
     rounded = dataclasses.replace(first, episode_return=first.episode_return * (1 + 1e-14))
     assert rounded != first
-    assert again(first) == again(rounded) == ""
-    assert "length is " in again(dataclasses.replace(first, length=first.length - 1))
-    assert again() == "it has 499 episodes, not 500"
-    assert again(first, evidence="0" * 64) == "its actions have another digest"
+    assert difference(first) == difference(rounded) == ""
+    assert "length is " in difference(dataclasses.replace(first, length=first.length - 1))
+    assert difference() == "it has 499 episodes, not 500"
+    assert difference(first, evidence="0" * 64) == "its actions have another digest"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import textwrap
@@ -40,10 +41,11 @@ def run(
     """Check whether an environment can be trusted, step by step.
 
     Args:
-        environment: package.module:NAME or FILE.py:NAME, a function without arguments that returns
-            an environment or a vector environment; or a registered id.
+        environment: A registered id, such as CartPole-v1, or my_module:MyEnv-v0 if my_module
+            registers it. Or package.module:NAME or FILE.py:NAME: a function without arguments that
+            returns an environment or a vector environment.
         kwargs: Arguments of the function or id, as JSON.
-        vector: Given an id, check make_vec(id) instead of make(id).
+        vector: For an id: check gymnasium.make_vec(id) instead of gymnasium.make(id).
         steps: Take at most this many steps (default: 1200).
         ignore: An info that is not compared, such as info.time; can be repeated.
     """
@@ -64,10 +66,12 @@ def run(
             ignore=ignore or (),
             on_result=print_result,
         )
+    except gymnasium.error.UnregisteredEnv:
+        hint = _hint(environment.rpartition(":")[2])
+        hint = hint or "an id that a module registers begins with its name, such as my_module:Id-v0"
+        raise UsageError(f"{environment}: no such id; {hint}") from None
     except (TypeError, ValueError, ImportError, gymnasium.error.Error) as exc:
-        missing = _ID.fullmatch(environment) and environment not in gymnasium.registry
-        hint = _hint(environment) if missing else ""
-        raise UsageError(f"{environment}: {f'no such id; {hint}' if hint else exc}") from None
+        raise UsageError(f"{environment}: {exc}") from None
     seconds = time.perf_counter() - start
     summary = textwrap.wrap(f"{_summarize(report)} ({seconds:.0f} s)", width)
     say("\n" + "\n".join(summary), "bold green" if report.ok else "bold red")
@@ -105,6 +109,7 @@ def _strip_id(env_id: str) -> str:
 def _find_environment(name: str) -> Any:
     """The id, or the function of the user, that is named on the command line."""
     if _ID.fullmatch(name):
+        sys.path.append(os.getcwd())  # as `python -m` does, for a module that registers the id
         return name
     source, _, function = name.rpartition(":")
     if not source or not function.isidentifier():

@@ -6,6 +6,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, TypeVar
 
 from cyclopts import (
@@ -24,6 +25,8 @@ from cyclopts.validators import Number
 
 from mtwrappers import __version__
 
+# A number that every option refuses; larger ones, such as 1e999999, would fill the memory.
+_TOO_LARGE = Decimal(2**64)
 F = TypeVar("F", bound=Callable[..., int] | type)
 
 # What other libraries call our options.
@@ -143,11 +146,15 @@ def described(documented: F) -> F:
 
 
 def _parse_whole(type_: Any, tokens: Sequence[Token]) -> int:
-    """Converts a sign and digits only: cyclopts' ``int`` would misread 1e3, 0x10 and 1.5."""
+    """Converts a whole number such as 1000000 or 1e6, exactly; cyclopts' ``int`` rounds 1.5."""
     [token] = tokens
-    if not token.value.removeprefix("-").isdecimal():
-        raise ValueError(f'expected a whole number such as 1000000, got "{token.value}".')
-    return int(token.value[:20])  # longer ones are too large in any case
+    try:
+        number = Decimal(token.value)
+    except InvalidOperation:
+        number = Decimal("nan")
+    if not number.is_finite() or number != number.to_integral_value():
+        raise ValueError(f'expected a whole number such as 1000000 or 1e6, got "{token.value}".')
+    return int(number.min(_TOO_LARGE))
 
 
 def _parse_share(type_: Any, tokens: Sequence[Token]) -> float:

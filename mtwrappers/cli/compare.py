@@ -11,6 +11,8 @@ from cyclopts import Parameter
 
 from mtwrappers.cli.commands import described
 from mtwrappers.cli.console import UsageError, result_file, say, unreadable, warn
+from mtwrappers.common.extras import import_extra
+from mtwrappers.common.plural import format_count
 from mtwrappers.evaluation import (
     Curves,
     IncomparableError,
@@ -50,8 +52,8 @@ def run(
         results: Files of rollouts or of EvaluationResult.save, or folders of rollouts. Files with
             the same --name are training runs of one method. reference:NAME is a result that comes
             with mtwrappers, by the same protocol: reference:experts for Meta-World's scripted
-            experts, reference:random for random actions. It is a method of its own, also in the
-            table, even if your results have its name.
+            experts, reference:random for random actions. It is a method of its own, even if your
+            results have the same --name.
         format: table (default), which also prints the differences from the first method; markdown;
             latex, which needs the package booktabs; or csv, which has full precision.
         no_tasks: Print and draw only the means over all tasks and over groups of tasks.
@@ -59,6 +61,8 @@ def run(
         curve: Also draw success against --training-steps, and write a CSV file beside the image.
         force: Compare results even if their protocols, settings or goals differ.
     """
+    for option, path in (("--plot", plot), ("--curve", curve)):
+        _check_suffix(option, path)
     policies = _group_methods(read_all(results))
     differences = len(policies) > 1 and (format == "table" or plot is not None)
     if plot is not None and not differences:
@@ -90,6 +94,18 @@ def run(
     if warning := _describe_few_episodes(scored):
         warn(warning)
     return 0
+
+
+def _check_suffix(option: str, path: Path | None) -> None:
+    """Raises `UsageError` for a file of no image format, before anything is printed."""
+    if path is None or path.suffix == "" or (option == "--curve" and path.suffix == ".csv"):
+        return
+    canvas = import_extra("matplotlib.backend_bases", "cli").FigureCanvasBase
+    if path.suffix[1:].lower() not in canvas.get_supported_filetypes():
+        raise UsageError(
+            f"{option} {path}: expected a file with the suffix of an image, such as .png, .pdf or "
+            f".svg, got {path.suffix}"
+        )
 
 
 def _write_curves(path: Path, drawn: Curves, with_tasks: bool, say_so: bool) -> None:
@@ -129,7 +145,7 @@ def _write(path: Path, write: Callable[[Path], object], say_so: bool) -> None:
     """
     try:
         write(path)
-    except (OSError, ValueError) as error:  # a suffix of no image format
+    except OSError as error:
         raise UsageError(f"cannot write {path}: {error}") from None
     if say_so:
         say(f"wrote {path}", "dim")
@@ -141,7 +157,7 @@ def _describe_few_episodes(scored: Scores) -> str:
     for name, score in scored.methods.items():
         n = sum(score.counts.values())
         if score.unit != "runs" and n < _ENOUGH:
-            sentences.append(f"{name} has {n} {score.unit}")
+            sentences.append(f"{name} has {format_count(n, score.unit.removesuffix('s'))}")
     if not sentences:
         return ""
     return (
@@ -179,6 +195,10 @@ def _read(argument: str, like: EvaluationResult | None) -> dict[str, EvaluationR
     except ValueError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
+        if _has_reference(argument):
+            raise UsageError(
+                f"there is no file {argument}; did you mean {_REFERENCE}{argument}?"
+            ) from None
         raise unreadable(error, ", or reference:NAME") from None
     protocols = {result.protocol for result in results.values()}
     if _is_method(argument) and like is None and len(protocols) > 1:
@@ -187,6 +207,15 @@ def _read(argument: str, like: EvaluationResult | None) -> dict[str, EvaluationR
             f"{_REFERENCE}{min(results)}, or pass a result of your own as well"
         )
     return {f"{_REFERENCE}{label}": result for label, result in results.items()}
+
+
+def _has_reference(name: str) -> bool:
+    """Whether results of this name come with the package."""
+    try:
+        reference(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_method(argument: str) -> bool:

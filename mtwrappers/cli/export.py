@@ -11,6 +11,7 @@ from mtwrappers.cli.commands import Count, described
 from mtwrappers.cli.console import UsageError, result_file, say
 from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.errors import full_message
+from mtwrappers.common.plural import format_count
 from mtwrappers.evaluation import EvidenceError, VerificationError
 from mtwrappers.export.datasets import SIZE, Dataset, Frames, LeRobotDataset, MinariDataset
 from mtwrappers.export.replay import export
@@ -43,7 +44,7 @@ def run(
         result: The folder of a rollout, or a file of EvaluationResult.save with its evidence
             beside it. All of it is verified first.
         dataset: minari:NAME, in Minari's folder of datasets, or lerobot:DIR.
-        successes: Store successful episodes alone, each until its first success.
+        successes: Store only successful episodes, each until its first success.
         observation: What is observed: states (default), frames, or frames with a part of the
             state (pixels_agent_pos is the default for LeRobot) or all of it.
         camera: The camera of the frames (default: corner4); can be repeated.
@@ -75,6 +76,6 @@ def run(
     except OSError as exc:
         place = exc.filename or target.path
         raise UsageError(f"cannot read or write {place}: {exc.strerror or exc}") from None
-    counts = f"{written.episodes:,} episodes, {written.steps:,} steps"
+    counts = f"{format_count(written.episodes, 'episode')}, {format_count(written.steps, 'step')}"
     say(f"{dataset}: {counts}, {written}")
     return 0

@@ -17,27 +17,35 @@ COLUMNS = {
     "classes": "{:>7}",
     "goals": "{:>5}",
     "observation": "{:12}",
-    "action": "{:12}",
-    "encoding": "{:8}",
-    "envs": "{:>4}",
-    "extra": "{}",
+    "action": "{:11}",
+    "encoding": "{}",
 }
 NOTES = """
 goals: the number per class, or a new one in every episode
 encoding: how observations of make() identify the class
-envs: the number that make_vec() makes by default
-extra: what they need, as in pip install '.[metaworld]'"""
+make_vec() makes one environment per class by default, and 1 for CW10, CW20, any"""
 
 
 def run() -> int:
     """Print every environment id with its classes, spaces and sizes."""
-    rows: list[Sequence[Any]] = [list(COLUMNS)]
-    rows += [_row(env_id, kwargs) for env_id, (_, kwargs, _) in TABLE.items()]
     form = " ".join(COLUMNS.values())
-    for row in rows:
-        say(form.format(*row), "bold" if row is rows[0] else "")
+    groups: dict[str, list[str]] = {}
+    for env_id, (_, kwargs, _) in TABLE.items():
+        row = form.format(*_row(env_id, kwargs))
+        groups.setdefault(_extra(kwargs), []).append(row)
+    say(form.format(*COLUMNS), "bold")
+    for extra, rows in groups.items():
+        say(f"\nwith pip install '.[{extra}]'" if extra else "\nwithout an extra", "bold")
+        say("\n".join(rows))
     say(NOTES)
     return 0
+
+
+def _extra(kwargs: dict[str, Any]) -> str:
+    """The extra that environments with some arguments need, or ``""``."""
+    if {"sequence", "benchmark"} & kwargs.keys():
+        return "metaworld"
+    return FAMILIES[kwargs["family"]] or "" if "family" in kwargs else ""
 
 
 def _row(env_id: str, kwargs: dict[str, Any]) -> Sequence[Any]:
@@ -46,25 +54,13 @@ def _row(env_id: str, kwargs: dict[str, Any]) -> Sequence[Any]:
     named = env.has_wrapper_attr("task_names") and env.get_wrapper_attr("task_names") is not None
     num_classes = len(env.get_wrapper_attr("task_names")) if named else 0
     encoding = "onehot" if num_classes else "none"
-    extra = "metaworld" if {"sequence", "benchmark"} & kwargs.keys() else "-"
-    goals: Any = "new" if "sequence" in kwargs else "-"
+    goals: Any = "new" if {"sequence", "family"} & kwargs.keys() else "-"
     if "benchmark" in kwargs:
         encoding = "none" if kwargs["benchmark"] in WITHOUT_ONEHOT else "onehot"
         goals = env.get_wrapper_attr("num_tasks") // num_classes
-    if "family" in kwargs:
-        goals, extra = "new", FAMILIES[kwargs["family"]] or "-"
-    row = (
-        env_id,
-        num_classes or "any",
-        goals,
-        _space(env.observation_space),
-        _space(env.action_space),
-        encoding,
-        1 if env.has_wrapper_attr("phases") else num_classes or 1,
-        extra,
-    )
+    spaces = _space(env.observation_space), _space(env.action_space)
     env.close()
-    return row
+    return env_id, num_classes or "any", goals, *spaces, encoding
 
 
 def _space(space: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import os
 import shlex
 import time
 import warnings
@@ -34,6 +35,7 @@ from mtwrappers.common.cores import cores
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import full_message
 from mtwrappers.common.extras import import_extra
+from mtwrappers.common.plural import format_count
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
 from mtwrappers.evaluation import (
     Description,
@@ -98,7 +100,8 @@ class Options:
         protocol: Follow the rules of a published score; see mtwrappers protocols. One with few-shot
             adaptation needs a policy of your own with adapt(paths) or begin_trial().
         training_seed: The seed of the policy's training run, kept in the result.
-        training_steps: The agent steps of this run over all environments, kept in the result.
+        training_steps: The agent steps of this run over all environments, such as 1e6, kept in the
+            result.
         episodes: Episodes per class (default: 5, or as many as the protocol has).
         seed: Determines goals, their order and random actions (default: 0); a protocol has its own
             goals.
@@ -106,19 +109,20 @@ class Options:
             of actions to execute before it is called again.
         observation: For a policy of your own: observe states (default), frames, or frames with a
             part of the state.
-        size: The height and width of frames, of videos and those that a policy observes, in pixels
-            (default: 480). Fewer are drawn much faster.
+        size: The height and width in pixels of videos, and of frames that a policy observes
+            (default: 480). Small frames are drawn much faster.
         instruction: For a policy of your own: also observe a sentence that describes the task.
-        workers: Worker processes (default: all cores). 0 means this process.
+        workers: Worker processes (default: all cores). 0 means this process. A policy in PyTorch
+            computes on one thread, unless OMP_NUM_THREADS is set.
         execution: Where the workers run: local processes (default), or actors of a Ray cluster.
         out: The output folder (default: results). One that has files of an earlier rollout is
             refused without --overwrite or --resume.
         video: Also write an mp4 of the first episode of each class.
         video_steps: End each video after this many steps (default: with its episode).
         overwrite: Replace the files of an earlier rollout in the output folder.
-        resume: Continue an interrupted or killed rollout: the same command, of which only
-            --workers, --execution, --video and --video-steps may differ. The results are the same
-            as without the interruption.
+        resume: Continue an interrupted or killed rollout. Repeat its command; only --workers,
+            --execution, --video and --video-steps may differ. The results are the same as without
+            the interruption.
     """
 
     task: Annotated[tuple[str, ...], Parameter(metavar="CLASS")] = ()
@@ -177,7 +181,8 @@ def run(
             with contextlib.suppress(BrokenPipeError):
                 say(str(result))
                 steps = sum(counter.lengths)
-                say(f"{steps:,} steps in {seconds:.1f} s: {steps / seconds:,.0f} steps/s")
+                counted = format_count(steps, "step")
+                say(f"{counted} in {seconds:.1f} s: {steps / seconds:,.0f} steps/s")
             paths.append(_write_chart(rollout, result))
             if films:
                 paths += film(
@@ -234,8 +239,9 @@ class Rollout:
         """How many episodes there are."""
         n = self.design.episodes_per_task
         if self.few_shot:
-            return f"{self.design.trials} trials, {n} episodes after adaptation per task"
-        return f"{n} episode{'s' * (n > 1)} per class"
+            trials = format_count(self.design.trials, "trial")
+            return f"{trials}, {format_count(n, 'episode')} after adaptation per task"
+        return f"{format_count(n, 'episode')} per class"
 
     @property
     def few_shot(self) -> bool:
@@ -269,7 +275,12 @@ def _plan_rollout(benchmark: str | None, options: Options) -> Rollout:
     if options.task and full_name.partition("-")[0] in ONE_CLASS:
         env_kwargs["env_name"] = options.task[0]
     design = Design(options.seed, options.episodes or 5, options.task or None)
-    user_policy = None if scripted else load_policy(options.policy)
+    user_policy = None
+    if not scripted:
+        # Read by PyTorch on import. Workers need the other cores, and results then depend less on
+        # the machine.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        user_policy = load_policy(options.policy)
     if protocol is not None:
         if scripted:
             protocol = protocol.with_states()  # which these policies read
@@ -311,7 +322,18 @@ def _find_benchmark(benchmark: str, kind: str) -> str:
         raise UsageError(
             f"{benchmark} is a class: choose it with mtwrappers rollout MT1 --task {benchmark}"
         )
-    raise unknown(f"benchmark {benchmark!r}", benchmark.rpartition("/")[2], BENCHMARKS)
+    name = benchmark.rpartition("/")[2].removesuffix("-v0")
+    env_id = f"mtwrappers/{name}-v0"
+    if env_id in TABLE and name not in BENCHMARKS:
+        _, kwargs, _ = TABLE[env_id]
+        call = f"mtwrappers.evaluate(policy, gymnasium.make_vec({env_id!r}))"
+        if "sequence" in kwargs:
+            call = "mtwrappers.continual_evaluate"
+        raise UsageError(
+            f"rollout evaluates on Meta-World's benchmarks alone, such as MT10; {name} is "
+            f"evaluated in Python, with {call}"
+        )
+    raise unknown(f"benchmark {benchmark!r}", name, BENCHMARKS)
 
 
 def _find_protocol(options: Options) -> Protocol:
@@ -345,7 +367,8 @@ def _apply_protocol(
     episodes_per_task = protocol.scoring.episodes_per_task
     if options.episodes not in (None, episodes_per_task):
         raise UsageError(
-            f"--protocol {options.protocol}: it has {episodes_per_task} episodes per class, "
+            f"--protocol {options.protocol}: it has {format_count(episodes_per_task, 'episode')} "
+            f"per class, "
             f"got {options.episodes}; leave out --episodes"
         )
     return protocol, design
@@ -429,7 +452,7 @@ def _announce(rollout: Rollout) -> None:
             f"{rollout.benchmark.partition('-')[0]} has hidden goals. The experts read them from "
             "the environment: privileged\ninformation that a learner does not have."
         )
-    place = f"on {rollout.workers} worker{'s' * (rollout.workers > 1)}"
+    place = f"on {format_count(rollout.workers, 'worker')}"
     if rollout.workers == 0:
         place = "in this process"
     say(f"Running {rollout.benchmark} {place}: {rollout.extent} into {rollout.options.out}")

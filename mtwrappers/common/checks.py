@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Space
 
 from mtwrappers.common.did_you_mean import did_you_mean
@@ -67,15 +68,16 @@ def _whole(value: Any, name: str, least: int, most: int, expected: str) -> int:
 
 def check_rows(value: Any, n: int, name: str) -> list[Any]:
     """Returns a list with an item for each of ``n`` environments, or raises `ValueError`."""
-    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != n:
-        count = len(value) if isinstance(value, (list, tuple, np.ndarray)) else short(value)
+    listed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    if not listed or len(value) != n:
+        count = len(value) if listed else short(value)
         raise ValueError(f"expected {name} of {n} environments, got {count}")
     return list(value)
 
 
 def check_fraction(value: Any, name: str) -> float:
     """Returns ``value`` as a float in [0, 1], or raises `ValueError`."""
-    number = _number(value)
+    number = number_or_nan(value)
     if not 0 <= number <= 1:
         raise ValueError(f"{name} must be in [0, 1], got {value!r}")
     return number
@@ -83,7 +85,7 @@ def check_fraction(value: Any, name: str) -> float:
 
 def above_zero(value: Any, name: str) -> float:
     """Returns ``value`` as a finite float above zero, or raises `ValueError`."""
-    number = _number(value)
+    number = number_or_nan(value)
     if not 0 < number < math.inf:
         raise ValueError(f"{name} must be above zero and finite, got {value!r}")
     return number
@@ -91,14 +93,14 @@ def above_zero(value: Any, name: str) -> float:
 
 def zero_or_above(value: Any, name: str) -> float:
     """Returns ``value`` as a finite float of zero or more, or raises `ValueError`."""
-    number = _number(value)
+    number = number_or_nan(value)
     if not 0 <= number < math.inf:
         raise ValueError(f"{name} must be zero or more and finite, got {value!r}")
     return number
 
 
-def _number(value: Any) -> float:
-    """``value`` as a ``float``, or NaN if it is not a number or too large for one."""
+def number_or_nan(value: Any) -> float:
+    """``value`` as a ``float``, or NaN if it is a bool, no number, or too large for a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return math.nan
     try:
@@ -111,6 +113,18 @@ def check_flag(value: Any, name: str) -> bool:
     """Returns ``value`` as a ``bool``, or raises `TypeError`: ``"no"`` would count as true."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def check_success(value: Any, name: str) -> bool:
+    """Returns the success that an info reports as a ``bool``.
+
+    Raises:
+        ValueError: If it is something else than a bool, 0 or 1: NaN and ``"no"`` would count as
+            true.
+    """
+    if not isinstance(value, (bool, int, float, np.bool_, np.number)) or value not in (0, 1):
+        raise ValueError(f"{name} must be a bool, 0 or 1, got {short(value)}")
     return bool(value)
 
 
@@ -137,13 +151,17 @@ def check_callable(value: Any, name: str) -> Any:
 def check_maker(value: Any, name: str) -> Any:
     """Returns ``value`` if it is callable, or raises `TypeError`; ``name`` is the constructor's."""
     if not callable(value):
-        raise TypeError(f"{name} must be callable, got {value!r}{hint_at_maker(value)}")
+        raise TypeError(f"{name} must be callable, got {short(value)}{hint_at_maker(value)}")
     return value
 
 
 def hint_at_maker(value: Any) -> str:
-    """The end of a message: the constructor to pass for an id, or ``""`` for other values."""
-    return f": pass functools.partial(gymnasium.make, {value!r})" if isinstance(value, str) else ""
+    """The end of a message: what to pass for an id or a spec, or ``""`` for other values."""
+    if isinstance(value, str):
+        return f": pass functools.partial(gymnasium.make, {value!r})"
+    if isinstance(value, EnvSpec):
+        return ": pass functools.partial(gymnasium.make, spec) with this spec"
+    return ""
 
 
 def check_makers(value: Any, name: str) -> list[Callable[[], Any]]:
@@ -151,6 +169,11 @@ def check_makers(value: Any, name: str) -> list[Callable[[], Any]]:
 
     It warns of lambdas from a loop, see `mtwrappers.common.loop_variables`.
     """
+    if isinstance(value, (str, EnvSpec)):
+        raise TypeError(
+            f"{name} must be a list of constructors, got {short(value)}{hint_at_maker(value)} in a "
+            "list"
+        )
     makers = check_list(value, name, "constructor")
     for i, maker in enumerate(makers):
         check_maker(maker, f"the constructor of task {i} in {name}")
@@ -226,6 +249,8 @@ def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...
 
 def check_each(value: Any, n: int, name: str, check: Callable[[Any, str], Any]) -> tuple[Any, ...]:
     """Returns ``n`` checked values, given one for all tasks or a list of ``n``; ``None`` passes."""
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value.item()
     listed = isinstance(value, (list, tuple, np.ndarray))
     values = list(value) if listed else [value] * n
     if len(values) != n:
@@ -283,31 +308,38 @@ def check_options(
     owner: str,
     *,
     passes_on: bool = False,
+    prefixes: tuple[str, ...] = (),
     hint: str = "",
 ) -> None:
     """Raises `ValueError` for unknown reset options.
 
     If the environment passes options on to another, only options that are spelled almost like a
-    known one are refused. Minari's wrapper passes its own options on, which are accepted.
+    known one, or begin as one of ``prefixes``, are refused. Minari's wrapper passes its own options
+    on, which are accepted.
 
     Args:
         options: The options of a reset.
         names: The options that the environment reads.
         owner: The environment, for the message.
         passes_on: Whether another environment may read the others.
+        prefixes: The beginnings of options that no other environment reads.
         hint: The end of the message.
     """
     if options is None:
         return
     unknown = []
     for key in map(str, check_mapping(options, f"options of {owner}")):
-        similar = bool(difflib.get_close_matches(key.casefold(), names, 1, 0.85))
+        folded = key.casefold()
+        similar = bool(difflib.get_close_matches(folded, names, 1, 0.85))
+        similar = similar or folded.startswith(prefixes)
         refused = similar or not (passes_on or key.startswith(_FOREIGN_OPTIONS))
         if key not in names and refused:
             unknown.append(key)
     if unknown:
         expected = f"takes the reset options {sorted(names)}" if names else "takes no reset options"
-        raise ValueError(f"{owner} {expected}, got {sorted(unknown)}{hint and '; '}{hint}")
+        hints = [*(did_you_mean(key, names) for key in sorted(unknown)[:1]), hint]
+        end = "; ".join([f"got {sorted(unknown)}", *filter(None, hints)])
+        raise ValueError(f"{owner} {expected}, {end}")
 
 
 def check_keywords(

@@ -98,7 +98,8 @@ def with_place(exc: E, where: str) -> E:
 
 def full_message(exc: BaseException) -> str:
     """The message of an exception in one line, with its notes: ``"environment 3: it broke"``."""
-    return ": ".join([*reversed(_notes(exc)), str(exc) or type(exc).__name__])
+    text = ": ".join([*reversed(_notes(exc)), str(exc) or type(exc).__name__])
+    return " ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 def warn_about_close(exc: BaseException) -> None:

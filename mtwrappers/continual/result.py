@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_choice, check_list, positive
+from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import METRICS, reporting_tasks
 from mtwrappers.evaluation.origin import comparable_settings
@@ -146,7 +147,8 @@ class ContinualResult:
                 )
 
     def __repr__(self) -> str:
-        return f"<ContinualResult: {len(self._runs)} runs of {len(self.phases)} phases>"
+        runs = format_count(len(self._runs), "run")
+        return f"<ContinualResult: {runs} of {format_count(len(self.phases), 'phase')}>"
 
     @property
     def _runs(self) -> dict[int | None, list[EvaluationResult]]:
@@ -362,7 +364,7 @@ class ContinualResult:
         for name, mean in means.items():
             if mean is not None:
                 n = len(self.phases) - (name == "backward_transfer")  # not of the last phase
-                labels[name] = f"{name.replace('_', ' ')} ({n} phase{'s' * (n != 1)})"
+                labels[name] = f"{name.replace('_', ' ')} ({format_count(n, 'phase')})"
         width = max(map(len, labels.values()))
         lines = []
         for name, label in labels.items():
@@ -374,8 +376,7 @@ class ContinualResult:
 
     @property
     def _metric_text(self) -> str:
-        runs = len(self.scores)
-        return f"{self.metric} of {runs} run{'s' * (runs > 1)}"
+        return f"{self.metric} of {format_count(len(self.scores), 'run')}"
 
     def plot(self, path: str | Path, title: str = "", note: str = "") -> None:
         """Draws the average performance, and below it each phase's score, with intervals over runs.
@@ -429,7 +430,7 @@ class ContinualResult:
         """The score of each phase at each point; last, their mean."""
         for i, (name, label) in enumerate(zip(self.phases, self._labels, strict=True)):
             yield _PhaseCurve(i, name, self._make_line(label, self.scores[:, :, i]))
-        name = f"mean over {len(self.phases)} phase{'s' * (len(self.phases) != 1)}"
+        name = f"mean over {format_count(len(self.phases), 'phase')}"
         yield _PhaseCurve(None, name, self._make_line(name, self.scores.mean(axis=2)))
 
     def _make_line(self, label: str, values: Scores) -> Line:

@@ -26,6 +26,7 @@ from mtwrappers.common.checks import (
     not_negative,
     positive,
 )
+from mtwrappers.common.counts import format_count
 from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.state.env_state import get_state, set_state
 from mtwrappers.state.identity import keep_arguments
@@ -117,9 +118,9 @@ class PhasedStream:
     def _require_more(self) -> None:
         if self.stream_finished and self.at_end == "raise":
             raise RuntimeError(
-                f"the stream is finished: its {len(self.phases)} phases have {self.total_steps} "
-                "steps, and all of them were taken; a reset with a seed restarts it, and with "
-                "at_end='stay' the last task continues"
+                f"the stream is finished: its {format_count(len(self.phases), 'phase')} have "
+                f"{self.total_steps} steps, and all of them were taken; a reset with a seed "
+                "restarts it, and with at_end='stay' the last task continues"
             )
 
 
@@ -507,8 +508,8 @@ class VectorTaskStream(PhasedStream, MetaVectorWrapper):
         self._begin_stream(*first)
         if (least := min(phase.steps for phase in self.phases)) < self.num_envs:
             raise ValueError(
-                f"a phase must have at least {self.num_envs} steps, one per environment, got "
-                f"{least}"
+                f"a phase must have at least {format_count(self.num_envs, 'step')}, one per "
+                f"environment, got {least}"
             )
         self._step_size = self.num_envs  # the count of the step under way
 
@@ -535,7 +536,7 @@ class VectorTaskStream(PhasedStream, MetaVectorWrapper):
     def step_async(self, actions: Any) -> None:
         """Begins a step; a `RuntimeError` if the stream is finished and ``at_end="raise"``."""
         self._require_more()
-        idle = ~self._executor.next_rows()[0]
+        idle = ~self._executor.step_masks()[0]
         stays = self.stream_finished or self._held_phase is not None
         counted = 0 if stays else self.num_envs - int(np.count_nonzero(idle))
         self._step_size, end = counted, self._ends[self.phase]

@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 
 import gymnasium
 from gymnasium.spaces import Dict
-from numpy.random import PCG64, Generator
+from numpy.random import Generator
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_flag, check_mapping, check_options, check_space
 from mtwrappers.common.errors import SeedNotSetError
 from mtwrappers.common.types import AnySpace, Info, Options, State
-from mtwrappers.state.plain_data import set_generator
+from mtwrappers.state.plain_data import make_generator, set_generator
 from mtwrappers.state.registry import require_names
 
 Observation: TypeAlias = dict[str, Any]
@@ -84,6 +84,8 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
     # Whether unknown options may belong to a wrapped environment, and what to pass instead of them.
     _passes_options_on = True
+    # The beginnings of options that no wrapped environment reads.
+    _option_prefixes: tuple[str, ...] = ()
     _options_hint = ""
 
     def __init__(
@@ -227,7 +229,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             )
         for name in ("env_stream", "task_stream"):
             if name == "env_stream" or state[name] is not None:
-                _check_stream(state[name], f"the {name} of the state", self)
+                check_stream(state[name], f"the {name} of the state", self)
 
     # Episodes.
 
@@ -265,6 +267,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             TASK_OPTIONS,
             type(self).__name__,
             passes_on=self._passes_options_on,
+            prefixes=self._option_prefixes,
             hint=self._options_hint,
         )
         other_options = dict(options)
@@ -283,10 +286,10 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         return {"env_obs": env_obs, "task_obs": self.get_task_obs()}
 
 
-def _check_stream(stream: Any, name: str, env: MTEnv) -> None:
-    """Raises `TypeError` or `ValueError` unless a stream can be restored from a state."""
-    seeding.check_seed(require_names(stream, ("seed", "state"), env)["seed"])
-    try:
-        set_generator(Generator(PCG64(0)), stream["state"])
-    except (KeyError, OverflowError, TypeError, ValueError) as exc:
-        raise ValueError(f"{name} must have the state of a generator: {exc!r}") from exc
+def check_stream(stream: Any, name: str, owner: object) -> None:
+    """Raises `TypeError` or `ValueError` unless ``owner`` can restore a stream from a state.
+
+    ``name`` is the stream's, for messages.
+    """
+    seeding.check_seed(require_names(stream, ("seed", "state"), owner)["seed"])
+    make_generator(stream["state"], name)

@@ -70,6 +70,9 @@ def round_robin(num_tasks: int, last_task: int | None, rng: Generator) -> int:
 class WithoutReplacement:
     """Sweeps: every task once in a random order, then every task once in another.
 
+    The last task of a sweep may be the first of the next. Seeding the task stream begins a new
+    sweep; tasks that are set, and not drawn, do not count.
+
     >>> import gymnasium, mtwrappers
     >>> env = gymnasium.make("mtwrappers/MultiEnv-v0", select="without_replacement")
     >>> _ = env.reset(seed=0)
@@ -183,9 +186,12 @@ class TaskSelector:
         self, select: SelectName | Strategy, num_tasks: int, groups: Sequence[int] | None = None
     ) -> None:
         strategy = _NAMED.get(select) if isinstance(select, str) else select
-        if not callable(strategy):
+        if not callable(strategy) or isinstance(strategy, type):
             names = sorted(_NAMED)
-            raise ValueError(f"select must be one of {names} or a callable, got {select!r}")
+            hint = (
+                f": pass an instance, such as {strategy.__name__}()" if callable(strategy) else ""
+            )
+            raise ValueError(f"select must be one of {names} or a callable, got {select!r}{hint}")
         # A copy: environments that were given one strategy must not share its memory. A method of
         # an environment has to read the attributes of that environment, not of a copy.
         is_env_method = isinstance(getattr(strategy, "__self__", None), gymnasium.Env)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import enum
+import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Generic
@@ -11,7 +12,8 @@ from typing import Any, Generic
 from gymnasium.error import ResetNeeded
 
 from mtwrappers.common import seeding
-from mtwrappers.common.checks import check_flag
+from mtwrappers.common.checks import check_flag, check_index, check_mapping, not_negative
+from mtwrappers.common.errors import short
 from mtwrappers.common.types import AnyEnv, AnySpace, Info, Options, State
 from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.core.tasks import Tasks, TaskState
@@ -81,6 +83,8 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         ValueError: If ``initial_task_state`` is not one of the tasks.
     """
 
+    # Such as the option task_name, which infos have: it would be ignored.
+    _option_prefixes = ("task_", "resample")
     # The environment of the current task, ``None`` until the first reset needs it.
     _env: AnyEnv | None = None
     # Its branch of the environment seed; ``None`` if it is deterministic.
@@ -169,7 +173,12 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         """Switches ``_env`` to a task, or raises and changes nothing."""
 
     def _build(self, branch: int) -> AnyEnv:
-        """One of ``_envs``, built if necessary."""
+        """One of ``_envs``, built if necessary; `ValueError` if it has none of this branch."""
+        if branch not in self._envs:
+            raise ValueError(
+                f"expected the states of inner environments {sorted(self._envs)}, got one of "
+                f"{branch}"
+            )
         return self._envs[branch]
 
     def get_task_obs(self) -> Any:
@@ -212,7 +221,10 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
     def reset(
         self, *, seed: int | None = None, options: Options | None = None
     ) -> tuple[Observation, Info]:
-        """Begins an episode as `MTEnv.reset` does; other options reach the inner environment."""
+        """Begins an episode as `MTEnv.reset` does; other options reach the inner environment.
+
+        Options that begin with ``task_`` or ``resample`` do not: such a one is misspelt.
+        """
         task_options, other_options = self._split_options(options)
         state = None
         if "task_state" in task_options:
@@ -315,13 +327,21 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         """
         self._require_state(state, _STATE_NAMES)
         self._task_set.check(state["task_state"], "the task state of the state")
-        check_flag(state["sample_tasks_on_reset"], "sample_tasks_on_reset of the state")
+        for name in ("was_set", "was_seeded", "sample_tasks_on_reset"):
+            check_flag(state[name], f"{name} of the state")
+        if not isinstance(state["seeded"], list):
+            raise ValueError(f"seeded of the state must be a list, got {short(state['seeded'])}")
+        seeded = {check_index(branch, sys.maxsize, "seeded") for branch in state["seeded"]}
+        inner_states = [
+            (self._build(not_negative(int(branch), "an environment of the state")), env_state)
+            for branch, env_state in check_mapping(state["envs"], "envs of the state").items()
+        ]
         self._task_set.set_state(state["selection"])  # which refuses one that does not fit
         super().set_state(state)
         self._task_set.set_state(state["selection"])  # again, because seeding made it start over
-        self._seeded = set(state["seeded"])
-        for branch, env_state in state["envs"].items():
-            set_state(self._build(int(branch)), env_state)
+        self._seeded = seeded
+        for env, env_state in inner_states:
+            set_state(env, env_state)
         self.sample_tasks_on_reset = state["sample_tasks_on_reset"]
         self._episode = EpisodeStatus.TASK_SET if state["was_set"] else EpisodeStatus.NONE
         self._was_seeded = state["was_seeded"]

@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 # The value of an entry: a number, or nested tuples of numbers.
 Value: TypeAlias = float | tuple[Any, ...]
+# How far a value may be from one that can be drawn, as a share of the largest one.
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,18 @@ class Distribution(abc.ABC):
         """Draws a value of the shape of `space`."""
 
     def can_draw(self, value: NDArray[np.float64]) -> bool:
-        """Whether a value of the right shape can be drawn, up to rounding."""
-        low, high = self.space.low, self.space.high
-        margin = 1e-9 * np.maximum(np.abs(low), np.abs(high))
-        return bool(np.all((low - margin <= value) & (value <= high + margin)))
+        """Whether a value of `space` can be drawn, up to rounding."""
+        return True
+
+    def find_nearest(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The value of `space` that is nearest to one of the right shape."""
+        return np.clip(value, self.space.low, self.space.high)
 
     def check(self, value: object, name: str) -> Value:
         """Returns a value as a float, or as nested tuples of floats.
+
+        A value may be outside of `space` by rounding, 1e-6 of the largest value: the nearest one of
+        `space` is returned then.
 
         Args:
             value: A number, or nested sequences or an array of numbers.
@@ -46,16 +53,26 @@ class Distribution(abc.ABC):
         Raises:
             ValueError: If it is none, or cannot be drawn.
         """
-        try:
-            array = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            array = np.full(self.space.shape, np.nan)
-        if array.shape != self.space.shape or not np.isfinite(array).all():
+        array = as_numbers(value, self.space.shape)
+        if array is None:
             numbers = f"{self.space.shape} numbers" if self.space.shape else "a number"
             raise ValueError(f"{name} must be {numbers}, {self}; got {value!r}")
-        if not self.can_draw(array):
+        nearest = self.find_nearest(array)
+        margin = _ROUNDING * np.maximum(np.abs(self.space.low), np.abs(self.space.high))
+        if (np.abs(array - nearest) > margin).any() or not self.can_draw(nearest):
             raise ValueError(f"{name} must be {self}; got {value!r}")
-        return freeze(array)
+        return freeze(nearest)
+
+
+def as_numbers(value: object, shape: tuple[int, ...]) -> NDArray[np.float64] | None:
+    """An array of finite numbers; ``None`` if they have another shape, or are text or bools."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of several lengths
+        return None
+    if array.shape != shape or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+        return None
+    return array.astype(np.float64)
 
 
 def freeze(array: ArrayLike) -> Value:
@@ -128,9 +145,10 @@ class Choice(Distribution):
         """Draws a value."""
         return self.values[int(rng.integers(len(self.values)))]
 
-    def can_draw(self, value: NDArray[np.float64]) -> bool:
-        """Whether it is one of these values exactly."""
-        return float(value) in self.values
+    def find_nearest(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The nearest of these values."""
+        values = np.array(self.values, dtype=np.float64)
+        return np.asarray(values[np.argmin(np.abs(values - value))])
 
 
 @dataclass(frozen=True)
@@ -160,12 +178,12 @@ class Circle(Distribution):
         return self.radius * math.cos(angle), self.radius * math.sin(angle)
 
     def can_draw(self, value: NDArray[np.float64]) -> bool:
-        """Whether it is one of these values exactly."""
+        """Whether it is on the circle, and its angle in the span."""
         angle = math.atan2(value[1], value[0]) % (2 * math.pi)
         distance = math.hypot(*value)
         # An angle of 0 may be rounded to one below it.
-        is_in_span = angle <= self.span + 1e-6 or angle >= 2 * math.pi - 1e-6
-        return is_in_span and math.isclose(distance, self.radius, rel_tol=1e-6)
+        is_in_span = angle <= self.span + _ROUNDING or angle >= 2 * math.pi - _ROUNDING
+        return is_in_span and math.isclose(distance, self.radius, rel_tol=_ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -189,8 +207,8 @@ class Disc(Distribution):
         return radius * math.cos(angle), radius * math.sin(angle)
 
     def can_draw(self, value: NDArray[np.float64]) -> bool:
-        """Whether it is one of these values exactly."""
-        return math.hypot(*value) <= self.radius * (1 + 1e-9)
+        """Whether it is in the disc."""
+        return math.hypot(*value) <= self.radius * (1 + _ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -233,6 +251,5 @@ class Dirichlet(Distribution):
         return rng.dirichlet(np.ones(self.shape[-1]), self.shape[:-1])
 
     def can_draw(self, value: NDArray[np.float64]) -> bool:
-        """Whether these are probabilities, up to rounding."""
-        sums_to_one = np.allclose(value.sum(axis=-1), 1.0, rtol=0.0, atol=1e-6)
-        return super().can_draw(value) and bool(sums_to_one)
+        """Whether the sums are 1."""
+        return np.allclose(value.sum(axis=-1), 1.0, rtol=0.0, atol=_ROUNDING)

@@ -26,10 +26,11 @@ from numpy.random import Generator
 from mtwrappers.common.checks import check_choice, not_negative
 from mtwrappers.common.types import Info
 from mtwrappers.core.mtenv import Observation
-from mtwrappers.core.selection import WithoutReplacement
+from mtwrappers.core.selection import WithoutReplacement, check_sweep
 from mtwrappers.core.tasks import Description, Tasks
 from mtwrappers.envs.distributions import Distribution, Value, freeze
 from mtwrappers.state.identity import keep_arguments
+from mtwrappers.state.registry import require_names
 from mtwrappers.wrappers.env_to_mtenv import EnvToMTEnv
 
 Task: TypeAlias = dict[str, Value]
@@ -140,7 +141,7 @@ class FamilyTasks(Tasks[Task]):
         return {name: freeze(distribution.draw(rng)) for name, distribution in entries}
 
     def check(self, task_state: object, name: str) -> Task:
-        """Returns a task with floats and tuples, or raises `ValueError`.
+        """Returns a task of `space` with floats and tuples, or raises `ValueError`.
 
         Any task that can be drawn can be set, whether or not it is in the list.
         """
@@ -163,8 +164,10 @@ class FamilyTasks(Tasks[Task]):
         return {"sweep": self._sweep.get_state()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the sweep that `get_state` returned."""
-        self._sweep.set_state(state["sweep"])
+        """Restores the sweep that `get_state` returned, or raises `ValueError`."""
+        sweep = require_names(state, ("sweep",), self)["sweep"]
+        check_sweep(sweep, len(self.listed or ()), "the sweep of tasks")
+        self._sweep.set_state(sweep)
 
 
 class TaskFamilyEnv(EnvToMTEnv):
@@ -199,6 +202,9 @@ class TaskFamilyEnv(EnvToMTEnv):
     >>> info["task"], env.get_task()
     ({'goal': array([0.5, 0.5])}, {'goal': (0.5, 0.5)})
     """
+
+    _passes_options_on = False
+    _options_hint = "a task_state is a task, a dict; a seed is an argument of reset"
 
     def __init__(self, env: gymnasium.Env[Any, Any], tasks: FamilyTasks) -> None:
         super().__init__(env, tasks, sample_tasks_on_reset=True)

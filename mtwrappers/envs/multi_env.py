@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, Unpack
 
 import gymnasium
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 from mtwrappers.common.checks import (
     check_choice,
     check_each,
+    check_keywords,
     check_list,
     check_mapping,
     check_string,
@@ -20,7 +22,7 @@ from mtwrappers.common.checks import (
 from mtwrappers.core.pad_spaces import Padding, Unify
 from mtwrappers.core.selection import SelectName
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.make import VectorOptions, fit_sizes, make_executor
+from mtwrappers.vector.make import EXECUTOR_OPTIONS, VectorOptions, fit_sizes, make_executor
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 from mtwrappers.wrappers.multi_env import MultiEnvWrapper
 
@@ -42,6 +44,7 @@ def make_env(
     select: SelectName = "uniform",
     render_mode: str | None = None,
     env_kwargs: EnvKwargs | None = None,
+    **unknown: Any,
 ) -> gymnasium.Env[Any, Any]:
     """Makes one environment that switches between registered ones; each reset draws the next.
 
@@ -59,9 +62,11 @@ def make_env(
         render_mode: Passed to every environment.
         env_kwargs: Passed to every environment, or a list with a dict for each, which may contain
             ``max_episode_steps``.
+        **unknown: Must be empty.
 
     Raises:
-        TypeError: If an argument has the wrong type, or spaces cannot be padded.
+        TypeError: If an argument is unknown, with a hint, or has the wrong type, or spaces cannot
+            be padded.
         ValueError: If an argument is none of the above, or the environments' spaces differ.
 
     >>> import gymnasium, mtwrappers
@@ -71,6 +76,7 @@ def make_env(
     >>> obs.shape, info["task_name"]
     ((8,), 'MountainCar-v0')
     """
+    check_keywords(unknown, _name_arguments(make_env), "make of MultiEnv")
     arguments = _wrapper_arguments(env_ids, task_names, unify, render_mode, env_kwargs)
     arguments |= {
         "action_repeat": action_repeat,
@@ -118,6 +124,7 @@ def make_vec_env(
             ``on_worker_failure``, ``journal``, ``timeout``, ``context`` and ``ray_options``.
 
     Raises:
+        TypeError: If an argument is unknown, with a hint, or has the wrong type.
         ValueError: If ``num_envs`` does not fit (the message names sizes that do), or names do not
             differ.
 
@@ -129,6 +136,8 @@ def make_vec_env(
     ((4, 8), array([0, 0, 1, 1]))
     >>> envs.close()
     """
+    names = EXECUTOR_OPTIONS.union(_name_arguments(make_vec_env))
+    check_keywords(options, names, "make_vec of MultiEnv")
     arguments = _wrapper_arguments(env_ids, task_names, unify, render_mode, env_kwargs)
     num_ids = len(arguments["funcs_to_make_envs"])
     per_id = fit_sizes(num_envs, envs_per_task, num_ids, "MultiEnv")
@@ -142,6 +151,14 @@ def make_vec_env(
         for _ in range(per_id)
     ]
     return make_executor(makers, num_ids, per_id, **options)
+
+
+def _name_arguments(function: Callable[..., Any]) -> list[str]:
+    """The names of a function's arguments, without that of all other ones."""
+    parameters = inspect.signature(function).parameters.values()
+    return [
+        parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD
+    ]
 
 
 def _compute_padding(arguments: Mapping[str, Any]) -> Padding | None:

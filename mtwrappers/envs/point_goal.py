@@ -21,7 +21,10 @@ from mtwrappers.common.checks import (
     not_negative,
     positive,
 )
+from mtwrappers.envs.distributions import as_numbers
 from mtwrappers.state.identity import keep_arguments
+from mtwrappers.state.plain_data import make_generator
+from mtwrappers.state.registry import require_names
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import (
     EXECUTOR_OPTIONS,
@@ -92,12 +95,10 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         Raises:
             ValueError: If ``task`` is not a task.
         """
-        try:
-            x, y = map(float, task["goal"])
-        except (LookupError, TypeError, ValueError):
-            x = y = math.nan
-        if not (math.isfinite(x) and math.isfinite(y)):
+        goal = as_numbers(task.get("goal"), (2,)) if isinstance(task, Mapping) else None
+        if goal is None:
             raise ValueError(f"a task must be {{'goal': (x, y)}}, got {task!r}")
+        x, y = goal.tolist()
         self._task = {"goal": (x, y)}
         self._position = None
 
@@ -126,8 +127,8 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         """
         if self._position is None:
             raise ResetNeeded("call reset() before step()")
-        move = np.asarray(action, dtype=np.float64)
-        if move.shape != (2,) or not np.isfinite(move).all():
+        move = as_numbers(action, (2,))
+        if move is None:
             raise ValueError(f"expected a finite action of shape (2,), got {action!r}")
         moved = self._position + np.clip(move, -MAX_STEP, MAX_STEP)
         self._position = np.clip(moved, -BOUND, BOUND)
@@ -139,9 +140,15 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         return {"task": self.get_task(), "order": dict(self._order.bit_generator.state)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the state that `get_state` returned; the next `reset` continues from it."""
-        self.set_task(state["task"])
-        self._order.bit_generator.state = state["order"]
+        """Restores the state that `get_state` returned; the next `reset` continues from it.
+
+        Raises:
+            ValueError: If ``state`` does not fit; nothing is changed then.
+        """
+        values = require_names(state, ("task", "order"), self)
+        order = make_generator(values["order"], "the order of goals")
+        self.set_task(values["task"])
+        self._order = order
 
     def _info(self, position: NDArray[np.float64]) -> dict[str, float]:
         distance = math.dist(position.tolist(), self._task["goal"])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from mtwrappers.common.errors import full_message
+from mtwrappers.common.counts import format_count
+from mtwrappers.common.errors import full_message, short
 from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.protocol import check_made
 from mtwrappers.evaluation.remake import VerificationError
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.result_files import read_results
 
+# The way out for a file that contradicts itself.
+UNEDITED = "verify the file as save() wrote it, without edits"
 # Rows of tables, a limit of what costs time before the replay.
 _MAX_ROWS = 5000
 
@@ -20,7 +23,9 @@ def read_claim(path: str | os.PathLike[str]) -> EvaluationResult:
     """Reads an untrusted file with one result; see `read_claims`."""
     claims = read_claims(path)
     if len(claims) != 1:
-        raise VerificationError(f"{os.fspath(path)} has {len(claims)} results, not one")
+        raise VerificationError(
+            f"{os.fspath(path)} has {format_count(len(claims), 'result')}, not one"
+        )
     return claims[0]
 
 
@@ -29,15 +34,24 @@ def read_claims(path: str | os.PathLike[str]) -> list[EvaluationResult]:
 
     Raises:
         OSError: If the file cannot be read.
+        TypeError: If it is no name of a file.
         VerificationError: If it is not a result, or contradicts itself.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(
+            "result must be the name of a file from EvaluationResult.save, got "
+            f"{short(path)}: save it, and pass the name of the file"
+        )
     try:
-        claims = [_read_claim(data) for data in read_results(path)]
-        if not claims:
-            raise ValueError("it has no result")
-    except (ValueError, TypeError, OverflowError, RecursionError) as exc:
+        results = read_results(path)
+    except (ValueError, RecursionError) as exc:
         raise VerificationError(full_message(exc)) from exc
-    return claims
+    if not results:
+        raise VerificationError(f"it has no result: {os.fspath(path)}")
+    try:
+        return [_read_claim(data) for data in results]
+    except (ValueError, TypeError, OverflowError, RecursionError) as exc:
+        raise VerificationError(f"{full_message(exc)}; {UNEDITED}") from exc
 
 
 def _read_claim(data: Any) -> EvaluationResult:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtwrappers.common.checks import check_flag
+from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation.origin import comparable_settings
 from mtwrappers.evaluation.protocol import Protocol, count_needed_episodes
 from mtwrappers.evaluation.result import EvaluationResult
@@ -30,6 +31,7 @@ class ComparedRuns:
         tasks: The tasks that all of them have.
         protocols: The protocols that were followed, each once.
         mismatch: The reason if they are not comparable, or ``""``.
+        left_out: Sentences about results that are in no run.
         duplicates: Sentences about runs that did the same.
         silence: Sentences about tasks of which no run of a method reports success.
     """
@@ -38,13 +40,14 @@ class ComparedRuns:
     tasks: tuple[str, ...]
     protocols: tuple[Protocol, ...]
     mismatch: str
+    left_out: tuple[str, ...]
     duplicates: tuple[str, ...]
     silence: tuple[str, ...]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Warnings for a reader of the numbers."""
-        return self.duplicates + self.silence
+        return self.left_out + self.duplicates + self.silence
 
     @property
     def protocol(self) -> Protocol | None:
@@ -68,13 +71,15 @@ def select_last_runs(
     for method in methods:
         mismatch = mismatch or method.mismatch or _compare_ends(method)
     runs = {method.name: method.last_runs for method in methods}
-    return select_runs(runs, force, mismatch, allow_unadapted=allow_unadapted)
+    left_out = [sentence for method in methods for sentence in method.left_out]
+    return select_runs(runs, force, mismatch, left_out, allow_unadapted=allow_unadapted)
 
 
 def select_runs(
     runs: Mapping[str, Sequence[Run]],
     force: bool,
     mismatch: str = "",
+    left_out: Sequence[str] = (),
     *,
     allow_unadapted: bool = False,
 ) -> ComparedRuns:
@@ -84,6 +89,7 @@ def select_runs(
         runs: The runs of each method, by its name.
         force: Whether to accept runs that are not comparable.
         mismatch: A reason why they are not comparable, or ``""``.
+        left_out: Sentences about results that are in no run.
         allow_unadapted: Whether to accept episodes before any adaptation, which are not a score of
             their protocol.
 
@@ -111,6 +117,7 @@ def select_runs(
         tuple(tasks),
         tuple(protocols),
         mismatch,
+        left_out=tuple(left_out),
         duplicates=tuple(_find_duplicates(all_runs)),
         silence=tuple(filter(None, silence)),
     )
@@ -280,7 +287,8 @@ def _find_missing_episodes(runs: Sequence[Run], allow_unadapted: bool) -> str:
             needed = Counter({t: n // per_trial * len({*numbers}) for t, n in needed.items()})
             is_complete = len(numbers) == needed.total()
         if not is_complete:
-            return f"{run.label} has {num_adapted} of {num_needed} episodes of {protocol.name}"
+            episodes = format_count(num_needed, "episode")
+            return f"{run.label} has {num_adapted} of {episodes} of {protocol.name}"
         if difference := describe_other_numbers(scored, needed):
             return f"{run.label} has no score of {protocol.name}: {difference}"
         for labelled in run.results:

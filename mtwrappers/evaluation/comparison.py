@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mtwrappers.common.checks import check_flag
+from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation import plot, statistics
 from mtwrappers.evaluation.comparability import ComparedRuns, select_last_runs
 from mtwrappers.evaluation.method_scores import (
@@ -22,7 +23,7 @@ from mtwrappers.evaluation.method_scores import (
     score_runs,
     tabulate_runs,
 )
-from mtwrappers.evaluation.runs import Method, Policies, Run, group_runs
+from mtwrappers.evaluation.runs import Method, Policies, Run, group_runs, takes_policies
 from mtwrappers.evaluation.score_table import (
     INTERQUARTILE_MEAN,
     label_mean,
@@ -82,7 +83,8 @@ class Comparison:
         pairing: A sentence: by which rule values of both were compared one by one, or not.
         mismatch: The reason why the two are not comparable; empty if they are.
         unit: The unit that intervals are over: ``"episodes"``, ``"trials"`` or ``"runs"``.
-        notes: Warnings about results that did the same, and about tasks without success.
+        notes: Warnings about results that are left out or did the same, and about tasks without
+            success.
 
     >>> from mtwrappers import EvaluationResult, compare
     >>> from mtwrappers.evaluation import Episode
@@ -157,6 +159,7 @@ class Comparison:
         )
 
 
+@takes_policies
 def compare(policies: Policies, *, force: bool = False) -> list[Comparison]:
     """Compares the success of policies with the success of the first.
 
@@ -186,7 +189,8 @@ def compare(policies: Policies, *, force: bool = False) -> list[Comparison]:
         policies: The results of each policy, by its name: a list of results, or a dict of them by
             their names in errors, such as file names.
         force: Whether to compare results that are not comparable, on the tasks that all have;
-            `Comparison.mismatch` is then the reason.
+            `Comparison.mismatch` is then the reason. Of results of one training seed that share
+            episodes, those with most episodes count, and `Comparison.notes` names the others.
 
     Returns:
         For each of the other policies, a comparison with the first.
@@ -347,8 +351,8 @@ def _describe_pairing(
     [first], [second] = (compared.runs[method.name] for method in methods)
     if num_paired:
         return (
-            f"goals compared one by one at {num_paired} of {len(compared.tasks)} tasks, as both "
-            "met the same"
+            f"goals compared one by one at {num_paired} of "
+            f"{format_count(len(compared.tasks), 'task')}, as both met the same"
         )
     for run in (first, second):
         if run.goals is None:

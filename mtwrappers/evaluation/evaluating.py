@@ -13,7 +13,10 @@ import gymnasium
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.checks import check_flag, check_name, positive
+from mtwrappers.common.counts import format_count
+from mtwrappers.common.errors import short
 from mtwrappers.evaluation.description import Description
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import EvidenceWriter, read_journal
@@ -96,7 +99,8 @@ def evaluate(
         seed: The seed, zero or greater.
         observers: Objects that follow the evaluation, see `Observer`.
         evidence: An ``.npz`` file to write with the actions of every episode, with which `verify`
-            checks the result.
+            checks the result: by default it takes ``a.npz`` for a result that is saved as
+            ``a.json``.
         resume: Whether to continue from the episodes in ``evidence``, if it exists. It must be of
             an evaluation with the same arguments, environments, ``policy_id`` and versions.
         progress: Whether to display a progress bar of the episodes.
@@ -177,9 +181,10 @@ def few_shot_evaluate(
             its own trial of ``adaptation_episodes`` and then ``evaluation_episodes``. The
             generators of a policy that takes ``rng`` begin anew with each trial.
         envs: One of our vector environments, whose resets keep the task, or a wrapper of one.
-        trials: The number of trials, each on one task of each group; or the ``M`` tasks of each
-            trial for ``set_tasks``, which are numbers, such as task states. Tasks of other kinds,
-            such as the dicts of families, are only drawn.
+        trials: The number of trials, each on one task of each group; or a list for each trial, of
+            the ``M`` tasks for ``set_tasks``: numbers, such as task states, or dicts of numbers,
+            such as ``[[{"velocity": 0.5}, {"velocity": 2.0}]]``. Tasks of other kinds are only
+            drawn, from an environment whose ``sample_tasks`` returns them.
         adaptation_episodes: The number of episodes per adaptation step.
         evaluation_episodes: The number of episodes after adaptation.
         adaptation_steps: The number of calls of ``adapt``, each on new episodes.
@@ -189,7 +194,8 @@ def few_shot_evaluate(
         seed: The seed, zero or greater.
         observers: Objects that follow the evaluation, see `Observer`.
         evidence: An ``.npz`` file to write with the actions of every episode, including adaptation,
-            with which `verify` checks the result.
+            with which `verify` checks the result: by default it takes ``a.npz`` for a result that
+            is saved as ``a.json``.
         resume: Whether to continue from the whole trials in ``evidence``, if it exists. It must be
             of an evaluation with the same arguments, environments, ``policy_id`` and versions.
         progress: Whether to display a progress bar of the episodes.
@@ -409,9 +415,9 @@ def _read_finished(
         finished = [(episode, data) for episode, data in finished if episode.place in places]
     if finished:
         warnings.warn(
-            f"{len(finished)} of {len(plan.episodes)} episodes are taken from "
+            f"{len(finished)} of {format_count(len(plan.episodes), 'episode')} are taken from "
             f"{os.fspath(evidence)}, and the policy is not called for them",
-            stacklevel=4,  # the caller of `evaluate`
+            stacklevel=find_stacklevel(),
         )
     return finished
 
@@ -423,12 +429,9 @@ def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVec
     """Checks the environments of an evaluation; returns the unwrapped executor."""
     inner = envs.unwrapped if isinstance(envs, VectorEnv) else envs
     if not isinstance(inner, MetaVectorEnv):
-        hint = "pass those inside an adapter of another library"
-        if isinstance(inner, gymnasium.Env):
-            hint = "for one environment, pass mtwrappers.as_vector(lambda: env)"
         raise TypeError(
             "envs must be a vector environment of this package (from gymnasium.make_vec or "
-            f"MetaIterativeEnvExecutor) or a wrapper of one, got {inner!r}: {hint}"
+            f"MetaIterativeEnvExecutor) or a wrapper of one, got {inner!r}: {_suggest_envs(inner)}"
         )
     if has_everywhere(inner, "held_phase") and None in inner.get_attr("held_phase"):
         raise ValueError(
@@ -449,17 +452,45 @@ def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVec
         )
     num_groups = inner.meta_batch_size
     for row in design.trial_tasks or ():
-        numbers = isinstance(row, tuple) and {*map(type, row)} <= {int, float}
-        if not numbers or len(row) != num_groups:
-            drawn = ""
-            if has_everywhere(inner, "sample_tasks"):
-                drawn = "; with a number of trials, tasks of any kind are drawn by sample_tasks"
+        if (
+            not isinstance(row, tuple)
+            or len(row) != num_groups
+            or not all(map(_is_plain_task, row))
+        ):
             raise ValueError(
                 f"trials must be a number, or lists of {num_groups} tasks, one list per trial; "
-                "tasks must be numbers, such as task states; got "
-                f"{design.trial_tasks!r}{drawn}"
+                "tasks must be numbers, such as task states, or dicts of numbers; got "
+                f"{short(design.trial_tasks)}; with a number of trials, tasks of any kind are "
+                "drawn by sample_tasks of the environments, which may return those of a list"
             )
     return inner
+
+
+def _is_plain_task(task: Any) -> bool:
+    """Whether a file can have a task: a number, or a dict of numbers by their names."""
+    if isinstance(task, dict):
+        return all(type(name) is str and _is_plain(item) for name, item in task.items())
+    return type(task) in (int, float)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is a number, or nested tuples or dicts of numbers."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return type(value) is bool or _is_plain_task(value)
+
+
+def _suggest_envs(envs: Any) -> str:
+    """The environments to pass instead of others."""
+    if isinstance(envs, str):
+        if envs.startswith("mtwrappers/"):
+            return f"pass gymnasium.make_vec({envs!r})"
+        return f"pass mtwrappers.as_vector({envs!r})"
+    if isinstance(envs, gymnasium.Env):
+        return "for one environment, pass mtwrappers.as_vector(lambda: env)"
+    if isinstance(envs, VectorEnv):
+        return "pass mtwrappers.as_vector(env_fns) with the functions that make its environments"
+    return "pass those inside an adapter of another library"
 
 
 def _check_adapting(policy: Any, design: Design) -> None:

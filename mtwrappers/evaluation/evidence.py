@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.counts import format_count
 from mtwrappers.common.errors import full_message, printable
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.plan import PlannedEpisode
@@ -281,7 +282,8 @@ def read_journal(
             if expected is None or not _is_planned(episode, expected):
                 raise ValueError(f"{name} is not an episode of this evaluation")
             if len(actions) != episode.length:
-                raise ValueError(f"{name} has {episode.length} steps, and {len(actions)} actions")
+                steps = format_count(episode.length, "step")
+                raise ValueError(f"{name} has {steps}, and {format_count(len(actions), 'action')}")
             finished.append((episode, data[name + _NPY]))
         return finished
 

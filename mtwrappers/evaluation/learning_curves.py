@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mtwrappers.common import checks
+from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation.comparability import select_runs
 from mtwrappers.evaluation.method_scores import (
     Score,
@@ -29,6 +30,7 @@ from mtwrappers.evaluation.runs import (
     RunId,
     describe_missing_seeds,
     group_runs,
+    takes_policies,
 )
 from mtwrappers.evaluation.score_table import label_mean
 from mtwrappers.evaluation.statistics import CONFIDENCE, LEAST_RUNS, Estimate
@@ -51,7 +53,7 @@ class Curves:
         adaptation: The numbers of adaptation episodes and of evaluation episodes of each trial, in
             few-shot evaluation.
         mismatch: The reason why the results are not comparable; empty if they are.
-        notes: Warnings about tasks without success.
+        notes: Warnings about results that are left out, and about tasks without success.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, curves
     >>> def result(steps, *successes):
@@ -189,6 +191,7 @@ def _list_published(beside: Mapping[str, Sequence[tuple[float, float]]] | None) 
     return lines
 
 
+@takes_policies
 def curves(policies: Policies, *, force: bool = False) -> Curves:
     """Computes the success rates of methods at each of their training steps.
 
@@ -244,7 +247,8 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
     for name, runs_by_steps in sorted_runs.items():
         runs[name] = runs_by_steps.complete_runs
     mismatch = next((method.mismatch for method in methods if method.mismatch), "")
-    compared = select_runs(runs, force, mismatch)
+    left_out = [sentence for method in methods for sentence in method.left_out]
+    compared = select_runs(runs, force, mismatch, left_out)
     score = functools.partial(score_runs, tasks=compared.tasks, protocol=compared.protocol)
     return Curves(
         points={
@@ -270,7 +274,7 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
         protocols=compared.protocols,
         adaptation=compared.adaptation,
         mismatch=compared.mismatch,
-        notes=compared.silence,
+        notes=compared.left_out + compared.silence,
     )
 
 
@@ -328,8 +332,8 @@ def _sort_by_steps(method: Method) -> _RunsBySteps:
         listed_steps = ", ".join(map(str, sorted(by_steps)[:5]))
         and_more = " and more" * (len(by_steps) > 5)
         raise ValueError(
-            f"the {len(ids)} runs of {method.name} have no training_steps in common: they have "
-            f"results at {listed_steps}{and_more}"
+            f"the {format_count(len(ids), 'run')} of {method.name} have no training_steps in "
+            f"common: they have results at {listed_steps}{and_more}"
         )
     omitted = tuple(steps for steps in sorted(by_steps) if steps not in complete)
     return _RunsBySteps(complete, omitted)
@@ -367,5 +371,7 @@ def _describe_points(points: Sequence[Score]) -> str:
     """The runs and episodes of a method's points."""
     fewest = min(score.episodes for score in points)
     most = max(score.episodes for score in points)
-    episodes = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    return f"{describe_runs(points[0])}, {episodes} episodes"
+    episodes = format_count(most, "episode")
+    if fewest < most:
+        episodes = f"{fewest:,} to {episodes}"
+    return f"{describe_runs(points[0])}, {episodes}"

@@ -15,11 +15,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.evaluation.episodes import SUCCESS_KEYS, Episode, EpisodeRecord
 from mtwrappers.evaluation.plan import Design, Plan, PlannedEpisode, Stage, stream_seed
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
-from mtwrappers.samplers.rollout import Chooser, Flags, Step, rollout
+from mtwrappers.samplers.rollout import Flags, RolloutPolicy, Step, rollout
 from mtwrappers.samplers.task_texts import has_everywhere
 from mtwrappers.state.env_state import get_state, normalizers, set_state, set_statistics_updates
 from mtwrappers.vector.calls import read_only
@@ -71,7 +72,7 @@ class Observer:
         """Called once at the end of the evaluation, also after an error or an interruption."""
 
 
-class Actor(Chooser, Protocol):
+class Actor(RolloutPolicy, Protocol):
     """Chooses actions, and is notified of the trials of few-shot evaluation."""
 
     @property
@@ -391,7 +392,7 @@ def undisturbed(envs: Any) -> Iterator[None]:
         warnings.warn(
             f"the environments keep the state of the evaluation, because theirs cannot be read: "
             f"{exc}",
-            stacklevel=6,  # the caller of `evaluate` or `verify`
+            stacklevel=find_stacklevel(),
         )
 
     def set_updates(on: bool) -> None:

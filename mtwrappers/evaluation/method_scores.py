@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 from mtwrappers.common import checks
+from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation.comparability import select_last_runs
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.report import TableRow, format_csv, write_table
 from mtwrappers.evaluation.result_text import describe_benchmark, describe_rule
-from mtwrappers.evaluation.runs import Policies, Run, group_runs
+from mtwrappers.evaluation.runs import Policies, Run, group_runs, takes_policies
 from mtwrappers.evaluation.score_table import (
     INTERQUARTILE_MEAN,
     ScoreTable,
@@ -94,7 +95,8 @@ class Scores:
         adaptation: The numbers of adaptation episodes and of evaluation episodes of each trial, in
             few-shot evaluation.
         mismatch: The reason why the results are not comparable; empty if they are.
-        notes: Warnings about results that did the same, and about tasks without success.
+        notes: Warnings about results that are left out or did the same, and about tasks without
+            success.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, scores
     >>> def result(*successes):
@@ -170,6 +172,7 @@ def _align_rows(columns: Sequence[Mapping[str, Estimate]]) -> list[TableRow]:
     ]
 
 
+@takes_policies
 def scores(policies: Policies, *, force: bool = False) -> Scores:
     """Computes the success rates of methods over their training runs.
 
@@ -193,7 +196,8 @@ def scores(policies: Policies, *, force: bool = False) -> Scores:
         policies: The results of each method, by its name: a list of results, or a dict of them by
             their names in errors, such as file names.
         force: Whether to accept results that are not comparable, on the tasks that all have;
-            `Scores.mismatch` is then the reason.
+            `Scores.mismatch` is then the reason. Of results of one training seed that share
+            episodes, those with most episodes count, and `Scores.notes` names the others.
 
     Raises:
         IncomparableError: If the results of all methods together are not comparable; see
@@ -307,7 +311,7 @@ def describe_measurement(
     rules = [describe_rule(protocol.scoring.success) for protocol in protocols]
     when = " or ".join(dict.fromkeys(rules or ["at any step"]))
     if adaptation is not None:
-        when += f", after {adaptation[0]} episodes of adaptation in each trial"
+        when += f", after {format_count(adaptation[0], 'episode')} of adaptation in each trial"
     labels = [f"{protocol.label} on {describe_benchmark(protocol)}" for protocol in protocols]
     if not labels:
         return f"{subject} {when}, without a protocol."
@@ -316,7 +320,7 @@ def describe_measurement(
 
 def count_runs(score: Score) -> str:
     """The number of a method's runs, and whether they are a reference."""
-    text = f"{score.runs} run{'s' * (score.runs > 1)}"
+    text = format_count(score.runs, "run")
     return f"reference of mtwrappers, {text}" if score.is_reference else text
 
 
@@ -352,7 +356,7 @@ def describe_steps(score: Score) -> str:
 def _caption(scored: Scores) -> Iterator[str]:
     yield describe_measurement(scored.protocols, scored.adaptation)
     for name, score in scored.methods.items():
-        episodes = f"{score.episodes} episode{'s' * (score.episodes > 1)}"
+        episodes = format_count(score.episodes, "episode")
         yield f"{name}: {describe_runs(score)}{describe_steps(score)}, {episodes}."
     all_scores = [*scored.methods.values()]
     for unit in dict.fromkeys(score.unit for score in all_scores):

@@ -59,18 +59,14 @@ class Origin:
             arguments: dict[str, Any] = {"id": "none"}
             packages: Sequence[str] = SIMULATION
         else:
-            arguments = _scored_arguments(self.environments.spec, self.in_trials)
+            arguments = _scored_arguments(self.environments, self.in_trials)
             packages = _simulation_packages(self.environments.id, self.environments.kwargs)
         return {**arguments, **{name: self.versions.get(name) for name in packages}}
 
     @property
     def is_metaworld(self) -> bool:
         """Whether environments are Meta-World's."""
-        if self.environments is None:
-            return False
-        module, *_ = TABLE.get(self.environments.id, ("",))
-        rooms = ("mtwrappers.metaworld", "mtwrappers.continual")
-        return "benchmark" in self.environments.kwargs or module.startswith(rooms)
+        return self.environments is not None and self.environments.is_metaworld
 
 
 def comparable_settings(origins: Sequence[Origin]) -> list[dict[str, Any] | None]:
@@ -100,18 +96,18 @@ def versions() -> dict[str, str]:
     return installed
 
 
-def _scored_arguments(spec: Mapping[str, Any], in_trials: bool) -> dict[str, Any]:
+def _scored_arguments(environments: Environments, in_trials: bool) -> dict[str, Any]:
     """The id of environments, and their arguments that determine what is scored."""
-    env_id, kwargs = select_determining_arguments(spec, in_trials)
+    env_id, kwargs = select_determining_arguments(environments.spec, in_trials)
     trial_sizes = ("envs_per_task",) if in_trials else ()
-    if "benchmark" not in kwargs and "sequence" not in kwargs:
+    if not environments.is_metaworld:
         left_out = _NOT_SCORED - {*trial_sizes}
         scored = {name: value for name, value in kwargs.items() if name not in left_out}
         if "family" in TABLE.get(env_id, ("", {}))[1]:
             scored = _resolve_family_arguments(env_id, scored)
         return {"id": env_id, **scored}
     try:
-        arguments = with_defaults(rename_arguments(spec["kwargs"]))
+        arguments = with_defaults(rename_arguments(environments.kwargs))
     except (TypeError, ValueError):  # in a file, they may be anything
         arguments = dict(kwargs)
     of_streams = ("sequence", "steps_per_task") if "sequence" in kwargs else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -11,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.checks import check_flag, check_list, check_name, check_string, positive
+from mtwrappers.common.counts import format_count
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.samplers.task_texts import has_everywhere, task_names
@@ -74,7 +77,8 @@ class Design:
             episodes; otherwise each environment runs its own trial.
         adaptation_terminate_on_success: Whether a success ends an episode of adaptation; ``None``
             leaves it to the environments.
-        trial_tasks: The ``M`` given tasks of each trial; ``None`` if they follow from the seed.
+        trial_tasks: The ``M`` given tasks of each trial, numbers or dicts of numbers; ``None`` if
+            they follow from the seed.
         phases: In a stream, the name and the steps of each phase; see `continual_evaluate`.
 
     Raises:
@@ -95,7 +99,10 @@ class Design:
     adaptation_steps: int = 0
     adapts: bool = False
     adaptation_terminate_on_success: bool | None = None
-    trial_tasks: tuple[tuple[int | float, ...], ...] | None = None
+    # Without a hash, as dicts have none.
+    trial_tasks: tuple[tuple[int | float | Mapping[str, Any], ...], ...] | None = field(
+        default=None, hash=False
+    )
     phases: tuple[tuple[str, int], ...] | None = None
 
     def __post_init__(self) -> None:
@@ -123,9 +130,10 @@ class Design:
             if attribute.name in excluded and value != attribute.default:
                 raise ValueError(f"{kind} evaluation has no {attribute.name}, got {value!r}")
         if self.trial_tasks is not None:
-            object.__setattr__(self, "trial_tasks", tuple(map(_plain_numbers, self.trial_tasks)))
+            object.__setattr__(self, "trial_tasks", tuple(map(_convert_numbers, self.trial_tasks)))
         if self.trial_tasks is not None and len(self.trial_tasks) != self.trials:
-            raise ValueError(f"there are tasks for {len(self.trial_tasks)} of {self.trials} trials")
+            trials = format_count(self.trials, "trial")
+            raise ValueError(f"there are tasks for {len(self.trial_tasks)} of {trials}")
 
     def __repr__(self) -> str:
         shown = [
@@ -189,11 +197,18 @@ def _check_phase(phase: Any) -> tuple[str, int]:
     return check_string(name, "the name of a phase"), positive(steps, f"the steps of {name!r}")
 
 
-def _plain_numbers(row: Any) -> Any:
-    """A row of tasks, with Python's numbers for NumPy's."""
-    if not isinstance(row, tuple):
-        return row
-    return tuple(task.item() if isinstance(task, np.number) else task for task in row)
+def _convert_numbers(value: Any) -> Any:
+    """A row of tasks with Python's numbers for NumPy's, and tuples for arrays and lists.
+
+    So tasks are equal to themselves when a file has them.
+    """
+    if isinstance(value, np.number):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {name: _convert_numbers(item) for name, item in value.items()}
+    if isinstance(value, (tuple, list, np.ndarray)):
+        return tuple(map(_convert_numbers, value))
+    return value
 
 
 @dataclass(frozen=True)
@@ -411,7 +426,7 @@ def _choose_trial_tasks(envs: Any, design: Design) -> list[list[Any]]:
     inner: MetaVectorEnv = envs.unwrapped
     num_groups = inner.meta_batch_size
     if design.trial_tasks is not None:
-        return [list(row) for row in design.trial_tasks]
+        return [copy.deepcopy([*row]) for row in design.trial_tasks]  # environments may change them
     if has_everywhere(inner, "task_states"):
         states = inner.get_attr("task_states")[:: inner.envs_per_task]
         return draw_states(states, design.trials, design.seed)
@@ -428,10 +443,11 @@ def _choose_trial_tasks(envs: Any, design: Design) -> list[list[Any]]:
         with kept_random_states():
             repeated_tasks = draw()
         if digest_tasks(tasks) != digest_tasks(repeated_tasks):
-            warn_of_unseeded_tasks(envs, design.seed, "or pass trials with tasks", stacklevel=3)
+            stacklevel = find_stacklevel() + 1  # which the function itself is one of
+            warn_of_unseeded_tasks(envs, design.seed, "or pass trials with tasks", stacklevel)
         starts = range(0, num_groups * design.trials, num_groups)
         return [tasks[start : start + num_groups] for start in starts]
     raise ValueError(
         "the environments have neither task_states nor sample_tasks: pass tasks, "
-        f"{num_groups} for each of {design.trials} trials"
+        f"{num_groups} for each of {format_count(design.trials, 'trial')}"
     )

@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Never, cast
 
 import gymnasium
 
@@ -31,6 +31,7 @@ from mtwrappers.evaluation.plan import (
     draw_states,
     queue_episodes,
 )
+from mtwrappers.evaluation.protocol_text import format_protocol
 from mtwrappers.evaluation.scoring import Scoring, weigh_tasks
 from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.metaworld.env_settings import EnvSettings
@@ -51,6 +52,10 @@ _NAME = re.compile(r"[!-~](?:[ -~]{0,78}[!-~])?")
 _SETTINGS = tuple(field.name for field in dataclasses.fields(EnvSettings))
 _SCORING = tuple(field.name for field in dataclasses.fields(Scoring))
 
+_EVALUATE_ARGUMENTS = (
+    *("policy", "envs", "workers", "tasks", "seed"),
+    *("observers", "evidence", "resume", "progress"),
+)
 _DEFAULT_SCORING = Scoring()
 
 
@@ -58,7 +63,8 @@ _DEFAULT_SCORING = Scoring()
 class Protocol:
     """A way to measure success on Meta-World: scores with equal protocols are comparable.
 
-    The protocols of the literature are in `mtwrappers.protocols`; `variant` changes one.
+    The protocols of the literature are in `mtwrappers.protocols`; `variant` changes one. ``print``
+    shows all fields with their source, as ``mtwrappers protocols NAME`` does.
 
     Args:
         name: The name with a version, such as ``"metaworld-3.1"``; printable ASCII.
@@ -105,6 +111,9 @@ class Protocol:
                 f"{self.settings.meta_batch_size} and {self.scoring.trials}"
             )
         _check_name(self)
+
+    def __str__(self) -> str:
+        return format_protocol(self)
 
     @property
     def few_shot(self) -> bool:
@@ -157,6 +166,11 @@ class Protocol:
         3
         """
         check_keywords(changes, ("source", *_SETTINGS, *_SCORING), "Protocol.variant")
+        benchmark = changes.get("benchmark")
+        if benchmark in ONE_CLASS and not changes.get("env_name", self.settings.env_name):
+            raise ValueError(
+                f"{benchmark} has one class: name it by env_name=..., such as {DEFAULT_CLASS!r}"
+            )
         settings_changes = {name: value for name, value in changes.items() if name in _SETTINGS}
         scoring_changes = {name: value for name, value in changes.items() if name in _SCORING}
         return Protocol(
@@ -194,7 +208,14 @@ class Protocol:
         if kind not in ("", settings.kind) or name not in names:
             split = "-test" if settings.kind == "test" else ""
             listed = ", ".join(f"{name}{split}" for name in names)
-            raise ValueError(f"{self.name} is for {listed}, got {benchmark!r}")
+            fitting_names = [
+                entry.protocol.name
+                for entry in _published.values()
+                if name in _list_benchmarks(entry.protocol.settings)
+                and kind in ("", entry.protocol.settings.kind)
+            ]
+            hint = f"; protocols for that: {', '.join(fitting_names)}" if fitting_names else ""
+            raise ValueError(f"{self.name} is for {listed}, got {benchmark!r}{hint}")
         if env_name is None and name in ONE_CLASS:
             env_name = DEFAULT_CLASS
         published = _published.get(self.base or self.name)
@@ -362,6 +383,7 @@ class Protocol:
         evidence: str | os.PathLike[str] | None = None,
         resume: bool = False,
         progress: bool = False,
+        **changes: Never,
     ) -> EvaluationResult:
         """Measures a policy.
 
@@ -376,9 +398,11 @@ class Protocol:
             tasks: The names of the tasks to evaluate; by default all. A score needs all of them.
             seed: Determines the order of the goals, or the goals themselves if they are continuous.
             observers: Objects that follow the evaluation, see `Observer`.
-            evidence: An ``.npz`` file to write with the actions of every episode.
+            evidence: An ``.npz`` file to write with the actions of every episode. `verify` takes
+                ``a.npz`` for a result that is saved as ``a.json``.
             resume: Whether to continue from the episodes in ``evidence``.
             progress: Whether to display a progress bar of the episodes.
+            **changes: Nothing: the protocol fixes all other settings, and `variant` changes them.
 
         Returns:
             The `EvaluationResult`, with the protocol in it.
@@ -387,6 +411,9 @@ class Protocol:
             TypeError, ValueError: As in these functions; or if the environments contradict the
                 protocol, or ``tasks`` are given and it is few-shot.
         """
+        hint = f"{self.name} fixes it: call evaluate of its variant('mine', {{}}=...)"
+        hints = {field: hint.format(field) for field in (*_SETTINGS, *_SCORING)}
+        check_keywords(changes, _EVALUATE_ARGUMENTS, "Protocol.evaluate", hints)
         # Imported here, because that module imports this one: a result has a protocol.
         from mtwrappers.evaluation.evaluating import run_evaluation
 

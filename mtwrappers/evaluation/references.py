@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.result import EvaluationResult
 
+# Before a name on the command line, and in printed results.
+_PREFIX = "reference:"
 _HERE = Path(__file__).parent
-# A clone has the results with their actions and the way they were made; the wheel has only the
-# results.
-_PLACES = (_HERE / "reference_results", _HERE.parents[1] / "benchmarks/reference")
+_ROOT = _HERE.parents[1]
+# The wheel has only the results. A clone has them with their actions and the way they were made;
+# without its pyproject.toml, a folder of this name beside the package is another's.
+_PLACES = (
+    _HERE / "reference_results",
+    *([_ROOT / "benchmarks/reference"] if (_ROOT / "pyproject.toml").is_file() else []),
+)
 
 
 def reference(name: str, like: EvaluationResult | None = None) -> dict[str, EvaluationResult]:
@@ -39,6 +45,11 @@ def reference(name: str, like: EvaluationResult | None = None) -> dict[str, Eval
     ['experts/metaworld-3.1-MT10']
     """
     files = _files()
+    if not files:
+        raise ValueError(
+            f"this installation has no reference results, so none of {name!r}: install mtwrappers "
+            "from its wheel, or from a clone of its repository with benchmarks/reference"
+        )
     of_name = [label for label in files if name in (label, label.partition("/")[0])]
     if not of_name:
         raise ValueError(f"there are no reference results of {name!r}; {_suggest(name, files)}")
@@ -56,16 +67,36 @@ def reference(name: str, like: EvaluationResult | None = None) -> dict[str, Eval
         if protocol is not None:
             settings = protocol.settings
             by = f"by {protocol.label} on {settings.benchmark} {settings.env_name or ''}".strip()
+        nearest = _sort_by_common_tasks(results, like)
+        force = ""
+        if {*results[nearest[0]].tasks} & {*like.tasks}:
+            force = (
+                f"; or name one and use force, on the command line {_PREFIX}{nearest[0]} --force"
+            )
         raise ValueError(
             f"no reference result of {name!r} was measured {by}; evaluate by the protocol of one "
-            f"of these: {', '.join(of_name)}; or name one and use force, on the command line "
-            f"reference:{of_name[0]} --force"
+            f"of these: {', '.join(nearest)}{force}"
         )
     return alike
 
 
+def _sort_by_common_tasks(
+    results: Mapping[str, EvaluationResult], like: EvaluationResult
+) -> list[str]:
+    """The names of results, those first that have the most tasks of ``like``, and few others."""
+
+    def key(label: str) -> tuple[int, int]:
+        tasks = {*results[label].tasks}
+        return -len(tasks & {*like.tasks}), len(tasks)
+
+    return sorted(results, key=key)
+
+
 def _suggest(name: str, labels: Collection[str]) -> str:
     """The hint for a name of which there are no results: similar names, or all that fit."""
+    bare_name = name.removeprefix(_PREFIX)
+    if bare_name in {label for path in labels for label in (path, path.partition("/")[0])}:
+        return f"pass {bare_name!r}, because {_PREFIX} is for the command line"
     method = name.partition("/")[0]
     choices = [label for label in labels if label.startswith(f"{method}/")]
     hint = did_you_mean(name, choices)

@@ -20,6 +20,7 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 from gymnasium.wrappers import vector as vector_wrappers
 
+from mtwrappers.common.counts import format_count
 from mtwrappers.common.errors import printable
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
 from mtwrappers.evaluation.episodes import Episode
@@ -37,6 +38,9 @@ from mtwrappers.wrappers.task_name import TaskNameWrapper
 _MAX = {"num_envs": 10_000, "meta_batch_size": 10_000, "envs_per_task": 10_000, "num_goals": 1000}
 _MAX |= {"action_repeat": 100, "idle_steps": 1000}
 _MAX_LENGTH = 1000
+# The arguments that every id of Meta-World has one of, and the modules of these ids.
+_METAWORLD_ARGUMENTS = {"benchmark", "sequence"}
+_METAWORLD = ("mtwrappers.metaworld", "mtwrappers.continual")
 # With more environments than this, each must have an episode.
 _FEW = 100
 # The wrappers of vector environments that change neither actions nor rewards nor ends nor success.
@@ -92,11 +96,17 @@ class Environments:
     goals: str | None = None
 
     def __post_init__(self) -> None:
-        if self.kwargs.keys() & {"benchmark", "sequence"}:  # Meta-World has two names for some
+        if self.is_metaworld:  # which has two names for some
             object.__setattr__(self, "kwargs", rename_arguments(self.kwargs))
         names = self.kwargs.get("wrappers")
         if names is not None and not (isinstance(names, list) and {*map(type, names)} <= {str}):
             raise ValueError(f"wrappers must be a list of names, got {reprlib.repr(names)}")
+
+    @property
+    def is_metaworld(self) -> bool:
+        """Whether they are Meta-World's: by their arguments, or a registered id of its modules."""
+        module, *_ = TABLE.get(self.id, ("",))
+        return bool(self.kwargs.keys() & _METAWORLD_ARGUMENTS) or module.startswith(_METAWORLD)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -301,6 +311,6 @@ def check_number(num_envs: int, episodes: int) -> None:
     """Raises `VerificationError` for very many environments, compared with the episodes."""
     if num_envs > max(_FEW, episodes):
         raise VerificationError(
-            f"it has {num_envs:,} environments for {episodes:,} episodes: make the "
+            f"it has {num_envs:,} environments for {format_count(episodes, 'episode')}: make the "
             "environments and give them as envs=..."
         )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import Actions, name_actions
 from mtwrappers.evaluation.loop import Observer, make_observers, run
@@ -116,7 +117,7 @@ def compare_episodes(
         ``rounding``; else a sentence.
     """
     if replayed.length > claimed.length:
-        steps = f"its {claimed.length} steps"
+        steps = f"its {format_count(claimed.length, 'step')}"
         return f"{describe_episode(claimed)} does not end in the replay after {steps}"
     difference = _relative_difference(claimed.episode_return, replayed.episode_return)
     names = [name for name in vars(claimed) if name != "episode_return"]

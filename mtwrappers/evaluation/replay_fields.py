@@ -105,7 +105,7 @@ class _ReplayedResult:
 
     @property
     def is_metaworld(self) -> bool:
-        return "benchmark" in self.kwargs
+        return self.result.origin.is_metaworld
 
     @property
     def few_shot(self) -> bool:
@@ -177,7 +177,8 @@ class _ReplayedResult:
     @property
     def depends_on_num_goals(self) -> bool:
         """Whether goals were drawn from a list, or a given number is beyond its first class."""
-        given_states = [state for row in self.design.trial_tasks or () for state in row]
+        given_tasks = [task for row in self.design.trial_tasks or () for task in row]
+        given_states = [task for task in given_tasks if isinstance(task, (int, float))]
         if not given_states or self.result.environments is None:
             return True
         return max(given_states) >= self.num_goals

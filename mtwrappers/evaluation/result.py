@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mtwrappers.common.checks import check_choice, check_list
+from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation import plot, result_files
 from mtwrappers.evaluation.description import Description
 from mtwrappers.evaluation.episodes import (
@@ -500,7 +501,8 @@ class EvaluationResult:
     # Text and pictures.
 
     def __repr__(self) -> str:
-        return f"<EvaluationResult: {len(self.episodes)} episodes of {len(self.tasks)} tasks>"
+        episodes = format_count(len(self.episodes), "episode")
+        return f"<EvaluationResult: {episodes} of {format_count(len(self.tasks), 'task')}>"
 
     def __str__(self) -> str:
         lines = self._table_lines()
@@ -679,6 +681,8 @@ class EvaluationResult:
     def save(self, path: str | PathLike[str]) -> None:
         """Writes `to_dict` as JSON; if that fails, an existing file is unchanged.
 
+        If the result is ``a.json``, `verify` looks for its evidence in ``a.npz``.
+
         Raises:
             OSError: If the file cannot be written, or exists and is not a regular file.
             ValueError: If its name ends in ``.npz``, which is for evidence, or it would have more
@@ -703,7 +707,9 @@ class EvaluationResult:
         """
         results = load_results(path)
         if len(results) != 1:
-            raise ValueError(f"{path} has {len(results)} results: read it with load_results")
+            raise ValueError(
+                f"{path} has {format_count(len(results), 'result')}: read it with load_results"
+            )
         return results[0]
 
 

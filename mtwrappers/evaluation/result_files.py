@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
@@ -56,6 +58,16 @@ def read_results(path: str | PathLike[str]) -> list[Any]:
         OSError: If the file cannot be read.
         ValueError: If it is not JSON, or has more than `MAX_SIZE` bytes.
     """
+    if os.path.isdir(path):
+        hint = "expected a file of EvaluationResult.save, such as its results.json; got a folder"
+        raise IsADirectoryError(errno.EISDIR, hint, os.fspath(path))
+    if str(path).endswith(".npz"):
+        raise ValueError(
+            printable(
+                f"expected an evaluation in JSON, got {path}, which is for evidence, the actions "
+                "of a result: pass the file of EvaluationResult.save"
+            )
+        )
     try:
         data = load_json(path, MAX_SIZE)
     except ValueError as error:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mtwrappers.common.counts import format_count
 from mtwrappers.common.errors import printable
 from mtwrappers.evaluation.episodes import Episode, SuccessRule
 from mtwrappers.evaluation.protocol import Protocol
@@ -96,7 +97,7 @@ def describe_benchmark(protocol: Protocol) -> str:
 def describe_rule(rule: SuccessRule) -> str:
     """When an episode counts as a success, for display."""
     if isinstance(rule, int):
-        return f"held for {rule} steps"
+        return f"held for {format_count(rule, 'step')}"
     return {"any": "at any step", "last": "at the last step"}[rule]
 
 
@@ -120,7 +121,8 @@ def describe_other_numbers(episodes: Iterable[Episode], needed: Mapping[str, int
     for task in dict.fromkeys((*needed, *present)):
         if present[task] != needed.get(task, 0):
             name = printable(task)
-            return f"it has {present[task]} episodes of {name}, the protocol {needed.get(task, 0)}"
+            count = format_count(present[task], "episode")
+            return f"it has {count} of {name}, the protocol {needed.get(task, 0)}"
     return ""
 
 
@@ -131,7 +133,7 @@ def describe_silent_tasks(silent_tasks: Sequence[str], num_tasks: int) -> str:
     n = len(silent_tasks)
     verbs = "reports no success and counts" if n == 1 else "report no success and count"
     names = ", ".join(map(printable, silent_tasks))
-    return f"{n} of {num_tasks} tasks {verbs} as 0: {names}"
+    return f"{n} of {format_count(num_tasks, 'task')} {verbs} as 0: {names}"
 
 
 def format_means(means: Mapping[str, Estimate], num_tasks: Mapping[str, int]) -> list[str]:

@@ -4,7 +4,9 @@ A run has an id: its method, its training seed, and whether it is a reference of
 result is a run at some number of training steps. Results of the same run and steps are parts of one
 evaluation, such as a file per task, if they share no episode: how episodes are divided into results
 changes nothing. Results without a training seed are of one run, so at the same steps they also need
-one plan; otherwise nothing says which run they are of, and they are refused.
+one plan; otherwise nothing says which run they are of, and they are refused. If such results are
+compared by force, those of a training seed that are no parts of one evaluation are left out, and
+named; which they are does not depend on the order of the results.
 
 An environment that reports success only when it happens may report none in a whole result, so
 success is decided for all runs of a method together.
@@ -13,14 +15,18 @@ success is decided for all runs of a method together.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
+import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from mtwrappers.common.checks import check_list, check_mapping
+from mtwrappers.common.checks import check_list
+from mtwrappers.common.counts import format_count
+from mtwrappers.common.errors import short
 from mtwrappers.evaluation.episodes import (
     Episode,
     identify_goal,
@@ -31,9 +37,13 @@ from mtwrappers.evaluation.episodes import (
 from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.score_table import group_by_trial
+from mtwrappers.evaluation.typed import to_plain
 
 # The results of each policy, by its name: in a list, or by their names in errors.
 Policies: TypeAlias = Mapping[str, Sequence[EvaluationResult] | Mapping[str, EvaluationResult]]
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_EXAMPLE = "such as {'ppo': [result], 'random': [other_result]}"
 # The way out where it is unknown which run a result is of.
 NAME_THE_SEED = "give it to rollout as --training-seed, or to result.described(training_seed=...)"
 
@@ -120,15 +130,22 @@ def _goals_key(result: EvaluationResult) -> Any:
 
 def _join_parts(method: str, results: Sequence[LabelledResult]) -> Run:
     """The run that results are parts of."""
-    first = results[0]
-    label, result = first.label, first.result
+    label, result = results[0].label, results[0].result
     if len(results) > 1:
         others_label = results[1].label if len(results) == 2 else f"{len(results) - 1} others"
         label = f"{label} and {others_label}"
         episodes = tuple(itertools.chain(*(labelled.result.episodes for labelled in results)))
+        # By force, parts may differ in protocol and environments: their order must not decide.
+        result = min((labelled.result for labelled in results), key=_format_measurement)
         result = dataclasses.replace(result, episodes=episodes, normalization=None)
     run_id = RunId(method, result.description.training_seed, result.reference is not None)
     return Run(run_id, label, result, tuple(results))
+
+
+def _format_measurement(result: EvaluationResult) -> str:
+    """How a result was measured, as a text to sort by."""
+    fields = result.protocol, result.environments, result.versions
+    return json.dumps(to_plain(fields), sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -140,17 +157,24 @@ class Method:
         runs: Its runs, whose parts are put together.
         mismatch: The reason if it is unknown which run a result is of, or if results executed
             different numbers of actions per chunk, which is part of a policy; or ``""``.
+        left_out: A sentence for each result that is in no run, because it is no part of the
+            evaluation that others of its training seed and steps are parts of.
     """
 
     name: str
     runs: tuple[Run, ...]
     mismatch: str
+    left_out: tuple[str, ...] = ()
 
     @property
     def last_runs(self) -> list[Run]:
         """Each run at its largest training steps."""
         last: dict[RunId, Run] = {}
-        for run in sorted(self.runs, key=lambda run: run.training_steps or 0, reverse=True):
+
+        def key(run: Run) -> int:
+            return -1 if run.training_steps is None else run.training_steps
+
+        for run in sorted(self.runs, key=key, reverse=True):
             last.setdefault(run.id, run)
         return [run for run in self.runs if run is last[run.id] or self._is_separate_run(run)]
 
@@ -172,6 +196,21 @@ class Method:
         return len({run.training_steps for run in self.runs})
 
 
+def takes_policies(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Decorates a function of `Policies`; a call with the results one by one is explained."""
+
+    @functools.wraps(function)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if len(args) > 1:
+            raise TypeError(
+                f"{function.__name__} takes the results of all policies in one dict, {_EXAMPLE}, "
+                f"got {len(args)} arguments"
+            )
+        return function(*args, **kwargs)
+
+    return checked
+
+
 def group_runs(policies: Policies) -> list[Method]:
     """The runs of each policy.
 
@@ -180,12 +219,20 @@ def group_runs(policies: Policies) -> list[Method]:
         ValueError: If a policy has no result, has results of the user and of the package, or a
             result does not record success.
     """
-    return [
-        _make_method(name, results) for name, results in check_mapping(policies, "policies").items()
-    ]
+    if not isinstance(policies, Mapping):
+        raise TypeError(
+            f"policies must be a dict of the results of each policy, {_EXAMPLE}, got "
+            f"{short(policies)}"
+        )
+    return [_make_method(name, results) for name, results in policies.items()]
 
 
 def _make_method(name: str, given_results: Any) -> Method:
+    if isinstance(given_results, EvaluationResult):
+        raise TypeError(
+            f"the results of {name!r} must be a list of at least one result, got "
+            f"{given_results!r} alone: pass [result]"
+        )
     if not isinstance(given_results, Mapping):
         listed = check_list(given_results, f"the results of {name!r}", "result")
         given_results = {f"result {i + 1} of {name!r}": result for i, result in enumerate(listed)}
@@ -203,14 +250,45 @@ def _make_method(name: str, given_results: Any) -> Method:
         point = description.training_seed, description.training_steps
         points.setdefault(point, []).append(labelled)
     runs: list[Run] = []
-    mismatch = _compare_chunks(results)
-    for results_of_point in points.values():
-        if reason := _compare_parts(results_of_point):
-            mismatch = mismatch or reason
+    mismatch, left_out = _compare_chunks(results), list[str]()
+    for (training_seed, _), results_of_point in points.items():
+        reason = _compare_parts(results_of_point)
+        mismatch = mismatch or reason
+        if reason and training_seed is None:
             runs += [_join_parts(name, [labelled]) for labelled in results_of_point]
+            continue
+        if reason:
+            reasons = _find_other_parts(results_of_point)
+            left_out += [f"{label} is left out: {why}" for label, why in reasons.items()]
+            results_of_point = [
+                labelled for labelled in results_of_point if labelled.label not in reasons
+            ]
+        runs.append(_join_parts(name, results_of_point))
+    return Method(name, tuple(_record_failures(runs)), mismatch, tuple(left_out))
+
+
+def _find_other_parts(results: Sequence[LabelledResult]) -> dict[str, str]:
+    """The results that are no parts of one evaluation with the others, by their labels.
+
+    Those with most episodes stay. The order of the results decides nothing: among equally many
+    episodes, their content does.
+
+    Returns:
+        For each of them, the reason.
+    """
+
+    def key(labelled: LabelledResult) -> tuple[int, str, str]:
+        content = json.dumps(to_plain(labelled.result), sort_keys=True)
+        return -len(labelled.result.episodes), content, labelled.label
+
+    parts: list[LabelledResult] = []
+    reasons: dict[str, str] = {}
+    for labelled in sorted(results, key=key):
+        if reason := _compare_parts([*parts, labelled]):
+            reasons[labelled.label] = reason
         else:
-            runs.append(_join_parts(name, results_of_point))
-    return Method(name, tuple(_record_failures(runs)), mismatch)
+            parts.append(labelled)
+    return reasons
 
 
 def _check_references(name: str, results: Sequence[LabelledResult]) -> None:
@@ -279,7 +357,8 @@ def _compare_adaptation(results: Sequence[LabelledResult]) -> str:
             for result in (first.result, labelled.result)
         ]
         if lengths[0] != lengths[1]:
-            return f"{both}: they adapt on {lengths[0]} and {lengths[1]} episodes of each trial"
+            episodes = format_count(lengths[1], "episode")
+            return f"{both}: they adapt on {lengths[0]} and {episodes} of each trial"
     return ""
 
 
@@ -306,7 +385,8 @@ def _describe_plan(result: EvaluationResult) -> str:
     design = result.design
     if design is None:
         return "without a plan"
-    return f"seed {design.seed}, {design.episodes_per_task} episodes per task"
+    episodes = format_count(design.episodes_per_task, "episode")
+    return f"seed {design.seed}, {episodes} per task"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation import statistics
 from mtwrappers.evaluation.episodes import Episode, SuccessRule, is_success
 from mtwrappers.evaluation.protocol import Protocol
@@ -246,7 +247,7 @@ def weigh_groups(tasks: Sequence[str], protocol: Protocol | None) -> dict[str, T
 
 def label_mean(name: str, num_tasks: int) -> str:
     """The name of a mean for display, with the number of its tasks."""
-    counted = f"{num_tasks} task{'s' * (num_tasks != 1)}"
+    counted = format_count(num_tasks, "task")
     return f"mean over {counted}" if name == MEAN_OVER_TASKS else f"{name} ({counted})"
 
 

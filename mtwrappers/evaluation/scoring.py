@@ -35,7 +35,7 @@ class Scoring:
             was held for this number of consecutive steps.
         means: What successes are averaged over, the headline first: ``"tasks"`` (tasks have equal
             weight) and ``"groups"`` (named groups of tasks have equal weight).
-        groups: The named groups and their tasks.
+        groups: The named groups and their tasks, which are classes of Meta-World.
         episodes_per_task: The number of episodes per task, or per goal in few-shot evaluation.
         trials: In few-shot evaluation, the number of goals of each task that adapts; else 0.
         adaptation_episodes: In few-shot evaluation, the number of episodes per adaptation step.
@@ -86,7 +86,10 @@ class Scoring:
                 yield f"group {group!r} must have tasks that differ, got {list(tasks)}"
             for task in tasks:
                 if task not in _CLASSES:
-                    hint = did_you_mean(task, _CLASSES) or "such as 'reach-v3'"
+                    hint = did_you_mean(task, _CLASSES) or (
+                        "such as 'reach-v3'; of other environments, average "
+                        "EvaluationResult.per_task over a group"
+                    )
                     yield f"group {group!r} must have classes of Meta-World, got {task!r}; {hint}"
 
     @property

@@ -22,8 +22,9 @@ from typing import Any
 from numpy.random import PCG64, Generator, SeedSequence
 
 from mtwrappers.common.checks import check_flag, check_fraction, not_negative
+from mtwrappers.common.counts import format_count
 from mtwrappers.common.errors import full_message, printable
-from mtwrappers.evaluation.claims import read_claims
+from mtwrappers.evaluation.claims import UNEDITED, read_claims
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import (
     Actions,
@@ -54,8 +55,6 @@ from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.vector.contract import MetaVectorEnv
 
 _SAID = "said by the file"
-# For results whose episodes are not those that follow from their own design.
-_WAY_OUT = "verify the file as save() wrote it, without edits"
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,8 @@ def verify(
         DependencyNotInstalled: If ``progress`` is set and rich is not installed.
         EvidenceError: If the evidence is not such a file.
         OSError: If a file cannot be read.
-        TypeError: If ``progress`` is not a bool, or ``workers`` are passed with ``envs``.
+        TypeError: If ``result`` is not the name of a file, ``progress`` is not a bool, or
+            ``workers`` are passed with ``envs``.
         VerificationError: If the result contradicts itself, or cannot be replayed here.
         ValueError: If ``sample`` is not a number in [0, 1], or ``workers`` is not zero or a
             positive integer.
@@ -249,10 +249,8 @@ class _Replay:
             else:
                 same[claimed.task] += 1
                 rounding = max(rounding, outcome)
-        if difference is None and digest(actions) != claim.evidence:
-            difference = printable(
-                f"the actions in {path} are not those that the result was saved with"
-            )
+        if digest(actions) != claim.evidence:
+            difference = "; ".join(filter(None, [_describe_other_evidence(path), difference]))
         with_replayed = tuple(episodes.get(claimed.place, claimed) for claimed in claim.episodes)
         return cls(
             replace(claim, episodes=with_replayed),
@@ -275,21 +273,35 @@ def _read_actions(claim: EvaluationResult, path: Path) -> Actions:
         actions = read_evidence(path)
     except FileNotFoundError:
         raise VerificationError(
-            f"there is no file {os.fspath(path)} with its evidence, the actions to replay"
+            f"there is no file {os.fspath(path)} with its evidence, the actions to replay: put "
+            "the file of evaluate(..., evidence=...) there, or name it, as in verify(result, "
+            "evidence); that of a.json is a.npz by default"
         ) from None
+    is_its_evidence = digest(actions) == claim.evidence
+    way_out = UNEDITED if is_its_evidence else _describe_other_evidence(path)
     for episode in claim.episodes:
         steps = len(actions.get(name_actions(episode), ()))
         if steps != episode.length or not steps:
             raise VerificationError(
-                f"{describe_episode(episode)} has {episode.length} steps, and the evidence {steps} "
-                "actions"
+                f"{describe_episode(episode)} has {format_count(episode.length, 'step')}, and the "
+                f"evidence {format_count(steps, 'action')}; {way_out}"
             )
     if unknown := [*actions.keys() - set(map(name_actions, claim.episodes))]:
-        raise VerificationError(f"the evidence has actions of {unknown[0]!r}, not an episode of it")
+        raise VerificationError(
+            f"the evidence has actions of {unknown[0]!r}, not an episode of it; {way_out}"
+        )
     kinds = {(array.dtype, array.shape[1:]) for array in actions.values()}
     if len(kinds) > 1:
         raise VerificationError(f"the evidence has actions of several kinds: {kinds}")
     return actions
+
+
+def _describe_other_evidence(path: Path) -> str:
+    """The sentence about actions that are not those of a result."""
+    return printable(
+        f"the actions in {path} are not those that the result was saved with: pass the file of the "
+        "same evaluation, as in verify(result, evidence)"
+    )
 
 
 # The replay.
@@ -349,7 +361,8 @@ def _replay_claim(
     if design.phases is not None and inner.num_envs != len(claim.tasks):
         raise VerificationError(
             f"expected an environment for each of its phases {list(claim.tasks)}, as "
-            f"PhaseEvaluator(..., phases=...).envs has, got {inner.num_envs} environments"
+            "PhaseEvaluator(..., phases=...).envs has, got "
+            f"{format_count(inner.num_envs, 'environment')}"
         )
     check_rewards(inner)
     _check_size(claim, design, inner)
@@ -417,7 +430,9 @@ def _check_size(claim: EvaluationResult, design: Design, inner: MetaVectorEnv) -
     units = design.trials * share if design.trials else len(design.tasks or claim.tasks)
     due = units * (design.adaptation_length + design.episodes_per_task)
     if due > 2 * len(claim.episodes) + 1000:
-        raise VerificationError(f"it has {len(claim.episodes)} of {due:,} episodes")
+        raise VerificationError(
+            f"it has {len(claim.episodes):,} of {format_count(due, 'episode')}; {UNEDITED}"
+        )
 
 
 def _check_plan(episodes: Sequence[Episode], plan: Plan) -> None:
@@ -425,14 +440,14 @@ def _check_plan(episodes: Sequence[Episode], plan: Plan) -> None:
     for episode, planned in itertools.zip_longest(episodes, plan.episodes):
         if episode is None or planned is None or episode.place != planned.place:
             raise VerificationError(
-                f"its {len(episodes)} episodes are not the {len(plan.episodes)} of its plan: "
-                f"expected {_describe_or_none(planned)}, got {_describe_or_none(episode)}; "
-                f"{_WAY_OUT}"
+                f"its {format_count(len(episodes), 'episode')} must be the {len(plan.episodes)} "
+                f"of its plan: expected {_describe_or_none(planned)}, got "
+                f"{_describe_or_none(episode)}; {UNEDITED}"
             )
         if episode.task_state != planned.task_state:
             raise VerificationError(
                 f"with its seed {plan.design.seed}, {describe_episode(episode)} must have the goal "
-                f"{planned.task_state}, got {episode.task_state}; {_WAY_OUT}"
+                f"{planned.task_state}, got {episode.task_state}; {UNEDITED}"
             )
 
 
@@ -475,7 +490,8 @@ def _describe_fields(verification: Verification) -> list[str]:
         if missing := [name for head in previous for name in previous[head].keys() - rows[head]]:
             lines += _wrap(f"not in result {i}: {', '.join(sorted(missing))}")
     replayed = sum(verification.replayed.values())
-    return [*lines, f"replayed      {replayed:,} of {_count_episodes(verification):,} episodes"]
+    episodes = format_count(_count_episodes(verification), "episode")
+    return [*lines, f"replayed      {replayed:,} of {episodes}"]
 
 
 def _count_episodes(verification: Verification) -> int:
@@ -566,8 +582,10 @@ def _describe_outcome(verification: Verification) -> list[str]:
         if environments is not None and environments.wrappers:
             wrappers = ", ".join(environments.wrappers)
             cause += f" (it was measured in {wrappers}, which no replay is)"
+        cause = cause or "; if the file was edited, verify it as save() wrote it"
         lines += _wrap(f"false: {verification.difference}{cause}", indent=2)
-        return [*lines, f"not verified: {same:,} of {replayed:,} episodes gave the same numbers"]
+        episodes = format_count(replayed, "episode")
+        return [*lines, f"not verified: {same:,} of {episodes} gave the same numbers"]
     lines = [f"{_name_compared_fields(verification)} are equal;"]
     if verification.rounding:
         most = Context(prec=1, rounding=ROUND_CEILING).create_decimal(verification.rounding)

@@ -23,8 +23,10 @@ from mtwrappers.common.checks import (
     check_mapping,
     positive,
 )
+from mtwrappers.common.errors import short
 from mtwrappers.common.spaces import append_onehot, difference
 from mtwrappers.common.types import AnyEnv, AnySpace, State
+from mtwrappers.core.mtenv import check_stream
 from mtwrappers.metaworld.class_env import (
     ClassKeywords,
     SawyerClassEnv,
@@ -151,6 +153,13 @@ class ClassPool:
         benchmark_options = {
             name: class_options.pop(name) for name in BENCHMARK_OPTIONS if name in class_options
         }
+        if not isinstance(benchmark, str):
+            for name, value in benchmark_options.items():
+                if value is not None:
+                    raise ValueError(
+                        f"{name} is for the name of a benchmark, got {name}={value!r} with "
+                        f"benchmark={short(benchmark)}: pass {name} to make_benchmark instead"
+                    )
         if continuous:
             benchmark_options["num_goals"] = 1
         if isinstance(benchmark, str):
@@ -269,9 +278,13 @@ class ClassPool:
         return state
 
     def check_state(self, state: Mapping[str, object]) -> None:
-        """Raises `TypeError` or `ValueError` if an environment's state has no part for the pool."""
-        if "goal_stream" not in check_mapping(state, "a state") and self.goals is not None:
-            raise ValueError(f"expected a state with 'goal_stream', got {sorted(state)}")
+        """Raises `TypeError` or `ValueError` unless a state has what `set_state` restores."""
+        for name in self.get_state():
+            if name not in check_mapping(state, "a state"):
+                raise ValueError(f"expected a state with {name!r}, got {sorted(state)}")
+        check_flag(state["terminate_on_success"], "terminate_on_success of the state")
+        if self.goals is not None:
+            check_stream(state["goal_stream"], "the goal_stream of the state", self)
 
     def set_state(self, state: State) -> None:
         """Restores what `get_state` returned, from a checked state of the environment."""

@@ -227,7 +227,7 @@ class MetaWorldMTEnv(TaskSetMTEnv["int | ClassAndVector"], ClassPoolEnv[Observat
     def set_state(self, state: State) -> None:
         """Restores the state that `get_state` returned, or raises `ValueError`."""
         self.pool.check_state(state)
-        super().set_state(state)
+        super().set_state(state)  # which changes nothing if it raises
         self.pool.set_state(state)
 
     def __getstate__(self) -> State:

@@ -22,7 +22,7 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.common.errors import short
 from mtwrappers.common.types import AnyEnv, Info, Options, State
-from mtwrappers.core.mtenv import TASK_OPTIONS
+from mtwrappers.core.mtenv import TASK_OPTIONS, check_stream
 from mtwrappers.core.selection import WithoutReplacement, check_sweep
 from mtwrappers.core.task_set_env import EpisodeStatus
 from mtwrappers.metaworld.class_env import METADATA, action_box, warn_of_v1
@@ -42,6 +42,7 @@ from mtwrappers.state.registry import require_names
 
 SetTaskDict: TypeAlias = dict[str, Any]
 _NO_TASK = "no task was set: call set_task(task) before reset()"
+_STATE_NAMES = ("task_state", "env_stream", "task_stream", "was_set", "selection")
 
 
 class SetTask(dict[str, Any]):
@@ -49,10 +50,10 @@ class SetTask(dict[str, Any]):
 
     def __repr__(self) -> str:
         try:
-            name, vector = self["inner"].env_name, decode(self["inner"])["rand_vec"]
+            name, vector = self["inner"].env_name, decode(self["inner"])["rand_vec"].round(3)
+            return f"<{self['kind']} task of {self['benchmark']}: {name}, rand_vec {vector}>"
         except Exception:  # it was changed to anything
             return super().__repr__()
-        return f"<{self['kind']} task of {self['benchmark']}: {name}, rand_vec {vector.round(3)}>"
 
 
 PLAIN_DICTS.add(SetTask)
@@ -308,13 +309,19 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
 
         Raises:
             TypeError: If ``state`` is not a dict.
-            ValueError: If ``state`` does not fit.
+            ValueError: If ``state`` does not fit; nothing is changed then.
         """
         self.pool.check_state(state)
+        if missing := sorted({*_STATE_NAMES} - state.keys()):
+            raise ValueError(f"expected {sorted(_STATE_NAMES)} in a state, got none of {missing}")
+        for name in ("env_stream", "task_stream"):
+            check_stream(state[name], f"the {name} of the state", self)
+        check_flag(state["was_set"], "was_set of the state")
+        self._task_dicts.check_state(state["selection"])
         if state["task_state"] is None:
             self._task = self._env = None
         else:
-            self.set_task(state["task_state"])
+            self.set_task(state["task_state"])  # which changes nothing if it raises
         self._seed_env(state["env_stream"]["seed"])
         self.np_random.bit_generator.state = state["env_stream"]["state"]
         self.seed_tasks(state["task_stream"]["seed"])
@@ -408,19 +415,18 @@ class TaskDicts:
         return {"round": self._round.get_state(), "sweeps": sweeps}
 
     def set_state(self, state: State) -> None:
-        """Restores the state that `get_state` returned.
+        """Restores a checked state that `get_state` returned."""
+        self._round.set_state(state["round"])
+        for name, sweep in self._sweeps.items():
+            sweep.set_state(state["sweeps"][name])
 
-        Raises:
-            ValueError: If ``state`` is not one of this benchmark's.
-        """
+    def check_state(self, state: object) -> None:
+        """Raises `ValueError` if ``state`` is not one of this benchmark's."""
         values = require_names(state, ("round", "sweeps"), self)
         sweeps = require_names(values["sweeps"], self._indices_by_class, self)
         check_sweep(values["round"], len(self._indices_by_class), "the round of classes")
         for name, indices in self._indices_by_class.items():
             check_sweep(sweeps[name], len(indices), f"the sweep of {name}")
-        self._round.set_state(values["round"])
-        for name, sweep in self._sweeps.items():
-            sweep.set_state(sweeps[name])
 
 
 def read_layout(task: Any) -> Layout:
@@ -429,6 +435,10 @@ def read_layout(task: Any) -> Layout:
     Raises:
         ValueError: If the task is not like one from `MetaWorldSetTaskEnv.sample_tasks`.
     """
+    if not isinstance(task, Mapping):
+        raise ValueError(
+            f"expected a dict as sample_tasks() returns, got {type(task).__name__} {short(task)}"
+        )
     try:
         check_choice(task["kind"], ("train", "test"), "task['kind']")
         names, inner, _ = task["classes"], task["inner"], task["benchmark"]

@@ -11,7 +11,7 @@ import numpy as np
 from mtwrappers.common.checks import positive
 from mtwrappers.common.types import AnyArray
 from mtwrappers.samplers.nested import map_arrays
-from mtwrappers.samplers.policies import EpisodeReset, Flags, PolicyFunction
+from mtwrappers.samplers.policies import Flags, PolicyMethods
 
 
 class ActionChunks:
@@ -51,9 +51,9 @@ class ActionChunks:
     """
 
     def __init__(self, policy: Any, k: int) -> None:
-        self._function, self._reset_policy = PolicyFunction(policy), EpisodeReset(policy)
         self._policy, self.action_chunk = policy, positive(k, "k")
-        self.argument_names = frozenset({*self._function.argument_names, "due"})
+        self._methods = PolicyMethods(policy)
+        self.argument_names = frozenset({*self._methods.argument_names, "due"})
         # The last chunks with their agent infos, and the number of executed actions of each row's.
         self._chunks: dict[str, Any] | None = None
         self._executed = np.zeros(0, dtype=np.int64)
@@ -67,7 +67,7 @@ class ActionChunks:
     @property
     def resets_all_together(self) -> bool:
         """Whether the policy that returns chunks has a ``reset()`` that takes no mask."""
-        return self._reset_policy.takes_no_mask
+        return self._methods.resets_all_together
 
     def __getattr__(self, name: str) -> Any:
         if name in ("adapt", "begin_trial", "policy_id"):
@@ -86,7 +86,7 @@ class ActionChunks:
         self._require_rows(len(mask))
         self._executed[mask] = self.action_chunk
         self._was_reset = True
-        self._reset_policy(mask)
+        self._methods.reset(mask)
 
     def get_actions(
         self, observations: Any, due: Flags, **arguments: AnyArray
@@ -144,7 +144,7 @@ class ActionChunks:
             Actions ``(m, k, ...)`` and infos ``(m, ...)`` of the ``m`` rows that are due.
         """
         k = self.action_chunk
-        all_rows = self._function.is_get_actions  # it needs whole tasks
+        all_rows = self._methods.is_get_actions  # it needs whole tasks
         if all_rows and "rng" in arguments:  # draws for rows that are not due have no effect
             rngs = arguments["rng"].copy()
             for i in np.flatnonzero(~due).tolist():
@@ -155,9 +155,11 @@ class ActionChunks:
             observations, arguments = map_arrays(
                 lambda array: array[due], (observations, arguments)
             )
-        if "due" in self._function.argument_names:
+        if "due" in self._methods.argument_names:
             arguments = {**arguments, "due": due}
-        chunks, infos = self._function(observations, arguments, shape, "chunks of actions")
+        chunks, infos = self._methods.choose_actions(
+            observations, arguments, shape, "chunks of actions"
+        )
         if all_rows:
             chunks, infos = map_arrays(lambda array: array[due], (chunks, infos))
         if chunks.ndim < 3:

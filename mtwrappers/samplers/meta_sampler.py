@@ -7,7 +7,7 @@ import functools
 import itertools
 import logging
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack, get_args
 
@@ -28,7 +28,7 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.common.types import AnyEnv, State
 from mtwrappers.samplers.bar import ProgressBar
-from mtwrappers.samplers.nested import map_arrays, with_text_arrays
+from mtwrappers.samplers.nested import map_arrays
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
@@ -41,7 +41,7 @@ from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.journal import hash_value
 from mtwrappers.vector.make import Execution, SamplerOptions, make_executor
-from mtwrappers.vector.settings import OPTIONS, Maker
+from mtwrappers.vector.settings import SETTING_NAMES, Maker
 
 # The infos that name the task of an environment, and their masks.
 _TASK_INFOS = ("task_name", "_task_name", "task_id", "_task_id")
@@ -157,7 +157,7 @@ class MetaSampler:
         if check_flag(parallel, "parallel") and execution not in (None, "parallel"):
             raise ValueError(f"parallel=True means execution='parallel', got {execution=}")
         reason = "it resets environments itself, when a trajectory begins"
-        names = OPTIONS - {"autoreset_mode"}
+        names = SETTING_NAMES - {"autoreset_mode"}
         check_keywords(executor, names, "MetaSampler", {"autoreset_mode": reason})
         with contextlib.ExitStack() as undo:
             self.envs: MetaVectorEnv = make_executor(
@@ -184,8 +184,7 @@ class MetaSampler:
             )
             undo.pop_all()
         self._makers_are_tasks = isinstance(env, Sequence)
-        self._tasks_set = False
-        # A digest of the task of each environment, if they tell it.
+        # A digest of the task that was set in each environment; None before `update_tasks`.
         self._task_digests: Sequence[int | None] | None = None
         self.total_timesteps_sampled = 0
 
@@ -226,7 +225,7 @@ class MetaSampler:
             RuntimeError: If no tasks were set, and each environment would draw its own.
         """
         log = check_flag(log, "log")
-        if self._needs_tasks and not self._tasks_set:
+        if self._needs_tasks and self._task_digests is None:
             raise RuntimeError(
                 "call update_tasks before obtain_samples: otherwise each of these environments "
                 "would draw a task of its own"
@@ -255,7 +254,6 @@ class MetaSampler:
         in_workers = self._policy_in == "workers"
         policy = pickled(self._policy) if in_workers else self._policy
         obs, infos = self.envs.reset(seed=self._seed)
-        _require_set_tasks(self.envs, range(m * k), self._task_digests)
         self._seed = None
         self._iteration += 1
         collector = _Collector(
@@ -264,9 +262,9 @@ class MetaSampler:
             envs_per_task=k,
             seed=(self._policy_seed, self._iteration),
             quotas=quotas,
-            obs=with_text_arrays(self.envs.single_observation_space, obs),
+            obs=obs,
             infos={key: infos[key] for key in _TASK_INFOS if key in infos},
-            task_digests=self._task_digests,
+            task_digests=self._task_digests or [None] * (m * k),
         )
         with self._progress.track("paths", int(quotas.sum()), counts=not in_workers) as advance:
             if in_workers:
@@ -301,12 +299,12 @@ class MetaSampler:
             TypeError: If `update_tasks` was called, and an environment has no ``get_state`` that
                 could return the task.
         """
-        if self._tasks_set:
+        if self._task_digests is not None:
             self._require_tasks_in_state()
         return {
             "env": get_state(self.env),
             "envs": self.envs.get_state(between_episodes=True),
-            "tasks_set": self._tasks_set,
+            "tasks_set": self._task_digests is not None,
             "seed": self._seed,
             "policy_seed": self._policy_seed,
             "iteration": self._iteration,
@@ -326,7 +324,7 @@ class MetaSampler:
         require_names(state, _STATE_NAMES, self)
         self.envs.set_state(state["envs"])
         set_state(self.env, state["env"])
-        self._tasks_set, self._task_digests = False, None
+        self._task_digests = None
         if state["tasks_set"]:
             self._take_tasks()
         self._seed = state["seed"]
@@ -352,7 +350,7 @@ class MetaSampler:
                     "update_tasks tasks that leave nothing to draw, such as exact_task_state(task, "
                     "seed) of environments with continuous goals"
                 )
-        self._tasks_set, self._task_digests = True, None if None in digests else digests
+        self._task_digests = digests
 
     def _require_tasks_in_state(self) -> None:
         """Raises `TypeError` if the state of an environment has no place for its task."""
@@ -399,28 +397,6 @@ def _task_digest(env: AnyEnv) -> int | None:
     return None
 
 
-def _require_set_tasks(
-    envs: MetaVectorEnv, rows: Sequence[int], digests: Sequence[int | None] | None, first: int = 0
-) -> None:
-    """Raises `ValueError` if a reset of ``rows`` left the task that was set.
-
-    Args:
-        envs: The environments.
-        rows: The indices of those that were reset.
-        digests: The digest of the task of each environment; ``None`` if they do not tell it.
-        first: The index of the first environment among all, for the message.
-    """
-    if digests is None:
-        return
-    for i, digest in zip(rows, envs.call_some(rows, _task_digest), strict=True):
-        if digest != digests[i]:
-            raise ValueError(
-                f"environment {first + i} left the task that was set when it was reset: "
-                "MetaSampler needs environments whose resets keep their task, or draw it only "
-                "while their attribute sample_tasks_on_reset is true"
-            )
-
-
 @dataclass(frozen=True)
 class _Collection:
     """Collected trajectories.
@@ -446,8 +422,8 @@ class _Collector:
         quotas: The number of trajectories per environment, ``(M * K,)``.
         obs: The observations of the last reset, ``(M * K, O)``.
         infos: The infos of this reset that name the tasks.
-        task_digests: A digest of the task of each environment, ``(M * K,)``; ``None`` if they do
-            not tell it.
+        task_digests: A digest of the task that was set in each environment, ``(M * K,)``; ``None``
+            if it was not set, or the environment does not tell it.
     """
 
     policy: Any
@@ -457,7 +433,7 @@ class _Collector:
     quotas: NDArray[np.int64]
     obs: Any
     infos: dict[str, Any]
-    task_digests: Sequence[int | None] | None
+    task_digests: Sequence[int | None]
 
     def __call__(
         self, envs: Any, rows: slice, observe: Sequence[Callable[[Step], object]] = ()
@@ -473,11 +449,11 @@ class _Collector:
             action_space=envs.single_action_space,
         )
         obs, infos = map_arrays(operator.itemgetter(rows), (self.obs, self.infos))
-        digests = None if self.task_digests is None else self.task_digests[rows]
+        self._require_set_tasks(envs, rows, range(envs.num_envs))
 
         def begin(mask: Flags) -> tuple[Any, dict[str, Any]]:
             result: tuple[Any, dict[str, Any]] = envs.reset(options={"reset_mask": mask})
-            _require_set_tasks(envs, np.flatnonzero(mask).tolist(), digests, rows.start)
+            self._require_set_tasks(envs, rows, np.flatnonzero(mask).tolist())
             return result
 
         seconds = rollout(
@@ -491,3 +467,22 @@ class _Collector:
             ends=True,
         )
         return _Collection(recorder.paths(), seconds)
+
+    def _require_set_tasks(self, envs: Any, rows: slice, reset: Iterable[int]) -> None:
+        """Raises `ValueError` if a reset left the task that was set.
+
+        Args:
+            envs: The environments ``rows``.
+            rows: Their indices among all.
+            reset: The indices, among ``envs``, of those that were reset.
+        """
+        expected = self.task_digests[rows]
+        telling = [i for i in reset if expected[i] is not None]
+        digests = envs.call_some(telling, _task_digest) if telling else []
+        for i, digest in zip(telling, digests, strict=True):
+            if digest != expected[i]:
+                raise ValueError(
+                    f"environment {rows.start + i} left the task that was set when it was reset: "
+                    "MetaSampler needs environments whose resets keep their task, or draw it only "
+                    "while their attribute sample_tasks_on_reset is true"
+                )

@@ -8,48 +8,30 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Dict, Text, Tuple
-
-from mtwrappers.common.types import AnyArray, AnySpace
 
 
-def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Applies ``function`` to each array of a nested structure.
+def map_arrays(function: Callable[[Any], Any], batch: Any) -> Any:
+    """Applies ``function`` to each array of a nested batch.
 
-    >>> from mtwrappers.samplers.nested import map_arrays
-    >>> map_arrays(abs, {"a": -1, "b": (-2, 3)})
-    {'a': 1, 'b': (2, 3)}
-    """
-    if isinstance(tree, dict):
-        return {key: map_arrays(function, value) for key, value in tree.items()}
-    if isinstance(tree, tuple):
-        return tuple(map_arrays(function, value) for value in tree)
-    return function(tree)
-
-
-def with_text_arrays(space: AnySpace, batch: Any) -> Any:
-    """Converts texts in a batch of observations to arrays ``(N,)`` of strings, dtype object.
-
-    Vector environments batch the strings of a Text space as a tuple.
+    A tuple of strings, in which vector environments return the elements of a Text space, is an
+    array ``(N,)`` of strings, dtype object.
 
     Args:
-        space: The space of one observation.
-        batch: ``N`` observations from a vector environment, or from this function.
+        function: Takes an array.
+        batch: An array of ``N`` rows, or a dict or tuple of such arrays, nested or not.
 
-    >>> from gymnasium.spaces import Text
-    >>> from mtwrappers.samplers.nested import with_text_arrays
-    >>> with_text_arrays(Text(9), ("reach", "push"))
-    array(['reach', 'push'], dtype=object)
+    >>> import numpy as np
+    >>> from mtwrappers.samplers.nested import map_arrays
+    >>> map_arrays(np.copy, {"words": ("reach", "push"), "pair": (np.zeros(2), np.ones(2))})
+    {'words': array(['reach', 'push'], dtype=object), 'pair': (array([0., 0.]), array([1., 1.]))}
     """
-    if isinstance(space, Text):
-        texts: AnyArray = np.empty(len(batch), dtype=object)
-        texts[:] = batch
-        return texts
-    if isinstance(space, Dict):
-        return {key: with_text_arrays(subspace, batch[key]) for key, subspace in space.items()}
-    if isinstance(space, Tuple):
-        return tuple(map(with_text_arrays, space.spaces, batch))
-    return batch
+    if isinstance(batch, dict):
+        return {key: map_arrays(function, values) for key, values in batch.items()}
+    if isinstance(batch, tuple):
+        if batch and isinstance(batch[0], str):
+            return function(np.array(batch, dtype=object))
+        return tuple(map_arrays(function, values) for values in batch)
+    return function(batch)
 
 
 def join(

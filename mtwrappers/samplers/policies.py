@@ -16,7 +16,7 @@ from gymnasium.spaces import Discrete, MultiDiscrete
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
-from mtwrappers.common.errors import short
+from mtwrappers.common.errors import short, with_place
 from mtwrappers.common.types import AnyArray, AnySpace
 from mtwrappers.samplers.nested import join, map_arrays
 
@@ -32,7 +32,159 @@ TEXTS = tuple(name for name, entry in ARGUMENTS.items() if entry == "")
 _STREAM = 1_000_081
 
 
-class PolicyCaller:
+class PolicyMethods:
+    """The methods of a policy that a rollout calls: the one for its actions, and its ``reset``.
+
+    Args:
+        policy: The policy, as `PolicyCaller` describes it.
+        action_space: The space of one environment's action, to refuse chunks of actions, and for
+            error messages.
+
+    Attributes:
+        is_get_actions: Whether actions come from ``get_actions``, for arrays ``(M, K, ...)``. Any
+            other callable takes arrays ``(n, ...)`` and returns no agent infos.
+        argument_names: The names of `ARGUMENTS` that it takes.
+        resets_all_together: Whether the policy, or one inside it, has a ``reset()`` that takes no
+            mask.
+
+    Raises:
+        TypeError: If the policy has no ``get_actions`` and is not callable, or takes one of
+            `ARGUMENTS` only by position.
+        ValueError: If its attribute ``argument_names`` has other names.
+    """
+
+    def __init__(self, policy: Any, action_space: AnySpace | None = None) -> None:
+        get_actions = getattr(policy, "get_actions", None)
+        if isinstance(policy, type) or not (callable(get_actions) or callable(policy)):
+            raise TypeError(
+                "a policy must have get_actions(observations) or be callable, such as "
+                f"lambda obs: model.predict(obs)[0], got {policy!r}"
+            )
+        self.is_get_actions = callable(get_actions)
+        self._choose: Callable[..., Any] = get_actions if callable(get_actions) else policy
+        self._action_space = action_space
+        names = getattr(policy, "argument_names", None)
+        if names is None:
+            names = _argument_names(self._choose)
+        elif unknown := sorted({*names} - ARGUMENTS.keys()):
+            raise ValueError(
+                f"argument_names of a policy must be among {sorted(ARGUMENTS)}, got {unknown} in "
+                f"{_short(policy)}"
+            )
+        self.argument_names = tuple(name for name in ARGUMENTS if name in names)
+        reset = getattr(policy, "reset", None)
+        self._reset: Callable[..., Any] | None = reset if callable(reset) else None
+        self._reset_takes_mask = self._reset is None or _takes_argument(self._reset)
+        self._warned_of_reset = False
+        inner_resets_all = bool(getattr(policy, "resets_all_together", False))
+        self.resets_all_together = not self._reset_takes_mask or inner_resets_all
+
+    def reset(self, mask: Flags) -> None:
+        """Calls the policy's ``reset`` for the environments that begin an episode, ``(n,)`` bool.
+
+        If it takes no mask, it is called only if all begin together; a warning says once that it
+        was not.
+        """
+        if self._reset is None:
+            return
+        if self._reset_takes_mask:
+            self._reset(mask.copy())
+        elif mask.all():
+            self._reset()
+        elif mask.any() and not self._warned_of_reset:
+            self._warned_of_reset = True
+            warnings.warn(
+                "reset() of the policy takes no mask and is called only if all environments begin "
+                f"an episode together, but {int(mask.sum())} of {len(mask)} do: give the policy "
+                "reset(mask), if it remembers anything, or pass one environment",
+                stacklevel=2,
+            )
+
+    def choose_actions(
+        self,
+        observations: Any,
+        arguments: Mapping[str, AnyArray],
+        shape: tuple[int, ...],
+        kind: str = "actions",
+    ) -> tuple[AnyArray, dict[str, Any]]:
+        """Returns new arrays of actions ``(n, ...)`` and agent infos ``(n, ...)``.
+
+        Args:
+            observations: The observations of ``n`` rows.
+            arguments: The values of ``argument_names``.
+            shape: The first axes of observations for the policy, ``(M, K)`` or ``(n,)``.
+            kind: The word for actions in error messages.
+
+        Raises:
+            TypeError, ValueError: If the policy returns something of another form; see
+                `PolicyCaller`.
+        """
+        # Copies, so that a policy cannot change recorded arrays in place.
+        obs = map_arrays(lambda array: array.copy().reshape(*shape, *array.shape[1:]), observations)
+        axes = shape if self.is_get_actions else (-1,)  # `due` may have more rows than observations
+        by_name = {name: array.copy().reshape(axes) for name, array in arguments.items()}
+        answer, agent_infos = self._choose(obs, **by_name), None
+        if self.is_get_actions:
+            if not isinstance(answer, (tuple, list)) or len(answer) != 2:
+                raise TypeError(
+                    f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
+                )
+            answer, agent_infos = answer
+        try:
+            actions = _convert_array(answer, kind, shape)
+        except ValueError as exc:
+            self._explain_shape(exc, answer, shape, obs)
+            raise
+        self._check_actions(actions, kind, shape)
+        return actions, {} if agent_infos is None else _join_infos(agent_infos, shape)
+
+    def _explain_shape(
+        self, exc: ValueError, answer: Any, shape: tuple[int, ...], obs: Any
+    ) -> None:
+        """Raises an error that says why ``answer`` has another number of rows, if that is known.
+
+        Args:
+            exc: The error without the reason.
+            answer: The policy's actions.
+            shape: The first axes that they should have.
+            obs: The observations that the policy received.
+        """
+        if not self.is_get_actions and _is_with_state(answer, shape):
+            raise TypeError(
+                "the policy returned a tuple (actions, state): give lambda obs: "
+                "model.predict(obs)[0], or an object whose get_actions(observations) returns "
+                "(actions, agent_infos)"
+            ) from None
+        if isinstance(obs, (dict, tuple)) and _has_length(answer, len(obs)):
+            raise ValueError(f"{exc}: {_length_hint(obs)}") from None
+
+    def _check_actions(self, actions: AnyArray, kind: str, shape: tuple[int, ...]) -> None:
+        """Raises `TypeError` for a dtype of no action in the space, `ValueError` for chunks."""
+        if actions.dtype == object:
+            raise TypeError(
+                f"{kind} from the policy must be numbers, got an array of objects, such as "
+                f"{_short(actions.flat[0])}: convert them, such as with "
+                "np.array(actions, dtype=np.float32)"
+            )
+        space = self._action_space
+        if isinstance(space, (Discrete, MultiDiscrete)) and actions.dtype.kind not in "iu":
+            raise TypeError(
+                f"{kind} from the policy must be integers in {space}, got {actions.dtype}: "
+                "convert them with actions.astype(np.int64)"
+            )
+        if space is None:
+            return
+        expected, chunk = space.shape or (), actions.shape[1:]
+        if len(chunk) == 1 + len(expected) and chunk[1:] == expected:
+            raise ValueError(
+                f"expected actions of shape {(*shape, *expected)} from the policy, got "
+                f"{(*shape, *chunk)}: if these are chunks of {chunk[0]} actions, pass "
+                f"mtwrappers.ActionChunks(policy, k), with k from 1 to {chunk[0]}, the number of "
+                "actions to execute before the policy is called again"
+            )
+
+
+class PolicyCaller(PolicyMethods):
     """Calls a policy for the actions of ``M`` tasks with ``K`` environments each.
 
     Args:
@@ -74,7 +226,8 @@ class PolicyCaller:
         envs_per_task: ``K``.
 
     Raises:
-        TypeError: If the policy has no ``get_actions`` and is not callable.
+        TypeError: If the policy has no ``get_actions`` and is not callable, or takes one of these
+            arguments only by position.
         ValueError: If its attribute ``argument_names`` has other names.
 
     >>> import gymnasium, numpy as np, mtwrappers
@@ -104,12 +257,17 @@ class PolicyCaller:
         # If one task's environments are split across workers, each row is a task of its own.
         group_size = 1 if rows.start % k or rows.stop % k else k
         tasks = [i // k for i in indices[::group_size]]
+        self._hint_in_worker = ""  # the place of errors from a policy that may need for_tasks
         if len(indices) < m * k and hasattr(policy, "for_tasks"):
             policy = policy.for_tasks(tasks)
-        self._function = PolicyFunction(policy, action_space)
-        n, names = len(indices), self._function.argument_names
-        by_task = self._function.is_get_actions
-        self._shape: tuple[int, ...] = (len(tasks), group_size) if by_task else (n,)
+        elif len(indices) < m * k:
+            self._hint_in_worker = (
+                f"the policy, called for tasks {short(tasks)} of {m} (give it for_tasks(indices) "
+                "if it keeps something for each task, or use policy_in='parent')"
+            )
+        super().__init__(policy, action_space)
+        n, names = len(indices), self.argument_names
+        self._shape: tuple[int, ...] = (len(tasks), group_size) if self.is_get_actions else (n,)
         self.texts = tuple(name for name in TEXTS if name in names)
         self.first, self.envs_per_task = rows.start, k
         # The arguments by name, (n,) each.
@@ -121,17 +279,6 @@ class PolicyCaller:
                 Generator(PCG64(SeedSequence(seed, spawn_key=(i,)))) for i in indices
             ]
         self._all_rows = np.ones(n, dtype=np.bool_)
-        self._reset = EpisodeReset(policy)
-        self._inner_resets_all_together = bool(getattr(policy, "resets_all_together", False))
-
-    @property
-    def resets_all_together(self) -> bool:
-        """Whether the policy, or one inside it, has a ``reset()`` that takes no mask."""
-        return self._reset.takes_no_mask or self._inner_resets_all_together
-
-    def reset(self, mask: Flags) -> None:
-        """Calls the policy's ``reset`` for the environments that begin an episode, ``(n,)``."""
-        self._reset(mask)
 
     def seed(self, rows: Sequence[int], seeds: Sequence[int]) -> None:
         """Replaces the generators of some rows, if the policy takes ``rng``."""
@@ -157,165 +304,19 @@ class PolicyCaller:
 
         Raises:
             TypeError: If ``get_actions`` does not return a pair, a callable returns None or a tuple
-                (actions, state), actions are objects, discrete actions are bools, or agent infos
-                have another form.
+                (actions, state), actions are objects, discrete actions are no integers, or agent
+                infos have another form.
             ValueError: If the policy returns another number of actions or agent infos, or chunks of
                 actions.
         """
         if "due" in self._arguments:
             self._arguments["due"] = self._all_rows if live is None else live
-        return self._function(observations, self._arguments, self._shape)
-
-
-class PolicyFunction:
-    """The function that returns a policy's actions: its ``get_actions``, or the policy itself.
-
-    Args:
-        policy: The policy.
-        action_space: The space of one environment's action, to refuse chunks of actions, and for
-            error messages.
-
-    Attributes:
-        is_get_actions: Whether it is ``get_actions``, for arrays ``(M, K, ...)``. Any other takes
-            arrays ``(n, ...)`` and returns no agent infos.
-        argument_names: The names of `ARGUMENTS` that it takes.
-
-    Raises:
-        TypeError: If the policy has no ``get_actions`` and is not callable.
-        ValueError: If its attribute ``argument_names`` has other names.
-    """
-
-    def __init__(self, policy: Any, action_space: AnySpace | None = None) -> None:
-        get_actions = getattr(policy, "get_actions", None)
-        if isinstance(policy, type) or not (callable(get_actions) or callable(policy)):
-            raise TypeError(
-                "a policy must have get_actions(observations) or be callable, such as "
-                f"lambda obs: model.predict(obs)[0], got {policy!r}"
-            )
-        self.is_get_actions = callable(get_actions)
-        function: Any = get_actions if self.is_get_actions else policy
-        self._function = function
-        self._action_space = action_space
-        names = getattr(policy, "argument_names", None)
-        if names is None:
-            names = _parameter_names(function)
-        elif unknown := sorted({*names} - ARGUMENTS.keys()):
-            raise ValueError(
-                f"argument_names of a policy must be among {sorted(ARGUMENTS)}, got {unknown} in "
-                f"{_short(policy)}"
-            )
-        self.argument_names = tuple(name for name in ARGUMENTS if name in names)
-
-    def __call__(
-        self,
-        observations: Any,
-        arguments: Mapping[str, AnyArray],
-        shape: tuple[int, ...],
-        kind: str = "actions",
-    ) -> tuple[AnyArray, dict[str, Any]]:
-        """Returns new arrays of actions ``(n, ...)`` and agent infos ``(n, ...)``.
-
-        Args:
-            observations: The observations of ``n`` rows.
-            arguments: The values of ``argument_names``.
-            shape: The first axes of observations for the policy, ``(M, K)`` or ``(n,)``.
-            kind: The word for actions in error messages.
-        """
-        # Copies, so that a policy cannot change recorded arrays in place.
-        obs = map_arrays(lambda array: array.copy().reshape(*shape, *array.shape[1:]), observations)
-        axes = shape if self.is_get_actions else (-1,)  # `due` may have more rows than observations
-        by_name = {name: array.copy().reshape(axes) for name, array in arguments.items()}
-        answer = self._function(obs, **by_name)
-        if not self.is_get_actions:
-            return self._join_actions(answer, kind, shape, obs), {}
-        if not isinstance(answer, (tuple, list)) or len(answer) != 2:
-            raise TypeError(
-                f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
-            )
-        actions, agent_infos = answer
-        return self._join_actions(actions, kind, shape, obs), _join_infos(agent_infos, shape)
-
-    def _join_actions(self, answer: Any, kind: str, shape: tuple[int, ...], obs: Any) -> AnyArray:
-        """Converts a policy's actions to an array ``(n, ...)``.
-
-        ``obs`` are the observations that the policy received.
-        """
         try:
-            actions: AnyArray = _convert_arrays(answer, kind, shape)
-        except ValueError as exc:
-            if not self.is_get_actions and _is_with_state(answer, shape):
-                raise TypeError(
-                    "the policy returned a tuple (actions, state): give lambda obs: "
-                    "model.predict(obs)[0], or an object whose get_actions(observations) returns "
-                    "(actions, agent_infos)"
-                ) from None
-            if isinstance(obs, (dict, tuple)) and _has_length(answer, len(obs)):
-                raise ValueError(f"{exc}: {_length_hint(obs)}") from None
+            return self.choose_actions(observations, self._arguments, self._shape)
+        except Exception as exc:
+            if self._hint_in_worker:
+                with_place(exc, self._hint_in_worker)
             raise
-        self._check_actions(actions, kind, shape)
-        return actions
-
-    def _check_actions(self, actions: AnyArray, kind: str, shape: tuple[int, ...]) -> None:
-        """Raises `TypeError` for objects or bools in a discrete space, `ValueError` for chunks."""
-        if actions.dtype == object:
-            raise TypeError(
-                f"{kind} from the policy must be numbers, got an array of objects, such as "
-                f"{_short(actions.flat[0])}: convert them, such as with "
-                "np.array(actions, dtype=np.float32)"
-            )
-        space = self._action_space
-        if actions.dtype == np.bool_ and isinstance(space, (Discrete, MultiDiscrete)):
-            raise TypeError(
-                f"{kind} from the policy must be integers in {space}, got bools: convert them "
-                "with actions.astype(np.int64)"
-            )
-        if space is None:
-            return
-        expected, chunk = space.shape or (), actions.shape[1:]
-        if len(chunk) == 1 + len(expected) and chunk[1:] == expected:
-            raise ValueError(
-                f"expected actions of shape {(*shape, *expected)} from the policy, got "
-                f"{(*shape, *chunk)}: if these are chunks of {chunk[0]} actions, pass "
-                f"mtwrappers.ActionChunks(policy, k), with k from 1 to {chunk[0]}, the number of "
-                "actions to execute before the policy is called again"
-            )
-
-
-class EpisodeReset:
-    """Calls the ``reset`` of a policy, if it has one, for the environments that begin an episode.
-
-    Args:
-        policy: The policy. Its ``reset`` takes a mask ``(n,)`` bool, or is called without one if
-            all environments begin together; a warning says once that it was not.
-    """
-
-    def __init__(self, policy: Any) -> None:
-        reset = getattr(policy, "reset", None)
-        self._reset: Callable[..., Any] | None = reset if callable(reset) else None
-        self._takes_mask = self._reset is not None and _takes_argument(self._reset)
-        self._warned = False
-
-    @property
-    def takes_no_mask(self) -> bool:
-        """Whether there is a ``reset()`` that cannot distinguish environments."""
-        return self._reset is not None and not self._takes_mask
-
-    def __call__(self, mask: Flags) -> None:
-        """Calls it for the environments in ``mask``, ``(n,)`` bool."""
-        if self._reset is None:
-            return
-        if self._takes_mask:
-            self._reset(mask.copy())
-        elif mask.all():
-            self._reset()
-        elif mask.any() and not self._warned:
-            self._warned = True
-            warnings.warn(
-                "reset() of the policy takes no mask and is called only if all environments begin "
-                f"an episode together, but {int(mask.sum())} of {len(mask)} do: give the policy "
-                "reset(mask), if it remembers anything, or pass one environment",
-                stacklevel=3,
-            )
 
 
 def _is_with_state(answer: Any, shape: tuple[int, ...]) -> bool:
@@ -362,20 +363,34 @@ def _join_infos(agent_infos: Any, shape: tuple[int, ...]) -> dict[str, Any]:
         infos = join(infos, "agent_infos", "task {}".format) if infos else {}
     if not isinstance(infos, (dict, type(None))):
         raise TypeError(f"agent_infos must be dicts, in lists or not, got {_short(agent_infos)}")
-    arrays: dict[str, Any] = _convert_arrays(infos or {}, "agent_infos", shape)
-    return arrays
+    return _convert_infos(infos or {}, "agent_infos", shape)
 
 
-def _convert_arrays(values: Any, name: str, shape: tuple[int, ...]) -> Any:
-    """Converts a policy's values, possibly nested in dicts, to arrays ``(n, ...)``."""
-    if isinstance(values, dict):
-        return {k: _convert_arrays(value, f"{name}[{k!r}]", shape) for k, value in values.items()}
-    sizes = ", ".join(map(str, shape))
+def _convert_infos(infos: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Converts the values of dicts of agent infos, nested or not, to arrays ``(n, ...)``."""
+    return {
+        key: _convert_infos(values, f"{name}[{key!r}]", shape)
+        if isinstance(values, dict)
+        else _convert_array(values, f"{name}[{key!r}]", shape)
+        for key, values in infos.items()
+    }
+
+
+def _convert_array(values: Any, name: str, shape: tuple[int, ...]) -> AnyArray:
+    """Converts values from the policy to a new array ``(n, ...)``.
+
+    Args:
+        values: An array, or what NumPy can make one of.
+        name: The name of the values, for messages.
+        shape: The first axes that they should have, ``(M, K)`` or ``(n,)``.
+
+    Raises:
+        TypeError: If they are ``None``, or become no array.
+        ValueError: If they have another shape.
+    """
+    expected = f"expected {name} of shape ({', '.join(map(str, shape))}, ...) from the policy"
     if values is None:
-        raise TypeError(
-            f"expected {name} of shape ({sizes}, ...) from the policy, got None: is a return "
-            "missing?"
-        )
+        raise TypeError(f"{expected}, got None: is a return missing?")
     try:
         array = np.array(values)
     except ValueError:
@@ -386,9 +401,7 @@ def _convert_arrays(values: Any, name: str, shape: tuple[int, ...]) -> Any:
         raise TypeError(f"{name} from the policy must become an array: {exc}") from None
     axes = len(shape)
     if array.shape[:axes] != shape:
-        raise ValueError(
-            f"expected {name} of shape ({sizes}, ...) from the policy, got {array.shape}"
-        )
+        raise ValueError(f"{expected}, got {array.shape if array.ndim else _short(values)}")
     return array.reshape(-1, *array.shape[axes:])
 
 
@@ -411,11 +424,23 @@ def pickled(policy: Any) -> PickledPolicy:
         ) from exc
 
 
-def _parameter_names(function: Callable[..., Any]) -> Iterable[str]:
+def _argument_names(function: Callable[..., Any]) -> list[str]:
+    """The names of the parameters of a policy after its first, the observations.
+
+    Raises:
+        TypeError: If one of `ARGUMENTS` can be passed only by position.
+    """
     try:
-        return inspect.signature(function).parameters
-    except (TypeError, ValueError):  # a function of C without a signature
-        return ()
+        _, *parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # no parameter, or a function of C without a signature
+        return []
+    for parameter in parameters:
+        if parameter.name in ARGUMENTS and parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            raise TypeError(
+                f"a policy must take {parameter.name} by name, got {_short(function)} that takes "
+                'it only by position: remove the "/" after it, or put it before'
+            )
+    return [parameter.name for parameter in parameters]
 
 
 def _takes_argument(function: Callable[..., Any]) -> bool:

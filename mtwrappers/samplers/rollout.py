@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.common.types import AnyArray
-from mtwrappers.samplers.nested import with_text_arrays
+from mtwrappers.samplers.nested import map_arrays
 from mtwrappers.samplers.task_texts import TaskNamer, read_texts, task_names
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
 from mtwrappers.vector.contract import MetaVectorEnv
@@ -100,7 +100,7 @@ class Seconds(NamedTuple):
     envs: float
 
 
-class Chooser(Protocol):
+class RolloutPolicy(Protocol):
     """Chooses the actions of a rollout, such as `mtwrappers.samplers.policies.PolicyCaller`."""
 
     texts: tuple[str, ...]
@@ -124,7 +124,7 @@ class Chooser(Protocol):
 
 def rollout(
     envs: Any,
-    policy: Chooser,
+    policy: RolloutPolicy,
     quotas: NDArray[np.int64],
     obs: Any = None,
     *,
@@ -167,9 +167,8 @@ def rollout(
     start_step = np.zeros_like(remaining)  # the step at which each environment's episode began
     finished = np.ones(len(remaining), dtype=np.bool_)
     executor: MetaVectorEnv = envs.unwrapped
-    space = envs.single_observation_space
     if obs is not None:
-        obs = with_text_arrays(space, obs)
+        obs = map_arrays(np.asarray, obs)
     if not counted.all():
         executor.pause(~counted)
     infos = infos or {}
@@ -184,7 +183,7 @@ def rollout(
             if begin is not None and (steps > 0 or obs is None):
                 start = clock()
                 first_obs, infos = begin(began)
-                obs = with_text_arrays(space, first_obs)
+                obs = map_arrays(np.asarray, first_obs)
                 env_seconds += clock() - start
             if seeds is not None:
                 rows = np.flatnonzero(began).tolist()
@@ -215,7 +214,7 @@ def rollout(
             observations=obs,
             actions=actions,
             agent_infos=agent_infos,
-            next_observations=with_text_arrays(space, step_obs),
+            next_observations=map_arrays(np.asarray, step_obs),
             rewards=rewards,
             terminated=terminated,
             truncated=truncated,
@@ -235,7 +234,7 @@ def rollout(
 
 
 def _describe(
-    policy: Chooser,
+    policy: RolloutPolicy,
     executor: MetaVectorEnv,
     began: Flags,
     infos: Mapping[str, Any],

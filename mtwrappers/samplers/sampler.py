@@ -17,7 +17,10 @@ from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
+from mtwrappers.state.registry import require_names
 from mtwrappers.vector.make import MetaIterativeEnvExecutor
+
+_STATE_NAMES = ("envs", "seed", "policy_seed", "iteration")
 
 
 class _WithoutClose(AnyWrapper):
@@ -122,8 +125,9 @@ class Sampler:
         """Restores the state that `get_state` returned.
 
         Raises:
-            ValueError: If ``state`` belongs to another environment.
+            ValueError: If ``state`` is malformed, or belongs to another environment.
         """
+        require_names(state, _STATE_NAMES, self)
         self._envs.set_state(state["envs"])
         self._seed = state["seed"]
         self._policy_seed, self._iteration = state["policy_seed"], state["iteration"]

@@ -122,6 +122,24 @@ def set_generator(generator: np.random.Generator, state: Any) -> None:
     generator.bit_generator.state = state
 
 
+def make_generator(state: Any, name: str) -> np.random.Generator:
+    """Makes a generator on PCG64 with the state of another.
+
+    Args:
+        state: The state, which may come from an untrusted file.
+        name: The name of the generator in messages.
+
+    Raises:
+        ValueError: If it is not the state of a generator on PCG64.
+    """
+    generator = np.random.Generator(np.random.PCG64(0))
+    try:
+        set_generator(generator, state)
+    except (KeyError, OverflowError, TypeError, ValueError) as exc:
+        raise ValueError(f"{name} must have the state of a generator: {exc!r}") from exc
+    return generator
+
+
 def copied(value: Any, copy_other: Callable[[Any], Any] | None = None) -> Any:
     """A value with copies of its containers and arrays, however deep.
 

@@ -26,7 +26,7 @@ class TaskDraws:
 
     Args:
         env: The environment to draw from.
-        make_env: Makes other environments like it.
+        make_env: Makes other environments like it; if it returns ``env``, nothing is checked.
         seed: Seeds the environment at once; ``None`` leaves it as it is.
         way_out: The end of the warning.
     """
@@ -43,9 +43,35 @@ class TaskDraws:
         seed, self._unchecked_seed = self._unchecked_seed, None
         # Ours draw from their own streams, and some take seconds to make.
         is_ours = str(getattr(sample, "__module__", "")).startswith("mtwrappers.")
-        if seed is not None and not is_ours and not _is_determined(self._make_env, seed, n):
+        if seed is not None and not is_ours and not self._is_determined(seed, n):
             warn_of_unseeded_tasks(self._env, seed, self._way_out, stacklevel=4)
         return sample(n)
+
+    def _is_determined(self, seed: int, n: int) -> bool:
+        """Whether a seed determines the tasks that a new environment draws, ``n`` at a time.
+
+        An environment that cannot be made again, and tasks that are objects, cannot be compared.
+        """
+        with kept_random_states():
+            try:
+                with self._another_env() as env:
+                    digests = _draw_after(env, seed, n)
+                    if digests == _draw_after(env, seed, n):
+                        return True
+                # It may remember what it has drawn, in order to draw without replacement.
+                with self._another_env() as env:
+                    return digests == _draw_after(env, seed, n)
+            except Exception:  # any class may refuse to be copied in any way
+                return True
+
+    @contextlib.contextmanager
+    def _another_env(self) -> Iterator[Env]:
+        """Makes another environment and closes it, or raises if it is the one to draw from."""
+        env = self._make_env()
+        if env.unwrapped is self._env.unwrapped:
+            raise ValueError(f"expected another environment, got {env} again")
+        with contextlib.closing(env):
+            yield env
 
 
 def seed_tasks(env: Env, seed: int) -> None:
@@ -78,24 +104,6 @@ def warn_of_unseeded_tasks(env: Any, seed: int, way_out: str, stacklevel: int) -
         f"instead of np.random or another generator, {way_out}",
         stacklevel=stacklevel,
     )
-
-
-def _is_determined(make_env: Callable[[], Env], seed: int, n: int) -> bool:
-    """Whether a seed determines the tasks that a new environment draws, ``n`` at a time.
-
-    An environment that cannot be made again, and tasks that are objects, cannot be compared.
-    """
-    with kept_random_states():
-        try:
-            with contextlib.closing(make_env()) as env:
-                digests = _draw_after(env, seed, n)
-                if digests == _draw_after(env, seed, n):
-                    return True
-            # It may remember what it has drawn, in order to draw without replacement.
-            with contextlib.closing(make_env()) as env:
-                return digests == _draw_after(env, seed, n)
-        except Exception:  # any class may refuse to be copied in any way
-            return True
 
 
 def _draw_after(env: Env, seed: int, n: int) -> list[int]:

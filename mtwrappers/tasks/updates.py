@@ -69,7 +69,10 @@ class SetTaskUpdate(EnvUpdate):
     warning, and replaced.
 
     Args:
-        env_type: Makes an environment that has ``set_task``: a class, or another constructor.
+        env_type: Makes an environment that has ``set_task``: a class, or another constructor. If
+            the update is to be pickled, it must be a class or function of a module, or a
+            ``functools.partial`` of one. A lambda cannot be pickled, and its copies by
+            ``cloudpickle`` do not recognize each other's environments.
         task: The argument of ``set_task``.
         wrapper_constructor: ``wrapper(env, task) -> env`` is applied to an environment that the
             update makes. When an update sets a task of another Meta-World class, it is applied
@@ -103,9 +106,14 @@ class SetTaskUpdate(EnvUpdate):
         if old_env is None or base is None:
             if old_env is not None:
                 name = getattr(self.env_type, "__name__", self.env_type)
+                is_local = "<" in getattr(self.env_type, "__qualname__", "")
+                way_out = (
+                    ". A lambda or local function is another one in each copy and process: pass a "
+                    "class or function of a module, or a functools.partial of one"
+                )
                 warnings.warn(
                     f"expected an environment of {name} to set a task on, got {old_env}; it is "
-                    "closed and a new one made",
+                    f"closed and a new one made{way_out if is_local else ''}",
                     stacklevel=2,
                 )
                 old_env.close()
@@ -176,6 +184,8 @@ class ExistingEnvUpdate(EnvUpdate):
 # The attributes of Meta-World 3.1.1's Sawyer environments for rendering, and for the task.
 _RENDERING = ("render_mode", "camera_name", "camera_id", "width", "height")
 _TASK = ("_set_task_called", "_freeze_rand_vec", "_last_rand_vec", "seeded_rand_vec")
+# Further attributes that a program may have set.
+_SETTINGS = ("_partially_observable", "max_path_length")
 
 
 def copy_env(env: Env) -> Env:
@@ -203,7 +213,7 @@ def copy_env(env: Env) -> Env:
         )
     settings = {name: getattr(sawyer, name) for name in ("reward_function_version", *_RENDERING)}
     sawyer_copy: Env = type(sawyer)(**settings)
-    for name in (*_TASK, "_partially_observable"):
+    for name in (*_TASK, *_SETTINGS):
         setattr(sawyer_copy, name, copy.copy(getattr(sawyer, name)))
     # Upstream caches the space, which depends on whether the goal is visible.
     sawyer_copy.__dict__.pop("sawyer_observation_space", None)

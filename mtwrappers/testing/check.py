@@ -37,7 +37,7 @@ _INFO = re.compile(r"info\..+")
 # The modules that register ids without a module prefix.
 _MODULES = {"Meta-World": "metaworld", "mtwrappers": "mtwrappers"}
 # The arguments that the checks may pass to constructors.
-_TRIED = frozenset({"render_mode", "num_envs", "autoreset_mode"})
+_TRIED_ARGUMENTS = frozenset({"render_mode", "num_envs", "autoreset_mode"})
 
 # Those of `check_vector_env` are in the order of their cost, so that most verdicts come soon. At
 # the end, `global_settings` compares with the settings from before the first.
@@ -150,7 +150,7 @@ class CheckResult:
     Attributes:
         name: The check.
         outcome: ``"passed"``, ``"failed"`` or ``"skipped"``.
-        says: Why the check was skipped, or what is wrong: the call, the value, what was expected
+        message: Why the check was skipped, or what is wrong: the call, the value, what was expected
             and what came.
 
     >>> from mtwrappers.testing.check import CheckResult
@@ -160,7 +160,7 @@ class CheckResult:
 
     name: str
     outcome: Outcome
-    says: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -174,14 +174,14 @@ class CheckReport:
 
     >>> from mtwrappers.testing import CheckReport
     >>> from mtwrappers.testing.check import CheckResult
-    >>> close = CheckResult("close", "failed", "1 threads are left after close(): left")
+    >>> close = CheckResult("close", "failed", "threads are still running after close(): left")
     >>> results = CheckResult("runs", "passed"), CheckResult("spaces", "passed"), close
     >>> report = CheckReport("CartPole-v1", "environment", results)
     >>> report.ok, report.failed, report["runs"].outcome
     (False, ('close',), 'passed')
     >>> print(report)
     CartPole-v1 (environment)
-    FAILED   close  1 threads are left after close(): left
+    FAILED   close  threads are still running after close(): left
     passed   runs, spaces
     """
 
@@ -208,8 +208,8 @@ class CheckReport:
 
     def __str__(self) -> str:
         # What compares runs that differ is named in one row; the rows above say how they differ.
-        blocked = [result.name for result in self.results if result.says.startswith("see '")]
-        rows = [result for result in self.results if result.says and result.name not in blocked]
+        blocked = [result.name for result in self.results if result.message.startswith("see '")]
+        rows = [result for result in self.results if result.message and result.name not in blocked]
         rows.sort(key=lambda result: result.outcome)  # those that failed come first
         width = max((len(result.name) for result in rows), default=0)
         lines = [f"{self.subject} ({self.kind})"]
@@ -233,7 +233,7 @@ def format_result(result: CheckResult, width: int = 80, name_width: int = 16) ->
     """
     outcome = result.outcome.upper() if result.outcome == "failed" else result.outcome
     head = f"{outcome:<7}  {result.name:<{name_width}}  "
-    return _wrapped(head, result.says, width) if result.says else [head.rstrip()]
+    return _wrapped(head, result.message, width) if result.message else [head.rstrip()]
 
 
 def _wrapped(head: str, text: str, width: int) -> list[str]:
@@ -351,7 +351,7 @@ def _make_subject(make: Any, kwargs: Mapping[str, Any], vector: bool) -> Subject
         )
     takes: Collection[str] = ()
     with suppress(TypeError, ValueError):  # it has no signature
-        takes = _TRIED & inspect.signature(make).parameters.keys() - kwargs.keys()
+        takes = _TRIED_ARGUMENTS & inspect.signature(make).parameters.keys() - kwargs.keys()
     if kwargs:
         make = functools.partial(make, **kwargs)
     try:
@@ -417,7 +417,7 @@ def _require(subject: Subject, checks: _Checks) -> None:
     """Raises `AssertionError` at the first check that fails, even with ``python -O``."""
     for result in _run_checks(subject, checks):
         if result.outcome == "failed":
-            raise AssertionError(f"{subject.name} fails {result.name!r}: {result.says}")
+            raise AssertionError(f"{subject.name} fails {result.name!r}: {result.message}")
 
 
 def _require_env(env: Any, checks: _Checks, seed: int, steps: int) -> None:

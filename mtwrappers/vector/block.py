@@ -233,7 +233,8 @@ class EnvBlock:
             None if all is in the buffers.
         """
         self.notes = {}
-        actions = self._copy_if_logged(actions)
+        if self._logged:  # an environment may change its action, which belongs to the journal
+            actions = copied(actions, copied_if_possible)
         final_steps: list[FinalStep] = []
         buffers, limit = self.buffers, self._limit
         obs, infos, elapsed = self._obs, self._infos, self._elapsed
@@ -395,10 +396,6 @@ class EnvBlock:
 
     # Parts of these.
 
-    def _copy_if_logged(self, arguments: Any) -> Any:
-        """Arguments for an environment, which may change them; the journal has the original."""
-        return copied(arguments, copied_if_possible) if self._logged else arguments
-
     def _reset_one(
         self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> Info:
@@ -427,7 +424,9 @@ class EnvBlock:
         """Calls one environment, unless it is left out."""
         if arguments is None:
             return None
-        args, kwargs = self._copy_if_logged(arguments)
+        args, kwargs = arguments
+        if self._logged:  # an environment may change its arguments, which belong to the journal
+            args, kwargs = copied(arguments, copied_if_possible)
         call, changes = find_call(env, name, args, kwargs)
         if not changes or not self._logged:
             return call()

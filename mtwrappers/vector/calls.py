@@ -13,7 +13,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import gymnasium
 
-from mtwrappers.common.checks import check_callable
 from mtwrappers.common.errors import NotDeterministicError, with_place
 from mtwrappers.state import env_state as layers
 
@@ -125,9 +124,13 @@ def find_call(
         environment.
     """
     if not isinstance(name, str):
-        function = check_callable(name, "a name that is not a string")
-        changes = not getattr(function, "read_only", False)
-        return functools.partial(function, env, *args, **kwargs), changes
+        if not callable(name):
+            raise TypeError(
+                f"expected the name of a method or attribute, or a function of an environment, got "
+                f"{name!r}"
+            )
+        changes = not getattr(name, "read_only", False)
+        return functools.partial(name, env, *args, **kwargs), changes
     if name in _NAMED_FUNCTIONS:
         return functools.partial(_NAMED_FUNCTIONS[name], env, *args, **kwargs), True
     value = env.get_wrapper_attr(name)

@@ -318,15 +318,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _begin_step(self, actions: Any) -> None:
         """Gives a step to all blocks; what is wrong with it raises before anything has changed."""
-        step, rows = self._checked_step(actions), self.next_rows()
-        self._pool.begin(step)
-        self.stepped, self.restarted = rows
-
-    def _checked_step(self, actions: Any) -> Step:
-        """Checks a step, and returns its command."""
-        self._pool.settle()
-        buffers, autoreset = self._buffers, self._autoreset
-        if np.count_nonzero(self._pool.due):  # a tenth of the time of any()
+        pool, buffers, autoreset = self._pool, self._buffers, self._autoreset
+        pool.settle()
+        if np.count_nonzero(pool.due):  # a tenth of the time of any()
             raise ResetNeeded(
                 "call reset() before step(): a reset is due at the start, and after set_tasks and "
                 "set_state"
@@ -354,7 +348,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             ):
                 self._refuse_actions(actions, checked)
         schema = None if self._columns is None else self._columns.schema
-        return Step(checked, autoreset, schema)
+        masks = self.step_masks()
+        pool.begin(Step(checked, autoreset, schema))
+        self.stepped, self.restarted = masks
 
     def _iterate_actions(self, actions: Any) -> list[Any]:
         """The actions of environments whose action space has no arrays, which may keep them."""
@@ -391,7 +387,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         rows: list[int] = (self._first_row + np.flatnonzero(mask)).tolist()
         return rows
 
-    def next_rows(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def step_masks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Returns what `stepped` and `restarted` will be after a step that begins now."""
         finished, active = self._buffers.finished, ~self._buffers.paused
         if self.autoreset_mode is not AutoresetMode.NEXT_STEP:
@@ -485,7 +481,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         if self._setter is None:
             self._setter = self._find_setter()
         arguments: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
-        self._run_calls(SetTasks(self._setter, self._replayable(self._setter, arguments)))
+        self._call_each(self._setter, arguments, SetTasks)
 
     def _find_setter(self) -> str:
         """The method that sets a task, of all environments, or `AttributeError`."""
@@ -583,17 +579,17 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Each environment's seed."""
         return self.get_attr("np_random_seed")
 
-    def _call_each(self, name: str | Callable[..., Any], arguments: EachCall) -> list[Any]:
+    def _call_each(
+        self,
+        name: str | Callable[..., Any],
+        arguments: EachCall,
+        command: type[CallEach] = CallEach,
+    ) -> list[Any]:
         """Calls each environment; the result is None for those that are left out."""
-        return self._run_calls(CallEach(name, self._replayable(name, arguments)))
-
-    def _replayable(self, name: str | Callable[..., Any], arguments: EachCall) -> EachCall:
-        """The arguments of a call, or copies for the journal, if there is one."""
-        return arguments if self._pool.logs is None else replayable(name, arguments)
-
-    def _run_calls(self, calls: CallEach) -> list[Any]:
-        """The result of each environment's call."""
-        return [value for results in self._pool.run(calls) for value in results]
+        if self._pool.logs is not None:
+            arguments = replayable(name, arguments)
+        results = self._pool.run(command(name, arguments))
+        return [value for block_results in results for value in block_results]
 
     # Where the environments are.
 

@@ -23,7 +23,7 @@ from mtwrappers.vector.pool import LocalPool, Pool
 from mtwrappers.vector.processes import ProcessWorker, process_pool
 from mtwrappers.vector.ray import actor_pool
 from mtwrappers.vector.settings import (
-    OPTIONS,
+    SETTING_NAMES,
     AutoresetName,
     ExecutorSettings,
     Maker,
@@ -33,6 +33,14 @@ from mtwrappers.vector.settings import (
     resolve_makers,
 )
 from mtwrappers.vector.workers import WorkerPool
+
+# The executions that have a setting, if not all have it. (`timeout` and `context` have no effect in
+# iterative execution, so that a script may choose the execution alone.)
+_EXECUTIONS_WITH = {
+    "workers": ("parallel", "ray"),
+    "context": ("parallel", "iterative"),
+    "ray_options": ("ray",),
+}
 
 
 class Executor(MetaVectorEnv):
@@ -70,7 +78,7 @@ class Executor(MetaVectorEnv):
         max_path_length: int | None = None,
         **settings: Unpack[ExecutorSettings],
     ) -> None:
-        check_keywords(settings, OPTIONS, type(self).__name__)
+        check_keywords(settings, SETTING_NAMES, type(self).__name__)
         options: Mapping[str, Any] = settings  # `Settings` takes the names of modes as well
         checked = Settings(
             meta_batch_size=meta_batch_size,
@@ -79,14 +87,26 @@ class Executor(MetaVectorEnv):
             **options,
         )
         makers, seeds = resolve_makers(env, checked.meta_batch_size, checked.envs_per_task)
-        first: dict[int, int] = {}
+        self._refuse_inapplicable(checked)
+        first_index: dict[int, int] = {}  # of each constructor
         # For each environment, the first one with the same constructor, which has the same tasks.
-        self.first_alike = [first.setdefault(id(maker), i) for i, maker in enumerate(makers)]
+        self.first_alike = [first_index.setdefault(id(maker), i) for i, maker in enumerate(makers)]
         super().__init__(self._make_pool(makers, checked), checked, seeds)
 
     @abc.abstractmethod
     def _make_pool(self, makers: Sequence[Maker], settings: Settings) -> Pool:
         """Makes the pool of workers."""
+
+    def _refuse_inapplicable(self, settings: Settings) -> None:
+        """Raises `ValueError` for a setting that this execution does not have."""
+        for name, executions in _EXECUTIONS_WITH.items():
+            value = getattr(settings, name)
+            is_default = value is None or (name == "workers" and value == 1)
+            if not is_default and self.execution not in executions:
+                raise ValueError(
+                    f"{self.execution} execution takes no {name}, got {value!r}: leave it out, or "
+                    f"choose {' or '.join(executions)} execution"
+                )
 
     @property
     def num_workers(self) -> int:
@@ -124,11 +144,6 @@ class MetaIterativeEnvExecutor(Executor):
     execution = "iterative"
 
     def _make_pool(self, makers: Sequence[Maker], settings: Settings) -> Pool:
-        if settings.workers not in (None, 1) or settings.ray_options is not None:
-            raise ValueError(
-                f"iterative execution has no workers, got workers={settings.workers} and "
-                f"ray_options={settings.ray_options}"
-            )
         return LocalPool(lambda: EnvBlock(lambda: makers, 0, settings), len(makers), settings)
 
     @property
@@ -180,8 +195,6 @@ class MetaParallelEnvExecutor(Executor):
     execution = "parallel"
 
     def _make_pool(self, makers: Sequence[Maker], settings: Settings) -> Pool:
-        if settings.ray_options is not None:
-            raise ValueError(f"parallel execution takes no ray_options, got {settings.ray_options}")
         return process_pool(makers, settings)
 
     @property
@@ -219,8 +232,6 @@ class MetaRayEnvExecutor(Executor):
     execution = "ray"
 
     def _make_pool(self, makers: Sequence[Maker], settings: Settings) -> Pool:
-        if settings.context is not None:
-            raise ValueError(f"ray execution takes no context, got {settings.context!r}")
         return actor_pool(makers, settings)
 
 
@@ -230,7 +241,7 @@ EXECUTORS: dict[str, type[Executor]] = {
     for executor in (MetaParallelEnvExecutor, MetaIterativeEnvExecutor, MetaRayEnvExecutor)
 }
 # The arguments that registered ids pass to `make_executor`.
-EXECUTOR_OPTIONS = {"execution", *OPTIONS}
+EXECUTOR_OPTIONS = {"execution", *SETTING_NAMES}
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -392,10 +403,10 @@ def as_vector(
     >>> envs.close()
     """
     check_keywords(options, {"num_envs", *EXECUTOR_OPTIONS}, "as_vector")
-    listed: Sequence[Any] = env_fns if isinstance(env_fns, (list, tuple)) else [env_fns]
-    if not listed:
+    entries: Sequence[Any] = env_fns if isinstance(env_fns, (list, tuple)) else [env_fns]
+    if not entries:
         raise ValueError("env_fns must name at least one environment, got an empty list")
-    makers = [_resolve_maker(env_fn, i) for i, env_fn in enumerate(listed)]
+    makers = [_resolve_maker(env_fn, i) for i, env_fn in enumerate(entries)]
     copies = fit_sizes(num_envs, None, len(makers), "env_fns")
     repeated = [maker for maker in makers for _ in range(copies)]
     return make_executor(repeated, len(makers), copies, execution=execution, **options)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,6 +22,7 @@ OTHER_CALL = (
 )
 
 
+@dataclass(eq=False)
 class Record:
     """A command that was given to a block, until a journal has what it did.
 
@@ -30,10 +32,10 @@ class Record:
         answer: The answer, once there is one.
     """
 
-    def __init__(self, command: Command, rows: slice) -> None:
-        self.command, self.rows = command, rows
-        self.answer: Answer | None = None
-        self._logs: list[ReplayLog] | None = None  # after the command
+    command: Command
+    rows: slice
+    answer: Answer | None = None
+    _logs: list[ReplayLog] | None = field(default=None, init=False)  # after the command
 
     def keep(self, logs: list[ReplayLog], buffers: Buffers) -> None:
         """Records the answer in the logs of all environments.
@@ -103,7 +105,7 @@ class Pool(abc.ABC):
     def settle(self) -> None:
         """Waits for what an interrupted command still does, and records it.
 
-        Commands do this first. What reads the logs or the buffers before a command calls it.
+        It comes before `begin`, and before anything else that reads the logs or the buffers.
         """
 
     def run(self, command: Command) -> list[Any]:
@@ -113,6 +115,7 @@ class Pool(abc.ABC):
             WorkerDiedError: If a worker is lost and cannot be replaced. All workers are then gone.
             Exception: The exception of the first block that raised one.
         """
+        self.settle()
         self.begin(command)
         return self.end()
 
@@ -122,7 +125,7 @@ class Pool(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, command: Command) -> None:
-        """Gives a command to every block.
+        """Gives a command to every block, after `settle`.
 
         Raises:
             Exception: If the command cannot be encoded; then nothing has changed.
@@ -169,7 +172,6 @@ class LocalPool(Pool):
 
     def begin(self, command: Command) -> None:
         """Runs a command."""
-        self.settle()
         self.block.notes = None  # of the command before
         record = self._record = Record(command, self.rows[0])
         if command.needs_reset:
@@ -182,7 +184,8 @@ class LocalPool(Pool):
         if answer is None:
             raise RuntimeError(OTHER_CALL)
         self.settle()
-        raise_failure(answer)
+        if answer.failure is not None:
+            raise_failure(answer.failure, answer.traceback)
         return [answer.result]
 
     def settle(self) -> None:
@@ -224,9 +227,8 @@ class BorrowedPool(LocalPool):
         """Leaves the environments open."""
 
 
-def raise_failure(answer: Answer) -> None:
-    """Raises the exception of an answer, if there is one."""
-    if answer.failure is not None:
-        if answer.traceback:
-            raise answer.failure from WorkerTraceback(answer.traceback)
-        raise answer.failure
+def raise_failure(failure: BaseException, traceback: str) -> NoReturn:
+    """Raises the exception of an answer, with the traceback of a worker, if there is one."""
+    if traceback:
+        raise failure from WorkerTraceback(traceback)
+    raise failure

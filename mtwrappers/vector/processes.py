@@ -32,7 +32,7 @@ import numpy as np
 
 from mtwrappers.common.cores import cores
 from mtwrappers.vector.commands import Command, Step
-from mtwrappers.vector.server import EMPTY, BlockServer, encode_step
+from mtwrappers.vector.server import EMPTY, BlockServer, StepMessage, encode_step
 from mtwrappers.vector.settings import Maker, Settings
 from mtwrappers.vector.workers import (
     ALIVE_CHECK,
@@ -115,7 +115,8 @@ class ProcessWorker(Worker):
         """The bytes of a command, with their header."""
         if isinstance(command, Step) and isinstance(command.actions, np.ndarray):
             assert self.buffers is not None
-            data = encode_step(command)
+            reads_columns = command.schema is not None
+            data = encode_step(StepMessage(command.autoreset, reads_columns, command.actions.dtype))
             self.buffers.write_actions(command.actions)
         else:
             data = cloudpickle.dumps(command)
@@ -155,7 +156,7 @@ class ProcessWorker(Worker):
     def receive(workers: Sequence[ProcessWorker], seconds: float) -> list[ProcessWorker]:
         """Waits for data from some workers, at most for some seconds."""
         # An interrupt may have left answers that were read and not taken.
-        arrived = [worker for worker in workers if worker._take_answers()]
+        arrived = [worker for worker in workers if worker._chunks and worker._take_answers()]
         if arrived:
             return arrived
         poll, by_fd = select.poll(), {}

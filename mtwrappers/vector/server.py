@@ -118,14 +118,10 @@ class BlockServer:
         return self.block.traits()
 
 
-def encode_step(step: Step) -> bytes:
-    """Encodes a step whose actions are in shared memory."""
-    return _encode_message(StepMessage(step.autoreset, step.schema is not None, step.actions.dtype))
-
-
 # Cached, because the steps of an executor hardly differ.
 @functools.cache
-def _encode_message(message: StepMessage) -> bytes:
+def encode_step(message: StepMessage) -> bytes:
+    """Encodes a step whose actions are in shared memory."""
     return f"{message.autoreset:d}{message.reads_columns:d}{message.dtype.str}".encode()
 
 

@@ -24,6 +24,7 @@ from mtwrappers.common.checks import (
     hint_at_maker,
     positive,
 )
+from mtwrappers.common.errors import short
 from mtwrappers.common.loop_variables import warn_of_loop_variables
 from mtwrappers.common.spaces import difference
 from mtwrappers.core.pad_spaces import Unify, check_unify
@@ -111,7 +112,7 @@ class Settings:
         if self.timeout is not None:
             above_zero(self.timeout, "timeout, if it is not None,")
         if not isinstance(self.autoreset_mode, AutoresetMode):
-            checked["autoreset_mode"] = _autoreset_mode(self.autoreset_mode)
+            checked["autoreset_mode"] = _find_autoreset_mode(self.autoreset_mode)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -129,7 +130,7 @@ class ExecutorSettings(TypedDict, total=False):
     ray_options: Mapping[str, Any] | None
 
 
-OPTIONS = ExecutorSettings.__optional_keys__
+SETTING_NAMES = ExecutorSettings.__optional_keys__
 
 
 def resolve_makers(
@@ -165,13 +166,13 @@ def resolve_makers(
             makers = [maker for maker in env for _ in range(envs_per_task)]
         else:
             raise ValueError(
-                f"expected {meta_batch_size} constructors (one per task) or {n} (one per "
-                f"environment), got {len(env)}"
+                f"expected {meta_batch_size} constructors (one per task, {meta_batch_size=}) or "
+                f"{n} (one per environment, {envs_per_task=}), got {len(env)}"
             )
     else:
         raise TypeError(
             "expected a constructor, a list of constructors or a gymnasium.Env, got "
-            f"{env!r}{hint_at_maker(env)}"
+            f"{short(env)}{hint_at_maker(env)}"
         )
     for i, maker in enumerate(makers):
         check_maker(maker, f"the constructor of environment {i}")
@@ -201,7 +202,7 @@ def _draw_seed(env: gymnasium.Env[Any, Any]) -> int:
     return int(copy.deepcopy(rng).integers(2**32))
 
 
-def _autoreset_mode(name: str) -> AutoresetMode:
+def _find_autoreset_mode(name: str) -> AutoresetMode:
     """The `AutoresetMode` with this name or value."""
     for mode in AutoresetMode:
         if isinstance(name, str) and name in (mode.value, mode.name):

@@ -171,6 +171,7 @@ class Worker(abc.ABC):
         return record is not None and record.encoded_answer is not None
 
 
+@dataclasses.dataclass(eq=False)
 class PendingRecord(Record):
     """The record of a command that was given to a worker; its answer arrives as bytes."""
 
@@ -242,20 +243,16 @@ class WorkerPool(Pool):
         self._setup[type(command)] = command
         return results
 
-    def begin(self, command: Command) -> None:
-        """Gives a command to every block."""
-        self.settle()
-        self._send(self.workers, command)
-
-    def end(self) -> list[Any]:
-        """Waits for the results of the command that was given last."""
-        return [answer.result for answer in self._answers(self._number)]
-
-    def _send(self, workers: Sequence[Worker], command: Command) -> None:
+    def begin(self, command: Command, workers: Sequence[Worker] | None = None) -> None:
         """Encodes a command for all workers, then records it, then writes it.
 
         What cannot be encoded raises before anything has changed.
+
+        Args:
+            command: The command.
+            workers: The workers that it is for, if not all.
         """
+        workers = self.workers if workers is None else workers
         number = next(self._numbers)
         records = [PendingRecord(command.part(worker.rows), worker.rows) for worker in workers]
         messages = [
@@ -283,15 +280,18 @@ class WorkerPool(Pool):
             return
         if lost:
             self._replace(lost, None)
-        self._send(self.workers, Sync())
-        self._answers(self._number)
+        self.begin(Sync())
+        self.end()
 
-    def _answers(self, number: int) -> list[Answer]:
-        """Waits for the answers to a command, and records them and those to earlier commands.
+    def end(self) -> list[Any]:
+        """Waits for the results of the command that was given last, and returns them.
+
+        It records all answers, also those to earlier commands.
 
         Raises:
             Exception: The first failure of this command. That of an earlier one is a warning.
         """
+        number = self._number
         if lost := self._gather(self.workers, number):
             self._replace(lost, number)
         answers: list[Answer] = []
@@ -315,8 +315,9 @@ class WorkerPool(Pool):
                 message = full_message(answer.failure)
                 gymnasium.logger.warn(f"an interrupted call had failed: {message}")
         for answer in answers:
-            raise_failure(answer)
-        return answers
+            if answer.failure is not None:
+                raise_failure(answer.failure, answer.traceback)
+        return [answer.result for answer in answers]
 
     def close(self) -> None:
         """Makes blocks close their environments, and ends workers that do not in time."""
@@ -326,7 +327,7 @@ class WorkerPool(Pool):
                 worker.timeout = min(worker.timeout, CLOSE_TIMEOUT)
                 worker.finish_writing()
         ready = [worker for worker in self.workers if worker.state is WorkerState.READY]
-        self._send(ready, Close())
+        self.begin(Close(), ready)
         self._gather(ready, self._number, deadline)
         closed = [worker for worker in ready if worker.has_answered(self._number)]
         answers = [worker.records[self._number].decode() for worker in closed]
@@ -452,7 +453,7 @@ class WorkerPool(Pool):
             restoring = [worker for worker in workers if worker not in lost]
             for worker in restoring:
                 worker.state = WorkerState.RESTORING
-            self._send(restoring, command)
+            self.begin(command, restoring)
             lost += self._gather(restoring, self._number)
             for worker in restoring:
                 if worker in lost:

@@ -201,6 +201,7 @@ class MultiEnvWrapper(TaskSetMTEnv[int]):
 
     def _build(self, branch: int) -> AnyEnv:
         if branch not in self._envs:
+            check_index(branch, len(self._makers), "the task of an environment")
             env = self._construct(branch)
             try:
                 self._envs[branch] = self._fit(branch, env)

@@ -10,11 +10,11 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 
-from mtwrappers.common.checks import above_zero, check_fraction, check_rows, positive
+from mtwrappers.common.checks import above_zero, check_fraction, positive
 from mtwrappers.common.types import AnyEnv, Info, Options
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult
-from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
+from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper, read_numbers
 
 
 class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
@@ -169,8 +169,8 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
 
     def _check_episodes(self, state: Mapping[str, Any]) -> None:
         super()._check_episodes(state)
-        check_rows(state["returns"], self.num_envs, "the returns of the episodes")
+        read_numbers(state["returns"], (self.num_envs,), "the returns of the episodes")
 
     def _set_episodes(self, state: Mapping[str, Any]) -> None:
         super()._set_episodes(state)
-        self._returns = np.array(state["returns"])
+        self._returns = np.array(state["returns"], dtype=np.float64)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
+from numpy.random import Generator
 
 from mtwrappers.common.checks import check_env, check_index, check_list
-from mtwrappers.common.seeding import check_seed
+from mtwrappers.common.seeding import check_seed, fresh_seed, task_generator
 from mtwrappers.common.types import AnyEnv, AnySpace, Info
 from mtwrappers.wrappers.vector import require_single
 
@@ -22,10 +23,10 @@ class OldGym:
     `seed` are the methods that those projects added. Unlike in Gymnasium, a task stays until the
     next `reset_task` or `set_task`, also where ``env`` draws a task at every reset.
 
-    All other attributes are those of ``env``, such as ``sample_tasks``, ``_max_episode_steps``, or
-    ``_freeze_rand_vec`` of Meta-World's classes, which are also set there. ``unwrapped`` is this
-    object. If the program has imported the old ``gym``, Box and Discrete spaces are its own, since
-    those projects check their type.
+    ``env`` and ``tasks`` can be replaced. All other attributes are those of ``env``, such as
+    ``sample_tasks``, ``_max_episode_steps``, or ``_freeze_rand_vec`` of Meta-World's classes, which
+    are also set there. ``unwrapped`` is this object. If the program has imported the old ``gym``,
+    Box and Discrete spaces are its own, since those projects check their type.
 
     Args:
         env: An environment with ``set_task``, or with the task states of `MTEnv`, or with neither
@@ -48,17 +49,16 @@ class OldGym:
     """
 
     env: AnyEnv
-    tasks: list[Any] | None
-    # The task state of an `MTEnv` that every reset begins, since its own resets may draw one.
-    _task_state: Any
+    tasks: Sequence[Any] | None
+    # Whether a task state of an `MTEnv` was set, which its own resets may replace.
+    _keeps_task_state: bool
+    # Draws from ``tasks``.
+    _rng: Generator
 
     def __init__(self, env: AnyEnv, tasks: Sequence[dict[str, Any]] | None = None) -> None:
-        require_single(check_env(env, "env"), "OldGym")
-        vars(self).update(
-            env=env,
-            tasks=None if tasks is None else check_list(tasks, "tasks", "task"),
-            _task_state=None,
-        )
+        self.env = env
+        self.tasks = tasks
+        self._rng = task_generator(fresh_seed())
 
     @property
     def unwrapped(self) -> OldGym:
@@ -89,13 +89,16 @@ class OldGym:
         """
         if seed is None:
             return []
-        self.env.reset(seed=check_seed(seed))
-        return [int(seed)]
+        seed = check_seed(seed)
+        self.env.reset(seed=seed)
+        self._rng = task_generator(seed)
+        return [seed]
 
     def reset(self) -> Any:
         """Begins an episode on the task that was set, and returns its observation."""
-        if self._task_state is not None:
-            self.env.get_wrapper_attr("set_task_state")(self._task_state)
+        if self._keeps_task_state:
+            task_state = self.env.get_wrapper_attr("get_task_state")()
+            self.env.get_wrapper_attr("set_task_state")(task_state)
         return self.env.reset()[0]
 
     def step(self, action: Any) -> tuple[Any, float, bool, Info]:
@@ -115,7 +118,8 @@ class OldGym:
         """Sets a task and begins an episode on it, whose observation it returns.
 
         Args:
-            task: One of `get_all_task_idx` (PEARL), a task (VariBAD), or ``None`` to draw one.
+            task: One of `get_all_task_idx` (PEARL), a task (VariBAD), or ``None`` to draw one: from
+                ``tasks``, uniformly, or as ``env`` draws if there are no ``tasks``.
 
         Raises:
             TypeError: If the environment takes no tasks.
@@ -137,7 +141,8 @@ class OldGym:
         if self._sets_tasks():
             self.env.get_wrapper_attr("set_task")(task)
         elif self.env.has_wrapper_attr("set_task_state"):
-            vars(self)["_task_state"] = task
+            self.env.get_wrapper_attr("set_task_state")(task)
+            self._keeps_task_state = True
         else:
             raise TypeError(f"{self.env} has no set_task(task) and no set_task_state(task_state)")
 
@@ -185,6 +190,8 @@ class OldGym:
         return tasks[check_index(index, len(tasks), "the index of a task")]
 
     def _draw(self) -> Any:
+        if self.tasks is not None:
+            return self.tasks[int(self._rng.integers(len(self.tasks)))]
         if self._sets_tasks():
             return self._require("sample_tasks")(1)[0]
         return self._require("sample_task_state")()
@@ -201,9 +208,15 @@ class OldGym:
         return self.env.get_wrapper_attr(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name == "env":
+            require_single(check_env(value, "env"), "OldGym")
+            self._keeps_task_state = False
+        elif name == "tasks" and value is not None:
+            value = check_list(value, "tasks", "task")
         # VariBAD replaces `reset_task`, and adds attributes that it reads by `__getattribute__`.
-        if hasattr(type(self), name) or not self.env.has_wrapper_attr(name):
-            vars(self)[name] = value
+        is_attribute = name in OldGym.__annotations__ or hasattr(type(self), name)
+        if is_attribute or not self.env.has_wrapper_attr(name):
+            super().__setattr__(name, value)
         else:
             self.env.set_wrapper_attr(name, value)
 

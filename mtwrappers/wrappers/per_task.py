@@ -12,13 +12,23 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import above_zero, check_flag, check_index, check_mapping, positive
+from mtwrappers.common.checks import (
+    above_zero,
+    check_flag,
+    check_index,
+    check_list,
+    check_mapping,
+    number_or_nan,
+    positive,
+)
+from mtwrappers.common.errors import short
 from mtwrappers.common.types import AnyArray, AnyEnv, AnyWrapper, State
+from mtwrappers.state.registry import require_names
 from mtwrappers.wrappers.vector import MetaVectorWrapper, require_single
 
 # As in Gymnasium's RunningMeanStd: a prior variance of one, with the weight of 1e-4 samples.
 PRIOR_COUNT = 1e-4
-_LEAST = {"count": " and above zero", "mean": "", "m2": " and zero or greater"}
+_LEAST = {"count": "above zero", "m2": "zero or greater"}
 
 
 class Moments:
@@ -150,32 +160,46 @@ class TaskStatistics:
             name: array.tolist() for name, array in arrays.items()
         }
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the state that `get_state` returned, or raises and changes nothing."""
+    def check_identity(self, state: Mapping[str, Any]) -> None:
+        """Raises `ValueError` for statistics of other samples or tasks."""
         for key, expected in self._identity.items():
             value = state.get(key)
             unnamed = key == "task_names" and None in (value, expected)
             if value != expected and not unnamed:
                 raise ValueError(f"expected statistics with {key} {expected!r}, got {value!r}")
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the state that `get_state` returned, or raises and changes nothing."""
+        self.check_identity(state)
         shapes = {"count": self._shape[:1], "mean": self._shape, "m2": self._shape}
-        count, mean, m2 = (np.array(state.get(key), dtype=np.float64) for key in shapes)
-        for array, (key, shape) in zip((count, mean, m2), shapes.items(), strict=True):
-            if array.shape != shape:
+        count, mean, m2 = (read_numbers(state.get(key), shapes[key], key) for key in shapes)
+        for key, array, are_valid in (("count", count, count > 0), ("m2", m2, m2 >= 0)):
+            if not np.all(are_valid):
                 raise ValueError(
-                    f"expected {key} of shape {shape} in the statistics, got one of shape "
-                    f"{array.shape}"
-                )
-        for key, array, is_valid in (
-            ("count", count, count > 0),
-            ("mean", mean, True),
-            ("m2", m2, m2 >= 0),
-        ):
-            if not np.all(np.isfinite(array) & is_valid):
-                raise ValueError(
-                    f"{key} must be finite{_LEAST[key]} in the statistics, got {array.tolist()}"
+                    f"{key} must be {_LEAST[key]} in the statistics, got {short(array.tolist())}"
                 )
         counts = np.repeat(count, math.prod(self._shape[1:])).reshape(self._shape)
         self._store_moments(counts, mean, m2)
+
+
+def read_numbers(value: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
+    """Returns finite numbers of a state as an array of this shape, or raises `ValueError`.
+
+    ``name`` is what they are, for messages.
+    """
+    try:
+        array = np.array(value, dtype=object)
+    except ValueError:  # lists of several lengths
+        array = np.empty((), dtype=object)
+    if array.shape != shape:
+        raise ValueError(
+            f"expected {name} of shape {shape} in the statistics, got one of shape {array.shape}: "
+            f"{short(value)}"
+        )
+    numbers = np.array([number_or_nan(item) for item in array.flat]).reshape(shape)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{name} must be finite numbers in the statistics, got {short(value)}")
+    return numbers
 
 
 class _PerTask:
@@ -336,13 +360,17 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
         Raises:
             TypeError, ValueError: If ``state`` does not fit; nothing is changed then.
         """
-        episodes = check_mapping(state, "a state").get("episodes")
-        if episodes is not None and len(episodes["tasks"]) == self.num_envs:
+        episodes: Any = check_mapping(state, "a state").get("episodes")
+        self._statistics.check_identity(state)
+        continues = False
+        if episodes is not None:
+            tasks = require_names(episodes, self._episodes(), self)["tasks"]
+            continues = len(check_list(tasks, "the tasks of the episodes", "task")) == self.num_envs
+        if continues:
             self._check_episodes(episodes)
-            super().set_state(state)
+        super().set_state(state)
+        if continues:
             self._set_episodes(episodes)
-        else:
-            super().set_state(state)
 
     def _episodes(self) -> dict[str, Any]:
         uncounted = [] if self._uncounted is None else np.flatnonzero(self._uncounted).tolist()
@@ -352,6 +380,10 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
         """Raises `ValueError` if the current episodes in a state do not fit."""
         for task in state["tasks"]:
             check_index(task, self._num_tasks, "a task of the state's episodes")
+        if not isinstance(state["uncounted"], list):
+            raise ValueError(
+                f"expected a list of uncounted environments, got {short(state['uncounted'])}"
+            )
         for i in state["uncounted"]:
             check_index(i, self.num_envs, "an uncounted environment of the state's episodes")
 

@@ -9,7 +9,7 @@ from mtwrappers.cli import rollout
 def _environment_is_put_back(monkeypatch):
     """The command sets these for its workers and for the renderer, and reads the terminal's."""
     colours = ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
-    for name in ("PYTHONWARNINGS", "MUJOCO_GL", *colours):
+    for name in ("PYTHONWARNINGS", "MUJOCO_GL", "OMP_NUM_THREADS", *colours):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "120")

@@ -4,6 +4,7 @@ import re
 import shutil
 import sys
 
+import gymnasium
 import pytest
 
 from mtwrappers.cli import main
@@ -45,6 +46,21 @@ def test_a_fault_is_named_and_the_exit_code_is_1(tmp_path, capsys):
     (tmp_path / "leaving.py").write_text("import sys\n\ndef make():\n    sys.exit(3)\n")
     assert check("leaving.py:make") == 1
     assert "it cannot be made: SystemExit: 3 (leaving.py, line 4" in capsys.readouterr().out
+
+
+def test_an_id_is_registered_by_a_module_in_the_current_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])  # as in a console script
+    cart_pole = "gymnasium.envs.classic_control:CartPoleEnv"
+    (tmp_path / "registers.py").write_text(
+        f"import gymnasium\n\ngymnasium.register('Cart-v0', entry_point={cart_pole!r})\n"
+    )
+    monkeypatch.setattr("mtwrappers.testing.check.ENV_CHECKS", (rules.runs,))
+    try:
+        assert check("registers:Cart-v0") == 0
+    finally:
+        gymnasium.registry.pop("Cart-v0", None)
+        sys.modules.pop("registers", None)
+    assert "registers:Cart-v0 (environment): 1 passed" in capsys.readouterr().out
 
 
 def test_of_an_id_its_vector_environment_is_checked_too(capsys):

@@ -138,7 +138,7 @@ def test_rows_go_on_in_their_column_on_a_terminal(is_terminal, lines, monkeypatc
 
 def test_methods_with_few_episodes_are_warned_of(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for number in (5, 93):
+    for number in (1, 5, 93):
         episodes = [Episode("reach-v3", i, 1.0, 5, i < 2, False, i) for i in range(number)]
         EvaluationResult(episodes).described(policy=f"mine{number}").save(f"{number}.json")
     assert main(["compare", "5.json", "--format", "csv"]) == 0
@@ -148,6 +148,8 @@ def test_methods_with_few_episodes_are_warned_of(tmp_path, monkeypatch, capsys):
         "mtwrappers: warning: mine5 has 5 episodes; from fewer than 93, a 95% interval at a rate "
         "of 0.5 is wider than ±0.10\n"
     )
+    assert main(["compare", "1.json"]) == 0
+    assert "warning: mine1 has 1 episode; from fewer" in capsys.readouterr().err
     assert main(["compare", "93.json"]) == 0
     assert capsys.readouterr().err == ""
     of_trials = Design(0, 1, trials=2, adaptation_episodes=1, adaptation_steps=1)

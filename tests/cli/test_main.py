@@ -10,9 +10,9 @@ from gymnasium.error import DependencyNotInstalled
 
 from mtwrappers import protocols
 from mtwrappers.cli import main
-from mtwrappers.cli.protocols import FIELDS
 from mtwrappers.common.errors import with_place
 from mtwrappers.common.registration import TABLE
+from mtwrappers.evaluation.protocol_text import FIELDS
 from mtwrappers.evaluation.scoring import Scoring
 from mtwrappers.metaworld.env_settings import EnvSettings
 from tests.fakes import ROOT
@@ -24,60 +24,35 @@ def test_list_shows_every_id_whole_with_its_sizes_in_a_file_too(capsys, monkeypa
     monkeypatch.delenv("COLUMNS")
     assert main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
     rows = {line.split()[0]: line.split()[1:] for line in lines if line.startswith("mtwrappers/")}
-    assert list(rows) == list(TABLE)
+    assert sorted(rows) == sorted(TABLE)
     action = "float32[4]"
-    assert rows["mtwrappers/MT10-v0"] == [
-        "10",
-        "50",
-        "float64[49]",
-        action,
-        "onehot",
-        "10",
-        "metaworld",
+    assert rows["mtwrappers/MT10-v0"] == ["10", "50", "float64[49]", action, "onehot"]
+    assert rows["mtwrappers/MT50-v0"] == ["50", "50", "float64[89]", action, "onehot"]
+    assert rows["mtwrappers/ML1-test-v0"] == ["1", "50", "float64[39]", action, "none"]
+    assert rows["mtwrappers/ML10-test-v0"] == ["5", "50", "float64[39]", action, "none"]
+    assert rows["mtwrappers/CW20-v0"] == ["10", "new", "float64[59]", action, "onehot"]
+    assert rows["mtwrappers/MultiEnv-v0"] == ["2", "-", "float32[8]", "Discrete(3)", "onehot"]
+    assert rows["mtwrappers/AntGoal-v0"] == ["any", "new", "float64[113]", "float32[8]", "none"]
+    table = [line for line in lines if line.startswith(("id ", "mtwrappers/"))]
+    assert {line.rindex(" ") for line in table} == {table[0].index(" encoding")}  # in columns
+
+
+def test_list_shows_ids_by_the_extra_that_they_need(capsys):
+    assert main(["list"]) == 0
+    groups = {}
+    for block in capsys.readouterr().out.split("\n\n")[1:-1]:
+        heading, *rows = block.splitlines()
+        groups[heading] = [row.split()[0].removeprefix("mtwrappers/") for row in rows]
+    assert list(groups) == [
+        "with pip install '.[metaworld]'",
+        "without an extra",
+        "with pip install '.[mujoco]'",
     ]
-    assert rows["mtwrappers/MT50-v0"] == [
-        "50",
-        "50",
-        "float64[89]",
-        action,
-        "onehot",
-        "50",
-        "metaworld",
-    ]
-    assert rows["mtwrappers/ML1-test-v0"] == [
-        "1",
-        "50",
-        "float64[39]",
-        action,
-        "none",
-        "1",
-        "metaworld",
-    ]
-    assert rows["mtwrappers/ML10-test-v0"] == [
-        "5",
-        "50",
-        "float64[39]",
-        action,
-        "none",
-        "5",
-        "metaworld",
-    ]
-    assert rows["mtwrappers/CW20-v0"] == [
-        "10",
-        "new",
-        "float64[59]",
-        action,
-        "onehot",
-        "1",
-        "metaworld",
-    ]
-    multi = ["2", "-", "float32[8]", "Discrete(3)", "onehot", "2", "-"]
-    assert rows["mtwrappers/MultiEnv-v0"] == multi
-    ant = ["any", "new", "float64[113]", "float32[8]", "none", "1", "mujoco"]
-    assert rows["mtwrappers/AntGoal-v0"] == ant
-    table = lines[: lines.index("")]
-    assert {line.rindex(" ") for line in table} == {table[0].index(" extra")}  # in columns
+    assert "CW10-v0" in groups["with pip install '.[metaworld]'"]
+    assert {"PointGoal-v0", "Bandit-v0"} < {*groups["without an extra"]}
+    assert "AntGoal-v0" in groups["with pip install '.[mujoco]'"]
 
 
 # protocols

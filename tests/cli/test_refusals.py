@@ -95,8 +95,13 @@ def _files(tmp_path, monkeypatch):
         ("verify", "verify needs a value for RESULT: A file of rollout or EvaluationResult.save, "),
         (
             "rollout MT1 --seed 1.5",
-            "Invalid value for --seed: expected a whole number such as 1000000",
+            "Invalid value for --seed: expected a whole number such as 1000000 or 1e6, got",
         ),
+        (
+            "rollout MT1 --training-steps 1e999999",
+            "--training-steps. Must be <= 9223372036854775807",
+        ),
+        ("rollout MT1 --training-steps nan", "expected a whole number such as 1000000 or 1e6, got"),
         ("verify a --sample 1%", "Invalid value for --sample: expected a number such as 0.1, got"),
         (
             "compare a --format html",
@@ -104,6 +109,14 @@ def _files(tmp_path, monkeypatch):
         ),
         # What is to be run.
         ("rollout MT1O", "unknown benchmark 'MT1O'; did you mean 'MT1' or 'MT10'?"),
+        (
+            "rollout HalfCheetahVel",
+            "rollout evaluates on Meta-World's benchmarks alone, such as MT10; HalfCheetahVel is "
+            "evaluated in Python, with "
+            "mtwrappers.evaluate(policy, gymnasium.make_vec('mtwrappers/HalfCheetahVel-v0'))",
+        ),
+        ("rollout mtwrappers/CW10-v0", "in Python, with mtwrappers.continual_evaluate"),
+        ("rollout mtwrappers/MT10-v0", "did you mean 'MT10'?"),
         (
             "rollout push-v3",
             "push-v3 is a class: choose it with mtwrappers rollout MT1 --task push-v3",
@@ -186,6 +199,12 @@ def _files(tmp_path, monkeypatch):
         ("verify broken.json", "cannot verify broken.json: expected an evaluation in JSON"),
         ("verify alone.json", "there is no file alone.npz with its evidence"),
         ("compare none", "a rollout or a file of EvaluationResult.save, or reference:NAME"),
+        ("compare mine.json experts", "no file experts; did you mean reference:experts?"),
+        (
+            f"compare mine.json {EXPERTS} --plot a.xyz",
+            "--plot a.xyz: expected a file with the suffix of an image, such as .png, .pdf or .svg",
+        ),
+        ("compare mine.json --curve a.xyz", "--curve a.xyz: expected a file with the suffix of"),
         ("compare broken.json mine.json", "broken.json: expected an evaluation in JSON"),
         (
             "compare mine.json alone.json",
@@ -217,6 +236,12 @@ def _files(tmp_path, monkeypatch):
         ),
         # Environments.
         ("check none:make", "No module named 'none'"),
+        ("check none:Walk-v0", "No module named 'none'"),
+        (
+            "check Qbert2-v0",
+            "no such id; an id that a module registers begins with its name, such as my_module:Id-",
+        ),
+        ("check my_env:CartPole-v1 --ignore time", "ignore must be names of infos such as"),
         ("check my_env:WalkEmv", "my_env has no 'WalkEmv'; did you mean 'WalkEnv'?"),
         (
             "check my_env.py",

@@ -20,7 +20,7 @@ from tests.cli.fakes import FILES, results_of
 
 def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
     out = tmp_path / "new" / "out"
-    run = ["--training-seed", "0", "--training-steps", "2000000"]
+    run = ["--training-seed", "0", "--training-steps", "2e6"]
     result = results_of(out, "MT1", "--task", "push-v3", "--episodes", "2", *run)
     assert result.description == Description("expert", 0, 2_000_000)
     assert (result.design.seed, [one.length for one in result.episodes]) == (0, [500, 500])
@@ -182,6 +182,21 @@ def test_a_policy_observes_frames_and_sentences(own, tmp_path, monkeypatch):
     assert [one.length for one in result.episodes] == [3] * 5
     assert "camera_name" not in result.environments.kwargs  # filmed by the policy's own
     assert main(["verify", str(out / "results.json")]) == 0
+
+
+@pytest.mark.usefixtures("short_episodes")
+@pytest.mark.parametrize("threads", [None, "3"])
+def test_a_policy_leaves_the_cores_to_the_workers(threads, tmp_path, monkeypatch):
+    if threads is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    path = tmp_path / "reads.py"
+    path.write_text(
+        "import os\n\n"
+        f"assert os.environ['OMP_NUM_THREADS'] == '{threads or 1}'  # when torch is imported\n\n"
+        "def act(observations):\n"
+        "    return [[0.0] * 4] * len(observations)\n"
+    )
+    results_of(tmp_path / "out", "MT1", "--episodes", "1", "--policy", f"{path}:act")
 
 
 def test_an_error_of_an_environment_is_not_said_to_be_one_of_the_policy():

@@ -70,6 +70,11 @@ def test_an_exception_of_an_environment_stays_what_it_is_here_and_elsewhere(exc,
         assert full_message(one) == f"task 3: {message or kind.__name__}"
 
 
+def test_a_full_message_is_one_line():
+    exc = with_place(ValueError("expected\n    a  goal,\n\n got None\n"), "task 3")
+    assert full_message(exc) == "task 3: expected a  goal, got None"
+
+
 def test_the_message_of_an_error_of_ours_begins_with_its_place():
     exc = raised(partial(PointGoalEnv().step, [0, 0]))
     with_place(with_place(exc, "task 3"), "environment 1")

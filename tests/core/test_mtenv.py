@@ -1,9 +1,9 @@
 import pytest
 
-from mtwrappers import SeedNotSetError
+from mtwrappers import MultiEnvWrapper, SeedNotSetError
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_options
-from tests.fakes import CountingMTEnv
+from tests.fakes import CountingMTEnv, counting_makers
 
 NO_TASK_SEED = r"the task seed is not set: call seed_task\(s\) or reset\(seed=s\) first"
 NO_ENV_SEED = r"the environment seed is not set: call seed\(s\) or reset\(seed=s\) first"
@@ -103,6 +103,21 @@ def test_options_of_minari_and_of_an_environment_of_ones_own_are_accepted(env):
         ValueError, match=r"takes the reset options \['task_state'\], got \['goal'\]$"
     ):
         check_options({**options, "goal": 1}, {"task_state"}, "an environment")
+
+
+@pytest.mark.parametrize("name", ["task_name", "task_id", "Task_Index", "resample", "resample_all"])
+def test_an_option_that_begins_as_one_of_tasks_does_not_reach_an_inner_environment(name):
+    env = MultiEnvWrapper(counting_makers(2))
+    message = rf"takes the reset options \['resample_task', 'task_state'\], got \['{name}'\]"
+    with pytest.raises(ValueError, match=message):
+        env.reset(options={name: 1})
+    env.reset(options={"low": 1})
+
+
+def test_a_misspelt_option_is_refused_with_the_right_one():
+    env = MultiEnvWrapper(counting_makers(2))
+    with pytest.raises(ValueError, match=r"got \['resample'\]; did you mean 'resample_task'\?$"):
+        env.reset(options={"resample": True})
 
 
 @pytest.mark.parametrize(

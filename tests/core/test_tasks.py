@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from mtwrappers import MultiEnvWrapper
+from mtwrappers import EnvToMTEnv, MultiEnvWrapper
 from mtwrappers.core.task_set_env import TaskSetMTEnv
 from mtwrappers.core.tasks import TaskList, Tasks, TaskSpace
 from mtwrappers.testing import check_mtenv
@@ -113,7 +113,26 @@ def test_a_set_of_tasks_refuses_a_state_before_it_changes():
     env.reset(seed=0)
     state = env.get_state()
     selection = {"last": 9, "strategy": None, "history": None}
-    for broken in ({}, {**state, "task_state": 2, "selection": selection}):
-        with pytest.raises(ValueError, match=r"got none of|an integer in \[0, 2\], got 9"):
+    changes = [
+        {"selection": selection},
+        {"was_set": 0},
+        {"was_seeded": None},
+        {"seeded": "01"},
+        {"seeded": [-1]},
+        {"envs": []},
+        {"envs": {"3": {}}},
+        {"envs": {"x": {}}},
+    ]
+    for broken in ({}, *({**state, "task_state": 2, **change} for change in changes)):
+        with pytest.raises((TypeError, ValueError), match=r"expected|must|'x'"):
             env.set_state(broken)
         assert env.get_state() == state
+
+
+def test_an_inner_environment_that_does_not_exist_has_no_state():
+    env = EnvToMTEnv(CountingEnv(), [0, 1], set_task=lambda env, task: None)
+    state = env.get_state()
+    message = r"expected the states of inner environments \[0\], got one of 1"
+    with pytest.raises(ValueError, match=message):
+        env.set_state({**state, "task_state": 1, "envs": {"1": state["envs"]["0"]}})
+    assert env.get_state() == state

@@ -173,6 +173,10 @@ def test_a_seed_determines_what_sample_tasks_draws_and_drawing_moves_no_environm
         ("AntDir", {"direction": 1.0}, r"must be \(2,\) numbers, on the circle of radius 1; got"),
         ("AntDir", {"direction": (1.0, 1.0)}, r"must be on the circle of radius 1; got \(1.0, 1.0"),
         (GOAL, {"goal": (3.0, 0.5)}, r"must be in the disc of radius 3; got \(3.0, 0.5\)"),
+        (GOAL, {"goal": ("1", "0")}, r"must be \(2,\) numbers, in the disc .* got \('1', '0'\)"),
+        (GOAL, {"goal": [[1], [0, 1]]}, r"must be \(2,\) numbers, in the disc .* got \[\[1\]"),
+        (VEL, {"velocity": "1"}, r"must be a number, in \[0, 3\]; got '1'"),
+        (VEL, {"velocity": True}, r"must be a number, in \[0, 3\]; got True"),
     ],
 )
 def test_a_task_that_is_none_of_the_family_is_refused_and_the_task_is_kept(name, task, message):
@@ -325,6 +329,33 @@ def test_each_distribution_takes_what_it_draws_and_nothing_beside_it():
         point = np.array([2 * math.cos(angle), 2 * math.sin(angle)])
         assert half.can_draw(point) is ok
     assert str(half) == "on the circle of radius 2, at an angle in [0, 3.142]"
+
+
+@pytest.mark.parametrize(
+    ("distribution", "value", "factor"),
+    [
+        (distributions.Uniform(0.0, 3.0), 3.0, 1 + 1e-7),
+        (distributions.Power(1.5, 3.0), 1.5**3, 1 + 1e-7),
+        (distributions.Choice((-1.0, 1.0)), 1.0, 1 - 1e-7),
+        (distributions.Choice((-1.0, 1.0)), -1.0, 1 + 1e-7),
+        (distributions.Circle(2.0), (2.0, 0.0), 1 + 1e-7),
+        (distributions.Disc(2.0), (0.0, -2.0), 1 + 1e-7),
+        (distributions.Dirichlet((2,)), (1.0, 0.0), 1 + 1e-7),
+    ],
+)
+def test_a_rounded_value_is_moved_into_the_space_and_no_other_is(distribution, value, factor):
+    rounded = np.array(value) * factor
+    assert distribution.check(rounded, "value") == value
+    with pytest.raises(ValueError, match="value must be"):
+        distribution.check(np.array(value) * factor**100, "value")
+
+
+def test_an_option_that_no_family_reads_is_refused():
+    env = make("PointRobot")
+    for name in ("goal", "task"):
+        message = rf"takes the reset options \['res.*', 'task_state'\], got \['{name}'\]; a task_st"
+        with pytest.raises(ValueError, match=message):
+            env.reset(options={name: {"goal": (0.5, 0.5)}})
 
 
 # Published lists.
@@ -506,13 +537,26 @@ def test_a_few_shot_evaluation_over_the_test_tasks_is_replayed(tmp_path):
     with closing(make_vec("HalfCheetahDir", num_envs=2, max_episode_steps=2)) as envs:
         mt.few_shot_evaluate(Still(), envs, 2, 1, 1)  # though resets draw tasks otherwise
         assert envs.get_attr("sample_tasks_on_reset") == (True, True)
-        with pytest.raises(ValueError, match=r"tasks must be numbers.* are drawn by sample_tasks"):
-            mt.few_shot_evaluate(Still(), envs, [[{"direction": 1.0}, {"direction": -1.0}]])
+        held_out = [[{"direction": 1.0}, {"direction": -1.0}]]
+        result = mt.few_shot_evaluate(Still(), envs, held_out, 1, 1)
+        assert {episode.task for episode in result.scored} == {"task 0", "task 1"}
 
 
 def test_a_set_of_tasks_checks_its_list():
     with pytest.raises(ValueError, match=r"'x' of a task must be in \[0, 1\]; got 2.0"):
         FamilyTasks({"x": distributions.Uniform(0.0, 1.0)}, [{"x": 0.5}, {"x": 2.0}])
+
+
+@pytest.mark.parametrize("selection", [{}, {"sweep": [80]}, {"sweep": "0"}])
+def test_a_sweep_that_the_list_has_not_is_refused_and_nothing_is_changed(selection):
+    env = make("PointRobot", tasks="train").unwrapped
+    env.reset(seed=0)
+    state = env.get_state()
+    with pytest.raises(
+        ValueError, match=r"expected \['sweep'\] of FamilyTasks|sweep of tasks must"
+    ):
+        env.set_state({**state, "was_set": True, "selection": selection})
+    assert env.get_state() == state
 
 
 def test_two_limits_of_an_episode_are_refused():

@@ -55,6 +55,18 @@ def test_goals_lie_on_the_circle_all_around():
     assert quadrants.min() > 30
 
 
+@pytest.mark.parametrize(
+    "change", [{"order": {}}, {"order": None}, {"task": {"goal": (1.0,)}}, {"tasks": 3}]
+)
+def test_a_state_that_is_refused_changes_nothing(change):
+    env, other = PointGoalEnv(), PointGoalEnv()
+    other.set_task({"goal": (0.0, 1.0)})
+    state = env.get_state()
+    with pytest.raises(ValueError, match=r"must|expected \['order', 'task'\] of PointGoalEnv"):
+        env.set_state({**other.get_state(), **change})
+    assert env.get_state() == state
+
+
 # Registered.
 
 

@@ -30,6 +30,19 @@ from tests.refusals import (
         "a task must be {'goal': (x, y)}, got {'goal'",
     ),
     refusal(
+        lambda: PointGoalEnv().set_task({"goal": "10"}),
+        ValueError,
+        "a task must be {'goal': (x, y)}, got {'goal': '10'}",
+    ),
+    refusal(
+        lambda: PointGoalEnv().set_task({"goal": (True, False)}),
+        ValueError,
+        "a task must be {'goal': (x, y)}, got {'goal': (True, False)}",
+    ),
+    refusal(
+        lambda: PointGoalEnv().set_task(3), ValueError, "a task must be {'goal': (x, y)}, got 3"
+    ),
+    refusal(
         lambda: PointGoalEnv().reset(options={"tasks": 1}),
         ValueError,
         "PointGoalEnv takes no ...got ['tasks']",
@@ -44,6 +57,21 @@ from tests.refusals import (
         lambda: begin_episode(PointGoalEnv()).step([0, INF]),
         ValueError,
         "expected a finite ...got [0, inf]",
+    ),
+    refusal(
+        lambda: begin_episode(PointGoalEnv()).step(["1", "2"]),
+        ValueError,
+        "expected a finite ...got ['1', '2']",
+    ),
+    refusal(
+        lambda: make("MultiEnv", env_id=["CartPole-v1"]),
+        TypeError,
+        "make of MultiEnv got an unexpected keyword argument 'env_id': did you mean 'env_ids'",
+    ),
+    refusal(
+        lambda: make_vec("MultiEnv", env_id=["CartPole-v1"]),
+        TypeError,
+        "make_vec of MultiEnv got an unexpected keyword argument 'env_id': did you mean 'env_ids'",
     ),
     refusal(
         lambda: make("MultiEnv", env_ids=[CountingEnv]),

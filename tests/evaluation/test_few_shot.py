@@ -4,13 +4,14 @@ from collections import Counter
 from contextlib import closing
 from functools import partial
 
+import gymnasium
 import imageio.v3 as imageio
 import numpy as np
 import pytest
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from mtwrappers import MetaIterativeEnvExecutor, few_shot_evaluate
-from mtwrappers.evaluation import EvaluationResult, Observer
+from mtwrappers.evaluation import EvaluationResult, Observer, verify
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.evaluation.fakes import Namesakes, ScriptedEnv
 from tests.vector.fakes import HalfReward, all_modes, both_executors
@@ -146,8 +147,50 @@ def test_the_tasks_of_trials_may_be_numpys_numbers():
     assert results[0] == results[1]
     assert results[1].design.trial_tasks == ((0.25, 3), (0.5, 7))
     assert {type(task) for row in results[1].design.trial_tasks for task in row} == {int, float}
-    with pytest.raises(ValueError, match=r"tasks must be numbers, such as task states; got "):
+    with pytest.raises(ValueError, match=r"tasks must be numbers, such as task states, or dicts"):
         few_shot_evaluate(Learner(2), goal_envs(), [[np.True_, np.True_]], 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "held_out"),
+    [
+        ("PointGoal", [[{"goal": (0.5, 0.5)}, {"goal": (-0.5, 0.25)}], [{"goal": [0.0, 1.0]}] * 2]),
+        ("Bandit", [[{"means": np.linspace(0, 1, 5)}, {"means": (0.5,) * 5}]]),
+    ],
+)
+def test_trials_on_a_list_of_dicts_are_evaluated_saved_and_verified(env_id, held_out, tmp_path):
+    class Still:
+        def begin_trial(self):
+            pass
+
+        def __call__(self, observations):
+            return np.zeros((2, *envs.single_action_space.shape), envs.single_action_space.dtype)
+
+    with closing(gymnasium.make_vec(f"mtwrappers/{env_id}-v0", num_envs=2)) as envs:
+        evidence = tmp_path / "r.npz"
+        result = few_shot_evaluate(Still(), envs, held_out, 1, 1, evidence=evidence)
+        with pytest.warns(UserWarning, match="4 of 4|8 of 8"):
+            resumed = few_shot_evaluate(
+                Still(), envs, held_out, 1, 1, evidence=evidence, resume=True
+            )
+        other = [[task] * 2 for row in held_out for task in row[:1]]
+        changed = few_shot_evaluate(Still(), envs, other, 1, 1)
+    assert len(result.episodes) == 4 * len(held_out)
+    assert resumed == result
+    assert changed != result
+    result.save(tmp_path / "r.json")
+    assert EvaluationResult.load(tmp_path / "r.json") == result
+    assert hash(EvaluationResult.load(tmp_path / "r.json")) == hash(result)
+    verification = verify(tmp_path / "r.json")
+    assert verification.ok
+    assert "trial_tasks=[[{" in str(verification)
+
+
+def test_a_list_of_other_tasks_is_refused_with_the_way_to_pass_it():
+    way_out = "sample_tasks of the environments, which may return those of a list"
+    for task in ({"goal": "left"}, {0: 1.0}, object(), (0.5, 0.5)):
+        with pytest.raises(ValueError, match=way_out):
+            few_shot_evaluate(Learner(2), goal_envs(), [[task, task]], 1, 1)
 
 
 def test_observations_that_change_their_form_are_refused():

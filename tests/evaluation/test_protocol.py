@@ -12,6 +12,7 @@ from gymnasium.wrappers import vector as vector_wrappers
 
 import mtwrappers
 from mtwrappers import protocols
+from mtwrappers.cli import main
 from mtwrappers.evaluation import (
     Design,
     Episode,
@@ -52,6 +53,21 @@ def still(observations):
 
 
 # Data.
+
+
+def test_a_printed_protocol_has_its_name_digest_environments_scoring_and_source(capsys):
+    assert main(["protocols", "metaworld-3.1"]) == 0
+    command = capsys.readouterr().out.split("\n\n")
+    table, source = str(protocols["metaworld-3.1"]).split("\n\n")
+    assert [table, source] == [command[0], command[-1].rstrip("\n")]
+    lines = str(SMALL).splitlines()
+    assert lines[0].split() == ["protocol", "small"]
+    assert lines[1].split() == ["benchmark", "MT1", "drawer-close-v3"]
+    assert "episodes          2/task" in lines
+    assert f"digest            {SMALL.digest[:10]}" in lines
+    assert f"small ({SMALL.digest[:10]}, not a published protocol):" in lines
+    assert lines[-1].startswith("  ")
+    assert max(map(len, lines)) <= 80
 
 
 def test_protocols_are_found_by_name_and_an_unknown_name_is_told_the_others():

@@ -1,6 +1,7 @@
 """Which results are runs, which are parts of one, and which are comparable."""
 
 import dataclasses
+import itertools
 import random
 
 import pytest
@@ -18,6 +19,7 @@ from mtwrappers.evaluation.origin import SCORED
 from tests.evaluation.measured import result, trials
 
 MINE = {"protocol": protocols["metaworld-3.1"].on("MT10").variant("mine")}
+LAST = MINE["protocol"].variant("last", success="last")
 OLD = {"versions": {"mujoco": "2"}}
 
 
@@ -208,6 +210,54 @@ def test_runs_that_are_not_comparable_are_refused_by_their_names(one, other, rea
         return
     first = str(scores(policies, force=True)).splitlines()[0]
     assert first.startswith("FORCED, these results are not comparable: ")
+
+
+@pytest.mark.parametrize(
+    ("results", "left_out"),
+    [
+        # Those with most episodes stay, with all others that share none with them.
+        (
+            {"a": result(3, a=1, b=2), "b": result(3, a=4), "c": result(3, c=3)},
+            "b is left out: a and b are both of training seed 3, and both have 'a', episode 0",
+        ),
+        # Of equally many, those whose returns come first.
+        (
+            {"a": result(3, paid=2.0, a=1), "b": result(3, paid=1.0, a=4)},
+            "a is left out: b and a are both of training seed 3, and both have 'a', episode 0",
+        ),
+        (
+            {"a": result(3, a=1), "b": result(3, a=4, b=2), "c": result(3, 5, a=4, b=1)},
+            "a is left out: b and a are both of training seed 3, and both have 'a', episode 0",
+        ),
+        # Parts by several protocols are scored by one of them.
+        (
+            {
+                "a": result(3, made={"protocol": LAST}, a=4),
+                "b": result(3, made={"protocol": MINE["protocol"]}, b=4),
+            },
+            None,
+        ),
+    ],
+)
+def test_what_is_forced_does_not_depend_on_the_order_and_names_what_is_left_out(results, left_out):
+    forced = []
+    for labels in itertools.permutations(results):
+        policies = {"mine": {label: results[label] for label in labels}}
+        scored = scores(policies, force=True)
+        forced.append(scored.methods)
+        assert forced[-1] == forced[0]
+        assert (left_out in scored.notes) == (left_out is not None)
+        if left_out is not None:
+            assert f"Note: {left_out}." in str(scored).replace("\n", " ")
+
+
+def test_a_forced_comparison_and_a_forced_curve_name_what_is_left_out():
+    parts = [result(3, 5, a=1, b=2), result(3, 5, a=4)]
+    left_out = "result 2 of 'mine' is left out: result 1 of 'mine' and result 2 of 'mine' are both "
+    [comparison] = compare({"mine": parts, "other": [result(4, 5, a=1, b=1)]}, force=True)
+    assert comparison.notes[0].startswith(left_out)
+    assert left_out in str(comparison).replace("\n", " ")
+    assert curves({"mine": parts}, force=True).notes[0].startswith(left_out)
 
 
 def test_runs_without_a_seed_that_end_apart_are_refused():
@@ -411,3 +461,19 @@ def test_runs_with_the_same_actions_are_named_whichever_run_is_first():
     kept = [result(i, made={"evidence": e}, paid=0.0, a=0) for i, e in enumerate("abb")]
     found = scores({"mine": {f"mine-{i}.json": one for i, one in enumerate(kept)}})
     assert found.notes == ("mine-1.json and mine-2.json have the same actions",)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs", "is_metaworld"),
+    [
+        ("mine/MT3-v0", {"benchmark": "CustomMT"}, True),
+        ("mtwrappers/CW10-v0", {"sequence": "CW10"}, True),
+        ("mtwrappers/MT10-v0", {}, True),
+        ("mtwrappers/PointGoal-v0", {"num_envs": 2}, False),
+    ],
+)
+def test_metaworld_is_told_by_arguments_or_by_the_id(env_id, kwargs, is_metaworld):
+    environments = Environments(env_id, kwargs)
+    assert environments.is_metaworld is is_metaworld
+    settings = result(made={"environments": environments}, a=1).origin.settings
+    assert ("reward_function_version" in settings) is is_metaworld

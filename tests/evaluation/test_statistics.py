@@ -174,37 +174,37 @@ def test_less_than_three_values_have_no_interval():
 
 
 @pytest.fixture(scope="module")
-def kept():
+def saved():
     return json.loads(coverage.DATA.read_text())
 
 
-def test_the_docs_have_the_tables(kept):
+def test_the_docs_have_the_tables(saved):
     text = DOCS.read_text()
-    for name, table in coverage.shown(kept).items():
+    for name, table in coverage.render_tables(saved).items():
         assert table in text, name
 
 
 @pytest.mark.parametrize("part", ["single", "groups", "returns"])
-def test_the_figures_are_seeded(part, kept):
+def test_the_figures_are_seeded(part, saved):
     """The first draws are those of the benchmark, so few of them come near its figures."""
-    few = coverage.drawn(part, 300)
-    assert few == coverage.drawn(part, 300)
-    for row, whole in zip(few, kept[part], strict=True):
-        assert row["covers"] == pytest.approx(whole["covers"], abs=0.06)
+    rows = coverage.simulate(part, 300)
+    assert rows == coverage.simulate(part, 300)
+    for row, saved_row in zip(rows, saved[part], strict=True):
+        assert row["covers"] == pytest.approx(saved_row["covers"], abs=0.06)
 
 
-def test_intervals_cover_the_truth_as_often_as_the_docs_say(kept):
+def test_intervals_cover_the_truth_as_often_as_the_docs_say(saved):
     """Where there are enough episodes for a failure to be seen."""
-    for row in kept["means"]:
+    for row in saved["means"]:
         if row["rates"] != "four fifths 0.98, else 0":
             assert 0.93 < row["covers"] < (0.975 if row["tasks"] == 50 else 1.0), row
-    assert min(row["covers"] for row in kept["groups"]) > 0.945
-    assert min(row["covers"] for row in kept["single"] if row["episodes"] == 50) > 0.91
-    for row in kept["trials"]:
+    assert min(row["covers"] for row in saved["groups"]) > 0.945
+    assert min(row["covers"] for row in saved["single"] if row["episodes"] == 50) > 0.91
+    for row in saved["trials"]:
         assert max(row[goals] or 0.0 for goals in ("other goals", "same goals")) < 0.068, row
-    for row in kept["runs"]:
+    for row in saved["runs"]:
         assert min(row["a task"], row["mean"], row["interquartile mean"] or 1.0) > 0.94, row
-    for row in kept["method"]:
+    for row in saved["method"]:
         assert min(row["mean"], row["interquartile mean"] or 1.0) > 0.90, row
 
 

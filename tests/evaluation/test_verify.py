@@ -545,7 +545,7 @@ def design(**change):
         (design(seed=6), "with its seed 6, reach-v3, episode . must have the goal"),
         (
             design(episodes_per_task=2),
-            "its 6 episodes are not the 4 of its plan: expected push-v3, episode 0, got r",
+            "its 6 episodes must be the 4 of its plan: expected push-v3, episode 0, got r",
         ),
         (design(episodes_per_task=10**6), "it has 6 of 2,000,000 episodes"),
         (design(trials=1), "adaptation_episodes must be a positive integer, got 0"),
@@ -591,7 +591,8 @@ def test_what_the_replay_gives_otherwise_is_named(change, message, played, tmp_p
     [*counts, last] = lines[lines.index("") + 1 :]
     outcome = " ".join(line.strip() for line in counts)
     assert re.match(r"\S+: \d of 3 the same ", outcome)
-    assert outcome.endswith(f"false: {found.difference}")
+    edited = "; if the file was edited, verify it as save() wrote it"
+    assert outcome.endswith(f"false: {found.difference}{edited}")
     assert last == f"not verified: {sum(found.same.values())} of 6 episodes gave the same numbers"
 
 

@@ -12,12 +12,12 @@ from tests.fakes import ROOT, run_with_python
 
 
 def run_example(name: str, cwd: os.PathLike[str], **environment: str) -> list[str]:
-    """The lines that ``examples/{name}`` prints with these environment variables on top."""
+    """Runs ``examples/{name}`` with these environment variables, and returns what it prints."""
     return run_with_python(ROOT / "examples" / name, cwd=cwd, **environment).splitlines()
 
 
 def load_example(name: str) -> ModuleType:
-    """The module of ``examples/{name}``, without running it."""
+    """Loads the module of ``examples/{name}``, without running it."""
     spec = importlib.util.spec_from_file_location(
         name.removesuffix(".py"), ROOT / "examples" / name
     )
@@ -30,8 +30,8 @@ def load_example(name: str) -> ModuleType:
 def check_learnt(script: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     """Runs a script that trains on two classes, a little; requires that it changed the policy."""
     script.main(steps=2400, episodes_per_task=1)
-    printed = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name in script.CLASSES:
         line = rf"^{name}: return (\d+) before, (\d+) after, success "
-        before, after = re.search(line, printed, re.MULTILINE).groups()
-        assert before != after
+        return_before, return_after = re.search(line, output, re.MULTILINE).groups()
+        assert return_before != return_after

@@ -1,4 +1,4 @@
-"""`Ledger`, whose transitions say where they come from, and what libraries have stored of it."""
+"""`Ledger`, whose transitions tell their place, and checks of what libraries have stored of it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def entry_reward(environment: Any, episode: Any, step: Any) -> Any:
     return (environment * SIZE**2 + episode * SIZE + step) / SIZE**3
 
 
-def entry_of(rewards: Any) -> Any:
-    """The entries that have these sizes, ``(..., 3)``."""
+def rewards_to_entries(rewards: Any) -> Any:
+    """Returns the entries that have rewards of these sizes, ``(..., 3)``."""
     number = np.nan_to_num(np.abs(rewards) * SIZE**3)
     return np.stack([number // SIZE**2, number // SIZE % SIZE, number % SIZE], axis=-1)
 
@@ -99,16 +99,16 @@ make = partial(make_vec_env, ENVS)
 
 @dataclass(frozen=True)
 class Report:
-    """What was found in stored transitions.
+    """The result of a check of stored transitions.
 
     Attributes:
-        size: How many they are.
-        faults: What is not as it was, and where: the transition, expected and actual.
+        size: The number of transitions.
+        faults: For each field that differs, the transitions, with expected and actual values.
         phantoms: How many begin where an episode has ended, and no action is taken.
         cut: How many are the last of a truncated episode.
         bootstraps: How many of those bootstrap from their true last observation.
-        missing: Those between the first and the last of each environment that are not there.
-        repeated: Those that are there more than once.
+        missing: Transitions between the first and the last of an environment that were not stored.
+        repeated: Transitions that were stored more than once.
     """
 
     size: int
@@ -129,65 +129,84 @@ def check_transitions(
     ``None`` stands for what a library does not store.
     """
     shape = np.shape(rewards)[:-1] if np.shape(rewards)[-1:] == (1,) else np.shape(rewards)
-    earned = np.asarray(rewards, np.float64).ravel()
-    before, n = _entries(obs, shape), len(earned)
-    environment, episode, step = before.T
+    flat_rewards = np.asarray(rewards, np.float64).ravel()
+    entries, n = _entries(obs, shape), len(flat_rewards)
+    environment, episode, step = entries.T
     length = episode_length(environment, episode)
-    known = (before >= 0).all(1) & (step <= length)
-    phantom = known & (step == length)
-    made = known & ~phantom
-    reached = before + np.array([0, 0, 1])
-    ends = made & (step + 1 == length)
-    cut = ends & is_truncated(environment, episode)
-    numbers = {"action": actions, "terminated": terminated, "truncated": truncated}
-    stored = {k: np.asarray(v).reshape(n) > 0 for k, v in numbers.items() if v is not None}
-    stored["reward"] = entry_of(earned)
+    is_entry = (entries >= 0).all(1) & (step <= length)
+    is_phantom = is_entry & (step == length)
+    is_transition = is_entry & ~is_phantom
+    next_entries = entries + np.array([0, 0, 1])
+    is_end = is_transition & (step + 1 == length)
+    is_cut = is_end & is_truncated(environment, episode)
+    optional_arrays = {"action": actions, "terminated": terminated, "truncated": truncated}
+    stored = {
+        name: np.asarray(array).reshape(n) > 0
+        for name, array in optional_arrays.items()
+        if array is not None
+    }
+    stored["reward"] = rewards_to_entries(flat_rewards)
     if next_obs is not None:
         stored["next_obs"] = _entries(next_obs, shape)
-    right = (stored["reward"] == reached).all(1)
-    true = {"terminated": ends & ~cut, "truncated": cut, "reward": reached, "next_obs": reached}
-    true["action"] = np.where(right, earned > 0, stored.get("action"))
-    faults = {"obs": ~known, "phantom": phantom}
-    for name, value in stored.items():
-        faults[name] = made & (value != true[name]).reshape(n, -1).any(1)
+    has_right_reward = (stored["reward"] == next_entries).all(1)
+    expected = {
+        "terminated": is_end & ~is_cut,
+        "truncated": is_cut,
+        "reward": next_entries,
+        "next_obs": next_entries,
+        # The sign of a reward is that of the action; where the size is wrong, nothing is known.
+        "action": np.where(has_right_reward, flat_rewards > 0, stored.get("action")),
+    }
+    is_fault = {"obs": ~is_entry, "phantom": is_phantom}
+    for name, column in stored.items():
+        is_fault[name] = is_transition & (column != expected[name]).reshape(n, -1).any(1)
 
-    def said(name: str, i: int) -> str:
-        place = f"{tuple(before[i].tolist())}"
-        return f"{place}: {true[name][i]}, {stored[name][i]}" if name in stored else place
+    def describe_fault(name: str, i: int) -> str:
+        entry = f"{tuple(entries[i].tolist())}"
+        return f"{entry}: {expected[name][i]}, {stored[name][i]}" if name in stored else entry
 
-    bootstraps = cut & (stored.get("next_obs", reached) == reached).all(1)
-    counts = Counter(map(tuple, before[made].tolist()))
+    has_true_next_obs = (stored.get("next_obs", next_entries) == next_entries).all(1)
+    is_stored_as_terminated = stored.get("terminated", np.zeros(n, np.bool_))
+    counts = Counter(map(tuple, entries[is_transition].tolist()))
     return Report(
         size=n,
-        faults={k: [said(k, i) for i in np.flatnonzero(v)] for k, v in faults.items() if v.any()},
-        phantoms=int(phantom.sum()),
-        cut=int(cut.sum()),
-        bootstraps=int((bootstraps & ~stored.get("terminated", ~made & made)).sum()),
+        faults={
+            name: [describe_fault(name, i) for i in np.flatnonzero(column)]
+            for name, column in is_fault.items()
+            if column.any()
+        },
+        phantoms=int(is_phantom.sum()),
+        cut=int(is_cut.sum()),
+        bootstraps=int((is_cut & has_true_next_obs & ~is_stored_as_terminated).sum()),
         missing=_missing(counts),
         repeated=sorted(entry for entry, count in counts.items() if count > 1),
     )
 
 
 def _entries(value: Any, shape: tuple[int, ...]) -> Any:
-    """The entry of each observation, ``(B, 3)``: every three of its numbers, or negative."""
-    parts = []
-    for part in value.values() if isinstance(value, Mapping) else [value]:
-        each = np.asarray(part, np.float64).reshape(-1, *np.shape(part)[len(shape) :])
-        if each.shape[-3:] == IMAGE_SHAPE[::-1]:
-            each = np.moveaxis(each, -3, -1)
-        parts.append(each.reshape(len(each), -1, 3))
-    numbers = np.concatenate(parts, axis=1)
+    """Returns the entry of each observation, ``(B, 3)``, or negative numbers if it has none.
+
+    All triples of numbers of an observation must be its entry.
+    """
+    arrays = value.values() if isinstance(value, Mapping) else [value]
+    triples = []
+    for array in arrays:
+        batch = np.asarray(array, np.float64).reshape(-1, *np.shape(array)[len(shape) :])
+        if batch.shape[-3:] == IMAGE_SHAPE[::-1]:
+            batch = np.moveaxis(batch, -3, -1)
+        triples.append(batch.reshape(len(batch), -1, 3))
+    numbers = np.concatenate(triples, axis=1)
     entry = numbers[:, 0]
-    whole = (entry == np.floor(entry)) & (entry >= 0) & (entry < SIZE)
-    same = (numbers == entry[:, None]).all((1, 2)) & whole.all(1)
-    return np.where(same[:, None], np.nan_to_num(entry), -1).astype(np.int64)
+    is_index = (entry == np.floor(entry)) & (entry >= 0) & (entry < SIZE)
+    is_entry = (numbers == entry[:, None]).all((1, 2)) & is_index.all(1)
+    return np.where(is_entry[:, None], np.nan_to_num(entry), -1).astype(np.int64)
 
 
 def _missing(stored: Any) -> list[tuple[int, ...]]:
     missing = []
     for environment, group in itertools.groupby(sorted(stored), lambda entry: entry[0]):
-        there = list(group)
-        first, last = there[0], there[-1]
+        group_entries = list(group)
+        first, last = group_entries[0], group_entries[-1]
         for episode in range(first[1], last[1] + 1):
             for step in range(episode_length(environment, episode)):
                 entry = environment, episode, step
@@ -196,22 +215,22 @@ def _missing(stored: Any) -> list[tuple[int, ...]]:
     return missing
 
 
-def vector_of(obs: Any) -> Any:
-    """The entries in observations of any kind; of images, channels may come first or last."""
+def observations_to_entries(obs: Any) -> Any:
+    """Returns the entries in observations of any kind; images may have channels first or last."""
     if isinstance(obs, Mapping):
-        image, vector = (vector_of(obs[key]) for key in ("image", "vector"))
+        image, vector = (observations_to_entries(obs[key]) for key in ("image", "vector"))
         assert (image == vector).all()
         return vector
     if obs.shape[-3:] not in (IMAGE_SHAPE, IMAGE_SHAPE[::-1]):
         return obs
-    first = obs.shape[-3] == 3
-    corner = obs[..., :1, :1] if first else obs[..., :1, :1, :]
+    channels_first = obs.shape[-3] == 3
+    corner = obs[..., :1, :1] if channels_first else obs[..., :1, :1, :]
     assert (obs == corner).all()
-    return corner[..., 0, 0] if first else corner[..., 0, 0, :]
+    return corner[..., 0, 0] if channels_first else corner[..., 0, 0, :]
 
 
 def known_value(entries: Any) -> Any:
-    """A value for each of the observations ``(..., 3)``: the size of the reward for reaching them.
+    """Returns a value for each entry ``(..., 3)``: the size of the reward for reaching it.
 
     Rewards and values are exact in single precision, and so is the sum of two.
     """
@@ -227,37 +246,38 @@ def check_on_policy(obs: Any, actions: Any, rewards: Any, next_obs: Any, dones: 
     rewards, dones = np.asarray(rewards).astype(np.float64), np.asarray(dones).astype(np.bool_)
     obs, next_obs = (np.asarray(entries).astype(np.int64) for entries in (obs, next_obs))
     sign = np.where(np.asarray(actions).reshape(rewards.shape) > 0, 1, -1)
-    added = rewards - sign * entry_reward(obs[..., 0], obs[..., 1], obs[..., 2] + 1)
-    cut = dones & (added != 0)
-    rewards[cut] -= added[cut]
-    next_obs[cut] = entry_of(np.round(added[cut] * SIZE**3) / SIZE**3)
-    ended = dones & ~cut  # whose last observation nothing depends on
-    next_obs[ended] = obs[ended] + [0, 0, 1]
-    return check_transitions(obs, actions, rewards, next_obs, ended, cut)
+    added_values = rewards - sign * entry_reward(obs[..., 0], obs[..., 1], obs[..., 2] + 1)
+    is_cut = dones & (added_values != 0)
+    rewards[is_cut] -= added_values[is_cut]
+    next_obs[is_cut] = rewards_to_entries(np.round(added_values[is_cut] * SIZE**3) / SIZE**3)
+    is_terminated = dones & ~is_cut  # whose last observation nothing depends on
+    next_obs[is_terminated] = obs[is_terminated] + [0, 0, 1]
+    return check_transitions(obs, actions, rewards, next_obs, is_terminated, is_cut)
 
 
-def transitions(episodes: Any) -> Any:
-    """The columns of episodes, or pieces of them, which have an observation more than actions.
+def stack_transitions(episodes: Any) -> Any:
+    """Returns the columns of `check_transitions` for episodes, or pieces of episodes.
 
-    Each is ``(obs, actions, rewards, terminated, truncated)``.
+    Each is ``(obs, actions, rewards, terminated, truncated)``, with one observation more than
+    actions.
     """
 
-    def joined(parts, rows=slice(None)):
-        if isinstance(parts[0], Mapping):
-            return {key: joined([part[key] for part in parts], rows) for key in parts[0]}
-        return np.concatenate([part[rows] for part in parts])
+    def concatenate(arrays, rows=slice(None)):
+        if isinstance(arrays[0], Mapping):
+            return {key: concatenate([array[key] for array in arrays], rows) for key in arrays[0]}
+        return np.concatenate([array[rows] for array in arrays])
 
     obs, *columns = zip(*episodes, strict=True)
-    actions, rewards, *flags = map(joined, columns)
-    return joined(obs, slice(-1)), actions, rewards, joined(obs, slice(1, None)), *flags
+    actions, rewards, *flags = map(concatenate, columns)
+    return concatenate(obs, slice(-1)), actions, rewards, concatenate(obs, slice(1, None)), *flags
 
 
-def check_whole(report: Report, least: int = 1) -> None:
+def assert_complete(report: Report, least: int = 1) -> None:
     """Requires a report of an unbroken record, with some episodes that were cut."""
     assert (report.faults, report.missing, report.repeated) == ({}, [], [])
     assert report.cut == report.bootstraps >= least
 
 
-def steps_of(environment: int, episode: int, episodes: int) -> int:
-    """How many steps an environment makes in some episodes, from one on."""
+def count_steps(environment: int, episode: int, episodes: int) -> int:
+    """Returns how many steps an environment makes in ``episodes`` episodes, from ``episode`` on."""
     return int(episode_length(environment, episode + np.arange(episodes)).sum())

@@ -15,17 +15,17 @@ def test_maml_trains_evaluates_and_its_seed_determines_all(tmp_path, capsys):
     pytest.importorskip("torch")
     script = load_example("maml_half_cheetah.py")
     sizes = ["--iterations", "2", "--episodes", "2", "--steps", "5", "--trials", "2"]
-    outs = [tmp_path / "first", tmp_path / "second"]
-    for out in outs:
-        script.main([*sizes, "--epochs", "2", "--seed", "3", "--out", str(out)])
-    first, second = (np.load(out / "weights.npz") for out in outs)
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        script.main([*sizes, "--epochs", "2", "--seed", "3", "--out", str(folder)])
+    first, second = (np.load(folder / "weights.npz") for folder in folders)
     assert {key: first[key].tolist() for key in first} == {
         key: second[key].tolist() for key in second
     }
-    rows = (outs[0] / "returns.csv").read_text().splitlines()
+    rows = (folders[0] / "returns.csv").read_text().splitlines()
     assert [row.partition(",")[0] for row in rows] == ["iteration", "0", "1"]
-    assert verify(outs[0] / "results.json").ok
-    result = EvaluationResult.load(outs[0] / "results.json")
+    assert verify(folders[0] / "results.json").ok
+    result = EvaluationResult.load(folders[0] / "results.json")
     assert result.description.policy == "maml"
     assert len(result.scored) == 2 * 2 * 3
     assert len(re.findall("^iteration [01]: return", capsys.readouterr().out, re.MULTILINE)) == 4

@@ -83,19 +83,19 @@ def make(task="reach-v3", n_envs=1, use_async_envs=False, **kwargs):
 
 
 def evaluate(envs, n_episodes, **kwargs):
-    """What ``lerobot-eval`` does with these environments: LeRobot closes each when it is done."""
-    steps = [f"{side}{part}processor" for side in ("", "env_") for part in ("pre", "post")]
-    same = {step: lambda value: value for step in steps}
-    kwargs = {"start_seed": 1000, **same, **kwargs}
+    """Evaluates the expert as ``lerobot-eval`` does, which closes each environment at its end."""
+    names = ("preprocessor", "postprocessor", "env_preprocessor", "env_postprocessor")
+    identities = {name: lambda value: value for name in names}
+    kwargs = {"start_seed": 1000, **identities, **kwargs}
     return eval_policy_all(envs, Expert(), n_episodes=n_episodes, **kwargs)
 
 
-def metrics_of(info, key):
-    return [one["metrics"][key] for one in info["per_task"]]
+def get_metrics(info, key):
+    return [task["metrics"][key] for task in info["per_task"]]
 
 
 def test_lerobot_finds_the_environment_by_the_name_of_a_distribution():
-    if "lerobot_env_mtwrappers" not in names_of_distributions():
+    if "lerobot_env_mtwrappers" not in list_distributions():
         pytest.skip("plugins/lerobot_env_mtwrappers is not installed")
     code = """
 import sys
@@ -108,26 +108,28 @@ print(before, EnvConfig.get_choice_class("mtwrappers").__name__)
     assert run_python(code) == "False MTWrappersEnv"
 
 
-def names_of_distributions():
-    return [one.metadata["Name"] for one in importlib.metadata.distributions()]
+def list_distributions():
+    return [distribution.metadata["Name"] for distribution in importlib.metadata.distributions()]
 
 
 @pytest.mark.parametrize(
-    ("obs_type", "beside"),
+    ("obs_type", "state_shapes"),
     [
         ("pixels", {}),
         ("pixels_agent_pos", {"observation.state": (4,)}),
         ("pixels_state", {"observation.environment_state": (39,)}),
     ],
 )
-def test_policies_get_the_features_that_environments_observe(obs_type, beside):
+def test_policies_get_the_features_that_environments_observe(obs_type, state_shapes):
     config = make_env_config("mtwrappers", obs_type=obs_type, **SMALL)
     features = env_to_policy_features(config)
-    expected = {"action": (4,), "observation.image": (3, 16, 24), **beside}
+    expected = {"action": (4,), "observation.image": (3, 16, 24), **state_shapes}
     assert {name: feature.shape for name, feature in features.items()} == expected
     [env] = make(obs_type=obs_type)["reach-v3"].values()
     observed = {key: space.shape for key, space in env.single_observation_space.items()}
-    assert observed == {key: one.shape for key, one in config.features.items() if key != "action"}
+    shapes = {key: feature.shape for key, feature in config.features.items()}
+    del shapes["action"]
+    assert observed == shapes
     env.close()
 
 
@@ -135,15 +137,16 @@ def test_results_do_not_depend_on_the_batch(tmp_path):
     results = []
     for n_envs in (1, 3, 10):
         envs = make("reach-v3", n_envs=n_envs)
-        kept = [weakref.ref(env.unwrapped) for env in envs["reach-v3"][0].envs]
+        env_references = [weakref.ref(env.unwrapped) for env in envs["reach-v3"][0].envs]
         results.append(evaluate(envs, 10, max_episodes_rendered=2, videos_dir=tmp_path))
         gc.collect()
-        assert [ref() for ref in kept] == [None] * n_envs  # LeRobot has closed the vector
+        # LeRobot has closed the vector environment.
+        assert [reference() for reference in env_references] == [None] * n_envs
     for key in ("successes", "max_rewards"):
-        assert metrics_of(results[0], key) == metrics_of(results[1], key)
-        assert metrics_of(results[0], key) == metrics_of(results[2], key)
+        assert get_metrics(results[0], key) == get_metrics(results[1], key)
+        assert get_metrics(results[0], key) == get_metrics(results[2], key)
     # Torch adds up the rewards of a batch, in an order that depends on its shape.
-    sums = [np.array(metrics_of(result, "sum_rewards")) for result in results]
+    sums = [np.array(get_metrics(result, "sum_rewards")) for result in results]
     assert sums[1] == pytest.approx(sums[0], rel=1e-12)
     assert sums[2] == pytest.approx(sums[0], rel=1e-12)
     assert results[0]["overall"]["pc_success"] == 100
@@ -170,26 +173,27 @@ SMALL_FRAMES = ["--size", "32", "--no-shadows"]
 @pytest.fixture
 def experts(tmp_path):
     """A rollout of experts, each of which succeeds."""
-    out = tmp_path / "experts"
+    folder = tmp_path / "experts"
     classes = ["--task", "drawer-close-v3", "--task", "reach-v3"]
-    assert main(["rollout", "MT10", *classes, "--episodes", "1", "--out", str(out)]) == 0
-    return out
+    assert main(["rollout", "MT10", *classes, "--episodes", "1", "--out", str(folder)]) == 0
+    return folder
 
 
 def test_a_dataset_has_the_features_of_the_environment_and_its_very_states_and_frames(
     experts, tmp_path
 ):
-    place = tmp_path / "two"
-    assert main(["export", str(experts), f"lerobot:{place}", "--successes", *SMALL_FRAMES]) == 0
-    data = LeRobotDataset("me/two", root=place)
+    folder = tmp_path / "two"
+    assert main(["export", str(experts), f"lerobot:{folder}", "--successes", *SMALL_FRAMES]) == 0
+    data = LeRobotDataset("me/two", root=folder)
     assert (data.num_episodes, data.fps) == (2, 80)
     config = make_env_config(
         "mtwrappers", observation_width=32, observation_height=32, shadows=False
     )
     assert dataset_to_policy_features(data.features) == env_to_policy_features(config)
-    about = json.loads((place / "meta" / "mtwrappers.json").read_text())
-    assert about["evidence"] == EvaluationResult.load(experts / "results.json").evidence
-    assert [one["task_name"] for one in about["episodes"]] == ["reach-v3", "drawer-close-v3"]
+    metadata = json.loads((folder / "meta" / "mtwrappers.json").read_text())
+    assert metadata["evidence"] == EvaluationResult.load(experts / "results.json").evidence
+    task_names = [record["task_name"] for record in metadata["episodes"]]
+    assert task_names == ["reach-v3", "drawer-close-v3"]
     env = gymnasium.make(
         "mtwrappers/MT10-v0",
         terminate_on_success=True,
@@ -198,9 +202,9 @@ def test_a_dataset_has_the_features_of_the_environment_and_its_very_states_and_f
         height=32,
         shadows=False,
     )
-    for own, episode in zip(about["episodes"], data.meta.episodes, strict=True):
-        assert episode["tasks"] == [DESCRIPTIONS[config.descriptions][own["task_name"]]]
-        obs, _ = env.reset(seed=own["seed"], options={"task_state": own["task_state"]})
+    for record, episode in zip(metadata["episodes"], data.meta.episodes, strict=True):
+        assert episode["tasks"] == [DESCRIPTIONS[config.descriptions][record["task_name"]]]
+        obs, _ = env.reset(seed=record["seed"], options={"task_state": record["task_state"]})
         for i in range(episode["dataset_from_index"], episode["dataset_to_index"]):
             row = data[i]
             frame = (row["observation.image"] * 255).round().to(torch.uint8).permute(1, 2, 0)
@@ -215,4 +219,4 @@ def test_a_dataset_has_the_features_of_the_environment_and_its_very_states_and_f
     env.close()
     # It is not replaced.
     with pytest.raises(SystemExit, match="2"):
-        main(["export", str(experts), f"lerobot:{place}"])
+        main(["export", str(experts), f"lerobot:{folder}"])

@@ -45,8 +45,10 @@ class Expert:
         assert timestep.observation.shape == (5, 39)
 
     def eval_action(self, observations):
-        each = zip(self.policies, observations, self.envs.call("goal"), strict=True)
-        return np.stack([p.get_action(np.concatenate([obs[:36], goal])) for p, obs, goal in each])
+        rows = zip(self.policies, observations, self.envs.call("goal"), strict=True)
+        return np.stack(
+            [policy.get_action(np.concatenate([obs[:36], goal])) for policy, obs, goal in rows]
+        )
 
 
 def make(name, **kwargs):
@@ -55,7 +57,7 @@ def make(name, **kwargs):
 
 
 def bare_episode(task):
-    """Whether bare Meta-World's expert succeeds within the limit, and its return until then."""
+    """Runs the expert in bare Meta-World; returns its success, and the return until then."""
     env = ALL_V3_ENVIRONMENTS[task.env_name]()
     env.set_task(task)
     obs, _ = env.reset()
@@ -77,23 +79,23 @@ def test_evaluation_runs_unchanged_through_our_wrappers_and_finds_what_bare_meta
         agent = Expert(envs)
         mean, mean_return, rates, returns = evaluation(agent, envs, num_episodes=1)
     tasks = make_benchmark("MT10", num_goals=2).train_tasks
-    alone = {tasks[state].env_name: bare_episode(tasks[state]) for state in agent.began[0]}
-    assert rates == {name: float(success) for name, (success, _) in alone.items()}
+    bare_results = {tasks[state].env_name: bare_episode(tasks[state]) for state in agent.began[0]}
+    assert rates == {name: float(success) for name, (success, _) in bare_results.items()}
     # Within 80 steps some experts succeed and some do not.
     assert set(rates.values()) == {0.0, 1.0}
     assert mean == np.mean(list(rates.values()))
-    assert returns == {name: [total] for name, (_, total) in alone.items()}
+    assert returns == {name: [total] for name, (_, total) in bare_results.items()}
     assert mean_return == np.mean(list(returns.values()))
 
 
 def test_evaluation_can_be_repeated_and_leaves_the_environments_as_they_were():
     with make("CustomMT", num_goals=2) as envs:
-        found = []
+        results = []
         for on in (True, True, False):
             envs.call("toggle_terminate_on_success", on)
             envs.reset(seed=4)
-            found.append(evaluation(Expert(envs), envs, num_episodes=1))
+            results.append(evaluation(Expert(envs), envs, num_episodes=1))
             assert envs.get_attr("terminate_on_success") == (on, on)
-        assert found[0] == found[1] == found[2]
+        assert results[0] == results[1] == results[2]
         assert envs.autoreset_mode is AutoresetMode.SAME_STEP
         assert envs.reset(seed=0)[0] in envs.observation_space

@@ -23,14 +23,14 @@ def _own_folder(tmp_path, monkeypatch):
 
 
 def record(env, num_episodes, **kwargs):
-    """A dataset of random actions, and what the environment returned meanwhile."""
+    """Records random actions; returns the dataset, and the results of each episode."""
     collector = minari.DataCollector(env, **kwargs)
     collector.action_space.seed(0)
     episodes = []
     for episode in range(num_episodes):
         # Without the option Minari seeds every reset, which starts the selection of tasks anew.
-        given = {"options": {"minari_autoseed": False}} if episode else {"seed": 0}
-        returned = [collector.reset(**given)]
+        kwargs = {"options": {"minari_autoseed": False}} if episode else {"seed": 0}
+        returned = [collector.reset(**kwargs)]
         while len(returned) == 1 or not any(returned[-1][2:4]):
             returned.append(collector.step(collector.action_space.sample()))
         episodes.append(returned)
@@ -61,11 +61,11 @@ def test_episodes_are_recorded_and_their_environment_is_made_again(env_id, kwarg
             seen.add(info["task_id"])
     assert len(seen) >= 2 or env_id == "PointGoal"
     assert loaded.env_spec == env.spec
-    again = loaded.recover_environment()
-    assert again.spec == env.spec
-    assert again.observation_space == loaded.observation_space == env.observation_space
-    assert again.action_space == loaded.action_space == env.action_space
-    repeated = play(again, list(loaded[0].actions), seed=0)
+    recovered = loaded.recover_environment()
+    assert recovered.spec == env.spec
+    assert recovered.observation_space == loaded.observation_space == env.observation_space
+    assert recovered.action_space == loaded.action_space == env.action_space
+    repeated = play(recovered, list(loaded[0].actions), seed=0)
     assert [step[0].tolist() for step in repeated] == loaded[0].observations.tolist()
     assert [step[1] for step in repeated[1:]] == loaded[0].rewards.tolist()
 
@@ -74,9 +74,10 @@ def test_episodes_are_recorded_and_their_environment_is_made_again(env_id, kwarg
 def test_it_stores_what_was_made(observation):
     env = gymnasium.make(ledgers.ID, observation=observation)
     dataset, _ = record(env, 9, jpeg_encoding=False)
-    parts = ("observations", "actions", "rewards", "terminations", "truncations")
-    episodes = [[getattr(episode, part) for part in parts] for episode in dataset]
-    ledgers.check_whole(ledgers.check_transitions(*ledgers.transitions(episodes)), least=4)
+    columns = ("observations", "actions", "rewards", "terminations", "truncations")
+    episodes = [[getattr(episode, column) for column in columns] for episode in dataset]
+    report = ledgers.check_transitions(*ledgers.stack_transitions(episodes))
+    ledgers.assert_complete(report, least=4)
 
 
 def test_the_example_prints_what_it_recorded(capsys):

@@ -40,7 +40,7 @@ class Policy(torch.nn.Module):
     def forward_eval(self, obs, state):
         mean = torch.zeros(len(obs), 1)
         return torch.distributions.Normal(mean, self.log_std.exp()), ledgers.known_value(
-            ledgers.vector_of(obs)
+            ledgers.observations_to_entries(obs)
         )
 
 
@@ -62,17 +62,20 @@ def trainer(script, tmp_path):
 
 
 def check(puffer, evaluations=1):
-    """What it holds when it would learn; a reward and an end are a row below their action."""
+    """Checks the buffer that the trainer would learn from, after each of some evaluations.
+
+    In the buffer, a reward and an end are a row below their action.
+    """
     reports = []
     with closing(puffer):  # or its threads keep the process
         for _ in range(evaluations):
             puffer.evaluate()
             reports.append(
                 ledgers.check_on_policy(
-                    ledgers.vector_of(puffer.observations[:, :-1]),
+                    ledgers.observations_to_entries(puffer.observations[:, :-1]),
                     puffer.actions[:, :-1],
                     puffer.rewards[:, 1:],
-                    ledgers.vector_of(puffer.observations[:, 1:]),
+                    ledgers.observations_to_entries(puffer.observations[:, 1:]),
                     puffer.terminals[:, 1:],
                 )
             )
@@ -85,7 +88,7 @@ def test_it_bootstraps_from_the_true_last_observation(trainer, observation, work
     env = as_pufferlib_env(envs)
     env.trainer = trainer(env)
     for report in check(env.trainer, evaluations=2):
-        ledgers.check_whole(report, least=9)
+        ledgers.assert_complete(report, least=9)
     assert envs.closed
 
 

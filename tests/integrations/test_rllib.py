@@ -33,9 +33,9 @@ def flatten(*_, **__):
 
 
 @pytest.fixture
-def runner():
+def make_runner():
     """Makes env runners, and stops them."""
-    made = []
+    runners = []
 
     def make(env, num_envs, mode=VECTOR, **env_config):
         config = (
@@ -52,18 +52,18 @@ def runner():
             )
             .debugging(seed=0)
         )
-        made.append(Runner(config=config))
-        return made[-1]
+        runners.append(Runner(config=config))
+        return runners[-1]
 
     yield make
-    for one in made:
-        one.stop()
+    for runner in runners:
+        runner.stop()
 
 
-def test_its_own_vectors_give_whole_episodes_each_with_a_task_of_its_own(runner):
-    one = runner(MT10, 1, "sync", max_episode_steps=20, num_goals=5)
+def test_its_own_vectors_give_whole_episodes_each_with_a_task_of_its_own(make_runner):
+    runner = make_runner(MT10, 1, "sync", max_episode_steps=20, num_goals=5)
     tasks = []
-    for episode in one.sample(num_episodes=8, random_actions=True):
+    for episode in runner.sample(num_episodes=8, random_actions=True):
         assert len(episode) == 20
         assert (bool(episode.is_truncated), bool(episode.is_terminated)) == (True, False)
         (task,) = {info["task_id"] for info in episode.get_infos()}
@@ -72,26 +72,28 @@ def test_its_own_vectors_give_whole_episodes_each_with_a_task_of_its_own(runner)
     assert len(set(tasks)) >= 3
 
 
-def check(sampled):
-    """What runners have sampled; pieces of episodes count as episodes do."""
+def check_episodes(episodes):
+    """Checks episodes that runners have sampled, or pieces of episodes."""
     rows = []
-    for episode in sampled:
-        last = np.arange(len(episode)) == len(episode) - 1
-        flags = last & bool(episode.is_terminated), last & bool(episode.is_truncated)
+    for episode in episodes:
+        is_last = np.arange(len(episode)) == len(episode) - 1
+        flags = is_last & bool(episode.is_terminated), is_last & bool(episode.is_truncated)
         obs = np.array(episode.get_observations())
         rows.append((obs, episode.get_actions(), episode.get_rewards(), *flags))
-    return ledgers.check_transitions(*ledgers.transitions(rows))
+    return ledgers.check_transitions(*ledgers.stack_transitions(rows))
 
 
 @pytest.mark.parametrize(
     "env_config", [{"workers": 2}, {"observation": "image"}, {"observation": "dict"}], ids=str
 )
-def test_a_runner_stores_what_was_made(runner, env_config):
-    one = runner(ledgers.ID, ENVS, autoreset_mode="NextStep", **env_config)
-    sampled = [one.sample(num_timesteps=STEPS * ENVS, random_actions=True) for _ in range(2)]
-    report = check(sampled[0] + sampled[1])
+def test_a_runner_stores_what_was_made(make_runner, env_config):
+    runner = make_runner(ledgers.ID, ENVS, autoreset_mode="NextStep", **env_config)
+    episodes = []
+    for _ in range(2):
+        episodes += runner.sample(num_timesteps=STEPS * ENVS, random_actions=True)
+    report = check_episodes(episodes)
     assert report.size >= 2 * STEPS * ENVS
-    ledgers.check_whole(report, least=9)
+    ledgers.assert_complete(report, least=9)
 
 
 def test_the_example_trains_and_prints_the_return_of_each_class(tmp_path):
@@ -107,7 +109,7 @@ def test_the_example_trains_and_prints_the_return_of_each_class(tmp_path):
 @pytest.fixture(scope="module")
 def cluster():
     """Ray with CPUs for two env runners; none of its processes remains."""
-    before = children()
+    pids_before = children()
     with tempfile.TemporaryDirectory(prefix="ray") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setattr("ray.tune.trainable.trainable.DEFAULT_STORAGE_PATH", f"{folder}/results")
@@ -119,15 +121,15 @@ def cluster():
             log_to_driver=False,
             _temp_dir=f"{folder}/ray",  # short, because it holds sockets
         )
-        started = children() - before
+        started_pids = children() - pids_before
         yield
         ray.shutdown()
-        assert started
-        assert all_gone(started, 20)
+        assert started_pids
+        assert all_gone(started_pids, 20)
 
 
 class Reports:
-    """What two env runners do, in files; the second is killed in the middle of a later episode."""
+    """Writes to files what two env runners do; the second is killed within a later episode."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -160,9 +162,9 @@ class Reports:
         return [dict(np.load(path)) for path in sorted(self.folder.glob(f"{name}-*"))]
 
 
-def repeats(path):
-    """Whether each observation of Meta-World holds the one before it, its second half."""
-    observations = path["observations"]
+def repeats(episode):
+    """Whether the second half of each observation of Meta-World is the observation before it."""
+    observations = episode["observations"]
     return (observations[1:, 18:36] == observations[:-1, :18]).all()
 
 
@@ -194,21 +196,23 @@ def test_training_goes_on_after_an_env_runner_is_killed(cluster, tmp_path):
     while not (1 in healthy and healthy[-2:] == [2] * 2):
         assert time.monotonic() < deadline, healthy
         result = algorithm.train()
-        run, learnt = result["env_runners"], result["learners"]["default_policy"]
-        assert (run["episode_len_min"], run["episode_len_max"]) == (steps, steps)
-        assert learnt["num_module_steps_trained"] >= 2 * num_envs * steps
+        metrics, learner_metrics = result["env_runners"], result["learners"]["default_policy"]
+        assert (metrics["episode_len_min"], metrics["episode_len_max"]) == (steps, steps)
+        assert learner_metrics["num_module_steps_trained"] >= 2 * num_envs * steps
         healthy.append(runners.num_healthy_remote_env_runners())
     assert runners.num_remote_worker_restarts() == 1
     algorithm.stop()
-    episodes = [reports.read(f"episode-{runner}") for runner in (1, 2)]
-    assert all(len(path["observations"]) == steps + 1 for own in episodes for path in own)
-    assert all(path["cut"] and repeats(path) for own in episodes for path in own)
+    first_episodes, second_episodes = reports.read("episode-1"), reports.read("episode-2")
+    for episode in first_episodes + second_episodes:
+        assert len(episode["observations"]) == steps + 1
+        assert episode["cut"]
+        assert repeats(episode)
     (killed,) = reports.read("killed")
-    assert len({int(path["pid"]) for path in episodes[0]} - {*killed["pids"]}) == 1
-    assert len({int(path["pid"]) for path in episodes[1]} - {*killed["pids"]}) == 1
+    assert len({int(episode["pid"]) for episode in first_episodes} - {*killed["pids"]}) == 1
+    assert len({int(episode["pid"]) for episode in second_episodes} - {*killed["pids"]}) == 1
     assert all_gone(killed["pids"], 20)
     pids = [
-        pid for runner in (1, 2) for own in reports.read(f"pids-{runner}") for pid in own["pids"]
+        pid for report in reports.read("pids-1") + reports.read("pids-2") for pid in report["pids"]
     ]
     assert len(pids) == 3
     assert all_gone(pids, 20)

@@ -51,7 +51,7 @@ def test_the_script_of_continual_world_leaves_a_result_and_a_picture(tmp_path, c
 # A PPO loop in one file, in the style of CleanRL.
 
 
-class Successful(ledgers.Ledger):
+class SuccessReportingLedger(ledgers.Ledger):
     """Reports success, which the example counts."""
 
     def reset(self, **kwargs):
@@ -65,19 +65,19 @@ def test_the_loop_in_the_style_of_cleanrl_bootstraps_from_the_true_last_observat
     """By what it stores in an iteration, but for the last step."""
     torch = pytest.importorskip("torch")
     script = load_example("cleanrl_ppo.py")
-    line = f"--iterations 1 --num-steps {STEPS} --gamma 1 --reward-scale 1 --epochs 0"
-    made, zeros = [], torch.zeros
+    arguments = f"--iterations 1 --num-steps {STEPS} --gamma 1 --reward-scale 1 --epochs 0"
+    tensors, zeros = [], torch.zeros
 
-    def watched(*shape):
-        made.append(zeros(*shape))
-        return made[-1]
+    def record_zeros(*shape):
+        tensors.append(zeros(*shape))
+        return tensors[-1]
 
-    monkeypatch.setattr(torch, "zeros", watched)
+    monkeypatch.setattr(torch, "zeros", record_zeros)
     monkeypatch.setattr(script.Agent, "value", lambda self, obs: ledgers.known_value(obs))
-    envs = MetaIterativeEnvExecutor([partial(Successful, i) for i in range(ENVS)], ENVS)
-    script.train(envs, "abc", script.parser().parse_args(line.split()))
+    envs = MetaIterativeEnvExecutor([partial(SuccessReportingLedger, i) for i in range(ENVS)], ENVS)
+    script.train(envs, "abc", script.parser().parse_args(arguments.split()))
     # The batch is what it makes first, but for the networks' biases.
-    batch = [tensor for tensor in made if tensor.shape[:2] == (STEPS, ENVS)]
+    batch = [tensor for tensor in tensors if tensor.shape[:2] == (STEPS, ENVS)]
     obs, actions, _, rewards, dones = batch[:5]
     columns = obs[:-1], actions[:-1], rewards[:-1], obs[1:], dones[:-1]
-    ledgers.check_whole(ledgers.check_on_policy(*columns), least=9)
+    ledgers.assert_complete(ledgers.check_on_policy(*columns), least=9)

@@ -32,7 +32,7 @@ class Policy(GaussianMixin, Model):
         return mean, {"log_std": torch.zeros(self.num_actions)}
 
 
-class Known(DeterministicMixin, Model):
+class KnownValue(DeterministicMixin, Model):
     """The value that a test knows."""
 
     def __init__(self, env):
@@ -45,13 +45,14 @@ class Known(DeterministicMixin, Model):
 
 
 def train(env, make_agent, trainer=SequentialTrainer):
-    """The memory of an agent that learns nothing."""
+    """Trains an agent that learns nothing, and returns its memory."""
     memory = RandomMemory(memory_size=STEPS, num_envs=env.num_envs, device="cpu")
     agent = make_agent(env, memory)
     agent.update = lambda **_: None
     settings = {"timesteps": STEPS, "headless": True, "disable_progressbar": True}
-    its = getattr(env, "for_trainer", lambda: env)()  # skrl's own wrapper has none
-    loop = trainer(env=its, agents=agent, cfg={**settings, "close_environment_at_exit": False})
+    trainer_env = getattr(env, "for_trainer", lambda: env)()  # skrl's own wrapper has none
+    settings["close_environment_at_exit"] = False
+    loop = trainer(env=trainer_env, agents=agent, cfg=settings)
     if trainer is StepTrainer:
         loop.scopes = [(0, env.num_envs)]
         for timestep in range(STEPS):
@@ -62,25 +63,25 @@ def train(env, make_agent, trainer=SequentialTrainer):
     return {name: tensor.numpy() for name, tensor in memory.tensors.items()}
 
 
-def ppo(env, memory):
+def make_ppo(env, memory):
     cfg = PPO_CFG(rollouts=STEPS, discount_factor=1.0, time_limit_bootstrap=True)
-    return make(PPO, cfg, env, memory, {"policy": Policy(env), "value": Known(env)})
+    return build_agent(PPO, cfg, env, memory, {"policy": Policy(env), "value": KnownValue(env)})
 
 
-def sac(env, memory):
+def make_sac(env, memory):
     roles = ("critic_1", "critic_2", "target_critic_1", "target_critic_2")
-    models = {"policy": Policy(env), **{role: Known(env) for role in roles}}
-    return make(SAC, SAC_CFG(learning_starts=STEPS), env, memory, models)
+    models = {"policy": Policy(env), **{role: KnownValue(env) for role in roles}}
+    return build_agent(SAC, SAC_CFG(learning_starts=STEPS), env, memory, models)
 
 
-def make(agent, cfg, env, memory, models):
+def build_agent(agent_class, cfg, env, memory, models):
     cfg.experiment.write_interval = cfg.experiment.checkpoint_interval = 0
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
-    return agent(models=models, memory=memory, cfg=cfg, device="cpu", **spaces)
+    return agent_class(models=models, memory=memory, cfg=cfg, device="cpu", **spaces)
 
 
 def check_ppo(stored):
-    """The last row is left out: what follows it is not stored."""
+    """Checks all rows but the last, whose next observation is not stored."""
     names = ("observations", "actions", "rewards")
     columns = [stored[name][:-1] for name in names]
     columns[2] = columns[2][..., 0]
@@ -95,7 +96,7 @@ def check_sac(stored):
 
 def test_ppo_bootstraps_from_the_true_last_observation():
     env = as_skrl_env(ledgers.make(autoreset_mode="Disabled", workers=2, context="forkserver"))
-    ledgers.check_whole(check_ppo(train(env, ppo)), least=9)
+    ledgers.assert_complete(check_ppo(train(env, make_ppo)), least=9)
 
 
 @pytest.mark.parametrize(
@@ -105,19 +106,19 @@ def test_ppo_bootstraps_from_the_true_last_observation():
 def test_sac_stores_what_was_made(observation, trainer):
     env = as_skrl_env(ledgers.make(autoreset_mode="Disabled", observation=observation))
     assert (env.num_envs, env.for_trainer().num_envs) == (ENVS, 1)
-    ledgers.check_whole(check_sac(train(env, sac, trainer)), least=9)
+    ledgers.assert_complete(check_sac(train(env, make_sac, trainer)), least=9)
 
 
 def test_a_trainer_that_does_not_reset_is_told_what_it_needs():
     env = as_skrl_env(ledgers.make(autoreset_mode="Disabled"))
     env.for_trainer = lambda: env
     with pytest.raises(gymnasium.error.ResetNeeded, match=r"not reset them: give it env=env.for_"):
-        train(env, sac)
+        train(env, make_sac)
 
 
 def test_a_single_environment_needs_no_adapter():
     env = wrap_env(gymnasium.make(ledgers.ID), verbose=False)
-    ledgers.check_whole(check_sac(train(env, sac)), least=3)
+    ledgers.assert_complete(check_sac(train(env, make_sac)), least=3)
 
 
 def test_the_example_prints_what_it_learnt(capsys):

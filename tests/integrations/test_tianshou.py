@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::U
 
 
 def collect(env, times=1, **amount):
-    """The collector's buffer, after it has collected by random actions."""
+    """Collects by random actions, and returns the collector's buffer."""
     buffer = VectorReplayBuffer(len(env) * 4 * STEPS, len(env))
     policy = RandomActionPolicy(env.action_space[0])
     collector = Collector(policy, env, buffer)
@@ -34,7 +34,7 @@ def collect(env, times=1, **amount):
     return buffer
 
 
-def check(buffer):
+def check_buffer(buffer):
     rows = buffer[buffer.sample_indices(0)]  # all of them
     names = ("obs", "act", "rew", "obs_next", "terminated", "truncated")
     columns = [rows[name] for name in names]
@@ -50,9 +50,9 @@ def test_it_stores_what_was_made(observation, workers):
         autoreset_mode="Disabled", observation=observation, workers=workers, context="forkserver"
     )
     env = as_tianshou_env(envs)
-    report = check(collect(env, times=2, n_step=STEPS * ENVS))
+    report = check_buffer(collect(env, times=2, n_step=STEPS * ENVS))
     assert report.size == 2 * STEPS * ENVS
-    ledgers.check_whole(report, least=9)
+    ledgers.assert_complete(report, least=9)
     env.close()
     assert envs.closed
 
@@ -60,12 +60,11 @@ def test_it_stores_what_was_made(observation, workers):
 def test_environments_that_are_not_needed_are_paused():
     env = as_tianshou_env(ledgers.make(autoreset_mode="Disabled"))
     # Of the first three episodes, of 5, 2 and 3 steps, none is stepped further.
-    ledgers.check_whole(report := check(collect(env, n_episode=3)))
-    assert report.size == ledgers.steps_of(0, 0, 1) + ledgers.steps_of(1, 0, 1) + ledgers.steps_of(
-        2, 0, 1
-    )
+    report = check_buffer(collect(env, n_episode=3))
+    ledgers.assert_complete(report)
+    assert report.size == sum(ledgers.count_steps(i, 0, 1) for i in range(3)) == 5 + 2 + 3
     # Five episodes begin again with the next ones after the reset of them all.
-    report = check(collect(env, times=2, n_episode=5))
+    report = check_buffer(collect(env, times=2, n_episode=5))
     assert report.faults == {}
     assert report.cut == report.bootstraps >= 2
     env.close()
@@ -74,9 +73,10 @@ def test_environments_that_are_not_needed_are_paused():
 def test_only_the_steps_that_it_stores_are_counted():
     observations = VectorNormalizeObservationPerTask(ledgers.make(autoreset_mode="Disabled"))
     rewards = VectorNormalizeRewardPerTask(observations)
-    buffer = collect(env := as_tianshou_env(rewards), n_episode=3)
-    stored = [ledgers.steps_of(i, 0, 1) for i in range(ENVS)]
-    assert [len(part) for part in buffer.buffers] == stored == [5, 2, 3]
+    env = as_tianshou_env(rewards)
+    buffer = collect(env, n_episode=3)
+    stored = [ledgers.count_steps(i, 0, 1) for i in range(ENVS)]
+    assert [len(env_buffer) for env_buffer in buffer.buffers] == stored == [5, 2, 3]
     assert rewards.get_state()["count"] == pytest.approx([n + 1e-4 for n in stored])
     # With the observations of three resets: at the first, at the end, and of all after it.
     assert observations.get_state()["count"] == pytest.approx([n + 3.0001 for n in stored])

@@ -14,20 +14,20 @@ GymWrapper = pytest.importorskip("torchrl.envs").GymWrapper
 check_env_specs = pytest.importorskip("torchrl.envs.utils").check_env_specs
 
 
-def check(env):
-    """What a rollout of random actions holds."""
+def check_rollout(env):
+    """Checks a rollout of random actions."""
     rollout = env.rollout(STEPS, break_when_any_done=False)
     following = rollout["next"]
 
-    def obs(of):
-        if "observation" in of.keys():  # noqa: SIM118 (a TensorDict iterates over its batch)
-            return np.asarray(of["observation"])
-        return {key: np.asarray(of[key]) for key in ("image", "vector")}
+    def get_obs(tensors):
+        if "observation" in tensors.keys():  # noqa: SIM118 (a TensorDict iterates over its batch)
+            return np.asarray(tensors["observation"])
+        return {key: np.asarray(tensors[key]) for key in ("image", "vector")}
 
     flags = (np.asarray(following[key]) for key in ("terminated", "truncated"))
     actions, rewards = np.asarray(rollout["action"]), np.asarray(following["reward"])
     env.close()
-    return ledgers.check_transitions(obs(rollout), actions, rewards, obs(following), *flags)
+    return ledgers.check_transitions(get_obs(rollout), actions, rewards, get_obs(following), *flags)
 
 
 @pytest.mark.parametrize(("observation", "workers"), [("vector", 2), ("image", 1), ("dict", 1)])
@@ -38,18 +38,18 @@ def test_it_stores_what_was_made(observation, workers):
     env, checked = (as_torchrl_env(ledgers.make(**kwargs)) for _ in range(2))
     check_env_specs(checked)
     checked.close()
-    ledgers.check_whole(check(env), least=9)
+    ledgers.assert_complete(check_rollout(env), least=9)
 
 
 def test_it_resets_twice_in_the_same_step_where_all_episodes_end_at_once():
     env, checked = (as_torchrl_env(ledgers.make(autoreset_mode="SameStep")) for _ in range(2))
     check_env_specs(checked)
     checked.close()
-    report = check(env)
+    report = check_rollout(env)
     assert report.faults == {}
     assert report.cut == report.bootstraps >= 9
     # All that is there is true; of an episode that is skipped, nothing is.
-    skipped = {entry[:2]: ledgers.steps_of(*entry[:2], 1) for entry in report.missing}
+    skipped = {entry[:2]: ledgers.count_steps(*entry[:2], 1) for entry in report.missing}
     assert len(report.missing) == sum(skipped.values()) > 0
 
 

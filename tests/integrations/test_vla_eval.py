@@ -27,18 +27,18 @@ NAME = "mtwrappers.adapters.vla_eval:MetaWorldBenchmark"
 CONFIGS = ROOT / "docs/vla_eval"
 
 
-def expert(name, state):
+def act_as_expert(name, state):
     return expert_actions([name], state[None])[0]
 
 
-def random(name, state):
+def act_at_random(name, state):
     """Random actions that the state determines, so that it can be asked anywhere."""
     rng = np.random.default_rng(np.frombuffer(state.tobytes(), np.uint32))
     return rng.uniform(-1, 1, 4).astype(np.float32)
 
 
 class Server(PredictModelServer):
-    """Asks a function of a class and its 39 numbers, in float32."""
+    """Acts by a function of the name of a class and its 39 numbers, in float32."""
 
     def __init__(self, act, **kwargs):
         super().__init__(**kwargs)
@@ -63,30 +63,32 @@ class Server(PredictModelServer):
     get_observation_spec = get_action_spec
 
 
-def config_of(params, episodes=2, **entry):
+def make_config(params, episodes=2, **entry):
     params = {"seed": 0, "send_environment_state": True, **params}
     entry = {"benchmark": NAME, "episodes_per_task": episodes, "params": params, **entry}
     return {"benchmarks": [entry]}
 
 
 def evaluate(act, params, episodes=2, **entry):
-    """What `vla_eval.evaluate` has found of each episode."""
-    config = config_of(params, episodes, **entry)
+    """Runs `vla_eval.evaluate`, and returns the metrics of each episode."""
+    config = make_config(params, episodes, **entry)
     [result] = vla_eval.evaluate(Server(act), config, no_save=True)
-    return found_in(result)
+    return read_episodes(result)
 
 
-def found_in(result):
+def read_episodes(result):
     episodes = [episode for task in result["tasks"] for episode in task["episodes"]]
-    assert not [one["failure_detail"] for one in episodes if one.get("failure_reason")]
-    assert all(one["steps"] == one["metrics"]["length"] for one in episodes)
-    return sorted(
-        (one["metrics"] for one in episodes), key=lambda one: (one["task"], one["number"])
-    )
+    assert not [episode["failure_detail"] for episode in episodes if episode.get("failure_reason")]
+    assert all(episode["steps"] == episode["metrics"]["length"] for episode in episodes)
+    return sort_episodes(episode["metrics"] for episode in episodes)
 
 
-def expected(act, protocol, tasks, seed=0, **changes):
-    """The same of `Protocol.evaluate`, on states."""
+def sort_episodes(episodes):
+    return sorted(episodes, key=lambda episode: (episode["task"], episode["number"]))
+
+
+def evaluate_by_protocol(act, protocol, tasks, seed=0, **changes):
+    """Runs `Protocol.evaluate` on states, and returns the same metrics of each episode."""
     if changes:
         protocol = protocol.variant(**changes)
     protocol = protocol.with_states()
@@ -100,30 +102,32 @@ def expected(act, protocol, tasks, seed=0, **changes):
 
     result = protocol.evaluate(policy, envs, seed=seed, tasks=tasks)
     envs.close()
-    episodes = [
-        {"success": succeeded(one, protocol), **dataclasses.asdict(one)} for one in result.episodes
-    ]
-    return sorted(episodes, key=lambda one: (one["task"], one["number"]))
+    return sort_episodes(
+        {"success": succeeded(episode, protocol), **dataclasses.asdict(episode)}
+        for episode in result.episodes
+    )
 
 
 TWO = {"name": "two", "episodes_per_task": 2, "max_episode_steps": 80}
 STATES = {"protocol": "metaworld-3.1", "tasks": ["drawer-close-v3", "reach-v3"], "changes": TWO}
 
 
-@pytest.mark.parametrize("act", [expert, random])
+@pytest.mark.parametrize("act", [act_as_expert, act_at_random])
 def test_episodes_are_those_of_the_protocol(act):
-    found = evaluate(act, {**STATES, "seed": 5})
-    assert found == expected(act, protocols["metaworld-3.1"], STATES["tasks"], seed=5, **TWO)
-    assert {one["success"] for one in found} == {act is expert}
-    assert {one["length"] == 80 for one in found} == {act is random}
+    episodes = evaluate(act, {**STATES, "seed": 5})
+    protocol = protocols["metaworld-3.1"]
+    assert episodes == evaluate_by_protocol(act, protocol, STATES["tasks"], seed=5, **TWO)
+    assert {episode["success"] for episode in episodes} == {act is act_as_expert}
+    assert {episode["length"] == 80 for episode in episodes} == {act is act_at_random}
 
 
 def test_repeated_actions_idle_steps_and_success_at_the_end_count_as_in_the_protocol():
-    chosen = {"benchmark": "MT1", "env_name": "reach-v3"}
-    found = evaluate(expert, {"protocol": "tdmpc2", **chosen, "changes": TWO})
-    assert found == expected(expert, protocols["tdmpc2"].on("MT1", "reach-v3"), None, **TWO)
-    assert [one["length"] for one in found] == [80, 80]
-    assert [one["success"] for one in found] == [one["success_final"] for one in found]
+    task = {"benchmark": "MT1", "env_name": "reach-v3"}
+    episodes = evaluate(act_as_expert, {"protocol": "tdmpc2", **task, "changes": TWO})
+    protocol = protocols["tdmpc2"].on("MT1", "reach-v3")
+    assert episodes == evaluate_by_protocol(act_as_expert, protocol, None, **TWO)
+    assert [episode["length"] for episode in episodes] == [80, 80]
+    assert all(episode["success"] == episode["success_final"] for episode in episodes)
 
 
 def test_tasks_are_classes_and_groups_and_none_is_left_out_silently():
@@ -134,8 +138,8 @@ def test_tasks_are_classes_and_groups_and_none_is_left_out_silently():
         ("reach-v3", "easy"),
     ]
     assert {task["protocol"] for task in tasks} == {protocols["lerobot-0.6"].digest}
-    whole = MetaWorldBenchmark("metaworld-3.1", "MT50").get_tasks()
-    assert [task["suite"] for task in whole] == ["MT50"] * 50
+    tasks = MetaWorldBenchmark("metaworld-3.1", "MT50").get_tasks()
+    assert [task["suite"] for task in tasks] == ["MT50"] * 50
     with pytest.raises(ValueError, match=r"lerobot-0.6 has no tasks \['push-v2'\], only"):
         MetaWorldBenchmark(tasks=["hard", "push-v2"])
     with pytest.raises(KeyError, match="no protocol 'lerobot'; did you mean"):
@@ -158,24 +162,25 @@ def frames():
 @pytest.mark.usefixtures("frames")
 def test_observations_are_those_of_the_protocol(monkeypatch):
     monkeypatch.delenv("MUJOCO_GL", raising=False)
-    server = Server(random, chunk_size=1)
+    server = Server(act_at_random, chunk_size=1)
     one_class = {"benchmark": "MT1", "env_name": "push-back-v3", "changes": SMALL}
-    [result] = vla_eval.evaluate(server, config_of(one_class, episodes=1), no_save=True)
+    [result] = vla_eval.evaluate(server, make_config(one_class, episodes=1), no_save=True)
     small = protocols["lerobot-0.6"].on("MT1", "push-back-v3").variant(**SMALL, episodes_per_task=1)
-    assert found_in(result) == expected(random, small, None)
+    assert read_episodes(result) == evaluate_by_protocol(act_at_random, small, None)
     env, [planned] = small.make(), small.plan()
     obs, _ = env.reset(seed=planned.seed, options={"task_state": planned.task_state})
     assert len(server.observations) == 5
-    for seen in server.observations:
-        assert set(seen) == {"images", "state", "environment_state", "task_description"}
-        assert seen["task_description"] == env.get_wrapper_attr("task_description")
-        [(camera, frame)] = seen["images"].items()
+    for observation in server.observations:
+        assert set(observation) == {"images", "state", "environment_state", "task_description"}
+        assert observation["task_description"] == env.get_wrapper_attr("task_description")
+        [(camera, frame)] = observation["images"].items()
         assert camera == "corner4"
         np.testing.assert_array_equal(frame, obs["pixels"], strict=True)
-        np.testing.assert_array_equal(seen["state"], np.float32(obs["agent_pos"]), strict=True)
-        np.testing.assert_array_equal(seen["environment_state"][:4], seen["state"], strict=True)
-        assert (seen["environment_state"].shape, seen["state"].dtype) == ((39,), np.float32)
-        obs, *_ = env.step(random("push-back-v3", seen["environment_state"]))
+        state, environment_state = observation["state"], observation["environment_state"]
+        np.testing.assert_array_equal(state, np.float32(obs["agent_pos"]), strict=True)
+        np.testing.assert_array_equal(environment_state[:4], state, strict=True)
+        assert (environment_state.shape, state.dtype) == ((39,), np.float32)
+        obs, *_ = env.step(act_at_random("push-back-v3", environment_state))
     env.close()
 
 
@@ -186,32 +191,36 @@ def test_the_configurations_of_the_documentation_name_what_there_is(name):
     assert entry["benchmark"] == NAME
     benchmark = MetaWorldBenchmark(**entry["params"])
     assert entry["episodes_per_task"] <= benchmark.get_metadata()["max_episodes_per_task"]
-    whole = name != "smoke_test.yaml"
-    assert len(benchmark.get_tasks()) == (50 if whole else 2)
-    assert (benchmark.protocol == protocols["lerobot-0.6"]) is whole
+    is_whole = name != "smoke_test.yaml"
+    assert len(benchmark.get_tasks()) == (50 if is_whole else 2)
+    assert (benchmark.protocol == protocols["lerobot-0.6"]) is is_whole
 
 
 # Faults.
 
 
-def failures(server, params=STATES, episodes=1, **entry):
-    [result] = vla_eval.evaluate(server, config_of(params, episodes, **entry), no_save=True)
-    episodes = [one for task in result["tasks"] for one in task["episodes"]]
-    return result, [(one.get("failure_reason"), one.get("failure_detail", "")) for one in episodes]
+def evaluate_and_list_failures(server, params=STATES, episodes=1, **entry):
+    [result] = vla_eval.evaluate(server, make_config(params, episodes, **entry), no_save=True)
+    failures = [
+        (episode.get("failure_reason"), episode.get("failure_detail", ""))
+        for task in result["tasks"]
+        for episode in task["episodes"]
+    ]
+    return result, failures
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("wrong_action", "message"),
     [
         (np.full(4, np.nan, np.float32), "expected a finite action, got [nan"),
         (np.zeros((5, 4), np.float32), "expected an action of shape (4,), got (5, 4)"),
     ],
 )
-def test_a_wrong_action_is_a_failure_of_its_episode_only(wrong, message):
+def test_a_wrong_action_is_a_failure_of_its_episode_only(wrong_action, message):
     def act(task, state):
-        return wrong if task == "drawer-close-v3" else expert(task, state)
+        return wrong_action if task == "drawer-close-v3" else act_as_expert(task, state)
 
-    result, [right, (reason, detail)] = failures(Server(act))
-    assert (reason, right[0]) == ("env_step", None)
+    result, [successful, (reason, detail)] = evaluate_and_list_failures(Server(act))
+    assert (reason, successful[0]) == ("env_step", None)
     assert message in detail
     assert (result["num_errors"], result["mean_success"]) == (1, 0.5)

@@ -278,7 +278,7 @@ def test_odd_sentences_are_named(call, error, message):
     refusal(
         lambda: make_vec("CustomMT", execution="iterative", workers=2),
         ValueError,
-        "...no workers, got workers=2",
+        "iterative execution takes no workers, got 2: leave it out",
     ),
     refusal(
         lambda: make_vec("MT10", num_envs=7),
@@ -381,6 +381,21 @@ def test_odd_numbers_of_environments_are_named(call, error, message):
         lambda: MetaWorldMTEnv("MT10", num_goals=2, task_states=[0, 20]),
         ValueError,
         "... in [0, 19], got 20",
+    ),
+    refusal(
+        lambda: MetaWorldSetTaskEnv(env_name="push-v3"),
+        ValueError,
+        "env_name is for the name of a benchmark, got env_name='push-v3' with benchmark=None: pass",
+    ),
+    refusal(
+        lambda: MetaWorldSetTaskEnv(make_benchmark("ML1"), train_classes=PAIR),
+        ValueError,
+        "train_classes is for the name of a benchmark, got ... to make_benchmark instead",
+    ),
+    refusal(
+        lambda: MetaWorldMTEnv(make_benchmark("MT1"), num_goals=1),
+        ValueError,
+        "num_goals is for the name of a benchmark, got num_goals=1 with benchmark=<",
     ),
     refusal(
         lambda: MetaWorldSetTaskEnv(3),

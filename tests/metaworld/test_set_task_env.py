@@ -235,6 +235,44 @@ def test_draws_that_the_benchmark_cannot_continue_from_are_refused(change, messa
         env.set_state({**state, "selection": {**state["selection"], **change}})
 
 
+@pytest.mark.parametrize("env_type", [MetaWorldSetTaskEnv, MetaWorldMTEnv])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"env_stream": {"seed": 0}},
+        {"task_stream": {"seed": 0, "state": {}}},
+        {"was_set": 1},
+        {"selection": None},
+        {"task_state": 9},
+        {"terminate_on_success": "no"},
+        {"goal_stream": {"seed": -1, "state": {}}},
+        {"goal_stream": {"seed": 0, "state": {}}},
+    ],
+)
+def test_a_state_that_is_refused_changes_nothing(env_type, change):
+    settings = {"train_classes": PAIR, "goals": "continuous", "seed": 3}
+    env, other = (env_type("CustomMT", **settings) for _ in range(2))
+    for number_of_resets, each in ((1, env), (2, other)):
+        for _ in range(number_of_resets):
+            each.reset(options={"resample_task": True})
+    other.terminate_on_success = True
+    before = repr(env.get_state())
+    with pytest.raises((TypeError, ValueError), match=r"expected|must"):
+        env.set_state({**other.get_state(), **change})
+    assert repr(env.get_state()) == before
+    [name] = change
+    with pytest.raises(ValueError, match=f"(?s){name}"):
+        env.set_state({key: value for key, value in other.get_state().items() if key != name})
+    assert repr(env.get_state()) == before
+
+
+def test_a_task_that_was_changed_is_printed_as_a_dict():
+    env = MetaWorldSetTaskEnv(**PAIR_ENV)
+    [task] = env.sample_tasks(1)
+    del task["kind"]
+    assert repr(task).startswith("{'benchmark': 'CustomMT', 'add_env_onehot': ")
+
+
 def test_stepping_and_rendering_need_a_reset():
     env = MetaWorldSetTaskEnv("MT1", num_goals=2, max_episode_steps=1)
     with pytest.raises(ResetNeeded, match=r"no episode since .*made.*: call reset\(\) before step"):
@@ -370,8 +408,9 @@ def test_a_benchmark_of_ones_own_with_a_class_of_ones_own_works():
 PUSH_DATA = make_benchmark("MT1", env_name="push-v3", num_goals=1).train_tasks[0].data
 # What a task is replaced by, in part or as a whole.
 MALFORMED = [
-    (None, "got None: TypeError"),
-    (metaworld.Task("reach-v3", b""), r"got Task\(env_name='reach-v3'"),
+    (3, r"^expected a dict as sample_tasks\(\) returns, got int 3$"),
+    (None, "got NoneType None$"),
+    (metaworld.Task("reach-v3", b""), r"got Task Task\(env_name='reach-v3'"),
     ({"inner": None}, "got {.*'inner': None}: TypeError"),
     ({"kind": "validation"}, r"task\['kind'\] must be 'train' or 'test', got 'validation'"),
     ({"classes": ("reach-v2",)}, "got {.*unknown class 'reach-v2'"),
@@ -400,9 +439,9 @@ def test_a_task_by_hand_may_have_any_goal_but_one_that_meta_world_would_look_for
         env.set_task({**task, "inner": mw_tasks.with_vector(task["inner"], vector[:3])})
 
 
-@pytest.mark.parametrize("benchmark", ["MT1", None])
-def test_a_malformed_task_is_refused_and_the_present_one_stays(benchmark):
-    env = MetaWorldSetTaskEnv(benchmark, num_goals=2)
+@pytest.mark.parametrize("kwargs", [{"benchmark": "MT1", "num_goals": 2}, {}])
+def test_a_malformed_task_is_refused_and_the_present_one_stays(kwargs):
+    env = MetaWorldSetTaskEnv(**kwargs)
     [task] = MetaWorldSetTaskEnv("MT1", num_goals=2).sample_tasks(1)
     env.set_task(task)
     expected = episode(env)

@@ -21,28 +21,28 @@ every_meta = pytest.mark.parametrize("processor_type", METAS)
 
 
 def make_path(rewards, *, obs=None, ended="terminated", **changes):
-    """A path with these rewards; by default observations are the rewards' negatives, twice.
+    """Makes a path with these rewards; observations are by default their negatives, twice.
 
     Args:
         rewards: A number per step.
         obs: The first column of the observations, and of the next observation after them.
         ended: Which flag its last step has: "terminated", "truncated", "both", or None.
-        changes: Replace what is made.
+        changes: Replace arrays of the path.
     """
     n = len(rewards)
     column = [-r for r in rewards] + [0.0] if obs is None else obs
-    both = np.repeat(np.asarray(column, np.float64)[:, None], 2, axis=1)
-    last = np.arange(n) == n - 1
-    none = np.zeros(n, np.bool_)
+    observations = np.repeat(np.asarray(column, np.float64)[:, None], 2, axis=1)
+    is_last = np.arange(n) == n - 1
+    no_ends = np.zeros(n, np.bool_)
     path = {
-        "observations": both[:n],
+        "observations": observations[:n],
         "actions": np.arange(3.0 * n).reshape(n, 3),
         "rewards": np.asarray(rewards, np.float64),
-        "terminated": last if ended in ("terminated", "both") else none,
-        "truncated": last if ended in ("truncated", "both") else none,
+        "terminated": is_last if ended in ("terminated", "both") else no_ends,
+        "truncated": is_last if ended in ("truncated", "both") else no_ends,
         "env_infos": {"step": np.arange(1, n + 1)},
         "agent_infos": {"mean": np.arange(3.0 * n).reshape(n, 3) / 2, "deep": {"x": np.ones(n)}},
-        "next_observation": both[n] if len(both) > n else both[-1],
+        "next_observation": observations[n] if len(observations) > n else observations[-1],
     }
     return {**path, **changes}
 
@@ -60,16 +60,16 @@ def random_paths(seed, n=6, longest=12, ended=("terminated", "truncated")):
     return paths
 
 
-def unchanged(paths, process):
-    """What ``process`` returns, after a check that it left the paths as they were."""
-    before = copy.deepcopy(paths)
+def process_and_check_inputs(paths, process):
+    """Calls ``process`` with paths, and requires that it leaves them as they were."""
+    paths_before = copy.deepcopy(paths)
     result = process(paths)
-    assert equal(paths, before)
+    assert equal(paths, paths_before)
     return result
 
 
 class ObservedValue:
-    """A baseline of methods alone: the value is the first observation."""
+    """A baseline without the base class: the value is the first number of the observation."""
 
     def __init__(self):
         self.fitted = []
@@ -93,8 +93,8 @@ def loop_returns(rewards, discount):
     return returns[::-1]
 
 
-def make(processor_type, baseline=None, longest=40, **options):
-    """A processor whose advantages are over ``baseline``."""
+def make_processor(processor_type, baseline=None, longest=40, **options):
+    """Makes a processor whose advantages are over ``baseline``."""
     baseline = mt.ZeroBaseline() if baseline is None else baseline
     if not issubclass(processor_type, mt.DiceSampleProcessor):
         return processor_type(baseline, **options)
@@ -103,19 +103,19 @@ def make(processor_type, baseline=None, longest=40, **options):
 
 
 def process(processor_type, paths, baseline=None, longest=40, **options):
-    """The steps of a task's batch: its rows without their padding, if it is padded."""
-    processor = make(processor_type, baseline, longest, **options)
+    """Returns the steps of a task's batch: its rows without their padding, if it is padded."""
+    processor = make_processor(processor_type, baseline, longest, **options)
     if processor_type in METAS:
-        (data,) = unchanged({3: paths}, processor.process_samples)
+        (data,) = process_and_check_inputs({3: paths}, processor.process_samples)
     else:
-        data = unchanged(paths, processor.process_samples)
+        data = process_and_check_inputs(paths, processor.process_samples)
     if "mask" not in data:
         return data
-    return without(data, data.pop("mask") == 1)
+    return drop_padding(data, data.pop("mask") == 1)
 
 
-def without(rows, real):
+def drop_padding(rows, is_step):
     if isinstance(rows, dict):
-        return {key: without(value, real) for key, value in rows.items()}
-    assert not rows[~real].any()
-    return rows[real]
+        return {key: drop_padding(value, is_step) for key, value in rows.items()}
+    assert not rows[~is_step].any()
+    return rows[is_step]

@@ -8,18 +8,18 @@ import pytest
 
 from mtwrappers import LinearFeatureBaseline, LinearTimeBaseline, ZeroBaseline
 from mtwrappers.processors.baselines import Baseline
-from tests.processors.fakes import loop_returns, make_path, random_paths, unchanged
+from tests.processors.fakes import loop_returns, make_path, process_and_check_inputs, random_paths
 
-linear = pytest.mark.parametrize("baseline_type", [LinearFeatureBaseline, LinearTimeBaseline])
+both_linear = pytest.mark.parametrize("baseline_type", [LinearFeatureBaseline, LinearTimeBaseline])
 
 
-def targets_of(paths, key="returns", seed=0):
-    """The paths with random targets."""
+def add_targets(paths, key="returns", seed=0):
+    """Returns the paths with random targets."""
     rng = np.random.default_rng(seed)
     return [{**path, key: rng.normal(size=len(path["rewards"]))} for path in paths]
 
 
-def features_of(baseline_type, path):
+def compute_features(baseline_type, path):
     t = np.arange(len(path["rewards"])) / 100
     time = np.stack([t, t**2, t**3, np.ones(len(t))], axis=1)
     if baseline_type is LinearTimeBaseline:
@@ -32,58 +32,60 @@ def test_the_base_is_abstract_and_zero_is_zero():
     with pytest.raises(TypeError, match="abstract"):
         Baseline()
     baseline = ZeroBaseline()
-    baseline.fit(targets_of(random_paths(0)))
+    baseline.fit(add_targets(random_paths(0)))
     assert baseline.predict(make_path([1, 2, 3])).tolist() == [0, 0, 0]
     assert baseline.get_param_values() is None
     baseline.set_params(None)
 
 
-@linear
+@both_linear
 @pytest.mark.parametrize("reg_coeff", [1e-5, 0.1, 3.0])
 def test_the_fit_is_the_ridge_formula_and_needs_observations_and_the_target_alone(
     baseline_type, reg_coeff
 ):
-    paths = targets_of(random_paths(1, n=8, longest=40))
+    paths = add_targets(random_paths(1, n=8, longest=40))
     baseline = baseline_type(reg_coeff)
-    bare = [{"observations": path["observations"], "other": path["returns"]} for path in paths]
-    unchanged(bare, lambda given: baseline.fit(given, target_key="other"))
-    x = np.concatenate([features_of(baseline_type, path) for path in paths])
+    bare_paths = [
+        {"observations": path["observations"], "other": path["returns"]} for path in paths
+    ]
+    process_and_check_inputs(bare_paths, lambda batch: baseline.fit(batch, target_key="other"))
+    x = np.concatenate([compute_features(baseline_type, path) for path in paths])
     y = np.concatenate([path["returns"] for path in paths])
-    solved = np.linalg.solve(x.T @ x + reg_coeff * np.eye(x.shape[1]), x.T @ y)
+    coefficients = np.linalg.solve(x.T @ x + reg_coeff * np.eye(x.shape[1]), x.T @ y)
     # Two ways to solve one system, whose condition is about 1e6.
-    np.testing.assert_allclose(baseline.get_param_values(), solved, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(baseline.get_param_values(), coefficients, rtol=1e-7, atol=1e-7)
     for path in paths:
-        expected = features_of(baseline_type, path) @ solved
+        expected = compute_features(baseline_type, path) @ coefficients
         np.testing.assert_allclose(baseline.predict(path), expected, rtol=1e-7, atol=1e-7)
 
 
 def test_observations_are_clipped_to_ten():
     baseline = LinearFeatureBaseline()
-    baseline.fit(targets_of(random_paths(3)))
+    baseline.fit(add_targets(random_paths(3)))
     far, ten = (make_path([0, 0], obs=[x, -x, 0.0]) for x in (1e6, 10.0))
     assert np.array_equal(baseline.predict(far), baseline.predict(ten))
     nine = make_path([0, 0], obs=[9.0, -9.0, 0.0])
     assert not np.array_equal(baseline.predict(nine), baseline.predict(ten))
 
 
-@linear
+@both_linear
 def test_parameters_are_copies_and_carry_over_as_copies_and_pickles_do(baseline_type):
-    one, two = baseline_type(), baseline_type()
-    path = targets_of([make_path([1.0] * 3000)])[0]
-    assert one.get_param_values() is None
-    assert set(one.predict(path)) == {0.0}  # before the first fit
-    one.fit([path])
-    expected, given = one.predict(path).tolist(), one.get_param_values()
+    baseline, other_baseline = baseline_type(), baseline_type()
+    path = add_targets([make_path([1.0] * 3000)])[0]
+    assert baseline.get_param_values() is None
+    assert set(baseline.predict(path)) == {0.0}  # before the first fit
+    baseline.fit([path])
+    expected, params = baseline.predict(path).tolist(), baseline.get_param_values()
     # Two observations, their two squares, three powers of time and 1.
-    assert given.shape == ((8,) if baseline_type is LinearFeatureBaseline else (4,))
-    two.set_params(given)
-    given[:] = 7
-    packed = pickle.dumps(one)
-    assert len(packed) < 2000  # they hold the coefficients alone
-    for same in (one, two, pickle.loads(packed), copy.deepcopy(one)):
-        assert same.predict(path).tolist() == expected
-    two.set_params(None)
-    assert set(two.predict(path)) == {0.0}
+    assert params.shape == ((8,) if baseline_type is LinearFeatureBaseline else (4,))
+    other_baseline.set_params(params)
+    params[:] = 7
+    pickled = pickle.dumps(baseline)
+    assert len(pickled) < 2000  # they hold the coefficients alone
+    for copied in (baseline, other_baseline, pickle.loads(pickled), copy.deepcopy(baseline)):
+        assert copied.predict(path).tolist() == expected
+    other_baseline.set_params(None)
+    assert set(other_baseline.predict(path)) == {0.0}
 
 
 def test_what_cannot_be_fitted_is_named():
@@ -98,22 +100,24 @@ def test_what_cannot_be_fitted_is_named():
 # Returns that go on after a time limit.
 
 
-def with_returns(path, discount):
-    """The path with the discounted sums of its rewards."""
+def add_returns(path, discount):
+    """Returns the path with the discounted sums of its rewards."""
     return {**path, "returns": np.array(loop_returns(path["rewards"], discount))}
 
 
-def value(baseline, observation):
+def predict_value(baseline, observation):
     return float(baseline.predict(make_path([0.0], obs=[observation]))[0])
 
 
 def test_a_reward_of_one_for_ever_is_worth_a_hundred_after_a_cut_at_a_hundred_steps():
     path = make_path([1.0] * 100, obs=[0.5] * 101, ended="truncated")
     baseline = LinearFeatureBaseline()
-    unchanged([with_returns(path, 0.99)], lambda p: baseline.fit_bootstrapped(p, 0.99))
-    after = {"observations": np.full((101, 2), 0.5)}
+    process_and_check_inputs(
+        [add_returns(path, 0.99)], lambda paths: baseline.fit_bootstrapped(paths, 0.99)
+    )
+    later_path = {"observations": np.full((101, 2), 0.5)}
     # 1 / (1 - 0.99), whatever the step.
-    np.testing.assert_allclose(baseline.predict(after), np.full(101, 100.0), atol=1e-3)
+    np.testing.assert_allclose(baseline.predict(later_path), np.full(101, 100.0), atol=1e-3)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5])
@@ -125,9 +129,9 @@ def test_the_values_of_a_cycle_of_two_states_do_not_depend_on_where_it_was_cut(s
         for s in (states[:-1], states[1:])
     ]
     baseline = LinearFeatureBaseline(1e-9)
-    baseline.fit_bootstrapped([with_returns(path, 0.5) for path in paths], 0.5)
-    assert value(baseline, 0.0) == pytest.approx(2 / 3, abs=1e-6)
-    assert value(baseline, 1.0) == pytest.approx(4 / 3, abs=1e-6)
+    baseline.fit_bootstrapped([add_returns(path, 0.5) for path in paths], 0.5)
+    assert predict_value(baseline, 0.0) == pytest.approx(2 / 3, abs=1e-6)
+    assert predict_value(baseline, 1.0) == pytest.approx(4 / 3, abs=1e-6)
 
 
 def test_a_path_that_ended_is_worth_nothing_more():
@@ -136,19 +140,22 @@ def test_a_path_that_ended_is_worth_nothing_more():
         make_path([6.0], obs=[2.0, 0.0], ended="terminated"),
     ]
     baseline = LinearFeatureBaseline(1e-9)
-    baseline.fit_bootstrapped([with_returns(path, 0.5) for path in paths], 0.5)
-    assert value(baseline, 2.0) == pytest.approx(6, abs=1e-6)
-    assert value(baseline, 0.0) == pytest.approx(1 + 0.5 * 6, abs=1e-6)
+    baseline.fit_bootstrapped([add_returns(path, 0.5) for path in paths], 0.5)
+    assert predict_value(baseline, 2.0) == pytest.approx(6, abs=1e-6)
+    assert predict_value(baseline, 0.0) == pytest.approx(1 + 0.5 * 6, abs=1e-6)
 
 
 def test_values_without_a_bound_are_refused():
-    cut, ended = (make_path([1.0], ended=e, returns=np.ones(1)) for e in ("truncated", None))
+    truncated, ended = (make_path([1.0], ended=e, returns=np.ones(1)) for e in ("truncated", None))
     with pytest.raises(ValueError, match="discount of 1, at least one path must end without being"):
-        LinearFeatureBaseline().fit_bootstrapped([cut, cut], 1.0)
-    LinearFeatureBaseline().fit_bootstrapped([cut, ended], 1.0)
+        LinearFeatureBaseline().fit_bootstrapped([truncated, truncated], 1.0)
+    for discount in (1.5, -0.1, True):
+        with pytest.raises(ValueError, match=r"discount must be in \[0, 1\], got"):
+            LinearFeatureBaseline().fit_bootstrapped([truncated, ended], discount)
+    LinearFeatureBaseline().fit_bootstrapped([truncated, ended], 1.0)
 
 
-@linear
+@both_linear
 @pytest.mark.parametrize("reg_coeff", [-1.0, np.inf, np.nan, True, "1"])
 def test_a_regularization_that_is_no_finite_number_from_zero_on_is_refused(
     baseline_type, reg_coeff

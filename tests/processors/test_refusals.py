@@ -11,95 +11,125 @@ from tests.processors.fakes import (
     ObservedValue,
     every_meta,
     every_type,
-    make,
     make_path,
+    make_processor,
     process,
 )
 
 NAN, INF = float("nan"), float("inf")
-both_ends = pytest.mark.parametrize(
+first_and_last_type = pytest.mark.parametrize(
     "processor_type", [mt.SampleProcessor, mt.DiceMetaSampleProcessor]
 )
 
 
-def two(**changes):
-    """A path of two steps."""
+def short_path(**changes):
+    """Makes a path of two steps."""
     return {**make_path([1, 2]), **changes}
 
 
-def lacks(key):
-    return {name: value for name, value in two().items() if name != key}
+def path_without(key):
+    return {name: value for name, value in short_path().items() if name != key}
 
 
-def infos(first, second, key="env_infos"):
-    """Two paths of two steps with these infos."""
-    return [two(**{key: first}), two(**{key: second})]
+def paths_with_infos(first, second, key="env_infos"):
+    """Makes two paths of two steps with these infos."""
+    return [short_path(**{key: first}), short_path(**{key: second})]
 
 
-TWO, THREE = np.ones(2), np.ones(3)
+TWO, THREE = np.ones(2), np.ones(3)  # for two steps, and for three
 
 
-@both_ends
+@first_and_last_type
 @pytest.mark.parametrize(
-    ("bad", "message"),
+    ("paths", "message"),
     [
         # Lists of dicts that have the same keys.
         ([], "{} must be a list of at least one path, got none"),
-        ([lacks("actions")] * 2, r"path 0 of {} lacks \['actions'\]; it has \["),
-        ([two(), lacks("rewards")], r"path 1 of {} lacks \['rewards'\]; it has \["),
+        ([path_without("actions")] * 2, r"path 0 of {} lacks \['actions'\]; it has \["),
+        ([short_path(), path_without("rewards")], r"path 1 of {} lacks \['rewards'\]; it has \["),
         # Arrays with a row per step.
-        ([two(rewards=np.ones((2, 1)))], r"rewards of path 0 of {} .* 1 or more, got \(2, 1\)"),
-        ([two(actions=np.ones((1, 3)))], r"actions of path 0 of {}.* \(2, 3\), got \(1, 3\)"),
-        ([two(), two(actions=np.ones((2, 5)))], r"actions of path 1 .* \(2, 3\), got \(2, 5\)"),
-        ([two(observations={"a": TWO})], "observations of {} must be arrays, got dicts"),
+        (
+            [short_path(rewards=np.ones((2, 1)))],
+            r"rewards of path 0 of {} .* 1 or more, got \(2, 1\)",
+        ),
+        (
+            [short_path(actions=np.ones((1, 3)))],
+            r"actions of path 0 of {}.* \(2, 3\), got \(1, 3\)",
+        ),
+        (
+            [short_path(), short_path(actions=np.ones((2, 5)))],
+            r"actions of path 1 .* \(2, 3\), got \(2, 5\)",
+        ),
+        ([short_path(observations={"a": TWO})], "observations of {} must be arrays, got dicts"),
         # Infos of the same form.
-        (infos(2.0, 2.0), "env_infos of path 0 of {} must be a dict, got 2.0"),
-        ([lacks("env_infos"), two()], r"env_infos of path 1 of {} .* keys \[\] .* got \['step'\]"),
-        (infos({"a": TWO}, {"a": THREE}), r"env_infos\['a'\] of path 1 .*\(2,\), got \(3,\)"),
-        (infos({"a": {"b": TWO}}, {"a": TWO}), r"env_infos\['a'\] of path 1 .* must be a dict"),
-        (infos({"a": {"b": TWO}}, {"a": {"b": THREE}}), r"env_infos\['a'\]\['b'\] of path 1 of"),
+        (paths_with_infos(2.0, 2.0), "env_infos of path 0 of {} must be a dict, got 2.0"),
+        (
+            [path_without("env_infos"), short_path()],
+            r"env_infos of path 1 of {} .* keys \[\] .* got \['step'\]",
+        ),
+        (
+            paths_with_infos({"a": TWO}, {"a": THREE}),
+            r"env_infos\['a'\] of path 1 .*\(2,\), got \(3,\)",
+        ),
+        (
+            paths_with_infos({"a": {"b": TWO}}, {"a": TWO}),
+            r"env_infos\['a'\] of path 1 .* must be a dict",
+        ),
+        (
+            paths_with_infos({"a": {"b": TWO}}, {"a": {"b": THREE}}),
+            r"env_infos\['a'\]\['b'\] of path 1 of",
+        ),
         # Finite numbers.
-        ([two(rewards=np.array(["1", "2"]))], "each reward of {} must be of numbers, .* <U1"),
+        (
+            [short_path(rewards=np.array(["1", "2"]))],
+            "each reward of {} must be of numbers, .* <U1",
+        ),
         ([make_path([1, 2, -INF]), make_path([NAN])], "reward of path 0 of {} is -inf at step 2"),
-        ([two(), make_path([1, 1], obs=[1, INF, 0])], "of path 1 .* is inf at step 1"),
-        ([two(), two(actions=np.full((2, 3), NAN))], "action of path 1 of {} is NaN at step 0"),
+        ([short_path(), make_path([1, 1], obs=[1, INF, 0])], "of path 1 .* is inf at step 1"),
+        (
+            [short_path(), short_path(actions=np.full((2, 3), NAN))],
+            "action of path 1 of {} is NaN at step 0",
+        ),
     ],
 )
-def test_malformed_paths_are_named_with_their_task_and_step(processor_type, bad, message):
-    what = "paths"
+def test_malformed_paths_are_named_with_their_task_and_step(processor_type, paths, message):
+    batch_name = "paths"
     if processor_type in METAS:
-        what, bad = "paths of task '{0}'", {"a": [make_path([1])], "{0}": bad}
-    with pytest.raises(ValueError, match=message.replace("{}", re.escape(what))):
-        make(processor_type).process_samples(bad)
+        batch_name, paths = "paths of task '{0}'", {"a": [make_path([1])], "{0}": paths}
+    with pytest.raises(ValueError, match=message.replace("{}", re.escape(batch_name))):
+        make_processor(processor_type).process_samples(paths)
 
 
 @pytest.mark.parametrize(
     "baseline", [mt.LinearFeatureBaseline(), mt.LinearTimeBaseline(), mt.ZeroBaseline()]
 )
 def test_a_return_beyond_float64_is_named_whatever_the_baseline(baseline):
-    paths = [two(), make_path([1, 1e308, 1e308])]
+    paths = [short_path(), make_path([1, 1e308, 1e308])]
     with pytest.raises(ValueError, match="return of path 1 of paths is inf at step 0"):
         process(mt.SampleProcessor, paths, baseline)
 
 
 @every_meta
 @pytest.mark.parametrize(
-    ("bad", "message"),
+    ("paths", "message"),
     [
         ({}, "paths of at least one task, or a list with an entry for each task, got none"),
         (3, "paths of at least one task, or a list with an entry for each task, got int"),
-        ([two()], "got a list of paths: SampleProcessor and DiceSampleProcessor take one task"),
-        ([[two()], [3]], "path 0 of paths of task 1 must be a dict, got 3"),
+        (
+            [short_path()],
+            "got a list of paths: SampleProcessor and DiceSampleProcessor take one task",
+        ),
+        ([[short_path()], [3]], "path 0 of paths of task 1 must be a dict, got 3"),
     ],
 )
-def test_what_is_no_paths_of_tasks_is_refused(processor_type, bad, message):
+def test_what_is_no_paths_of_tasks_is_refused(processor_type, paths, message):
     with pytest.raises(ValueError, match=message):
-        make(processor_type).process_samples(bad)
+        make_processor(processor_type).process_samples(paths)
 
 
-@both_ends
+@first_and_last_type
 @pytest.mark.parametrize(
-    ("bootstrap", "predicted", "message"),
+    ("bootstrap", "predictions", "message"),
     [
         # The lengths add up, so that joined they would only have shifted.
         (False, [[1, 2], [3]], r"must predict shape \(1,\) for path 0 of .*, got \(2,\)"),
@@ -109,25 +139,25 @@ def test_what_is_no_paths_of_tasks_is_refused(processor_type, bad, message):
         (True, [[1, INF], [3, 4, 5]], "prediction of path 0 of .* is inf at step 1"),
     ],
 )
-def test_predictions_of_wrong_lengths_are_named(processor_type, bootstrap, predicted, message):
-    class Wrong(ObservedValue):
+def test_predictions_of_wrong_lengths_are_named(processor_type, bootstrap, predictions, message):
+    class WrongBaseline(ObservedValue):
         def predict(self, path):
-            return np.array(left.pop(0))
+            return np.array(predictions.pop(0))
 
-    left = list(predicted)
+    predictions = list(predictions)
     paths = [make_path([1], ended="truncated"), make_path([1, 1], ended="truncated")]
     with pytest.raises(ValueError, match=message):
-        process(processor_type, paths, Wrong(), bootstrap_truncated=bootstrap)
+        process(processor_type, paths, WrongBaseline(), bootstrap_truncated=bootstrap)
 
 
 @every_type
 @pytest.mark.parametrize("baseline", [mt.LinearTimeBaseline(), mt.ZeroBaseline()])
 def test_baselines_that_cannot_value_what_follows_a_cut_are_refused(processor_type, baseline):
     with pytest.raises(ValueError, match=f"fit_bootstrapped, .* got <.*{type(baseline).__name__}"):
-        make(processor_type, baseline, bootstrap_truncated=True)
+        make_processor(processor_type, baseline, bootstrap_truncated=True)
 
 
-@both_ends
+@first_and_last_type
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -151,7 +181,7 @@ def test_bootstrapping_without_what_it_needs_is_refused(processor_type, changes,
 @pytest.mark.parametrize("flags", [np.zeros(5, np.bool_), np.zeros(0, np.bool_)])
 @pytest.mark.parametrize("key", ["terminated", "truncated"])
 def test_flags_of_another_number_of_steps_are_refused(key, flags):
-    path = two(**{"terminated": False, "truncated": True, key: flags})
+    path = short_path(**{"terminated": False, "truncated": True, key: flags})
     processor = mt.SampleProcessor(mt.LinearFeatureBaseline(), bootstrap_truncated=True)
     message = rf"{key} of path 0 of paths must have shape \(2,\), got \({len(flags)},\)"
     with pytest.raises(ValueError, match=message):

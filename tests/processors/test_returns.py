@@ -62,11 +62,11 @@ def test_returns_and_advantages_equal_a_loop_bit_for_bit(
     )
     returns, advantages = [], []
     for path in batch:
-        cut = np.ravel(path["truncated"])[-1] and not path["terminated"][-1]
-        after = path["next_observation"][0] if bootstrap_truncated and cut else 0.0
+        is_truncated = np.ravel(path["truncated"])[-1] and not path["terminated"][-1]
+        last_value = path["next_observation"][0] if bootstrap_truncated and is_truncated else 0.0
         returns += loop_returns(path["rewards"], discount)
         values = path["observations"][:, 0]
-        advantages += loop_gae(path["rewards"], values, after, discount, gae_lambda)
+        advantages += loop_gae(path["rewards"], values, last_value, discount, gae_lambda)
     assert data["returns"].tolist() == returns
     assert data["advantages"].tolist() == advantages
     for key in ("observations", "actions", "rewards"):

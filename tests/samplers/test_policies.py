@@ -143,6 +143,28 @@ def test_a_policy_around_another_names_the_arguments_of_the_other():
         PolicyCaller(Around(), 2, 3)
 
 
+def test_the_first_parameter_is_observations_whatever_its_name():
+    caller = PolicyCaller(lambda rng, /, due: rng[:, :1] + due[:, None], 2, 3)
+    assert caller.argument_names == ("due",)
+    assert caller(OBSERVATIONS)[0].tolist() == [[1], [3], [5], [7], [9], [11]]
+
+
+def test_errors_of_a_policy_in_a_worker_say_that_it_may_need_for_tasks():
+    biases = np.ones((3, 3, 2))
+
+    class Biased:
+        def get_actions(self, observations):
+            return observations + biases, None
+
+    caller = PolicyCaller(Biased(), 3, 3, slice(3, 9))
+    with pytest.raises(ValueError, match="broadcast") as caught:
+        caller(OBSERVATIONS)
+    assert caught.value.__notes__ == [
+        "the policy, called for tasks [1, 2] of 3 (give it for_tasks(indices) if it keeps "
+        "something for each task, or use policy_in='parent')"
+    ]
+
+
 @pytest.mark.parametrize(
     ("reset", "received"),
     [
@@ -192,6 +214,17 @@ def answered(answer):
     policy = Scripted()
     policy.answer = answer
     return PolicyCaller(policy, 2, 3)(OBSERVATIONS)
+
+
+def by_position(observations, rng, /):
+    return ACTED
+
+
+class PerTaskOnly:
+    """Has actions for both tasks, also where it is called for one."""
+
+    def get_actions(self, observations):
+        return ACTIONS, None
 
 
 @refusals(
@@ -256,7 +289,28 @@ def answered(answer):
     refusal(
         lambda: in_discrete(STDS.ravel() > 2),
         TypeError,
-        "...integers in Discrete(2), got bools: ...np.int64)",
+        "...integers in Discrete(2), got bool: ...np.int64)",
+    ),
+    refusal(
+        lambda: in_discrete(np.zeros(6)),
+        TypeError,
+        "actions from the policy must be integers in Discrete(2), got float64: convert them with",
+    ),
+    refusal(
+        lambda: called({"actions": ACTED}),
+        ValueError,
+        "expected actions of shape (6, ...) from the policy, got dict {'actions'",
+    ),
+    refusal(
+        lambda: PolicyCaller(by_position, 2, 3),
+        TypeError,
+        'a policy must take rng by name, got function <function by_position ...remove the "/"',
+    ),
+    refusal(
+        lambda: PolicyCaller(PerTaskOnly(), 2, 3, slice(3, 6))(OBSERVATIONS[3:]),
+        ValueError,
+        "the policy, called for tasks [1] of 2 (give it for_tasks(indices) ...): expected actions "
+        "of shape (1, 3, ...) from the policy, got (2, 3, 2)",
     ),
     refusal(
         lambda: of_dicts(lambda obs: np.zeros(len(obs))),

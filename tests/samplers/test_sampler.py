@@ -190,6 +190,17 @@ def test_a_sampler_goes_on_from_a_checkpoint(sampler_type, tmp_path):
 
 
 @both
+def test_states_of_another_form_are_refused(sampler_type):
+    sampler = sampler_type(PointGoalEnv(), lazy, 2, 5)
+    with pytest.raises(ValueError, match=r"expected \['env.*, 'seed'.*\] of .*, got \[\]"):
+        sampler.set_state({})
+    tasks = MetaSampler(PointGoalEnv(), lazy, 2, 3, 5, 1)
+    state = {**sampler.get_state(), "envs": tasks.get_state()["envs"]}
+    with pytest.raises(ValueError, match="expected meta_batch_size 1, got 3"):
+        sampler.set_state(state)
+
+
+@both
 @pytest.mark.parametrize("name", ["mtwrappers", "tests.sampler"])
 def test_figures_go_to_a_logger_by_default_that_of_the_package(sampler_type, name, caplog):
     sink = None if name == "mtwrappers" else logging.getLogger(name)
@@ -207,6 +218,11 @@ def test_trajectories_may_be_as_long_as_max_path_length(sampler_type, monkeypatc
     monkeypatch.setattr(rollout, "ENDLESS", 20)
     sampler = sampler_type(CountingEnv(1000), lazy, 2, 30)
     assert [len(path["rewards"]) for path in sampler.obtain_samples()] == [30, 30]
+
+
+def test_a_recorder_without_steps_has_no_paths():
+    with pytest.raises(RuntimeError, match=r"paths\(\) was called before the first step"):
+        Recorder().paths()
 
 
 class ReusingWrapper(VectorWrapper):

@@ -111,10 +111,11 @@ def test_a_copied_bare_sawyer_member_runs_the_same_task_by_itself(benchmark):
     made = make_benchmark(benchmark, env_name="push-v3", num_goals=2)
     env = made.train_classes["push-v3"](camera_name="corner2")
     env.set_task(made.train_tasks[1])
+    env.max_path_length = 50
     sampler = mt.EnvPoolSampler([env], seed=0)
     sampler.grow_pool(2)
     [copied] = [member for update in sampler.sample(2) if (member := update()) is not env]
-    for name in ("action_space", "observation_space", "camera_name"):
+    for name in ("action_space", "observation_space", "camera_name", "max_path_length"):
         assert getattr(copied, name) == getattr(env, name)
     first = episode(copied)
     assert first[0][0][-3:].any() == (benchmark == "MT1")  # goals are hidden in ML1
@@ -210,6 +211,22 @@ def test_the_check_of_a_seed_changes_no_global_random_state_and_no_draw():
 def test_a_seed_that_determines_the_tasks_is_not_reported(kwargs):
     first, second = (mt.SetTaskSampler(SeededEnv, **kwargs).sample(4) for _ in range(2))
     assert [a.task.velocity for a in first] == [b.task.velocity for b in second]
+
+
+def test_an_environment_that_its_constructor_returns_again_is_neither_closed_nor_drawn_from():
+    class Shared(CountingSetTaskEnv):
+        def __deepcopy__(self, memo):
+            return self
+
+    env, expected = Shared(), SeededEnv()
+    env.sample_tasks = lambda n: env.np_random.random(n).tolist()
+    expected.reset(seed=3)
+    for kwargs in ({}, {"env": env}):
+        sampler = mt.SetTaskSampler(lambda: TimeLimit(env, 9), **kwargs, seed=3)
+        tasks = [update.task for update in sampler.sample(2)]
+        expected.reset(seed=3)
+        assert tasks == [task.velocity for task in expected.sample_tasks(2)]
+    assert not env.closed
 
 
 @pytest.mark.usefixtures("same_random_state")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 from gymnasium.wrappers import TimeLimit
@@ -90,6 +91,16 @@ def test_a_set_task_update_reuses_an_environment_of_its_kind(env_type, make):
         assert update(old) is old
     assert old.unwrapped.get_task() == TASK
     assert old.reset()[0].tolist() == [0, 0]
+
+
+def test_the_warning_of_a_lambda_that_recognizes_no_environment_has_a_way_out():
+    update = mt.SetTaskUpdate(lambda: mt.PointGoalEnv(), TASK)
+    old = pickle.loads(cloudpickle.dumps(update))()
+    message = "of <lambda> to set .* made. A lambda or local function .*: pass a class or function"
+    with pytest.warns(UserWarning, match=message):
+        update(old)
+    with pytest.warns(UserWarning, match="of make_point to set .* a new one made$"):
+        mt.SetTaskUpdate(make_point, TASK)(old)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`check_vector_env` names what is wrong with environments, and nothing of those that are right."""
 
+import gc
 import multiprocessing
 import os
 import re
@@ -15,7 +16,7 @@ from gymnasium.wrappers.vector import NormalizeReward
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistics
 
 from mtwrappers import MetaParallelEnvExecutor
-from mtwrappers.testing import check_vector_env
+from mtwrappers.testing import check_vector_env, rules
 from mtwrappers.testing.check import CheckResult, format_result
 from mtwrappers.testing.vector_rules import can_start
 from tests.testing import faults
@@ -38,7 +39,7 @@ def found(make, rows, says="", others=(), left_out=()):
     report = check(make)
     assert [*report.failed][: len(rows)] == rows, str(report)
     assert set(report.failed) <= {*rows, *others}, str(report)
-    assert says in report[rows[0]].says
+    assert says in report[rows[0]].message
     return report
 
 
@@ -61,7 +62,7 @@ def test_results_that_differ_from_process_to_process_are_found(fault):
     report = check(faults.HASHED[fault])
     assert "other process" in report.failed, str(report)
     assert set(report.failed) <= {*MANY}, str(report)
-    assert "depend on the order of a set or on hash()" in report["other process"].says
+    assert "depend on the order of a set or on hash()" in report["other process"].message
 
 
 @pytest.mark.parametrize("fault", faults.VECTORS)
@@ -163,14 +164,14 @@ def test_each_result_is_told_when_its_check_has_ended():
 
 
 def test_a_row_is_wrapped_below_its_name_where_there_are_few_columns():
-    result = CheckResult("close", "failed", "2 threads are left after close(): a, b")
+    result = CheckResult("close", "failed", "threads are still running after close(): a, b")
     assert format_result(result, 80, 8) == [
-        "FAILED   close     2 threads are left after close(): a, b"
+        "FAILED   close     threads are still running after close(): a, b"
     ]
     assert format_result(result, 30) == [
         "FAILED   close",
-        "  2 threads are left after",
-        "  close(): a, b",
+        "  threads are still running",
+        "  after close(): a, b",
     ]
 
 
@@ -178,8 +179,10 @@ def test_a_row_is_wrapped_below_its_name_where_there_are_few_columns():
 def test_an_info_that_does_not_repeat_is_named_and_can_be_ignored():
     report = check(faults.ClockInfoEnv)
     assert report.failed == ("seed repeats",)
-    assert "--ignore info.action, in Python ignore=['info.action']" in report["seed repeats"].says
-    blocked = [r.name for r in report.results if r.says == "see 'seed repeats'"]
+    assert (
+        "--ignore info.action, in Python ignore=['info.action']" in report["seed repeats"].message
+    )
+    blocked = [r.name for r in report.results if r.message == "see 'seed repeats'"]
     assert blocked == [
         *("new episodes", "options", "global random", "actions", "sampling"),
         *("other seeds", "pickling", "render", "tasks"),
@@ -238,7 +241,7 @@ def test_a_check_that_cannot_run_is_skipped_with_the_reason(make, row, says):
     report = check(make)
     assert report.ok, str(report)
     assert report[row].outcome == "skipped"
-    assert says in report[row].says
+    assert says in report[row].message
 
 
 def test_a_list_of_seeds_that_is_refused_is_named():
@@ -251,7 +254,7 @@ def test_a_list_of_seeds_that_is_refused_is_named():
     assert report.ok, str(report)
     for row in ("seeds of each", "partial reset"):
         assert report[row].outcome == "skipped"
-        assert "TypeError: one seed only" in report[row].says
+        assert "TypeError: one seed only" in report[row].message
 
 
 def test_an_environment_that_cannot_run_in_a_new_process_is_named():
@@ -265,7 +268,7 @@ def test_an_environment_that_cannot_run_in_a_new_process_is_named():
     report = check(make)
     assert report.ok, str(report)
     assert report["other process"].outcome == "skipped"
-    assert report["other process"].says == (
+    assert report["other process"].message == (
         "it cannot be made and run in a new process: OSError: no licence"
     )
 
@@ -304,13 +307,13 @@ FILE = r"\(test_check.py, line \d+, in {}\)".format
 def test_whatever_an_environment_raises_is_named_with_its_place(make, says):
     report = check(make)
     assert [r.name for r in report.results] == ["runs"]
-    assert re.search(says, report["runs"].says)
+    assert re.search(says, report["runs"].message)
 
 
 def test_a_module_of_an_id_that_cannot_be_imported_is_named(tmp_path, monkeypatch):
     (tmp_path / "broken_ids.py").write_text("raise OSError('no file')")
     monkeypatch.syspath_prepend(tmp_path)
-    assert check("broken_ids:Walk-v0")["runs"].says == (
+    assert check("broken_ids:Walk-v0")["runs"].message == (
         "broken_ids cannot be imported: OSError: no file (broken_ids.py, line 1, in <module>)"
     )
 
@@ -342,11 +345,21 @@ class Hanging(AsyncVectorEnv):
 @pytest.mark.usefixtures("forks")
 @pytest.mark.slow
 def test_a_vector_environment_that_hangs_when_a_worker_is_killed_is_found(monkeypatch):
-    monkeypatch.setattr("mtwrappers.testing.vector_rules._HANGS", 0.5)
+    monkeypatch.setattr("mtwrappers.testing.vector_rules._KILL_TIMEOUT", 0.5)
     report = check(lambda: Hanging([WalkEnv] * 2))
     assert report.failed == ("killed",), str(report)
-    assert "hangs" in report["killed"].says
+    assert "hangs" in report["killed"].message
 
 
 def test_with_a_main_guard_workers_start():
     assert can_start("spawn")
+
+
+def test_the_garbage_collector_is_put_back_as_it_was():
+    gc.disable()
+    try:
+        with rules.kept_globals():
+            gc.enable()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

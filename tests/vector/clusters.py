@@ -14,10 +14,10 @@ from tests.vector.processes import all_gone, children
 
 @contextlib.contextmanager
 def local_cluster(num_cpus: int, **kwargs: Any) -> Iterator[None]:
-    """Ray with this many CPUs, none of whose processes stays behind."""
+    """Starts Ray with this many CPUs; none of its processes may be left afterwards."""
     import ray
 
-    before = children()
+    pids_before = children()
     with tempfile.TemporaryDirectory(prefix="ray") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         ray.init(
@@ -30,10 +30,10 @@ def local_cluster(num_cpus: int, **kwargs: Any) -> Iterator[None]:
             _temp_dir=f"{folder}/ray",  # short, because it holds sockets
             **kwargs,
         )
-        started = children() - before
+        started_pids = children() - pids_before
         try:
             yield
         finally:
             ray.shutdown()
-        assert started
-        assert all_gone(started, 20)
+        assert started_pids
+        assert all_gone(started_pids, 20)

@@ -53,7 +53,7 @@ class SpaceEnv(gymnasium.Env):
     """Observes what it draws from a space, and reports infos that look different at every step."""
 
     def __init__(self, observation_space, action_space, length: int) -> None:
-        # Its own, because it keeps a generator.
+        # A copy, because a space keeps a random generator.
         self.observation_space = copy.deepcopy(observation_space)
         self.action_space, self.length = action_space, length
         self.steps = 0
@@ -83,21 +83,21 @@ class SpaceEnv(gymnasium.Env):
         ][(n + self.length) % 7]
 
 
-MOVES = Box(-1.0, 1.0, (2,), np.float32)
-BELOW = Dict({"grid": MultiDiscrete([50, 50]), "one": Box(0, 99, (), np.int16)})
+MOVE_SPACE = Box(-1.0, 1.0, (2,), np.float32)
+INNER_SPACE = Dict({"grid": MultiDiscrete([50, 50]), "scalar": Box(0, 99, (), np.int16)})
 NestedEnv = partial(
     SpaceEnv,
     Dict(
         {
             "count": Box(0, 100, (2, 3), np.float32),
-            "parts": Tuple((Discrete(50, start=3), MultiBinary(3), BELOW)),
+            "parts": Tuple((Discrete(50, start=3), MultiBinary(3), INNER_SPACE)),
         }
     ),
-    MOVES,
+    MOVE_SPACE,
 )
 # Neither the observations nor the actions of the first, nor the observations of the second, go into
 # an array.
-WordEnv = partial(SpaceEnv, Text(9, charset="abcdefghij"), Tuple((Discrete(3), MOVES)))
+WordEnv = partial(SpaceEnv, Text(9, charset="abcdefghij"), Tuple((Discrete(3), MOVE_SPACE)))
 BagEnv = partial(SpaceEnv, Sequence(Box(0.0, 99.0, (2,), np.float32)), Discrete(2))
 
 
@@ -110,14 +110,15 @@ class DriftEnv(gymnasium.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.left = int(self.np_random.integers(1, 6))
+        self.steps_left = int(self.np_random.integers(1, 6))
         self.x = np.array([self.start, self.np_random.random()])
-        return self.x.copy(), {"left": self.left}
+        return self.x.copy(), {"steps_left": self.steps_left}
 
     def step(self, action):
-        self.left -= 1
+        self.steps_left -= 1
         self.x = self.x + self.slope * (action + self.np_random.normal(size=2))
-        return self.x.copy(), float(self.x[0]), self.left == 0, False, {"left": self.left}
+        info = {"steps_left": self.steps_left}
+        return self.x.copy(), float(self.x[0]), self.steps_left == 0, False, info
 
     def set_task(self, task):
         self.start = float(task)
@@ -126,11 +127,12 @@ class DriftEnv(gymnasium.Env):
         self.slope = float(slope)
 
     def get_state(self):
-        return {"rng": self.np_random.bit_generator.state, "goes": [self.start, self.slope]}
+        rng_state = self.np_random.bit_generator.state
+        return {"rng": rng_state, "start": self.start, "slope": self.slope}
 
     def set_state(self, state):
         self.np_random.bit_generator.state = state["rng"]
-        self.start, self.slope = state["goes"]
+        self.start, self.slope = state["start"], state["slope"]
 
 
 class HalfReward(MetaVectorWrapper):

@@ -1,4 +1,4 @@
-"""Environments that fail on purpose, and what executors over them must come through."""
+"""Environments that fail on purpose, and the calls that executors over them must survive."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class FragileEnv(CountingEnv):
     def step(self, action):
         if action == 1:
             self.run_fault()
-        obs, reward, *rest = super().step(action)
-        return obs, reward * (2 if self.double else 1), *rest
+        obs, reward, *ends_and_info = super().step(action)
+        return obs, 2 * reward if self.double else reward, *ends_and_info
 
     def run_fault(self):
         return self.fault() if self.fault is not None else "no fault"
@@ -69,7 +69,7 @@ def fragile_makers(n: int = 4, **kwargs: Any) -> list[partial[FragileEnv]]:
     ]
 
 
-# What a fragile environment may do.
+# Faults of a fragile environment.
 
 
 def kill_itself() -> None:
@@ -80,13 +80,13 @@ def hang() -> None:
     time.sleep(100)
 
 
-def break_a_leg(after: float = 0) -> None:
-    time.sleep(after)
+def break_a_leg(delay: float = 0) -> None:
+    time.sleep(delay)
     raise ZeroDivisionError("a leg")
 
 
 def once(path: Path, fault: Callable[[], Any]) -> Any:
-    """Does it the first time only, whichever process asks."""
+    """Runs a fault the first time only, in whichever process; ``path`` is a file that marks it."""
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
@@ -94,11 +94,18 @@ def once(path: Path, fault: Callable[[], Any]) -> Any:
     return fault()
 
 
+def unless_first(path: Path, fault: Callable[[], Any]) -> None:
+    """Runs a fault from the second time on, in whichever process."""
+    if path.exists():
+        fault()
+    path.touch()
+
+
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 # Environment 2, the first of worker 1 and of task 1, runs its fault.
 FAULT = np.array([0, 0, 1, 0])
-# Uses of four environments, of all kinds.
-USES: list[tuple[Any, ...]] = [
+# A call of each method, with its arguments, for an executor of four environments.
+METHOD_CALLS: list[tuple[Any, ...]] = [
     ("reset",),
     ("step", NO_ACTIONS),
     ("call", "first"),
@@ -106,9 +113,9 @@ USES: list[tuple[Any, ...]] = [
     ("set_tasks", [1, 2]),
     ("render",),
 ]
-# And such in which those that have a fault run it.
-faulty_uses = pytest.mark.parametrize(
-    ("use", "given"),
+# Calls in which the environments that have a fault run it.
+faulty_calls = pytest.mark.parametrize(
+    ("method", "kwargs"),
     [
         ("step", {"actions": np.ones(4, np.int64)}),
         ("reset", {"options": {"fault": True}}),
@@ -139,37 +146,51 @@ def kill(envs: MetaParallelEnvExecutor, worker: int) -> None:
 def run_steps(
     envs: Any, actions: Any, before_step: Callable[[int], Any] = lambda t: None
 ) -> list[Any]:
-    """The results of these steps, and of the resets that the mode asks for."""
+    """Returns the results of these steps, and of the resets that the mode asks for."""
     results = []
     for t, action in enumerate(actions):
         before_step(t)
         results.append(envs.step(action))
-        over = results[-1][2] | results[-1][3]
-        if envs.metadata["autoreset_mode"] is AutoresetMode.DISABLED and over.any():
-            results.append(envs.reset(options={"reset_mask": over}))
+        ended = results[-1][2] | results[-1][3]
+        if envs.metadata["autoreset_mode"] is AutoresetMode.DISABLED and ended.any():
+            results.append(envs.reset(options={"reset_mask": ended}))
     return results
 
 
-def play_along(envs: Any, oracle: Any, steps: int = 6, seed: int = 5) -> None:
-    """Requires that both return the same from a reset on."""
+def assert_same_episode(envs: Any, oracle: Any, steps: int = 6, seed: int = 5) -> None:
+    """Requires that both return the same from a reset on, for some steps."""
     actions = np.zeros((steps, envs.num_envs), dtype=np.int64)
     assert equal(envs.reset(seed=seed), oracle.reset(seed=seed))
     assert equal(run_steps(envs, actions), run_steps(oracle, actions))
 
 
 @contextmanager
-def beside(
-    make: Callable[..., Any], makers: Any, others: Any = None, recoveries: int = 1, **kwargs: Any
+def open_beside_oracle(
+    make_envs: Callable[..., Any],
+    makers: Any,
+    oracle_makers: Any = None,
+    recoveries: int = 1,
+    **kwargs: Any,
 ) -> Iterator[tuple[Any, Any]]:
-    """An executor that recovers, and one over the same or other makers that loses nothing."""
+    """Opens an executor that recovers, and an oracle without workers over the same tasks.
+
+    Args:
+        make_envs: Makes the executor.
+        makers: The constructors of its environments.
+        oracle_makers: Those of the oracle, if they are others.
+        recoveries: How many workers the executor must have lost in the end.
+        kwargs: Passed to both.
+    """
     with (
-        closing(make(makers, **kwargs)) as envs,
-        closing(MetaIterativeEnvExecutor(others or makers, 2, 2, **kwargs)) as oracle,
+        closing(make_envs(makers, **kwargs)) as envs,
+        closing(MetaIterativeEnvExecutor(oracle_makers or makers, 2, 2, **kwargs)) as oracle,
     ):
         yield envs, oracle
         assert envs.recoveries == recoveries
 
 
-def both(envs: Any, oracle: Any, method: str, *args: Any, **kwargs: Any) -> None:
-    """Requires that both return the same."""
-    assert equal(*(getattr(one, method)(*args, **kwargs) for one in (envs, oracle)))
+def assert_same_result(envs: Any, oracle: Any, method: str, *args: Any, **kwargs: Any) -> None:
+    """Requires that a method of both returns the same."""
+    actual = getattr(envs, method)(*args, **kwargs)
+    expected = getattr(oracle, method)(*args, **kwargs)
+    assert equal(actual, expected)

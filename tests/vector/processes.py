@@ -34,9 +34,10 @@ def is_alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def children(of: int | None = None) -> set[int]:
-    """The processes that this one, or another, has started, zombies included."""
-    found, parent = set(), os.getpid() if of is None else of
+def children(parent: int | None = None) -> set[int]:
+    """Returns the children of a process, by default of this one, zombies included."""
+    parent = os.getpid() if parent is None else parent
+    pids = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -44,14 +45,14 @@ def children(of: int | None = None) -> set[int]:
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if int(stat.rpartition(")")[2].split()[1]) == parent:
-                found.add(int(entry.name))
-    return found
+                pids.add(int(entry.name))
+    return pids
 
 
 def workers() -> set[int]:
-    """The processes that this one has started, and those that a fork server has."""
-    own = children()
-    return own.union(*map(children, own))
+    """Returns the children of this process, and their children, as those of a fork server."""
+    direct_children = children()
+    return direct_children.union(*map(children, direct_children))
 
 
 def open_files() -> int:
@@ -83,17 +84,17 @@ def _none_alive(pids: list[int]) -> bool:
 
 @contextmanager
 def nothing_left_behind() -> Iterator[None]:
-    """Requires that no process and no open file is left of what happens inside.
+    """Requires that the block leaves no process and no open file behind.
 
-    But for the helpers of `multiprocessing` itself, which stay.
+    The helpers of `multiprocessing` itself stay, and do not count.
     """
     forkserver.ensure_running()
     gc.collect()
-    before = workers(), open_files()
+    workers_before, files_before = workers(), open_files()
     yield
     gc.collect()
-    assert wait_until(lambda: workers() <= before[0]), workers() - before[0]
-    assert open_files() <= before[1]
+    assert wait_until(lambda: workers() <= workers_before), workers() - workers_before
+    assert open_files() <= files_before
 
 
 # How many in a run of Meta-World, where each takes a second; others have some times as many.
@@ -111,10 +112,13 @@ def run_until_killed(
 ) -> list[Any]:
     """Returns ``run_steps(0)``, ``run_steps(1)``, ... until ``n`` workers were killed meanwhile.
 
-    One is killed within ``seconds`` of the last: in a step, a reset or a call, or while another one
-    is replaced.
+    Each is killed within ``seconds`` of the last: in a step, a reset or a call, or while another
+    worker is replaced.
     """
-    rng, over, begin, most = random.Random(0), threading.Event(), envs.recoveries, 20 * seconds
+    rng = random.Random(0)
+    finished = threading.Event()
+    recoveries_at_start = envs.recoveries
+    longest_pause = 20 * seconds
 
     def kill() -> None:
         pid = rng.choice(envs.worker_pids)
@@ -122,31 +126,32 @@ def run_until_killed(
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def strike() -> None:
+    def kill_repeatedly() -> None:
         pause = seconds
-        while not over.wait(rng.uniform(0, pause)):
-            start, before = time.monotonic(), envs.recoveries
-            early = rng.uniform(0, pause) if rng.random() < 0.5 else math.inf
+        while not finished.wait(rng.uniform(0, pause)):
+            start_time, recoveries_before = time.monotonic(), envs.recoveries
+            # Half of the time, a second worker is killed before the first one is replaced.
+            second_kill = rng.uniform(0, pause) if rng.random() < 0.5 else math.inf
             kill()
-            passed = 0.0
-            while passed < most and not over.wait(0.002):
-                passed = time.monotonic() - start
-                if envs.recoveries > before and all_ready(envs._pool.workers):
+            seconds_passed = 0.0
+            while seconds_passed < longest_pause and not finished.wait(0.002):
+                seconds_passed = time.monotonic() - start_time
+                if envs.recoveries > recoveries_before and all_ready(envs._pool.workers):
                     break
-                if passed > early:
-                    early = math.inf
+                if seconds_passed > second_kill:
+                    second_kill = math.inf
                     kill()
             # A busy machine takes longer for the call that was broken off, too.
-            pause = max(seconds, min(2 * passed, most))
+            pause = max(seconds, min(2 * seconds_passed, longest_pause))
 
     envs._pool._max_recoveries = 20  # one call may be struck more often than a machine fails
-    thread = threading.Thread(target=strike)
+    thread = threading.Thread(target=kill_repeatedly)
     thread.start()
     results: list[Any] = []
     try:
-        while envs.recoveries < begin + n:
+        while envs.recoveries < recoveries_at_start + n:
             results.append(run_steps(len(results)))
     finally:
-        over.set()
+        finished.set()
         thread.join()
     return results

@@ -38,7 +38,9 @@ class ShowingEnv(gymnasium.Env):
 
     def reset(self, *, seed=None, options=None):
         self.t += 1
-        return tuple(some[self.t % len(some)] for some in (self.observations, self.infos))
+        obs = self.observations[self.t % len(self.observations)]
+        info = self.infos[self.t % len(self.infos)]
+        return obs, info
 
     def step(self, action):
         obs, info = self.reset()
@@ -46,7 +48,7 @@ class ShowingEnv(gymnasium.Env):
 
 
 def run_steps(envs):
-    """What a reset and four steps return."""
+    """Returns the observations and infos of a reset and of four steps."""
     with closing(envs):
         results = [envs.reset()]
         for _ in range(4):
@@ -97,14 +99,15 @@ def test_infos_that_do_not_go_together_are_named(executor):
         envs.reset()
 
 
-def batched(kind, given):
-    """A batch of one observation."""
-    with closing(MetaIterativeEnvExecutor(partial(ShowingEnv, SPACES[kind], [given]), 1)) as envs:
+def reset_with_observation(kind, observation):
+    """Returns the batch of an environment that observes this in a space of this kind."""
+    maker = partial(ShowingEnv, SPACES[kind], [observation])
+    with closing(MetaIterativeEnvExecutor(maker, 1)) as envs:
         return envs.reset()[0]
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "stored"),
+    ("kind", "observation", "expected"),
     [
         ("scalar box", 3, 3.0),
         ("scalar box", np.float32(0.1), float(np.float32(0.1))),
@@ -116,12 +119,14 @@ def batched(kind, given):
         ("box", np.zeros((2, 3)), [[0, 0, 0], [0, 0, 0]]),
     ],
 )
-def test_observations_of_another_dtype_are_taken_where_no_value_is_lost(kind, given, stored):
-    assert batched(kind, given)[0].tolist() == stored
+def test_observations_of_another_dtype_are_taken_where_no_value_is_lost(
+    kind, observation, expected
+):
+    assert reset_with_observation(kind, observation)[0].tolist() == expected
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "message"),
+    ("kind", "observation", "message"),
     [
         ("box", 3.0, r"an observation of shape \(2, 3\) and dtype float32, got 3\.0 of shape \(\)"),
         ("box", np.zeros(5), r"got of shape \(5,\) and dtype float64"),
@@ -134,9 +139,9 @@ def test_observations_of_another_dtype_are_taken_where_no_value_is_lost(kind, gi
         ("dict with a text", {"a": BOX.low, "b": 3}, r"a part \['b'\] that is a string .* got 3"),
     ],
 )
-def test_observations_that_do_not_fit_are_refused(kind, given, message):
+def test_observations_that_do_not_fit_are_refused(kind, observation, message):
     with pytest.raises(ValueError, match="^environment 0: expected .*" + message):
-        batched(kind, given)
+        reset_with_observation(kind, observation)
 
 
 # A list is one info per environment.
@@ -166,9 +171,9 @@ INFOS = {
     "a mask": [{"a": 1, "_a": 5}] * 3,
     "a key that is no string": [{1: 2.0, "a": 3}] * 3,
 }
-# What one environment reports for once, where others go on to report the first of these.
-USUAL = {"a": 1, "b": "x" * LETTERS}
-ONCE = [
+# The second environment of three reports one of these in its third info, instead of the usual one.
+USUAL_INFO = {"a": 1, "b": "x" * LETTERS}
+REPORTED_ONCE = [
     {"a": 1, "b": "x", "c": 1},
     {"b": "x", "a": 1},
     {"a": 1},
@@ -178,16 +183,19 @@ ONCE = [
     {"a": 1, "b": "x\0"},
 ]
 BY_TURNS = {
-    **{name: [[one] for one in infos] for name, infos in INFOS.items()},
-    **{str(one): [[USUAL], [USUAL, USUAL, one], [USUAL]] for one in ONCE},
+    **{name: [[info] for info in infos] for name, infos in INFOS.items()},
+    **{
+        str(info): [[USUAL_INFO], [USUAL_INFO, USUAL_INFO, info], [USUAL_INFO]]
+        for info in REPORTED_ONCE
+    },
     "sometimes one": [[{}], [{}, {}, {"a": 1}], [{}]],
 }
 
 
-def bits(value):
-    """Infos in a form that tells 0.0 from -0.0, and takes a nan for equal to itself."""
+def to_bits(value):
+    """Converts infos to a form that tells 0.0 from -0.0, and in which NaN equals itself."""
     if isinstance(value, dict):
-        return [(key, bits(item)) for key, item in value.items()]
+        return [(key, to_bits(item)) for key, item in value.items()]
     return value.dtype, repr(value.tolist())
 
 
@@ -196,8 +204,8 @@ def bits(value):
 @pytest.mark.slow_but("iterative", "arrays-parallel", "several-parallel", "none-parallel")
 def test_infos_of_any_kind_are_batched_as_gymnasium_does(executor, case):
     makers = [partial(ShowingEnv, Discrete(2), [1], infos) for infos in BY_TURNS[case]]
-    results, expected = run_steps(executor(makers, 3)), run_steps(SyncVectorEnv(makers))
-    assert [bits(infos) for _, infos in results] == [bits(infos) for _, infos in expected]
+    actual, expected = run_steps(executor(makers, 3)), run_steps(SyncVectorEnv(makers))
+    assert [to_bits(infos) for _, infos in actual] == [to_bits(infos) for _, infos in expected]
 
 
 class ReusesInfo(CountingEnv):

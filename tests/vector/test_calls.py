@@ -18,11 +18,11 @@ from tests.fakes import (
     counting_makers,
 )
 from tests.vector.fakes import HalfReward, both_executors
-from tests.vector.faults import NO_ACTIONS, USES, fragile_makers
+from tests.vector.faults import METHOD_CALLS, NO_ACTIONS, fragile_makers
 
 
-def firsts(envs):
-    """What each environment observes first."""
+def reset_and_count_from(envs):
+    """Resets environments, and returns the number from which each of them counts."""
     return envs.reset(seed=0)[0][:, 0].tolist()
 
 
@@ -31,7 +31,7 @@ def firsts(envs):
 
 @both_executors
 @pytest.mark.parametrize(
-    ("given", "sizes", "expected"),
+    ("env_fns", "sizes", "expected"),
     [
         (partial(CountingEnv, first=7), (2, 3), [7] * 6),
         (counting_makers(2), (2, 3), [0, 0, 0, 100, 100, 100]),
@@ -41,11 +41,11 @@ def firsts(envs):
     ],
     ids=["a constructor", "one per task", "one per environment", "a tuple", "lambdas"],
 )
-def test_constructors_become_environments_task_by_task(executor, given, sizes, expected):
-    with closing(executor(given, *sizes)) as envs:
+def test_constructors_become_environments_task_by_task(executor, env_fns, sizes, expected):
+    with closing(executor(env_fns, *sizes)) as envs:
         assert (envs.meta_batch_size, envs.envs_per_task) == (*sizes, 1)[:2]
         assert envs.num_envs == len(expected)
-        assert firsts(envs) == expected
+        assert reset_and_count_from(envs) == expected
 
 
 @both_executors
@@ -70,10 +70,10 @@ def test_copies_of_an_environment_have_streams_of_their_own_and_leave_it_alone(e
 
 
 def test_the_environments_are_closed_when_one_cannot_be_built():
-    made = Constructors(3, {2: RuntimeError("no bricks")})
+    constructors = Constructors(3, {2: RuntimeError("no bricks")})
     with pytest.raises(RuntimeError, match="no bricks\nthe constructor of environment 2 failed"):
-        MetaIterativeEnvExecutor(made.makers, 3)
-    assert [env.closed for env in made.envs.values()] == [True, True]
+        MetaIterativeEnvExecutor(constructors.makers, 3)
+    assert [env.closed for env in constructors.envs.values()] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_each_task_goes_to_its_own_environments(executor):
             envs.step([0] * 6)
         with pytest.raises(ResetNeeded, match="reset every environment before some of them"):
             envs.reset(options={"reset_mask": np.array([True, False] * 3)})
-        assert firsts(envs) == [10, 10, 20, 20, 30, 30]
+        assert reset_and_count_from(envs) == [10, 10, 20, 20, 30, 30]
         assert envs.step([0] * 6)[0][:, 0].tolist() == [11, 11, 21, 21, 31, 31]
         # An autoreset stays with the task.
         assert envs.step([0] * 6)[0][:, 0].tolist() == [10, 10, 20, 20, 30, 30]
@@ -142,41 +142,43 @@ def test_seeds_reach_their_environments_and_no_others(executor):
 @both_executors
 def test_options_reach_every_environment_and_stay_as_they_were(executor):
     with closing(executor(counting_makers(3), 3)) as envs:
-        each, mask = [{"goal": 1}, None, {"goal": 2, "start": 5}], np.array([False, True, True])
-        given = {"reset_mask": mask, "goal": 0, "env_options": tuple(each)}
+        env_options = [{"goal": 1}, None, {"goal": 2, "start": 5}]
+        mask = np.array([False, True, True])
+        options = {"reset_mask": mask, "goal": 0, "env_options": tuple(env_options)}
         envs.reset(options={"goal": 3})
-        envs.reset(seed=0, options={"env_options": each})
-        envs.reset(options=given)
+        envs.reset(seed=0, options={"env_options": env_options})
+        envs.reset(options=options)
         assert envs.get_attr("options") == (
             [{"goal": 3}, {"goal": 1}],
             [{"goal": 3}, {}, {"goal": 0}],
             [{"goal": 3}, *[{"goal": 2, "start": 5}] * 2],
         )
-        assert given == {"reset_mask": mask, "goal": 0, "env_options": tuple(each)}
+        assert options == {"reset_mask": mask, "goal": 0, "env_options": tuple(env_options)}
         assert mask.tolist() == [False, True, True]
 
 
 # Attributes and methods, through the environments' wrappers.
 
 
-def limited(**kwargs):
+def make_limited(**kwargs):
+    """Makes an environment with a wrapper around it."""
     return TimeLimit(CountingEnv(**kwargs), 9)
 
 
-def actions_of_wrapped(env, limit):
-    """A function for `call`, which sees the wrapper that is outermost."""
+def read_actions(env, limit):
+    """Is passed to `call`, and gets the outermost wrapper of an environment."""
     return type(env).__name__, env.get_wrapper_attr("actions")[:limit]
 
 
 @both_executors
 def test_call_runs_methods_and_functions_where_the_environments_are(executor):
-    with closing(executor([limited, partial(limited, first=100)], 2)) as envs:
+    with closing(executor([make_limited, partial(make_limited, first=100)], 2)) as envs:
         assert envs.call("set_wrapper_attr", "length", value=2) == (True, True)
         envs.reset(seed=0)
         assert envs.step([1, 0])[2].tolist() == [False] * 2
         assert envs.step([1, 0])[2].tolist() == [True] * 2
-        assert envs.call(actions_of_wrapped, 1) == (("TimeLimit", [1]), ("TimeLimit", [0]))
-        assert envs.call_some([1], actions_of_wrapped, limit=1) == [("TimeLimit", [0])]
+        assert envs.call(read_actions, 1) == (("TimeLimit", [1]), ("TimeLimit", [0]))
+        assert envs.call_some([1], read_actions, limit=1) == [("TimeLimit", [0])]
         assert envs.call("first") == envs.get_attr("first") == (0, 100)
         envs.set_attr("first", (4, 5))
         assert envs.get_attr("first") == (4, 5)
@@ -195,7 +197,7 @@ def test_a_meta_vector_wrapper_forwards_everything(executor):
     for name in "autoreset_mode", "meta_batch_size", "envs_per_task", "observation_space":
         assert getattr(wrapped, name) == getattr(envs, name)
     wrapped.set_tasks([10, 20])
-    assert firsts(wrapped) == [10, 10, 20, 20]
+    assert reset_and_count_from(wrapped) == [10, 10, 20, 20]
     assert wrapped.step(NO_ACTIONS)[1].tolist() == [0.25] * 4
     wrapped.step_async(NO_ACTIONS)
     assert wrapped.step_wait()[1].tolist() == [0.5] * 4
@@ -208,7 +210,7 @@ def test_a_meta_vector_wrapper_forwards_everything(executor):
         wrapped.step(NO_ACTIONS)
 
 
-class LeavesANote(CountingEnv):
+class FileOnCloseEnv(CountingEnv):
     def close(self):
         self.path.touch()
 
@@ -217,7 +219,7 @@ class LeavesANote(CountingEnv):
 def test_closing_in_the_middle_of_a_step_closes_the_environments_and_nothing_works_after_it(
     executor, tmp_path
 ):
-    envs = executor(LeavesANote, 2, 2)
+    envs = executor(FileOnCloseEnv, 2, 2)
     assert envs.closed is False
     envs.set_attr("path", [tmp_path / str(i) for i in range(4)])
     envs.reset(seed=0)
@@ -225,13 +227,13 @@ def test_closing_in_the_middle_of_a_step_closes_the_environments_and_nothing_wor
     envs.close()
     envs.close()
     assert envs.closed is True
-    assert sorted(note.name for note in tmp_path.iterdir()) == ["0", "1", "2", "3"]
-    for use, *given in (*USES, ("step_wait",)):
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1", "2", "3"]
+    for method, *args in (*METHOD_CALLS, ("step_wait",)):
         with pytest.raises(ClosedEnvironmentError, match=f"{type(envs).__name__} was closed"):
-            getattr(envs, use)(*given)
+            getattr(envs, method)(*args)
 
 
-class PopsItsOption(CountingEnv):
+class OptionPoppingEnv(CountingEnv):
     """Takes the number to count from out of its options, and changes a list in them."""
 
     def reset(self, *, seed=None, options=None):
@@ -244,6 +246,6 @@ class PopsItsOption(CountingEnv):
 @both_executors
 def test_an_environment_that_changes_its_options_changes_nobody_elses(executor, settings):
     options = {"first": 7, "visited": []}
-    with closing(executor(PopsItsOption, 4, **settings)) as envs:
+    with closing(executor(OptionPoppingEnv, 4, **settings)) as envs:
         assert envs.reset(options=options)[0][:, 0].tolist() == [7] * 4
     assert options == {"first": 7, "visited": []}

@@ -17,8 +17,8 @@ from tests.fakes import CountingEnv
 from tests.vector.fakes import EXECUTORS, KINDS, both_executors
 
 
-def in_pairs(executor, makers, **kwargs):
-    """Two environments per task."""
+def make_pairs(executor, makers, **kwargs):
+    """Makes an executor of two environments per task."""
     return executor(makers, len(makers) // 2, 2, **kwargs)
 
 
@@ -28,11 +28,11 @@ def in_pairs(executor, makers, **kwargs):
 def test_executors_are_equal_to_gymnasiums_sync_vector_env(executor, kind):
     # Episodes of these take up to 33 steps, of the others at most 7.
     steps = 40 if kind in ("cartpole", "pendulum") else 16
-    check_meta_vector_env(partial(in_pairs, executor), KINDS[kind], steps=steps)
+    check_meta_vector_env(partial(make_pairs, executor), KINDS[kind], steps=steps)
 
 
 @pytest.mark.parametrize(
-    ("kind", "how"),
+    ("kind", "settings"),
     [
         ("counting", {"workers": 1}),
         ("nested", {"workers": 3}),
@@ -43,17 +43,18 @@ def test_executors_are_equal_to_gymnasiums_sync_vector_env(executor, kind):
         ("counting", {"context": None, "workers": None}),
     ],
 )
-@pytest.mark.slow_but("counting-how0", "text-how2", "counting-how6")
-def test_how_many_workers_there_are_and_how_they_start_makes_no_difference(kind, how):
-    executor = partial(in_pairs, partial(EXECUTORS["parallel"], **how))
+@pytest.mark.slow_but("counting-settings0", "text-settings2", "counting-settings6")
+def test_how_many_workers_there_are_and_how_they_start_makes_no_difference(kind, settings):
+    executor = partial(make_pairs, partial(EXECUTORS["parallel"], **settings))
     check_meta_vector_env(executor, KINDS[kind], steps=12)
 
 
 def test_zero_workers_or_one_are_this_process_and_never_are_more_than_environments():
-    """What is said about workers is no error where there are none."""
-    said = {"timeout": None, "context": "spawn", "on_worker_failure": "recover"}
+    """Arguments about workers are no error where there are none."""
+    worker_settings = {"timeout": None, "context": "spawn", "on_worker_failure": "recover"}
     for workers in (0, 1, None):
-        with closing(make_executor(KINDS["counting"], 4, workers=workers, **said)) as envs:
+        envs = make_executor(KINDS["counting"], 4, workers=workers, **worker_settings)
+        with closing(envs):
             assert type(envs) is MetaIterativeEnvExecutor
             envs.reset()
             envs.get_state()  # of its journal
@@ -64,19 +65,19 @@ def test_zero_workers_or_one_are_this_process_and_never_are_more_than_environmen
 @both_executors
 def test_meta_world_on_executors_is_equal_to_gymnasiums_sync_vector_env(executor):
     """Each class moves between two goals."""
-    made = make_benchmark("MT10", num_goals=2)
+    benchmark = make_benchmark("MT10", num_goals=2)
     makers = [
         partial(
             make_slot,
-            made,
+            benchmark,
             WrapperSettings("onehot"),
             task_states=[2 * i, 2 * i + 1],
             checkpoint_id=name,
             max_episode_steps=3 + i,
         )
-        for i, name in enumerate(list(made.train_classes)[:2])
+        for i, name in enumerate(list(benchmark.train_classes)[:2])
     ]
-    check_meta_vector_env(partial(in_pairs, executor), makers, steps=6)
+    check_meta_vector_env(partial(make_pairs, executor), makers, steps=6)
 
 
 class GlobalEnv(CountingEnv):
@@ -88,8 +89,8 @@ class GlobalEnv(CountingEnv):
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_workers_have_global_random_states_of_their_own(context):
-    before = random.getstate(), np.random.get_state()[1].tolist()
+    states_before = random.getstate(), np.random.get_state()[1].tolist()
     with closing(MetaParallelEnvExecutor(GlobalEnv, 2, 2, workers=2, context=context)) as envs:
         infos = envs.reset(seed=0)[1]
     assert len(set(infos["numpy"].tolist())) == len(set(infos["python"].tolist())) == 4
-    assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == states_before

@@ -16,7 +16,7 @@ from mtwrappers import WorkerDiedError
 from tests.fakes import CountingEnv
 from tests.vector.faults import (
     FAULT,
-    USES,
+    METHOD_CALLS,
     FragileEnv,
     fragile_makers,
     hang,
@@ -29,11 +29,11 @@ from tests.vector.processes import PATIENCE, is_alive, needs_proc
 pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind")]
 
 
-def exit_at_once() -> None:
+def exit_process() -> None:
     os._exit(7)
 
 
-def leave_python() -> None:
+def exit_python() -> None:
     sys.exit(5)
 
 
@@ -43,31 +43,31 @@ def segfault() -> None:
     ctypes.string_at(0)
 
 
-# What may end a worker, and how the error says so.
+# Faults that end a worker, and the cause that the error names.
 DEATHS = [
     (kill_itself, "was killed by SIGKILL"),
-    (exit_at_once, "exited with code 7"),
-    (leave_python, "exited with code 5"),
+    (exit_process, "exited with code 7"),
+    (exit_python, "exited with code 5"),
     (segfault, "was killed by SIGSEGV"),
 ]
 
 
-def begun(*args, **kwargs):
-    """A parallel executor that has been reset."""
+def make_reset_envs(*args, **kwargs):
+    """Makes a parallel executor, and resets it."""
     envs = parallel(*args, **kwargs)
     envs.reset(seed=0)
     return envs
 
 
-def check_died(envs, message, use, *arguments, least=0, **options):
-    """Requires that this use finds the dead worker in time and closes everything."""
+def assert_worker_died(envs, message, method, *args, min_seconds=0):
+    """Requires that this call finds the dead worker in time and closes everything."""
     pids = envs.worker_pids
-    begin = time.monotonic()
+    start_time = time.monotonic()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mtwrappers.vector.workers.CLOSE_TIMEOUT", 100)
         with pytest.raises(WorkerDiedError, match=message):
-            getattr(envs, use)(*arguments, **options)
-    assert least <= time.monotonic() - begin < PATIENCE
+            getattr(envs, method)(*args)
+    assert min_seconds <= time.monotonic() - start_time < PATIENCE
     assert not any(is_alive(pid) for pid in pids)
     assert envs.closed is True
     envs.close()
@@ -76,10 +76,10 @@ def check_died(envs, message, use, *arguments, least=0, **options):
 # While it builds.
 
 
-@pytest.mark.parametrize(("fault", "how"), DEATHS[:3])
-def test_a_worker_that_dies_while_it_builds_is_named(fault, how):
+@pytest.mark.parametrize(("fault", "cause"), DEATHS[:3])
+def test_a_worker_that_dies_while_it_builds_is_named(fault, cause):
     makers = [FragileEnv, FragileEnv, fault, FragileEnv]
-    message = rf"worker 1 {how}, with environments 2 to 3 of tasks \[1\]"
+    message = rf"worker 1 {cause}, with environments 2 to 3 of tasks \[1\]"
     with pytest.raises(WorkerDiedError, match=message):
         parallel(makers)
 
@@ -92,53 +92,53 @@ def test_a_worker_that_builds_for_ever_is_given_up():
 # While it is used.
 
 
-@pytest.mark.parametrize(("fault", "how"), DEATHS)
-def test_a_worker_that_dies_in_a_step_is_named(fault, how):
-    envs = begun(fragile_makers(fault=fault))
+@pytest.mark.parametrize(("fault", "cause"), DEATHS)
+def test_a_worker_that_dies_in_a_step_is_named(fault, cause):
+    envs = make_reset_envs(fragile_makers(fault=fault))
     message = (
-        rf"^worker 1 {how}, with environments 2 to 3 of tasks \[1\] \(b\); all workers were "
+        rf"^worker 1 {cause}, with environments 2 to 3 of tasks \[1\] \(b\); all workers were "
         "closed$"
     )
-    check_died(envs, message, "step", FAULT)
+    assert_worker_died(envs, message, "step", FAULT)
 
 
-@pytest.mark.parametrize("use", USES, ids=str)
-def test_a_worker_that_was_killed_is_found_by_any_use(use):
-    envs = begun(timeout=None)
+@pytest.mark.parametrize("method_call", METHOD_CALLS, ids=str)
+def test_a_worker_that_was_killed_is_found_by_any_use(method_call):
+    envs = make_reset_envs(timeout=None)
     kill(envs, 1)
-    check_died(envs, "^worker 1 was killed by SIGKILL, with", *use)
+    assert_worker_died(envs, "^worker 1 was killed by SIGKILL, with", *method_call)
 
 
 def test_a_worker_that_hangs_is_named_after_the_timeout_and_not_before():
     makers = fragile_makers(fault=hang)
     makers[0] = partial(makers[0], fault=partial(time.sleep, 0.5))
-    envs = begun(makers, timeout=2)
+    envs = make_reset_envs(makers, timeout=2)
     assert envs.step([1, 0, 0, 0])[1].tolist() == [1.0] * 4
     message = r"^worker 1 hung: it did not answer within 2 s, with"
-    check_died(envs, message, "step", FAULT, least=2)
+    assert_worker_died(envs, message, "step", FAULT, min_seconds=2)
 
 
 # While the executor closes.
 
 
-class NeverCloses(FragileEnv):
+class NeverClosingEnv(FragileEnv):
     def close(self):
         hang()
 
 
 @pytest.mark.parametrize(
-    ("maker", "number"),
-    [(FragileEnv, signal.SIGSTOP), (FragileEnv, signal.SIGKILL), (NeverCloses, signal.SIGCONT)],
+    ("maker", "signal_number"),
+    [(FragileEnv, signal.SIGSTOP), (FragileEnv, signal.SIGKILL), (NeverClosingEnv, signal.SIGCONT)],
 )
-@pytest.mark.slow_but("FragileEnv-9", "NeverCloses-18")
-def test_no_worker_keeps_the_executor_from_closing(maker, number, monkeypatch):
+@pytest.mark.slow_but("FragileEnv-9", "NeverClosingEnv-18")
+def test_no_worker_keeps_the_executor_from_closing(maker, signal_number, monkeypatch):
     monkeypatch.setattr("mtwrappers.vector.workers.CLOSE_TIMEOUT", 0.3)
-    envs = begun([maker, FragileEnv], 2, 1, timeout=None)
+    envs = make_reset_envs([maker, FragileEnv], 2, 1, timeout=None)
     pids = envs.worker_pids
-    os.kill(pids[0], number)
-    begin = time.monotonic()
+    os.kill(pids[0], signal_number)
+    start_time = time.monotonic()
     envs.close()
-    assert time.monotonic() - begin < PATIENCE
+    assert time.monotonic() - start_time < PATIENCE
     assert not any(map(is_alive, pids))
 
 
@@ -158,7 +158,7 @@ class NewTaskEnv(gymnasium.Wrapper):
 
 
 def test_the_error_names_the_task_that_an_autoreset_has_drawn():
-    envs = begun([lambda: NewTaskEnv(CountingEnv(2))] * 2, 2, 1, workers=2)
+    envs = make_reset_envs([lambda: NewTaskEnv(CountingEnv(2))] * 2, 2, 1, workers=2)
     for _ in range(4):
         envs.step([0, 0])
     kill(envs, 1)
@@ -171,7 +171,7 @@ def test_close_after_an_interrupted_message_closes_the_environments(monkeypatch,
         def close(self):
             (tmp_path / str(self.first)).touch()
 
-    envs = begun([partial(ClosingEnv, first=first) for first in (1, 2)], 2, 1, workers=2)
+    envs = make_reset_envs([partial(ClosingEnv, first=first) for first in (1, 2)], 2, 1, workers=2)
     write, written = os.write, []
 
     def interrupted_write(fd, data):

@@ -22,12 +22,12 @@ from tests.vector.faults import (
     FAULT,
     NO_ACTIONS,
     FragileEnv,
+    assert_same_episode,
     break_a_leg,
     fail,
-    faulty_uses,
+    faulty_calls,
     fragile_makers,
     parallel,
-    play_along,
 )
 from tests.vector.processes import PATIENCE, needs_proc
 
@@ -45,12 +45,12 @@ class LockedError(Exception):
 class TwoPartError(Exception):
     """Cannot be made from one string."""
 
-    def __init__(self, what: str, where: str) -> None:
-        super().__init__(f"{what} at {where}")
+    def __init__(self, problem: str, place: str) -> None:
+        super().__init__(f"{problem} at {place}")
 
 
-def text_of(exc):
-    """The traceback of an exception, which may have been raised in a worker."""
+def format_traceback(exc):
+    """Returns the traceback of an exception, which may have been raised in a worker."""
     if isinstance(exc.__cause__, WorkerTraceback):
         assert str(exc.__cause__).startswith("\nTraceback (most recent call last)")
         return str(exc.__cause__)
@@ -72,11 +72,11 @@ def text_of(exc):
 @pytest.mark.slow_but("KeyError", "unpicklable-parallel")
 def test_any_exception_arrives_with_its_environment(executor, args, message):
     fault = partial(fail, *args)
-    where = "the constructor of environment 3 failed"
-    with pytest.raises(args[0], match=f"^{message}\n{where}$") as info:
+    note = "the constructor of environment 3 failed"
+    with pytest.raises(args[0], match=f"^{message}\n{note}$") as exc_info:
         executor([*fragile_makers(3), fault], 2, 2)
-    assert ", in fail\n" in text_of(info.value)
-    assert getattr(info.value, "filename", "brick") == "brick"
+    assert ", in fail\n" in format_traceback(exc_info.value)
+    assert getattr(exc_info.value, "filename", "brick") == "brick"
     with closing(executor(fragile_makers(fault=fault), 2, 2)) as envs:
         envs.reset(seed=0)
         with pytest.raises(args[0], match=f"^{message}\nenvironment 2, task 'b'$"):
@@ -101,14 +101,14 @@ def test_an_id_that_workers_do_not_know_is_named_with_the_way_out(context):
 
 @both_executors
 @all_modes
-@faulty_uses
+@faulty_calls
 @pytest.mark.slow_but(
     "iterative",
     "reset-SameStep-parallel",
     "step-NextStep-parallel",
     "call-Disabled-parallel",
 )
-def test_a_use_that_raises_is_named_and_the_executor_goes_on(executor, mode, use, given):
+def test_a_use_that_raises_is_named_and_the_executor_goes_on(executor, mode, method, kwargs):
     makers = fragile_makers()
     makers[2] = partial(makers[2], fault=break_a_leg)
     with (
@@ -120,16 +120,16 @@ def test_a_use_that_raises_is_named_and_the_executor_goes_on(executor, mode, use
             for _ in range(steps_before):
                 envs.step(NO_ACTIONS)
             message = "^a leg\nenvironment 2, task 'b'$"
-            with pytest.raises(ZeroDivisionError, match=message) as info:
-                getattr(envs, use)(**given)
-            assert ", in break_a_leg\n" in text_of(info.value)
+            with pytest.raises(ZeroDivisionError, match=message) as exc_info:
+                getattr(envs, method)(**kwargs)
+            assert ", in break_a_leg\n" in format_traceback(exc_info.value)
             assert envs.closed is False
-            if use != "call":  # the other environments are ahead by now
+            if method != "call":  # the other environments are ahead by now
                 with pytest.raises(ResetNeeded, match="reset"):
                     envs.step(NO_ACTIONS)
                 with pytest.raises(ResetNeeded, match="reset"):
                     envs.reset(options={"reset_mask": np.array([True, False, False, False])})
-            play_along(envs, oracle)
+            assert_same_episode(envs, oracle)
 
 
 class OddInfoEnv(FragileEnv):
@@ -141,8 +141,8 @@ class OddInfoEnv(FragileEnv):
 
 
 @pytest.fixture
-def make():
-    """Of executors with workers; ``test_ray.py`` has another."""
+def make_envs():
+    """Makes executors with workers; ``test_ray.py`` makes others."""
     return parallel
 
 
@@ -150,7 +150,7 @@ ANSWER = r"cannot .*\nthe answer of environments 2 to 3 to "
 
 
 @pytest.mark.parametrize(
-    ("use", "given", "length", "message"),
+    ("method", "args", "length", "message"),
     [
         ("step", [FAULT], 2, rf"{ANSWER}step\(\)$"),
         ("step", [FAULT], 1, rf"{ANSWER}step\(\)$"),  # the last info of an episode
@@ -158,22 +158,24 @@ ANSWER = r"cannot .*\nthe answer of environments 2 to 3 to "
         ("map_blocks", [threading.Lock().locked], 2, r"a function must be picklable .*is not \("),
     ],
 )
-def test_what_does_not_pickle_is_one_error_that_says_whose(make, use, given, length, message):
+def test_what_does_not_pickle_is_one_error_that_says_whose(
+    make_envs, method, args, length, message
+):
     makers = [partial(OddInfoEnv, 100 * i, length, fault=threading.Lock) for i in range(4)]
     with (
-        closing(make(makers)) as envs,
+        closing(make_envs(makers)) as envs,
         closing(SyncVectorEnv(makers, autoreset_mode="SameStep")) as oracle,
     ):
         envs.reset(seed=0)
         with pytest.raises(TypeError, match=message):
-            getattr(envs, use)(*given)
-        play_along(envs, oracle)
+            getattr(envs, method)(*args)
+        assert_same_episode(envs, oracle)
 
 
-def test_what_a_worker_cannot_import_is_an_error_and_costs_no_worker(make, monkeypatch):
+def test_what_a_worker_cannot_import_is_an_error_and_costs_no_worker(make_envs, monkeypatch):
     module = types.ModuleType("only_here")
     exec("def look(env): ...", module.__dict__)
-    with closing(make()) as envs:
+    with closing(make_envs()) as envs:
         envs.reset(seed=0)
         # After the workers were forked.
         monkeypatch.setitem(sys.modules, "only_here", module)
@@ -194,10 +196,10 @@ def test_an_environment_that_cannot_be_closed_is_a_warning_at_once(monkeypatch):
     monkeypatch.setattr("mtwrappers.vector.workers.CLOSE_TIMEOUT", 100)
     envs = parallel([FragileEnv, FragileEnv, StuckEnv, FragileEnv])
     envs.reset(seed=0)
-    begin = time.monotonic()
+    start_time = time.monotonic()
     with pytest.warns(UserWarning, match="closed, environment 2, task 'a': the door is stuck"):
         envs.close()
-    assert time.monotonic() - begin < PATIENCE
+    assert time.monotonic() - start_time < PATIENCE
     assert envs.closed is True
 
 
@@ -206,7 +208,7 @@ def test_an_environment_that_cannot_be_closed_is_a_warning_at_once(monkeypatch):
 
 @pytest.mark.usefixtures("leaves_nothing_behind")
 @pytest.mark.parametrize(
-    ("use", "given"),
+    ("method", "kwargs"),
     [
         ("reset", {"options": {"lock": threading.Lock()}}),
         ("call", {"name": "set_task", "task": threading.Lock()}),
@@ -214,36 +216,36 @@ def test_an_environment_that_cannot_be_closed_is_a_warning_at_once(monkeypatch):
         ("set_tasks", {"tasks": [0, threading.Lock()]}),
     ],
 )
-def test_an_argument_that_cannot_be_sent_changes_nothing_and_the_next_call_works(use, given):
+def test_an_argument_that_cannot_be_sent_changes_nothing_and_the_next_call_works(method, kwargs):
     with closing(parallel(timeout=100)) as envs:
         envs.reset(seed=0)
-        pids, begin = envs.worker_pids, time.monotonic()
+        pids, start_time = envs.worker_pids, time.monotonic()
         with pytest.raises(TypeError, match=r"cannot pickle '_thread.lock' object"):
-            getattr(envs, use)(**given)
+            getattr(envs, method)(**kwargs)
         assert envs.get_attr("first") == (0, 100, 200, 300)
         envs.reset(seed=0)
         assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
         assert envs.worker_pids == pids
-        assert time.monotonic() - begin < PATIENCE
+        assert time.monotonic() - start_time < PATIENCE
 
 
-class OnlyThere:
+class WorkerOnlyObject:
     """Can be unpickled in the process that has made it, and raises in any other."""
 
     def __reduce__(self):
-        return unpickle_in, (os.getpid(),)
+        return unpickle_in_process, (os.getpid(),)
 
 
-def unpickle_in(pid):
+def unpickle_in_process(pid):
     if os.getpid() != pid:
         raise ImportError("only workers have this module")
-    return OnlyThere()
+    return WorkerOnlyObject()
 
 
 @both_executors
 def test_an_answer_that_cannot_be_read_is_a_failure_of_its_command_alone(executor):
     makers = fragile_makers()
-    makers[2] = partial(makers[2], fault=OnlyThere)
+    makers[2] = partial(makers[2], fault=WorkerOnlyObject)
     with closing(executor(makers, 2, 2, journal=True)) as envs:
         envs.reset(seed=0)
         if envs.num_workers:
@@ -256,7 +258,7 @@ def test_an_answer_that_cannot_be_read_is_a_failure_of_its_command_alone(executo
         assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
 
 
-class StatelessWhileBroken(FragileEnv):
+class StatelessWhileBrokenEnv(FragileEnv):
     """Raises in a step with action 1; its state cannot be read from then on."""
 
     broken = False
@@ -278,16 +280,17 @@ class StatelessWhileBroken(FragileEnv):
 
 @both_executors
 def test_a_state_that_cannot_be_read_after_a_failure_is_an_error_at_once(executor):
-    with closing(executor([StatelessWhileBroken] * 2, 2, journal=True, timeout=100)) as envs:
+    with closing(executor([StatelessWhileBrokenEnv] * 2, 2, journal=True, timeout=100)) as envs:
         envs.reset(seed=0)
-        begin = time.monotonic()
-        with pytest.raises(ValueError, match="the physics exploded") as info:
+        start_time = time.monotonic()
+        with pytest.raises(ValueError, match="the physics exploded") as exc_info:
             envs.step([0, 1])
-        assert "its state could not be read: environment 1, task 'a'" in text_of(info.value)
+        note = "its state could not be read: environment 1, task 'a'"
+        assert note in format_traceback(exc_info.value)
         with pytest.raises(RuntimeError, match="no state while broken\nenvironment 1"):
             envs.reset(seed=0)
         assert envs.get_attr("broken") == (False, True)
-        assert time.monotonic() - begin < PATIENCE
+        assert time.monotonic() - start_time < PATIENCE
 
 
 @both_executors
@@ -298,17 +301,17 @@ def test_an_environment_that_cannot_be_closed_is_a_warning_everywhere(executor):
     assert envs.closed is True
 
 
-class ReportsAtEnd(FragileEnv):
+class UnreadableEndEnv(FragileEnv):
     """Reports an object that only its worker can import, in the last info of an episode."""
 
     def step(self, action):
         *result, info = super().step(action)
-        return *result, {**info, "odd": OnlyThere()} if result[2] else info
+        return *result, {**info, "odd": WorkerOnlyObject()} if result[2] else info
 
 
 @pytest.mark.parametrize("journal", [False, True])
 def test_infos_that_cannot_be_read_fail_one_step_whoever_was_reset_in_it(journal):
-    makers = [partial(ReportsAtEnd, length=n) for n in (2, 9)]
+    makers = [partial(UnreadableEndEnv, length=n) for n in (2, 9)]
     with closing(parallel(makers, 2, 1, workers=1, journal=journal)) as envs:
         envs.reset(seed=0)
         envs.step([0, 0])
@@ -319,7 +322,7 @@ def test_infos_that_cannot_be_read_fail_one_step_whoever_was_reset_in_it(journal
 
 
 def call_with_what_only_workers_have(envs, rows):
-    envs.call("set_task", OnlyThere())
+    envs.call("set_task", WorkerOnlyObject())
 
 
 # Python 3.12 warns of every fork beside other threads.

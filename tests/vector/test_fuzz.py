@@ -95,8 +95,8 @@ def advance(actions, envs, rows):
     return results
 
 
-def joined(blocks):
-    """The results of `advance` in several blocks, as if these were one."""
+def join_blocks(blocks):
+    """Joins the results of `advance` in several blocks, as if these were one block."""
     return [
         [np.concatenate(arrays) for arrays in zip(*results, strict=True)]
         for results in zip(*blocks, strict=True)
@@ -132,8 +132,8 @@ class RandomUse:
 
     @property
     def needs_reset(self):
-        waits = (self.ended & ~self.oracle.paused).any()
-        return self.reset_due or (self.mode is AutoresetMode.DISABLED and waits)
+        ended_and_unpaused = (self.ended & ~self.oracle.paused).any()
+        return self.reset_due or (self.mode is AutoresetMode.DISABLED and ended_and_unpaused)
 
     def step(self):
         actions = self.rng.integers(3, size=N)
@@ -177,12 +177,12 @@ class RandomUse:
 
     def read(self):
         for name in ("x", "slope", "obs_rms.mean"):
-            attribute, _, inner = name.partition(".")
+            attribute, _, statistic = name.partition(".")  # of normalized observations
             if attribute == "x" and self.reset_due:
                 continue
             values = [self.envs.get_attr(attribute), self.oracle.get_attr(attribute)]
-            if inner:
-                values = [tuple(getattr(value, inner) for value in row) for row in values]
+            if statistic:
+                values = [tuple(getattr(value, statistic) for value in row) for row in values]
             assert equal(*values)
 
     def call(self):
@@ -203,7 +203,7 @@ class RandomUse:
             return
         actions = self.rng.integers(3, size=(self.rng.integers(1, 8), N))
         blocks = self.envs.map_blocks(partial(advance, actions))
-        assert equal(joined(blocks), joined([advance(actions, self.oracle, slice(0, N))]))
+        assert equal(join_blocks(blocks), join_blocks([advance(actions, self.oracle, slice(0, N))]))
         self.ended = self.oracle._autoreset_envs.copy()
 
     def transplant(self):
@@ -236,9 +236,9 @@ class RandomUse:
         timer.join()
 
     def run(self):
-        often = [self.step] * 8 + [self.reset_some] * 2
-        seldom = [self.reset, self.pause, self.read, self.call, self.set_tasks, self.map_blocks]
-        operations = [*often, *seldom, self.pause, self.map_blocks, self.transplant]
+        frequent = [self.step] * 8 + [self.reset_some] * 2
+        rare = [self.reset, self.pause, self.read, self.call, self.set_tasks, self.map_blocks]
+        operations = [*frequent, *rare, self.pause, self.map_blocks, self.transplant]
         self.reset(seed=1)
         for _ in range(OPERATIONS):
             operation = operations[self.rng.integers(len(operations))]
@@ -253,5 +253,5 @@ class RandomUse:
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.slow_but("0-NextStep", "1-SameStep", "2-Disabled")
 def test_random_use_returns_what_gymnasium_returns(seed, mode):
-    with closing(RandomUse(seed, mode)) as use:
-        use.run()
+    with closing(RandomUse(seed, mode)) as random_use:
+        random_use.run()

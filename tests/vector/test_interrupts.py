@@ -21,24 +21,24 @@ from tests.vector.faults import (
     NO_ACTIONS,
     BulkyEnv,
     FragileEnv,
+    assert_same_episode,
     break_a_leg,
-    faulty_uses,
+    faulty_calls,
     fragile_makers,
     kill,
     loses_workers,
     parallel,
-    play_along,
     recovering,
 )
 from tests.vector.processes import PATIENCE, needs_proc
 
 pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind")]
 
-ROOM = os.path.dirname(mtwrappers.vector.__file__)
+VECTOR_FOLDER = os.path.dirname(mtwrappers.vector.__file__)
 
 
 def function_names(frame):
-    """The names of a function and of those that have called it."""
+    """Yields the names of a function and of those that have called it."""
     while frame is not None:
         yield frame.f_code.co_name
         frame = frame.f_back
@@ -47,33 +47,34 @@ def function_names(frame):
 class Interrupt:
     """Presses Ctrl-C at the ``k``-th place of `mtwrappers.vector`, and notes which.
 
-    Of these, only places count where the function ``within`` is being called, if there is one.
+    If the name of a function is passed, only places within its calls count.
 
     Python looks for signals where a function begins and where one that is written in C has
     returned. There, and only there, does a profiler hear of it as well.
     """
 
-    def __init__(self, k, within=None):
-        self.left, self.place, self.heard = k, None, False
-        self.within = within
+    def __init__(self, k, function=None):
+        self.places_left, self.place, self.heard = k, None, False
+        self.function = function
 
     def __call__(self, frame, event, argument):
-        if event not in ("call", "c_return") or not frame.f_code.co_filename.startswith(ROOM):
+        path = frame.f_code.co_filename
+        if event not in ("call", "c_return") or not path.startswith(VECTOR_FOLDER):
             return
-        if self.within is not None and self.within not in function_names(frame):
+        if self.function is not None and self.function not in function_names(frame):
             return
-        self.left -= 1
-        if self.left == 0:
-            after = f" after {argument.__name__}()" if argument is not None else ""
-            file = os.path.basename(frame.f_code.co_filename)
-            self.place = f"{file}:{frame.f_lineno} in {frame.f_code.co_name}{after}"
+        self.places_left -= 1
+        if self.places_left == 0:
+            suffix = f" after {argument.__name__}()" if argument is not None else ""
+            line = f"{os.path.basename(path)}:{frame.f_lineno}"
+            self.place = f"{line} in {frame.f_code.co_name}{suffix}"
             signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager
-def interrupted(k, within=None):
-    """Interrupts what happens inside at its ``k``-th place, if it has that many."""
-    interrupt = Interrupt(k, within)
+def interrupted(k, function=None):
+    """Interrupts the block at its ``k``-th place, if it has that many."""
+    interrupt = Interrupt(k, function)
     sys.setprofile(interrupt)
     try:
         yield interrupt
@@ -83,39 +84,39 @@ def interrupted(k, within=None):
         sys.setprofile(None)
 
 
-def run_steps(envs):
+def run_episode(envs):
     return [envs.reset(seed=1), envs.step(NO_ACTIONS), envs.call("first")]
 
 
 @loses_workers
 @pytest.mark.parametrize(
-    ("use", "given"),
+    ("method", "kwargs"),
     [("step", {"actions": NO_ACTIONS}), ("reset", {"seed": 2}), ("call", {"name": "first"})],
 )
-def test_an_interrupt_anywhere_in_a_call_costs_nothing(use, given):
-    """After each, the next reset works at once, with the same workers and the same results."""
+def test_an_interrupt_anywhere_in_a_call_costs_nothing(method, kwargs):
+    """After each interrupt, the next reset works at once, with the same workers and results."""
     with closing(recovering(timeout=10)) as envs:  # a worker that counts as hung costs this
-        expected, pids = run_steps(envs), envs.worker_pids
+        expected, pids = run_episode(envs), envs.worker_pids
         for k in itertools.count(1):
             with interrupted(k) as interrupt:
-                getattr(envs, use)(**given)
+                getattr(envs, method)(**kwargs)
             if interrupt.place is None:
                 break
-            begin = time.monotonic()
+            start_time = time.monotonic()
             assert interrupt.heard, interrupt.place
-            assert equal(run_steps(envs), expected), interrupt.place
+            assert equal(run_episode(envs), expected), interrupt.place
             assert (envs.worker_pids, envs.recoveries) == (pids, 0), interrupt.place
-            assert time.monotonic() - begin < 9, interrupt.place
+            assert time.monotonic() - start_time < 9, interrupt.place
         assert k > 30
         kill(envs, 1)  # and the journal is right
-        assert equal(run_steps(envs), expected)
+        assert equal(run_episode(envs), expected)
         assert envs.recoveries == 1
 
 
 def test_an_interrupt_anywhere_in_this_process_leaves_the_journal_right():
     """A state from after it is replayed, or refused, because the journal lacks what was done."""
     make = partial(MetaIterativeEnvExecutor, fragile_makers(), 2, 2, journal=True)
-    with closing(make()) as envs, closing(make()) as other:
+    with closing(make()) as envs, closing(make()) as restored:
         envs.reset(seed=1)
         for k in itertools.count(1):
             with interrupted(k) as interrupt:
@@ -124,9 +125,9 @@ def test_an_interrupt_anywhere_in_this_process_leaves_the_journal_right():
                 break
             assert interrupt.heard, interrupt.place
             envs.reset()
-            other.set_state(envs.get_state())
-            assert equal(other.reset(seed=2), envs.reset(seed=2)), interrupt.place
-            assert equal(other.call("first"), envs.call("first")), interrupt.place
+            restored.set_state(envs.get_state())
+            assert equal(restored.reset(seed=2), envs.reset(seed=2)), interrupt.place
+            assert equal(restored.call("first"), envs.call("first")), interrupt.place
         assert k > 30
 
 
@@ -148,8 +149,8 @@ def interrupting_makers():
     return makers
 
 
-@faulty_uses
-def test_after_an_interruption_the_episodes_go_on_or_need_a_reset(use, given):
+@faulty_calls
+def test_after_an_interruption_the_episodes_go_on_or_need_a_reset(method, kwargs):
     makers = interrupting_makers()
     with (
         closing(parallel(makers)) as envs,
@@ -158,15 +159,15 @@ def test_after_an_interruption_the_episodes_go_on_or_need_a_reset(use, given):
         envs.reset(seed=2)
         envs.step(NO_ACTIONS)
         with pytest.raises(KeyboardInterrupt):
-            getattr(envs, use)(**given)
+            getattr(envs, method)(**kwargs)
         assert envs.closed is False
         assert envs.get_attr("first") == (0, 100, 200, 300)
-        if use == "call":
+        if method == "call":
             assert envs.step(NO_ACTIONS)[1].tolist() == [2] * 4
         else:
             with pytest.raises(ResetNeeded, match=r"call reset\(\) before step\(\)"):
                 envs.step(NO_ACTIONS)
-        play_along(envs, oracle)
+        assert_same_episode(envs, oracle)
 
 
 def test_a_step_that_raises_after_its_caller_was_interrupted_is_a_warning():
@@ -185,25 +186,25 @@ def test_a_step_that_raises_after_its_caller_was_interrupted_is_a_warning():
 @loses_workers
 def test_an_interrupt_in_the_middle_of_a_message_costs_nothing():
     with closing(recovering([BulkyEnv] * 4, timeout=100)) as envs:
-        expected, (pid, other) = envs.reset(seed=0), envs.worker_pids
-        os.kill(pid, signal.SIGSTOP)
+        expected, (stopped_pid, running_pid) = envs.reset(seed=0), envs.worker_pids
+        os.kill(stopped_pid, signal.SIGSTOP)
         Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
             envs.set_attr("unread", [np.zeros(1_000_000)] * 4)
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
-        begin = time.monotonic()
+            os.kill(stopped_pid, signal.SIGCONT)
+        start_time = time.monotonic()
         assert equal(envs.reset(seed=0), expected)
-        assert time.monotonic() - begin < PATIENCE
+        assert time.monotonic() - start_time < PATIENCE
         assert envs.recoveries == 0
-        assert envs.worker_pids == [pid, other]
+        assert envs.worker_pids == [stopped_pid, running_pid]
 
 
 def test_workers_that_were_not_asked_to_build_yet_are_closed_without_a_word(monkeypatch):
-    def interrupted(*_):
+    def raise_interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(WorkerPool, "begin", interrupted)
+    monkeypatch.setattr(WorkerPool, "set_up", raise_interrupt)
     with pytest.raises(KeyboardInterrupt):
         parallel(fragile_makers(2), 2, workers=2)
 
@@ -211,7 +212,7 @@ def test_workers_that_were_not_asked_to_build_yet_are_closed_without_a_word(monk
 # Exceptions of handlers and of functions.
 
 
-class Mutates(FragileEnv):
+class MutatingEnv(FragileEnv):
     """Is interrupted in a method that has changed it."""
 
     def mutate(self):
@@ -224,7 +225,7 @@ def mutate(envs, rows):
 
 
 def test_a_call_that_was_interrupted_in_a_function_is_in_the_journal():
-    with closing(MetaIterativeEnvExecutor(Mutates, 2, journal=True)) as envs:
+    with closing(MetaIterativeEnvExecutor(MutatingEnv, 2, journal=True)) as envs:
         envs.reset(seed=0)
         with pytest.raises(KeyboardInterrupt):
             envs.map_blocks(mutate)
@@ -239,11 +240,11 @@ def test_a_step_that_was_interrupted_while_it_was_awaited_is_over(workers, monke
         expected = envs.reset(seed=0), envs.step(NO_ACTIONS)
         envs.step_async(NO_ACTIONS)
 
-        def interrupted():
+        def raise_interrupt():
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(envs._pool, "end", interrupted)
+            patch.setattr(envs._pool, "end", raise_interrupt)
             with pytest.raises(KeyboardInterrupt):
                 envs.step_wait()
         assert equal((envs.reset(seed=0), envs.step(NO_ACTIONS)), expected)
@@ -252,19 +253,19 @@ def test_a_step_that_was_interrupted_while_it_was_awaited_is_over(workers, monke
 def test_a_time_limit_of_ones_own_is_no_end_of_a_worker():
     """`TimeoutError` is an `OSError`, as errors of pipes are."""
 
-    def handler(*_):
+    def raise_timeout(*_):
         raise TimeoutError("my time limit")
 
     with closing(parallel([BulkyEnv] * 4, timeout=100)) as envs:
         expected, pids = envs.reset(seed=0), envs.worker_pids
         os.kill(pids[0], signal.SIGSTOP)
-        previous = signal.signal(signal.SIGALRM, handler)
+        previous_handler = signal.signal(signal.SIGALRM, raise_timeout)
         signal.setitimer(signal.ITIMER_REAL, 0.3)
         try:
             with pytest.raises(TimeoutError, match="my time limit"):
                 envs.set_attr("unread", [np.zeros(1_000_000)] * 4)
         finally:
-            signal.signal(signal.SIGALRM, previous)
+            signal.signal(signal.SIGALRM, previous_handler)
             os.kill(pids[0], signal.SIGCONT)
         assert equal(envs.reset(seed=0), expected)
         assert envs.worker_pids == pids
@@ -277,15 +278,15 @@ def test_a_handler_that_uses_the_executor_in_a_step_is_an_error_soon(workers):
         parallel(makers, timeout=100) if workers else MetaIterativeEnvExecutor(makers, 2, 2)
     ) as envs:
         envs.reset(seed=0)
-        previous = signal.signal(signal.SIGALRM, lambda *_: envs.get_attr("first"))
+        previous_handler = signal.signal(signal.SIGALRM, lambda *_: envs.get_attr("first"))
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         try:
-            begin = time.monotonic()
+            start_time = time.monotonic()
             with pytest.raises(RuntimeError, match="another call of this executor came between"):
                 envs.step([1, 1, 1, 1])
         finally:
-            signal.signal(signal.SIGALRM, previous)
-        assert time.monotonic() - begin < PATIENCE
+            signal.signal(signal.SIGALRM, previous_handler)
+        assert time.monotonic() - start_time < PATIENCE
         envs.reset(seed=0)
         assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
 
@@ -312,17 +313,17 @@ def test_what_cannot_be_encoded_changes_nothing():
         closing(MetaIterativeEnvExecutor(makers, 2, 2)) as oracle,
     ):
         assert equal(envs.reset(seed=1), oracle.reset(seed=1))
-        for refused in (
+        for call in (
             lambda: envs.reset(options={"lock": lock}),
             lambda: envs.set_tasks([lock, lock]),
             lambda: envs.call("set_task", lock),
         ):
             with pytest.raises(TypeError, match="cannot pickle"):
-                refused()
+                call()
             assert equal(envs.step(NO_ACTIONS), oracle.step(NO_ACTIONS))
 
 
-class ClosesOnce(FragileEnv):
+class CountingClosesEnv(FragileEnv):
     """Counts how often it was closed; the first of all is interrupted."""
 
     closed = 0
@@ -334,7 +335,7 @@ class ClosesOnce(FragileEnv):
 
 
 def test_a_close_that_was_interrupted_goes_on_where_it_was():
-    envs = MetaIterativeEnvExecutor([partial(ClosesOnce, first=i) for i in range(3)], 3)
+    envs = MetaIterativeEnvExecutor([partial(CountingClosesEnv, first=i) for i in range(3)], 3)
     with pytest.raises(KeyboardInterrupt):
         envs.close()
     assert [env.closed for env in envs.envs] == [1, 0, 0]
@@ -358,7 +359,7 @@ def test_infos_are_right_after_a_function_of_a_block_was_interrupted():
         with pytest.raises(KeyboardInterrupt):
             envs.map_blocks(step_and_stop)
         assert envs._pool.block.columns is None
-        play_along(envs, oracle)
+        assert_same_episode(envs, oracle)
 
 
 def test_workers_and_memory_are_gone_after_an_exception_anywhere_in_their_end():
@@ -367,7 +368,7 @@ def test_workers_and_memory_are_gone_after_an_exception_anywhere_in_their_end():
         envs = parallel()
         envs.reset(seed=0)
         kill(envs, 1)
-        with interrupted(k, within="abandon") as interrupt, suppress(WorkerDiedError):
+        with interrupted(k, function="abandon") as interrupt, suppress(WorkerDiedError):
             envs.step(NO_ACTIONS)
         envs.close()
         if interrupt.place is None:
@@ -378,13 +379,13 @@ def test_workers_and_memory_are_gone_after_an_exception_anywhere_in_their_end():
 
 def test_a_step_that_is_awaited_is_over_after_an_exception_anywhere():
     with closing(parallel()) as envs:
-        expected = run_steps(envs)
+        expected = run_episode(envs)
         for k in itertools.count(2):  # at the first place, `step_wait` has not begun
             envs.reset(seed=0)
             envs.step_async(NO_ACTIONS)
-            with interrupted(k, within="step_wait") as interrupt:
+            with interrupted(k, function="step_wait") as interrupt:
                 envs.step_wait()
             if interrupt.place is None:
                 break
-            assert equal(run_steps(envs), expected), interrupt.place
+            assert equal(run_episode(envs), expected), interrupt.place
         assert k > 10

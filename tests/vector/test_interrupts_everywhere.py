@@ -46,7 +46,7 @@ class RaiseBefore:
     """
 
     def __init__(self, k):
-        self.left, self.place = k, None
+        self.bytecodes_left, self.place = k, None
 
     def __call__(self, frame, event, argument):
         path = frame.f_code.co_filename
@@ -57,18 +57,18 @@ class RaiseBefore:
 
     def trace(self, frame, event, argument):
         if event == "opcode":
-            self.left -= 1
-            if self.left == 0:
+            self.bytecodes_left -= 1
+            if self.bytecodes_left == 0:
                 name = os.path.basename(frame.f_code.co_filename)
                 self.place = f"{name}:{frame.f_lineno}, bytecode {frame.f_lasti}"
                 raise RaisedAnywhereError(self.place)
         return self.trace
 
 
-def raise_in(k, call):
-    """Makes a call, and raises before its ``k``-th bytecode; returns where, or None."""
+def raise_during(k, call):
+    """Makes a call, and raises before its ``k``-th bytecode; returns the place, or None."""
     tracer = RaiseBefore(k)
-    before = sys.gettrace()
+    previous_trace = sys.gettrace()
     # Python 3.12 looks for bytecodes only if a frame has asked for them before.
     sys._getframe().f_trace_opcodes = True
     sys.settrace(tracer)
@@ -77,7 +77,7 @@ def raise_in(k, call):
     except RaisedAnywhereError:
         pass
     finally:
-        sys.settrace(before)
+        sys.settrace(previous_trace)
     return tracer.place
 
 
@@ -130,7 +130,7 @@ def test_an_exception_at_any_bytecode_leaves_the_next_call_right(workers, journa
             envs.saved = envs.get_state(between_episodes=True)
         for k in itertools.count(1, STRIDE):
             begin = time.monotonic()
-            place = raise_in(k, lambda: CALLS[call](envs))
+            place = raise_during(k, lambda: CALLS[call](envs))
             if place is None:
                 break
             assert equal(run_episode(envs), expected), place
@@ -148,11 +148,11 @@ def test_a_state_from_just_after_an_exception_has_what_was_done(workers, call):
     """It is of an environment with the pause, or without; a call is in it, or refused."""
     with (
         closing(make_executor(workers, journal=True)) as envs,
-        closing(make_executor(0, journal=True)) as other,
+        closing(make_executor(0, journal=True)) as restored,
     ):
         for k in itertools.count(1, STRIDE):
             run_episode(envs)
-            place = raise_in(k, lambda: CALLS[call](envs))
+            place = raise_during(k, lambda: CALLS[call](envs))
             if place is None:
                 break
             state = None
@@ -161,10 +161,10 @@ def test_a_state_from_just_after_an_exception_has_what_was_done(workers, call):
             if state is None:
                 assert 7 in envs.call("first"), place
                 continue
-            other.set_state(state)
-            assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS)), place
-            assert other.stepped.tolist() == envs.stepped.tolist(), place
-            assert other.call("first") == envs.call("first"), place
+            restored.set_state(state)
+            assert equal(restored.step(NO_ACTIONS), envs.step(NO_ACTIONS)), place
+            assert restored.stepped.tolist() == envs.stepped.tolist(), place
+            assert restored.call("first") == envs.call("first"), place
         assert k > 50
 
 
@@ -175,7 +175,7 @@ def test_a_worker_killed_after_an_exception_at_any_bytecode_is_recovered(call):
     with closing(make_executor(2, on_worker_failure="recover")) as envs:
         expected = run_episode(envs)
         for k in itertools.count(1, 5 * STRIDE):
-            place = raise_in(k, lambda: CALLS[call](envs))
+            place = raise_during(k, lambda: CALLS[call](envs))
             if place is None:
                 break
             kill(envs, k % 2)
@@ -190,11 +190,11 @@ def test_a_late_answer_is_not_taken_for_that_of_the_next_command():
     makers = fragile_makers(4, fault=partial(time.sleep, 0.3))
     with closing(parallel(makers)) as envs:
         envs.reset(seed=0)
-        begun = []
+        interruptions = []
 
         def interrupt(frame, event, argument):
             if event == "call" and frame.f_code.co_name == "receive":
-                begun.append(True)
+                interruptions.append(True)
                 raise RaisedAnywhereError
 
         sys.settrace(interrupt)
@@ -203,6 +203,6 @@ def test_a_late_answer_is_not_taken_for_that_of_the_next_command():
                 envs.call("run_fault")
         finally:
             sys.settrace(None)
-        assert begun
+        assert interruptions
         assert envs.call("first") == (0, 100, 200, 300)
         assert envs.get_attr("length") == (4, 4, 4, 4)

@@ -25,6 +25,7 @@ from tests.vector.faults import (
     loses_workers,
     once,
     recovering,
+    unless_first,
 )
 from tests.vector.processes import needs_proc
 
@@ -66,35 +67,28 @@ def test_a_call_that_could_not_be_made_again_is_refused_before_it_is_made():
         assert envs.get_attr("first") == (3, 3)
 
 
-def unless_first(path, fault):
-    """Does it from the second time on."""
-    if path.exists():
-        fault()
-    path.touch()
-
-
 @pytest.mark.parametrize(
-    ("when", "message"),
+    ("wrap_fault", "message"),
     [
         (unless_first, "succeeded, and raises when it is replayed in a new environment: ZeroDiv"),
         (once, "raised, and does not when it is replayed in a new environment"),
     ],
 )
-def test_a_call_that_ends_otherwise_when_it_is_made_again_is_named(when, message, tmp_path):
-    makers = fragile_makers(fault=partial(when, tmp_path / "called", break_a_leg))
+def test_a_call_that_ends_otherwise_when_it_is_made_again_is_named(wrap_fault, message, tmp_path):
+    makers = fragile_makers(fault=partial(wrap_fault, tmp_path / "called", break_a_leg))
     with closing(recovering(makers)) as envs:
         envs.reset(seed=0)
-        with pytest.raises(ZeroDivisionError) if when is once else nullcontext():
+        with pytest.raises(ZeroDivisionError) if wrap_fault is once else nullcontext():
             envs.call_some([2], "run_fault")
         kill(envs, 1)
         with pytest.raises(WorkerDiedError, match=rf"environment 2.*: .*run_fault\(\) {message}"):
             envs.reset()
 
 
-# What others could still change.
+# Arrays that the caller or an environment changes after they were passed.
 
 
-class Reusing(gymnasium.Env):
+class ReusingEnv(gymnasium.Env):
     """Scales its actions and options in place, and hands out and takes its state itself."""
 
     action_space = Dict({"a": Box(-9, 9, (2,), np.float64)})
@@ -144,23 +138,23 @@ def play_with_reused_arguments(envs, plain):
 @pytest.mark.parametrize("plain", [False, True], ids=["dict", "array"])
 @both_executors
 def test_a_journal_and_a_state_of_it_are_copies(executor, plain):
-    make = partial(Reusing, plain)
-    still = np.zeros((2, 2)) if plain else {"a": np.zeros((2, 2))}
+    make = partial(ReusingEnv, plain)
+    still_actions = np.zeros((2, 2)) if plain else {"a": np.zeros((2, 2))}
     with (
         closing(executor(make, 2, journal=True)) as envs,
-        closing(executor(make, 2, journal=True)) as other,
+        closing(executor(make, 2, journal=True)) as restored,
     ):
         play_with_reused_arguments(envs, plain)
         state = envs.get_state()
         envs.get_state()["logs"][0]["state"][0][2]["began"] += 1
         assert equal(envs.get_state(), state)
-        between = envs.get_state(between_episodes=True)
-        shown = envs.step(still)[0], envs.reset(seed=4)[0]
+        between_state = envs.get_state(between_episodes=True)
+        expected = envs.step(still_actions)[0], envs.reset(seed=4)[0]
         for _ in range(2):
-            other.set_state(state)
-            assert equal((other.step(still)[0], other.reset(seed=4)[0]), shown)
-            other.set_state(between)
-            assert equal(other.reset(seed=4)[0], shown[1])
+            restored.set_state(state)
+            assert equal((restored.step(still_actions)[0], restored.reset(seed=4)[0]), expected)
+            restored.set_state(between_state)
+            assert equal(restored.reset(seed=4)[0], expected[1])
 
 
 def test_actions_keep_the_dtypes_in_which_they_came():
@@ -186,77 +180,93 @@ def test_a_long_episode_is_replayed_and_takes_one_array(monkeypatch):
         assert len(envs._pool.logs[0].entries) < 12
 
 
-# All that environments have returned.
+# A replay compares all that environments have returned.
 
 
-class Changes(CountingEnv):
-    """Passes the second step of its episode to a function, with the number of its kind so far."""
+class ChangingEnv(CountingEnv):
+    """Lets a function change its second step, by the number of environments made before it."""
 
-    made = itertools.count()
+    numbers = itertools.count()
 
     def __init__(self, change):
         super().__init__(length=9)
-        self.change, self.number = change, next(self.made)
+        self.change, self.number = change, next(self.numbers)
 
     def step(self, action):
         result = super().step(action)
         return self.change(self.number, *result) if self.steps == 2 else result
 
 
-def info(what):
-    """An info that depends on the number."""
-    return lambda n, *result: (*result[:4], what(n))
+def change_observation(n, obs, reward, terminated, truncated, info):
+    return np.array([2.0, -0.0 if n % 2 else 0.0]), reward, terminated, truncated, info
+
+
+def change_reward(n, obs, reward, terminated, truncated, info):
+    return obs, reward + n * 1e-15, terminated, truncated, info
+
+
+def change_truncated(n, obs, reward, terminated, truncated, info):
+    return obs, reward, terminated, n % 2 == 1, info
+
+
+def change_info(make_info):
+    """Makes a change that replaces the info by one that depends on the number."""
+
+    def change(n, obs, reward, terminated, truncated, info):
+        return obs, reward, terminated, truncated, make_info(n)
+
+    return change
 
 
 @pytest.mark.parametrize(
-    ("change", "counts"),
+    ("change", "is_compared"),
     [
-        (lambda n, obs, *rest: (np.array([2.0, -0.0 if n % 2 else 0.0]), *rest), True),
-        (lambda n, obs, reward, *rest: (obs, reward + n * 1e-15, *rest), True),
-        (lambda n, obs, reward, end, cut, info: (obs, reward, end, n % 2 == 1, info), True),
-        (info(lambda n: {"a": {"b": [1, n]}}), True),
-        (info(lambda n: {"a": np.array([[np.nan, n], [0, n]])[:, 0] + n % 2}), True),
-        (info(lambda n: {"a": (np.int64(3),), "s": "\ud800\ud801"[n % 2]}), True),
-        (info(lambda n: {"episode": {"r": float(n), "t": 0.1}}), True),
-        # What cannot be equal: the wall clock and objects.
-        (info(lambda n: {"episode": {"r": 1.0, "t": n / 10}}), False),
-        (info(lambda n: {"a": object()}), False),
+        (change_observation, True),
+        (change_reward, True),
+        (change_truncated, True),
+        (change_info(lambda n: {"a": {"b": [1, n]}}), True),
+        (change_info(lambda n: {"a": np.array([[np.nan, n], [0, n]])[:, 0] + n % 2}), True),
+        (change_info(lambda n: {"a": (np.int64(3),), "s": "\ud800\ud801"[n % 2]}), True),
+        (change_info(lambda n: {"episode": {"r": float(n), "t": 0.1}}), True),
+        # The wall clock and objects, which never are equal.
+        (change_info(lambda n: {"episode": {"r": 1.0, "t": n / 10}}), False),
+        (change_info(lambda n: {"a": object()}), False),
     ],
 )
-def test_an_environment_that_shows_a_different_bit_the_next_time_is_named(change, counts):
-    with closing(MetaIterativeEnvExecutor(partial(Changes, change), 1, journal=True)) as envs:
+def test_an_environment_that_shows_a_different_bit_the_next_time_is_named(change, is_compared):
+    with closing(MetaIterativeEnvExecutor(partial(ChangingEnv, change), 1, journal=True)) as envs:
         envs.reset(seed=0)
         for _ in range(4):
             envs.step([0])
         state = envs.get_state()
         message = r"environment 0: this .* not deterministic: .* \(4 steps\)"
-        with pytest.raises(NotDeterministicError, match=message) if counts else nullcontext():
+        with pytest.raises(NotDeterministicError, match=message) if is_compared else nullcontext():
             envs.set_state(state)
 
 
 def test_episodes_that_the_executor_has_cut_can_be_replayed():
     make = partial(iterative, partial(CountingEnv, 9), max_path_length=2, autoreset_mode="NextStep")
-    with closing(make()) as envs, closing(make()) as other:
+    with closing(make()) as envs, closing(make()) as restored:
         envs.reset(seed=0)
-        cut = [envs.step(NO_ACTIONS)[3].tolist() for _ in range(5)]  # the third is a reset
-        assert cut == [[end] * 4 for end in (False, True, False, False, True)]
-        other.set_state(envs.get_state())
-        assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS))
+        truncated = [envs.step(NO_ACTIONS)[3].tolist() for _ in range(5)]  # the third is a reset
+        assert truncated == [[end] * 4 for end in (False, True, False, False, True)]
+        restored.set_state(envs.get_state())
+        assert equal(restored.step(NO_ACTIONS), envs.step(NO_ACTIONS))
 
 
-# States of it.
+# States of a journal.
 
 
-def goals(*angles):
+def make_goals(*angles):
     return [{"goal": (np.cos(angle), np.sin(angle))} for angle in angles]
 
 
 def test_a_state_holds_no_calls():
-    with closing(iterative(PointGoalEnv)) as envs, closing(iterative(PointGoalEnv)) as other:
-        envs.set_tasks(goals(0, 1))
+    with closing(iterative(PointGoalEnv)) as envs, closing(iterative(PointGoalEnv)) as restored:
+        envs.set_tasks(make_goals(0, 1))
         envs.reset(seed=0)
-        other.set_state(envs.get_state())  # where the state has what the call has changed
-        assert equal(other.step(STILL), envs.step(STILL))
+        restored.set_state(envs.get_state())  # where the state has what the call has changed
+        assert equal(restored.step(STILL), envs.step(STILL))
         envs.call_some([1], "set_task", task={"goal": (0.0, 1.0)})
         message = (
             r"environment 1 was called since its last reset, with set_task\(task=\{'goal': .*\}\), "
@@ -264,23 +274,23 @@ def test_a_state_holds_no_calls():
         )
         with pytest.raises(RuntimeError, match=message):
             envs.get_state()
-        between = envs.get_state(between_episodes=True)
+        between_state = envs.get_state(between_episodes=True)
         envs.reset(seed=1)
         assert set(envs.get_state()["logs"][0]) == {"state", "reset", "actions", "digest"}
-        other.set_state(between)
-        assert equal(other.reset(seed=1), envs.reset(seed=1))
-        assert equal(other.step(STILL), envs.step(STILL))
+        restored.set_state(between_state)
+        assert equal(restored.reset(seed=1), envs.reset(seed=1))
+        assert equal(restored.step(STILL), envs.step(STILL))
 
 
 def test_before_a_reset_that_is_due_what_was_set_is_saved():
-    with closing(iterative(PointGoalEnv)) as envs, closing(iterative(PointGoalEnv)) as other:
+    with closing(iterative(PointGoalEnv)) as envs, closing(iterative(PointGoalEnv)) as restored:
         envs.reset(seed=0)
-        envs.set_tasks(goals(2, 3))
-        other.set_state(envs.get_state())
+        envs.set_tasks(make_goals(2, 3))
+        restored.set_state(envs.get_state())
         with pytest.raises(ResetNeeded):
-            other.step(STILL)
-        assert equal(other.reset(), envs.reset())
-        assert other.call("get_task") == envs.call("get_task")
+            restored.step(STILL)
+        assert equal(restored.reset(), envs.reset())
+        assert restored.call("get_task") == envs.call("get_task")
 
 
 def set_first(env):
@@ -288,14 +298,14 @@ def set_first(env):
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "call_text"),
     [
         (("set_task", 5), r"set_task\(5\)"),
         (("set_wrapper_attr", "first", 5), r"set_wrapper_attr\('first', 5\)"),
         ((set_first,), r"set_first\(\)"),
     ],
 )
-def test_what_no_state_has_is_refused_before_it_would_be_lost(call, said):
+def test_what_no_state_has_is_refused_before_it_would_be_lost(call, call_text):
     make = partial(gymnasium.wrappers.NormalizeReward, FragileEnv())
     with closing(MetaIterativeEnvExecutor(make, 1, journal=True)) as envs:
         envs.call("set_statistics_updates", False)  # which the wrapper's state has
@@ -304,14 +314,14 @@ def test_what_no_state_has_is_refused_before_it_would_be_lost(call, said):
         envs.call(*call)
         envs.reset()
         message = (
-            f"environment 0, task 'a' was called with {said}, and a checkpoint cannot hold what "
-            "this has changed: give FragileEnv the methods get_state"
+            f"environment 0, task 'a' was called with {call_text}, and a checkpoint cannot hold "
+            "what this has changed: give FragileEnv the methods get_state"
         )
         with pytest.raises(TypeError, match=message):
             envs.get_state()
 
 
-class Remembering(gymnasium.Wrapper):
+class RememberingWrapper(gymnasium.Wrapper):
     """Keeps a number, and declares no state."""
 
     def remember(self, number):
@@ -320,29 +330,35 @@ class Remembering(gymnasium.Wrapper):
 
 def test_the_wrapper_that_has_declared_no_state_is_named():
     def make():
-        return gymnasium.wrappers.OrderEnforcing(Remembering(FragileEnv()))
+        return gymnasium.wrappers.OrderEnforcing(RememberingWrapper(FragileEnv()))
 
     with closing(MetaIterativeEnvExecutor(make, 1, journal=True)) as envs:
         envs.reset(seed=0)
         envs.call("remember", 3)
         envs.reset()
-        with pytest.raises(TypeError, match="give Remembering the methods get_state"):
+        with pytest.raises(TypeError, match="give RememberingWrapper the methods get_state"):
             envs.get_state()
 
 
-OF_LOG = "expected the log of environment 1, got something else: "
+LOG_ERROR = "expected the log of environment 1, got something else: "
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"reset": ["s", None]}, f"{OF_LOG}expected a seed, got 's'"),
-        ({"reset": [3, 5]}, f"{OF_LOG}expected options of a reset, got 5"),
-        ({"reset": None}, f"{OF_LOG}expected a reset before actions"),
-        ({"actions": [np.array(3)]}, f"{OF_LOG}expected an array of actions, got array"),
-        ({"actions": [np.zeros((10**12, 0))]}, f"{OF_LOG}expected an array of actions, got array"),
-        ({"actions": [np.array([np.nan])]}, f"{OF_LOG}expected actions that are numbers, got NaN"),
-        ({"digest": None}, OF_LOG),
+        ({"reset": ["s", None]}, f"{LOG_ERROR}expected a seed, got 's'"),
+        ({"reset": [3, 5]}, f"{LOG_ERROR}expected options of a reset, got 5"),
+        ({"reset": None}, f"{LOG_ERROR}expected a reset before actions"),
+        ({"actions": [np.array(3)]}, f"{LOG_ERROR}expected an array of actions, got array"),
+        (
+            {"actions": [np.zeros((10**12, 0))]},
+            f"{LOG_ERROR}expected an array of actions, got array",
+        ),
+        (
+            {"actions": [np.array([np.nan])]},
+            f"{LOG_ERROR}expected actions that are numbers, got NaN",
+        ),
+        ({"digest": None}, LOG_ERROR),
         ({"first_seeds": ["x", "y"]}, "a seed must be an integer, got 'x'"),
     ],
 )
@@ -352,23 +368,29 @@ def test_a_state_from_elsewhere_is_refused_and_changes_nothing(executor, change,
         envs.reset(seed=0)
         envs.step([0, 0])
         state = envs.get_state()
-        (state if change.keys() & state.keys() else state["logs"][1]).update(change)
+        changed_dict = state if change.keys() <= state.keys() else state["logs"][1]
+        changed_dict.update(change)
         with pytest.raises((ValueError, TypeError), match=message):
             envs.set_state(state)
         assert envs.step([0, 0])[1].tolist() == [2.0, 2.0]
 
 
-@pytest.mark.parametrize(("one", "other"), [("a", "b"), (b"a", b"b"), (["a"], ["b"]), (1.0, 2.0)])
-@pytest.mark.parametrize("besides", [{}, {"object": object()}])
-def test_what_an_environment_returned_is_compared_down_to_texts_and_bytes(one, other, besides):
-    def returned(value):
-        return fingerprint(0, np.zeros(2), 0.0, False, False, {"said": value, **besides})
+@pytest.mark.parametrize(
+    ("value", "other_value"), [("a", "b"), (b"a", b"b"), (["a"], ["b"]), (1.0, 2.0)]
+)
+@pytest.mark.parametrize("more_infos", [{}, {"object": object()}])
+def test_what_an_environment_returned_is_compared_down_to_texts_and_bytes(
+    value, other_value, more_infos
+):
+    def hash_step(info_value):
+        info = {"value": info_value, **more_infos}
+        return fingerprint(0, np.zeros(2), 0.0, False, False, info)
 
-    assert returned(one) == returned(one)
-    assert returned(one) != returned(other)
+    assert hash_step(value) == hash_step(value)
+    assert hash_step(value) != hash_step(other_value)
 
 
-class Transposed(CountingEnv):
+class TransposedEnv(CountingEnv):
     """Observes an array that is not contiguous."""
 
     def __init__(self):
@@ -380,7 +402,7 @@ class Transposed(CountingEnv):
 
 
 def test_observations_need_not_be_contiguous():
-    with closing(MetaIterativeEnvExecutor(Transposed, 2, journal=True)) as envs:
+    with closing(MetaIterativeEnvExecutor(TransposedEnv, 2, journal=True)) as envs:
         envs.reset(seed=0)
         envs.step([0, 0])
         envs.set_state(envs.get_state())
@@ -400,7 +422,7 @@ def test_a_state_between_episodes_leaves_tasks_that_no_state_has():
 
 def test_a_task_that_was_refused_does_not_matter_once_another_one_is_set():
     makers = fragile_makers()
-    makers[3] = partial(Refusing, first=300, name="b")
+    makers[3] = partial(RefusingEnv, first=300, name="b")
     with closing(recovering(makers)) as envs:
         with pytest.raises(ValueError, match="no task -1"):
             envs.set_tasks([1, -1])
@@ -411,7 +433,7 @@ def test_a_task_that_was_refused_does_not_matter_once_another_one_is_set():
         assert envs.step(NO_ACTIONS)[0][:, 0].tolist() == [11, 11, 21, 21]
 
 
-class Refusing(FragileEnv):
+class RefusingEnv(FragileEnv):
     def set_task(self, task):
         if task < 0:
             raise ValueError(f"no task {task}")
@@ -434,7 +456,7 @@ def test_a_replay_that_fails_keeps_the_environments_and_their_pauses():
         assert envs.stepped.all()
 
 
-class Closes(CountingEnv):
+class UnclosableEnv(CountingEnv):
     """Raises when it is closed."""
 
     def close(self):
@@ -443,7 +465,7 @@ class Closes(CountingEnv):
 
 @pytest.mark.filterwarnings("ignore:.*could not be closed")
 def test_environments_that_cannot_be_closed_do_not_stop_a_state():
-    with closing(iterative(partial(Closes, 9))) as envs:
+    with closing(iterative(partial(UnclosableEnv, 9))) as envs:
         envs.reset(seed=0)
         envs.step(NO_ACTIONS)
         state = envs.get_state()

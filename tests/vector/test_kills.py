@@ -23,9 +23,10 @@ pytestmark = [needs_proc, faults.loses_workers]
 
 
 def run_steps(envs, t, steps=40):
-    """All that a reset and some steps return.
+    """Returns the results of a reset and some steps.
 
-    Some of the time environments are also built anew in mid-episode, which changes nothing either.
+    For every fourth ``t``, environments with workers are also built anew in mid-episode, which
+    changes nothing either.
     """
 
     def before_step(step):
@@ -51,7 +52,7 @@ def test_kills_at_random_moments_change_nothing(kind, mode):
             assert equal(result, run_steps(oracle, t)), t
 
 
-class ChanceEnv(CountingSetTaskEnv):
+class RandomLengthEnv(CountingSetTaskEnv):
     """Counts from where its task says, for a random number of steps."""
 
     def reset(self, *, seed=None, options=None):
@@ -60,22 +61,30 @@ class ChanceEnv(CountingSetTaskEnv):
         return result
 
 
-class Coins:
+class CoinPolicy:
     """A random policy."""
 
     def get_actions(self, observations, rng):
-        return np.array([[own.integers(2) for own in task] for task in rng]), {}
+        return np.array([[env_rng.integers(2) for env_rng in task_rngs] for task_rngs in rng]), {}
 
 
-@pytest.mark.parametrize("where", ["parent", "workers"])
+@pytest.mark.parametrize("policy_in", ["parent", "workers"])
 @pytest.mark.slow_but("workers")
-def test_a_meta_sampler_collects_the_same_paths_through_kills(where):
+def test_a_meta_sampler_collects_the_same_paths_through_kills(policy_in):
     def sample(sampler, _):
         return sampler.update_tasks(), sampler.obtain_samples()
 
-    make = partial(mt.MetaSampler, ChanceEnv, Coins(), rollouts_per_meta_task=3, meta_batch_size=4)
-    make = partial(make, max_path_length=20, envs_per_task=2, seed=1)
-    with closing(make(parallel=True, policy_in=where, **RECOVER)) as sampler:
+    make = partial(
+        mt.MetaSampler,
+        RandomLengthEnv,
+        CoinPolicy(),
+        rollouts_per_meta_task=3,
+        meta_batch_size=4,
+        max_path_length=20,
+        envs_per_task=2,
+        seed=1,
+    )
+    with closing(make(parallel=True, policy_in=policy_in, **RECOVER)) as sampler:
         results = run_until_killed(sampler.envs, 3 * MANY, partial(sample, sampler))
     with closing(make()) as sampler:
         for t, result in enumerate(results):
@@ -89,9 +98,9 @@ def test_an_evaluation_finds_the_same_through_kills(mode):
 
     def assess(envs, t):
         policy = partial(np.multiply, -0.1)
-        found = mt.evaluate(policy, envs, 2, seed=t).to_dict()
-        del found["environments"]  # which has the arguments of these executors
-        return found
+        result = mt.evaluate(policy, envs, 2, seed=t).to_dict()
+        del result["environments"]  # which has the arguments of these executors
+        return result
 
     with closing(make(**RECOVER)) as envs:
         results = run_until_killed(envs, 2 * MANY, partial(assess, envs))

@@ -15,21 +15,21 @@ from tests.vector.fakes import EXECUTORS, all_modes, both_executors
 from tests.vector.faults import kill, loses_workers, run_steps
 
 
-class Alone(gymnasium.Wrapper):
-    """What an environment plays alone, in the spaces of ``ARMS`` and with their masks."""
+class ReferenceArmEnv(gymnasium.Wrapper):
+    """Pads an environment to the spaces of ``ARMS`` itself, and adds their masks to infos."""
 
     def __init__(self, make):
         super().__init__(make())
         self.observation_space = Box(-100.0, 100.0, (5,), np.float64)
         self.action_space = Box(-1.0, 1.0, (4,))
 
-    def reset(self, **given):
-        return self._padded(*self.env.reset(**given))
+    def reset(self, **kwargs):
+        return self._padded(*self.env.reset(**kwargs))
 
     def step(self, action):
-        obs, *rest, info = self.env.step(action[: len(self.env.action_space.low)])
+        obs, *reward_and_ends, info = self.env.step(action[: len(self.env.action_space.low)])
         obs, info = self._padded(obs, info)
-        return obs, *rest, info
+        return obs, *reward_and_ends, info
 
     def _padded(self, obs, info):
         masks = {
@@ -39,15 +39,16 @@ class Alone(gymnasium.Wrapper):
         return np.concatenate([obs, np.zeros(5 - len(obs))]), {**info, **masks}
 
 
-def padded(executor, makers=None, **kwargs):
-    """An executor over ``ARMS``, whatever it is asked for."""
+def make_padded_envs(executor, makers=None, **kwargs):
+    """Makes an executor over ``ARMS``, whose environments it pads; ``makers`` are not used."""
     return executor(ARMS, 3, **{"unify": "pad", **kwargs})
 
 
 @both_executors
 def test_padding_changes_no_bit_of_an_environment(executor):
-    check_meta_vector_env(partial(padded, executor), [partial(Alone, m) for m in ARMS], steps=20)
-    with closing(padded(executor)) as envs:
+    reference_makers = [partial(ReferenceArmEnv, maker) for maker in ARMS]
+    check_meta_vector_env(partial(make_padded_envs, executor), reference_makers, steps=20)
+    with closing(make_padded_envs(executor)) as envs:
         masks = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], bool)
         assert equal(np.stack(envs.get_attr("observation_mask")), masks)
 
@@ -72,16 +73,18 @@ def test_bounds_that_differ_make_one_space_that_has_all():
 @loses_workers
 def test_a_kill_and_a_checkpoint_in_mid_episode_change_nothing(mode, tmp_path):
     actions = np.random.default_rng(0).uniform(-1, 1, (9, 3, 4)).astype(np.float32)
-    alone = partial(padded, MetaIterativeEnvExecutor, autoreset_mode=mode, journal=True)
-    parallel = partial(padded, EXECUTORS["parallel"], autoreset_mode=mode)
-    with closing(alone()) as envs:
+    make_iterative = partial(
+        make_padded_envs, MetaIterativeEnvExecutor, autoreset_mode=mode, journal=True
+    )
+    make_parallel = partial(make_padded_envs, EXECUTORS["parallel"], autoreset_mode=mode)
+    with closing(make_iterative()) as envs:
         envs.reset(seed=5)
         expected = run_steps(envs, actions)
-    with closing(parallel(on_worker_failure="recover")) as envs:
+    with closing(make_parallel(on_worker_failure="recover")) as envs:
         envs.reset(seed=5)
-        found = run_steps(envs, actions[:6], lambda t: t == 3 and kill(envs, 1))
+        results = run_steps(envs, actions[:6], lambda t: t == 3 and kill(envs, 1))
         assert envs.recoveries == 1
         save_checkpoint(tmp_path / "run", envs=envs)
-    with closing(alone()) as envs:
+    with closing(make_iterative()) as envs:
         load_checkpoint(tmp_path / "run", envs=envs)
-        assert equal(found + run_steps(envs, actions[6:]), expected)
+        assert equal(results + run_steps(envs, actions[6:]), expected)

@@ -44,8 +44,8 @@ if __name__ == "__main__":
 """
 
 
-def run(arguments, stdin=subprocess.PIPE):
-    """Another Python."""
+def start_python(arguments, stdin=subprocess.PIPE):
+    """Starts another Python."""
     return subprocess.Popen(
         [sys.executable, *arguments],
         stdin=stdin,
@@ -58,14 +58,14 @@ def run(arguments, stdin=subprocess.PIPE):
 
 
 @contextmanager
-def script(tmp_path, code):
-    """A process of its own that first prints the ids of two workers, in one line or in two.
+def running_script(tmp_path, code):
+    """Runs ``code``, which first prints the ids of two workers, in one line or in two.
 
-    These must be gone soon after the block.
+    Yields the process. The workers must be gone soon after the block.
     """
     path = tmp_path / "script.py"
     path.write_text(PROLOGUE + textwrap.indent(code, "    "))
-    with run([str(path)]) as process:
+    with start_python([str(path)]) as process:
         pids = []
         while len(pids) < 2 and (line := process.stdout.readline()):
             pids += map(int, line.split())
@@ -84,44 +84,44 @@ def script(tmp_path, code):
 # A process that is killed.
 
 
-STEPS = """
+STEP_THEN_WAIT = """
 envs = main([partial(FragileEnv, fault=hang_with_the_lock)] * 3, {context!r})
-{doing}
+{action}
 print("ready", flush=True)
 time.sleep(60)
 """
-BUILDS = "main([tell_and_hang] * 2, {context!r})"
-HANGS = "envs.step_async([1, 0, 1]); time.sleep(0.2)"
-STOPS = "for pid in envs.worker_pids: os.kill(pid, signal.SIGSTOP)"
-FORKS_AND_STOPS = f"if os.fork() == 0: time.sleep(15); os._exit(0)\n{STOPS}"
+HANG_WHILE_BUILDING = "main([tell_and_hang] * 2, {context!r})"
+HANG_IN_STEP = "envs.step_async([1, 0, 1]); time.sleep(0.2)"
+STOP_WORKERS = "for pid in envs.worker_pids: os.kill(pid, signal.SIGSTOP)"
+FORK_AND_STOP_WORKERS = f"if os.fork() == 0: time.sleep(15); os._exit(0)\n{STOP_WORKERS}"
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
 @pytest.mark.parametrize(
-    ("code", "doing", "end"),
+    ("code", "action", "signal_number"),
     [
-        (STEPS, "", signal.SIGTERM),
-        (STEPS, HANGS, signal.SIGKILL),
-        (STEPS, FORKS_AND_STOPS, signal.SIGKILL),
-        (BUILDS, "", signal.SIGKILL),
+        (STEP_THEN_WAIT, "", signal.SIGTERM),
+        (STEP_THEN_WAIT, HANG_IN_STEP, signal.SIGKILL),
+        (STEP_THEN_WAIT, FORK_AND_STOP_WORKERS, signal.SIGKILL),
+        (HANG_WHILE_BUILDING, "", signal.SIGKILL),
     ],
 )
 @pytest.mark.slow_but("fork")
-def test_workers_end_with_a_parent_that_was_killed(context, code, doing, end, tmp_path):
-    with script(tmp_path, code.format(context=context, doing=doing)) as process:
-        if code is not BUILDS:
+def test_workers_end_with_a_parent_that_was_killed(context, code, action, signal_number, tmp_path):
+    with running_script(tmp_path, code.format(context=context, action=action)) as process:
+        if code is not HANG_WHILE_BUILDING:
             assert process.stdout.readline() == "ready\n"
-        process.send_signal(end)
+        process.send_signal(signal_number)
 
 
 # A process that is interrupted, or ends by itself.
 
 
-SLOW = """
+SLOW_STEPS = """
 envs = main([partial(FragileEnv, fault=partial(time.sleep, 0.6))] * 3)
 print("ready", flush=True)
 """
-CAUGHT = """
+CATCH_AND_CLOSE = """
 try:
     envs.step([1, 0, 1])
     print("not interrupted")
@@ -133,64 +133,68 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("caught", [True, False])
 def test_ctrl_c_in_a_step_leaves_an_executor_that_can_be_closed_or_ends_all(caught, tmp_path):
-    with script(tmp_path, SLOW + (CAUGHT if caught else "envs.step([1, 0, 1])")) as process:
+    code = SLOW_STEPS + (CATCH_AND_CLOSE if caught else "envs.step([1, 0, 1])")
+    with running_script(tmp_path, code) as process:
         assert process.stdout.readline() == "ready\n"
         time.sleep(0.2)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the group
-        out, err = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=60)
         if caught:
-            assert (out, err, process.returncode) == ("closed\n", "", 0)
+            assert (stdout, stderr, process.returncode) == ("closed\n", "", 0)
             return
         # One traceback, of the parent; the workers say nothing.
-        assert (out, err.count("Traceback (most recent call last)")) == ("", 1)
-        assert err.splitlines()[-1] == "KeyboardInterrupt"
+        assert (stdout, stderr.count("Traceback (most recent call last)")) == ("", 1)
+        assert stderr.splitlines()[-1] == "KeyboardInterrupt"
         assert process.returncode in (-signal.SIGINT, 130)
 
 
-@pytest.mark.parametrize("leave", ["sys.exit(0)", "envs.step_async([0, 0, 0])", "del envs"])
+@pytest.mark.parametrize(
+    "last_statement", ["sys.exit(0)", "envs.step_async([0, 0, 0])", "del envs"]
+)
 @pytest.mark.slow_but("del envs")
-def test_a_process_that_ends_without_closing_ends_quietly(leave, tmp_path):
-    with script(tmp_path, f"envs = main([FragileEnv] * 3)\ninput()\n{leave}") as process:
+def test_a_process_that_ends_without_closing_ends_quietly(last_statement, tmp_path):
+    code = f"envs = main([FragileEnv] * 3)\ninput()\n{last_statement}"
+    with running_script(tmp_path, code) as process:
         assert process.communicate("\n", timeout=60) == ("", "")
         assert process.returncode == 0
 
 
-KEPT = """
+NEVER_CLOSED = """
 import json
 import gymnasium, mtwrappers
 
 if __name__ == "__main__":
     envs = mtwrappers.as_vector("CartPole-v1", 2, workers={workers})
     envs.reset(seed=0)
-    {kept}
+    {reference}
 """
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(
-    "kept",
+    "reference",
     ["json.kept = lambda: envs", "import sys; json.kept = sys.modules[__name__]", ""],
     ids=["callback", "module", "nothing"],
 )
 @pytest.mark.slow_but("callback-1")
-def test_environments_that_are_never_closed_end_without_a_word(workers, kept, tmp_path):
+def test_environments_that_are_never_closed_end_without_a_word(workers, reference, tmp_path):
     path = tmp_path / "script.py"
-    path.write_text(KEPT.format(workers=workers, kept=kept))
-    process = run([str(path)])
+    path.write_text(NEVER_CLOSED.format(workers=workers, reference=reference))
+    process = start_python([str(path)])
     assert process.communicate(timeout=60) == ("", "")
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("how", ["plainly", "in a step"])
+@pytest.mark.parametrize("moment", ["plainly", "in a step"])
 @pytest.mark.usefixtures("leaves_nothing_behind")
-def test_dropping_an_executor_that_was_not_closed_ends_its_workers(how):
+def test_dropping_an_executor_that_was_not_closed_ends_its_workers(moment):
     gc.collect()
     gc.disable()
     try:
         envs = parallel()
         envs.reset(seed=0)
         pids = envs.worker_pids
-        if how == "in a step":
+        if moment == "in a step":
             envs.step_async(NO_ACTIONS)
         assert all(map(is_alive, pids))
         del envs
@@ -203,24 +207,24 @@ def test_dropping_an_executor_that_was_not_closed_ends_its_workers(how):
 def test_a_forked_process_cannot_use_the_executor_and_its_close_ends_nothing():
     with closing(parallel()) as envs:
         envs.reset(seed=0)
-        here, there = os.pipe()
+        read_end, write_end = os.pipe()
         if (pid := os.fork()) == 0:
-            said = b"it stepped"
+            message = b"it stepped"
             try:
                 envs.step(NO_ACTIONS)
             except RuntimeError as exc:
-                said = str(exc).encode()
+                message = str(exc).encode()
             envs.close()
-            os.write(there, said)
+            os.write(write_end, message)
             os._exit(0)
         os.waitpid(pid, 0)
-        said = os.read(here, 1000).decode()
-        assert said == (
+        message = os.read(read_end, 1000).decode()
+        assert message == (
             f"this MetaParallelEnvExecutor belongs to process {os.getpid()}, and cannot be used "
             "in a fork of it; make another one here"
         )
-        os.close(here)
-        os.close(there)
+        os.close(read_end)
+        os.close(write_end)
         assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
 
 
@@ -247,22 +251,23 @@ MetaParallelEnvExecutor(FragileEnv, 2, workers=2, {})
 def test_a_main_module_that_cannot_be_imported_again_is_told_what_to_do(source, option, tmp_path):
     path = tmp_path / "script.py"
     path.write_text(NO_GUARD.format(option))
-    with path.open() as file, run([str(path)] if source == "a file" else ["-"], file) as process:
-        out, err = process.communicate(timeout=30)
-    last = err.splitlines()[-1]
+    arguments = [str(path)] if source == "a file" else ["-"]
+    with path.open() as file, start_python(arguments, file) as process:
+        stdout, stderr = process.communicate(timeout=30)
+    last_line = stderr.splitlines()[-1]
     assert process.returncode == 1
-    died = "mtwrappers.common.errors.WorkerDiedError: worker 0 exited with code 1, with "
-    assert last.startswith(died)
+    worker_died = "mtwrappers.common.errors.WorkerDiedError: worker 0 exited with code 1, with "
+    assert last_line.startswith(worker_died)
     assert (
         "it ended before it began: start workers only below `if __name__ == '__main__':`, in a "
         "file (not from standard input), or pass context='fork'"
-    ) in last
+    ) in last_line
     if source == "a file":  # here, and once in each worker, which says nothing more
-        assert out.count("the script runs") == 3
-        assert err.count("Traceback") == 1
+        assert stdout.count("the script runs") == 3
+        assert stderr.count("Traceback") == 1
 
 
-STARTS = """
+START_FUNCTIONS = """
     os.dup2(1, 2)  # errors and warnings to what is returned
     def started(**kwargs):
         envs = parallel(**kwargs)
@@ -271,15 +276,15 @@ STARTS = """
         print("forked" if parents == {os.getpid()} else "served")
     waits = threading.Event()
 """
-ALONE = """
+START_WITHOUT_THREADS = """
     np.ones((500, 500)) @ np.ones((500, 500))
     print(len(os.listdir("/proc/self/task")) > 1)
     started(context=None)
     started(context=None)
     print(multiprocessing.get_start_method(allow_none=True))  # which is left to the program
 """
-# Of the last, Python knows nothing, as of those of OpenGL and PyTorch.
-THREADS = [
+# Python knows nothing of the last thread, as of those of OpenGL and PyTorch.
+START_THREAD = [
     "threading.Thread(target=waits.wait).start()",
     "import _thread; _thread.start_new_thread(waits.wait, ())",
     "libc, i = ctypes.CDLL(None), ctypes.c_void_p()\n"
@@ -291,13 +296,13 @@ THREADS = [
     multiprocessing.get_all_start_methods()[0] != "fork", reason="Python forks nowhere here"
 )
 @pytest.mark.parametrize(
-    ("code", "said"),
-    [(ALONE, "True forked forked None")]
-    + [(f"    {thread}\n    started(context=None)\n", "served") for thread in THREADS],
+    ("code", "expected"),
+    [(START_WITHOUT_THREADS, "True forked forked None")]
+    + [(f"    {thread}\n    started(context=None)\n", "served") for thread in START_THREAD],
     ids=["alone", "a thread", "a raw one", "one of C"],
 )
 @pytest.mark.slow_but("alone", "a thread")
-def test_workers_are_forked_whatever_threads_openblas_has_but_not_beside_others(code, said):
-    code = f"{PROLOGUE}{STARTS}{code}    waits.set()"
-    found = run_with_python("-W", "always", "-c", code, OPENBLAS_NUM_THREADS="3")
-    assert found.split() == said.split()
+def test_workers_are_forked_whatever_threads_openblas_has_but_not_beside_others(code, expected):
+    code = f"{PROLOGUE}{START_FUNCTIONS}{code}    waits.set()"
+    output = run_with_python("-W", "always", "-c", code, OPENBLAS_NUM_THREADS="3")
+    assert output.split() == expected.split()

@@ -51,36 +51,36 @@ def test_any_sequence_of_calls_kills_and_moves_is_equal_to_sync_vector_env(mode,
         oracle = SyncVectorEnv([DriftEnv] * N, autoreset_mode=mode)
         stack.callback(oracle.close)
         envs = MAKE[first](DriftEnv, N, 1, autoreset_mode=mode)
-        over = np.ones(N, bool)
+        ended = np.ones(N, bool)
         called, reset_due, disabled = False, True, mode.value == "Disabled"
         # Hypothesis finds shorter examples where a run always begins with a seed.
-        for what, value in [("reset", 1), *operations]:
-            if what == "step" and not reset_due and not (disabled and over.any()):
+        for operation, value in [("reset", 1), *operations]:
+            if operation == "step" and not reset_due and not (disabled and ended.any()):
                 actions = np.array(value) % 3
                 expected = oracle.step(actions)
                 assert equal(envs.step(actions), expected)
-                over = expected[2] | expected[3]
-            elif what == "reset" or (what == "move" and called and not reset_due):
-                value = value if what == "reset" else None
-                assert equal(envs.reset(seed=value), oracle.reset(seed=value))
-                called, reset_due, over = False, False, np.zeros(N, bool)
-            elif what == "mask" and not reset_due:
+                ended = expected[2] | expected[3]
+            elif operation == "reset" or (operation == "move" and called and not reset_due):
+                seed = value if operation == "reset" else None
+                assert equal(envs.reset(seed=seed), oracle.reset(seed=seed))
+                called, reset_due, ended = False, False, np.zeros(N, bool)
+            elif operation == "mask" and not reset_due:
                 options = {"reset_mask": np.array(value)}
                 assert equal(envs.reset(options=options), oracle.reset(options=options))
-                over &= ~np.array(value)
-            elif what == "set_tasks":
+                ended &= ~np.array(value)
+            elif operation == "set_tasks":
                 envs.set_tasks(value)
                 for env, task in zip(oracle.envs, value, strict=True):
                     env.unwrapped.set_task(task)
                 reset_due = True
-            elif what == "set_slope":
+            elif operation == "set_slope":
                 for i, slope in enumerate(value):
                     envs.call_some([i], "set_task_state", slope)
                 oracle.set_attr("slope", [float(v) for v in value])
                 called = True  # so that it is reset before it can move
-            elif what == "kill" and hasattr(envs, "worker_pids"):
+            elif operation == "kill" and hasattr(envs, "worker_pids"):
                 kill(envs, value % envs.num_workers)
-            elif what == "move":
+            elif operation == "move":
                 state = pickle.loads(pickle.dumps(envs.get_state()))
                 envs.close()
                 envs = MAKE[value](DriftEnv, N, 1, autoreset_mode=mode)

@@ -1,6 +1,6 @@
-"""Environments on the actors of a Ray cluster: what they do elsewhere, and what a cluster adds.
+"""Environments on the actors of a Ray cluster.
 
-Some tests are those of workers on this machine.
+The first tests are those of workers on this machine; then come those of what a cluster adds.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tests.vector.fakes import KINDS
 from tests.vector.faults import (
     FAULT,
     NO_ACTIONS,
+    assert_same_episode,
     fragile_makers,
     kill_itself,
     loses_workers,
-    play_along,
 )
 from tests.vector.processes import all_gone, needs_proc, wait_until
-from tests.vector.test_failures import (  # noqa: F401 (with the `make` of this file)
+from tests.vector.test_failures import (  # noqa: F401 (with the `make_envs` of this file)
     test_what_a_worker_cannot_import_is_an_error_and_costs_no_worker,
     test_what_does_not_pickle_is_one_error_that_says_whose,
 )
@@ -57,12 +57,12 @@ recovering = partial(on_ray, on_worker_failure="recover")
 
 
 @pytest.fixture
-def make():
+def make_envs():
     return recovering
 
 
 @pytest.fixture
-def elsewhere():
+def target_executor():
     return MetaRayEnvExecutor
 
 
@@ -72,12 +72,12 @@ def _cluster():
         yield
 
 
-def pids_of(envs):
-    """The process of each environment."""
+def get_pids(envs):
+    """Returns the process of each environment."""
     return list(envs.call(read_only(lambda env: os.getpid())))
 
 
-# The same as elsewhere.
+# The same results as without Ray.
 
 
 @pytest.mark.parametrize(
@@ -85,31 +85,36 @@ def pids_of(envs):
     [("nested", 3), ("cartpole", None)],
 )
 def test_executors_are_equal_to_gymnasiums_sync_vector_env(kind, workers):
-    def make(makers, **kwargs):
+    def make_envs(makers, **kwargs):
         return MetaRayEnvExecutor(makers, 2, 2, workers=workers, **kwargs)
 
-    check_meta_vector_env(make, KINDS[kind], steps=30)
+    check_meta_vector_env(make_envs, KINDS[kind], steps=30)
 
 
-class Noise:
+class NoisePolicy:
     """Draws actions, for every environment from its own generator."""
 
     def get_actions(self, observations, rng):
-        actions = [[own.uniform(-1, 1, 4) for own in task] for task in rng]
+        actions = [[env_rng.uniform(-1, 1, 4) for env_rng in task_rngs] for task_rngs in rng]
         return np.array(actions, np.float32), {"seen": observations.sum(axis=-1)}
 
 
 def test_paths_are_the_same_wherever_environments_and_policy_are():
-    def sampled(**way):
-        make = partial(mt.MetaWorldSetTaskEnv, "MT10", num_goals=1, seed=0)
-        with closing(mt.MetaSampler(make, Noise(), 2, 5, 25, 1, seed=3, **way)) as sampler:
-            return [(sampler.update_tasks(), sampler.obtain_samples())[1] for _ in range(2)]
+    def sample_twice(**settings):
+        make_env = partial(mt.MetaWorldSetTaskEnv, "MT10", num_goals=1, seed=0)
+        sampler = mt.MetaSampler(make_env, NoisePolicy(), 2, 5, 25, 1, seed=3, **settings)
+        samples = []
+        with closing(sampler):
+            for _ in range(2):
+                sampler.update_tasks()
+                samples.append(sampler.obtain_samples())
+        return samples
 
-    expected = sampled()
-    assert [len(own) for own in expected[1].values()] == [2] * 5
-    for where in "parent", "workers":
-        found = sampled(execution="ray", workers=2, policy_in=where)
-        assert equal(found, expected), where
+    expected = sample_twice()
+    assert [len(task_paths) for task_paths in expected[1].values()] == [2] * 5
+    for policy_in in ("parent", "workers"):
+        actual = sample_twice(execution="ray", workers=2, policy_in=policy_in)
+        assert equal(actual, expected), policy_in
 
 
 # Actors that are lost, hang or are interrupted.
@@ -117,7 +122,7 @@ def test_paths_are_the_same_wherever_environments_and_policy_are():
 
 def test_without_recovery_the_lost_worker_is_named():
     envs = on_ray(fragile_makers(fault=kill_itself))
-    pids = pids_of(envs)
+    pids = get_pids(envs)
     envs.reset(seed=0)
     message = (
         r"^worker 1 on [\d.]+ ended: its worker process has died\..*, with environments 2 to 3 "
@@ -131,15 +136,15 @@ def test_without_recovery_the_lost_worker_is_named():
 
 def test_an_actor_that_is_stopped_is_given_up_after_the_timeout():
     with closing(recovering(timeout=1)) as envs:
-        pids = pids_of(envs)
+        pids = get_pids(envs)
         envs.reset(seed=0)
         os.kill(pids[2], signal.SIGSTOP)
-        begin = time.monotonic()
+        start_time = time.monotonic()
         message = r"worker 1 hung: it did not answer within 1 s, with environments 2 to 3"
         with pytest.warns(UserWarning, match=message):
             result = envs.step(NO_ACTIONS)
         assert result[1].tolist() == [1.0] * 4
-        assert 1 <= time.monotonic() - begin < 15
+        assert 1 <= time.monotonic() - start_time < 15
         assert all_gone(pids[2:], 20)
 
 
@@ -152,10 +157,10 @@ def test_after_ctrl_c_in_a_step_the_executor_goes_on():
         with pytest.raises(KeyboardInterrupt):
             envs.step(FAULT)
         assert envs.get_attr("first") == (0, 100, 200, 300)
-        play_along(envs, oracle)
+        assert_same_episode(envs, oracle)
 
 
-# Room.
+# Resources.
 
 
 def test_too_many_workers_are_refused_at_once():
@@ -176,8 +181,8 @@ def test_actors_take_what_the_options_say():
 # The end of a program, and of Ray.
 
 
-OF_ITS_OWN = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local"}
-OWN = """
+ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local"}
+PROLOGUE = """
 import os, sys
 os.dup2(1, 2)  # errors to what is returned
 import mtwrappers, ray
@@ -193,7 +198,7 @@ def make(**kwargs):
     return envs
 
 """
-ENDS = """
+SHUT_RAY_DOWN = """
 first, second = (make(on_worker_failure="recover") for _ in "ab")
 if os.fork() == 0:
     first.close()
@@ -212,14 +217,14 @@ assert second.closed and not ray.is_initialized()
 
 
 def test_executors_end_with_ray_and_do_not_start_it_again():
-    said = run_with_python("-c", OWN + ENDS, **OF_ITS_OWN)
+    output = run_with_python("-c", PROLOGUE + SHUT_RAY_DOWN, **ENVIRONMENT)
     message = r"worker 0 on [\d.]+ ended: Ray was shut down, with environments 0 to 3"
-    assert re.match(message, said.splitlines()[-1])
+    assert re.match(message, output.splitlines()[-1])
 
 
 def test_an_executor_that_is_not_closed_says_nothing_when_the_program_ends():
-    code = OWN + "envs = make(); envs.step_async([0] * 4)"
-    assert run_with_python("-W", "error", "-c", code, **OF_ITS_OWN) == ""
+    code = PROLOGUE + "envs = make(); envs.step_async([0] * 4)"
+    assert run_with_python("-W", "error", "-c", code, **ENVIRONMENT) == ""
 
 
 def test_no_cluster_is_an_error():

@@ -1,4 +1,4 @@
-"""Workers that die or hang, where nobody is to notice."""
+"""Workers that die or hang, where the executor recovers them and results do not change."""
 
 import itertools
 import os
@@ -21,63 +21,66 @@ from tests.vector.faults import (
     FAULT,
     NO_ACTIONS,
     BulkyEnv,
-    beside,
-    both,
+    assert_same_episode,
+    assert_same_result,
     break_a_leg,
-    faulty_uses,
+    faulty_calls,
     fragile_makers,
     hang,
     kill,
     kill_itself,
     loses_workers,
     once,
-    play_along,
+    open_beside_oracle,
+    unless_first,
 )
 from tests.vector.processes import PATIENCE, needs_proc, wait_until, workers
 
 pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind"), loses_workers]
 recovering = partial(faults.recovering, context=None)
-# Forked, so that they begin in time on a busy machine too.
-hasty = partial(faults.recovering, timeout=1)
+# With a short timeout; forked, so that workers begin within it on a busy machine too.
+recovering_soon = partial(faults.recovering, timeout=1)
 
 
 @pytest.fixture
-def make():
-    """Of executors that recover; ``test_ray.py`` has another."""
+def make_envs():
+    """Makes executors that recover; ``test_ray.py`` makes others."""
     return recovering
 
 
 # Lost while they are used.
 
 
-@faulty_uses
-def test_a_death_in_any_use_changes_nothing(make, use, given, tmp_path):
-    mode = {"step": "NextStep", "reset": "SameStep", "call": "Disabled"}[use]
-    makers, others = fragile_makers(), fragile_makers()
+@faulty_calls
+def test_a_death_in_any_use_changes_nothing(make_envs, method, kwargs, tmp_path):
+    modes = {"step": "NextStep", "reset": "SameStep", "call": "Disabled"}
+    settings = {"autoreset_mode": modes[method]}
+    makers, oracle_makers = fragile_makers(), fragile_makers()
     makers[2] = partial(makers[2], fault=partial(once, tmp_path / "done", kill_itself))
-    others[2] = partial(others[2], fault=partial(str, "not again"))
-    with beside(make, makers, others, autoreset_mode=mode) as (envs, oracle):
-        both(envs, oracle, "reset", seed=3)
-        both(envs, oracle, "step", NO_ACTIONS)
+    oracle_makers[2] = partial(oracle_makers[2], fault=partial(str, "not again"))
+    with open_beside_oracle(make_envs, makers, oracle_makers, **settings) as (envs, oracle):
+        assert_same_result(envs, oracle, "reset", seed=3)
+        assert_same_result(envs, oracle, "step", NO_ACTIONS)
         with pytest.warns(UserWarning, match="worker 1 .*; starting a replacement"):
-            both(envs, oracle, use, **given)
+            assert_same_result(envs, oracle, method, **kwargs)
         for _ in range(2):
-            both(envs, oracle, "step", NO_ACTIONS)
+            assert_same_result(envs, oracle, "step", NO_ACTIONS)
 
 
 def test_a_worker_that_hangs_is_replaced_after_the_timeout(tmp_path):
-    with closing(hasty(fragile_makers(fault=partial(once, tmp_path / "done", hang)))) as envs:
+    makers = fragile_makers(fault=partial(once, tmp_path / "done", hang))
+    with closing(recovering_soon(makers)) as envs:
         envs.reset(seed=0)
-        begin = time.monotonic()
+        start_time = time.monotonic()
         assert envs.step(FAULT)[1].tolist() == [1.0] * 4
-        assert 1 <= time.monotonic() - begin < PATIENCE
+        assert 1 <= time.monotonic() - start_time < PATIENCE
         assert envs.recoveries == 1
 
 
 def test_a_worker_killed_in_the_middle_of_a_large_message_changes_nothing():
     makers = [partial(BulkyEnv, length=n) for n in (2, 3, 4, 5)]
-    with beside(recovering, makers, recoveries=4) as (envs, oracle):
-        both(envs, oracle, "reset", seed=0)
+    with open_beside_oracle(recovering, makers, recoveries=4) as (envs, oracle):
+        assert_same_result(envs, oracle, "reset", seed=0)
         for _ in range(4):
             envs.step_async(NO_ACTIONS)
             time.sleep(0.2)  # by now its answer fills the pipe, and waits for somebody to read it
@@ -92,21 +95,24 @@ def test_environments_that_nobody_seeded_are_recovered_too():
         assert envs.step(NO_ACTIONS)[4]["draw"].tolist() == draws
 
 
-@faulty_uses
-def test_after_an_exception_nothing_is_lost_either(use, given):
+@faulty_calls
+def test_after_an_exception_nothing_is_lost_either(method, kwargs):
     makers = fragile_makers()
     makers[2] = partial(makers[2], fault=break_a_leg)
-    with beside(recovering, makers, recoveries=2) as (envs, oracle):
-        for one in (envs, oracle):
-            one.reset(seed=1)
-            one.step(NO_ACTIONS)
+    with open_beside_oracle(recovering, makers, recoveries=2) as (envs, oracle):
+        for vector_env in (envs, oracle):
+            vector_env.reset(seed=1)
+            vector_env.step(NO_ACTIONS)
             with pytest.raises(ZeroDivisionError, match="a leg\nenvironment 2, task 'b'"):
-                getattr(one, use)(**given)
+                getattr(vector_env, method)(**kwargs)
         kill(envs, 1)
-        both(envs, oracle, *(("step", NO_ACTIONS) if use == "call" else ("get_attr", "first")))
+        if method == "call":
+            assert_same_result(envs, oracle, "step", NO_ACTIONS)
+        else:
+            assert_same_result(envs, oracle, "get_attr", "first")
         kill(envs, 1)
-        both(envs, oracle, "reset")
-        both(envs, oracle, "step", NO_ACTIONS)
+        assert_same_result(envs, oracle, "reset")
+        assert_same_result(envs, oracle, "step", NO_ACTIONS)
 
 
 # Lost while they build.
@@ -117,75 +123,70 @@ def build_after(fault, maker):
     return maker()
 
 
-def makers_with(i, fault):
-    """Four constructors, of which the ``i``-th does something else before."""
+def makers_with_fault(index, fault):
+    """Makes four constructors, of which that with this index runs a fault first."""
     makers = fragile_makers()
-    makers[i] = partial(build_after, fault, makers[i])
+    makers[index] = partial(build_after, fault, makers[index])
     return makers
 
 
 # Python 3.12 warns of every fork beside other threads.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize(
-    ("fault", "said", "how"),
+    ("fault", "cause", "settings"),
     [
         (kill_itself, "was killed by SIGKILL", {"context": "spawn"}),
         (hang, "hung: it did not answer within 1 s", {"context": "fork", "timeout": 1}),
     ],
 )
-def test_a_worker_lost_while_it_builds_is_replaced_with_a_warning(fault, said, how, tmp_path):
-    makers = makers_with(2, partial(once, tmp_path / "done", fault))
-    said = rf"worker 1 {said}, with environments 2 to 3 of .*; starting a"
+def test_a_worker_lost_while_it_builds_is_replaced_with_a_warning(fault, cause, settings, tmp_path):
+    makers = makers_with_fault(2, partial(once, tmp_path / "done", fault))
+    message = rf"worker 1 {cause}, with environments 2 to 3 of .*; starting a"
+    make_envs = partial(recovering, **settings)
     with (
-        pytest.warns(UserWarning, match=said),
-        beside(partial(recovering, **how), makers, fragile_makers()) as (envs, oracle),
+        pytest.warns(UserWarning, match=message),
+        open_beside_oracle(make_envs, makers, fragile_makers()) as (envs, oracle),
     ):
-        play_along(envs, oracle)
+        assert_same_episode(envs, oracle)
 
 
-@pytest.mark.parametrize("after", np.linspace(0, 0.2, 8).tolist())
+@pytest.mark.parametrize("delay", np.linspace(0, 0.2, 8).tolist())
 @pytest.mark.slow_but("0.0", "0.2")
-def test_a_kill_at_any_moment_from_the_start_on_changes_nothing(after):
+def test_a_kill_at_any_moment_from_the_start_on_changes_nothing(delay):
     """Before a worker says anything, in constructors, and in what follows the first reset."""
-    before = workers()
+    workers_before = workers()
 
-    def strike():
-        if wait_until(lambda: workers() - before):
-            time.sleep(after)
+    def kill_newest_worker():
+        if wait_until(lambda: workers() - workers_before):
+            time.sleep(delay)
             with suppress(ProcessLookupError):
-                os.kill(max(workers() - before), signal.SIGKILL)
+                os.kill(max(workers() - workers_before), signal.SIGKILL)
 
     makers = [
         partial(build_after, partial(time.sleep, 0.04), maker) for maker in fragile_makers(length=9)
     ]
-    thread = threading.Thread(target=strike)
+    thread = threading.Thread(target=kill_newest_worker)
     thread.start()
-    with beside(recovering, makers, fragile_makers(length=9)) as (envs, oracle):
-        both(envs, oracle, "reset", seed=0)
+    with open_beside_oracle(recovering, makers, fragile_makers(length=9)) as (envs, oracle):
+        assert_same_result(envs, oracle, "reset", seed=0)
         thread.join()
-        both(envs, oracle, "step", NO_ACTIONS)
-
-
-def again(path, fault):
-    """Does it from the second time on."""
-    if path.exists():
-        return fault()
-    return path.touch()
+        assert_same_result(envs, oracle, "step", NO_ACTIONS)
 
 
 def test_a_worker_killed_while_another_is_replaced_changes_nothing(tmp_path):
-    fault = partial(again, tmp_path / "built", partial(once, tmp_path / "killed", kill_itself))
-    with beside(recovering, makers_with(2, fault), fragile_makers(), 2) as (envs, oracle):
-        both(envs, oracle, "reset", seed=0)
-        both(envs, oracle, "step", NO_ACTIONS)
+    kill_once = partial(once, tmp_path / "killed", kill_itself)
+    makers = makers_with_fault(2, partial(unless_first, tmp_path / "built", kill_once))
+    with open_beside_oracle(recovering, makers, fragile_makers(), 2) as (envs, oracle):
+        assert_same_result(envs, oracle, "reset", seed=0)
+        assert_same_result(envs, oracle, "step", NO_ACTIONS)
         kill(envs, 1)
-        both(envs, oracle, "step", NO_ACTIONS)
+        assert_same_result(envs, oracle, "step", NO_ACTIONS)
 
 
 # Where recovery is given up.
 
 
-def check_given_up(envs, message, actions):
+def assert_given_up(envs, message, actions):
     """Requires that a step raises this and closes everything."""
     with pytest.raises(WorkerDiedError, match=f"^worker 1 was killed by SIGKILL, .*{message}"):
         envs.step(actions)
@@ -202,23 +203,23 @@ def test_a_step_that_kills_every_worker_names_environment_task_and_action():
         r"with environments 2 to 3 of tasks \[1\] \(b\); workers were lost 4 times in the same "
         r"call, by environment 3, task 'b', stepped with action 1; all workers were closed$"
     )
-    check_given_up(envs, message, [0, 0, 0, 1])
+    assert_given_up(envs, message, [0, 0, 0, 1])
     assert envs.recoveries == 3
 
 
 def test_a_constructor_that_always_ends_its_worker_is_an_error():
     with pytest.raises(WorkerDiedError, match=r"^worker 1 was killed by SIGKILL, .* lost 4 times"):
-        recovering(makers_with(2, kill_itself))
+        recovering(makers_with_fault(2, kill_itself))
 
 
 def test_a_constructor_that_raises_the_second_time_is_an_error(tmp_path):
-    envs = recovering(makers_with(2, partial(again, tmp_path / "built", break_a_leg)))
+    envs = recovering(makers_with_fault(2, partial(unless_first, tmp_path / "built", break_a_leg)))
     envs.reset(seed=0)
     kill(envs, 1)
-    check_given_up(envs, "the constructor of environment 2 failed: a leg", NO_ACTIONS)
+    assert_given_up(envs, "the constructor of environment 2 failed: a leg", NO_ACTIONS)
 
 
-class Unsteady(CountingEnv):
+class UnsteadyEnv(CountingEnv):
     """Counts from its number of episodes, which no state holds."""
 
     def reset(self, **kwargs):
@@ -226,7 +227,7 @@ class Unsteady(CountingEnv):
         return super().reset(**kwargs)
 
 
-class Steady(Unsteady):
+class SteadyEnv(UnsteadyEnv):
     def get_state(self):
         return {"first": self.first}
 
@@ -234,26 +235,26 @@ class Steady(Unsteady):
         self.first = state["first"]
 
 
-@pytest.mark.parametrize("env", [Unsteady, Steady])
+@pytest.mark.parametrize("env", [UnsteadyEnv, SteadyEnv])
 def test_an_environment_that_is_not_deterministic_is_named(env):
     with closing(recovering([CountingEnv, env], 2, 1)) as envs:
         for _ in range(2):
             envs.reset(seed=0)
             envs.step([0, 0])
         kill(envs, 1)
-        if env is Steady:
+        if env is SteadyEnv:
             assert envs.step([0, 0])[0][:, 0].tolist() == [2, 4]
         else:
             message = (
                 r"environment 1: this environment is not deterministic: .* \(1 steps\), it does not"
             )
-            check_given_up(envs, message, [0, 0])
+            assert_given_up(envs, message, [0, 0])
 
 
 # Calls of earlier episodes.
 
 
-class NeedsEpisode(CountingEnv):
+class EpisodeGetterEnv(CountingEnv):
     """Has a getter that raises before the first reset, and keeps a bonus in its state."""
 
     bonus = 0
@@ -269,8 +270,8 @@ class NeedsEpisode(CountingEnv):
         self.bonus = bonus
 
     def step(self, action):
-        obs, reward, *rest = super().step(action)
-        return obs, reward + self.bonus, *rest
+        obs, reward, *ends_and_info = super().step(action)
+        return obs, reward + self.bonus, *ends_and_info
 
     def get_state(self):
         return {"bonus": self.bonus, "rng": self.np_random.bit_generator.state}
@@ -282,7 +283,7 @@ class NeedsEpisode(CountingEnv):
 
 def test_a_call_of_an_earlier_episode_is_not_made_again():
     """It is in the state; a getter would raise in an environment that was never reset."""
-    with closing(recovering([partial(NeedsEpisode, 9)] * 2, 2, 1)) as envs:
+    with closing(recovering([partial(EpisodeGetterEnv, 9)] * 2, 2, 1)) as envs:
         envs.reset(seed=0)
         assert envs.call("distance") == (9, 9)
         envs.call("set_bonus", 10)
@@ -334,13 +335,13 @@ def test_an_environment_without_a_state_keeps_its_task_and_names_any_other_call(
             r"toggle_double\(True\), and what this has changed is in no state: give FragileEnv the "
             r"methods get_state\(\) and set_state\(state\), or mark"
         )
-        check_given_up(envs, message, NO_ACTIONS)
+        assert_given_up(envs, message, NO_ACTIONS)
 
 
 # What a replay compares.
 
 
-class Reports(CountingEnv):
+class ReportingEnv(CountingEnv):
     """Reports what a function makes of the number of steps, with objects that are new each time."""
 
     def __init__(self, info):
@@ -361,7 +362,7 @@ class Reports(CountingEnv):
     ids=["objects", "statistics of another key", "long doubles"],
 )
 def test_equal_values_are_equal_whatever_memory_they_are_in(info):
-    with closing(recovering([partial(Reports, info)] * 2, 2, 1)) as envs:
+    with closing(recovering([partial(ReportingEnv, info)] * 2, 2, 1)) as envs:
         envs.reset(seed=0)
         for _ in range(3):
             envs.step([0, 0])
@@ -372,7 +373,7 @@ def test_equal_values_are_equal_whatever_memory_they_are_in(info):
 def test_objects_in_an_array_that_differ_are_found():
     numbers = itertools.count()
     info = partial(lambda numbers, n: {"objects": np.array([next(numbers), None])}, numbers)
-    with closing(MetaIterativeEnvExecutor(partial(Reports, info), 1, journal=True)) as envs:
+    with closing(MetaIterativeEnvExecutor(partial(ReportingEnv, info), 1, journal=True)) as envs:
         envs.reset(seed=0)
         envs.step([0])
         with pytest.raises(NotDeterministicError, match=r"environment 0: .*not deterministic"):
@@ -383,17 +384,15 @@ def test_recovery_works_where_warnings_are_errors():
     with closing(recovering()) as envs:
         envs.reset(seed=0)
         kill(envs, 1)
-        with warnings.catch_warnings(record=True) as shown:
+        with warnings.catch_warnings(record=True) as caught_warnings:
             warnings.simplefilter("error")
             assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
-        assert "worker 1 was killed by SIGKILL" in str(shown[0].message)
+        assert "worker 1 was killed by SIGKILL" in str(caught_warnings[0].message)
 
 
 @pytest.mark.parametrize("shape", [(0,), (2, 0)])
 def test_actions_of_no_numbers_are_counted(shape):
     class NoNumbersEnv(CountingEnv):
-        action_space = Box(-1, 1, shape)
-
         def __init__(self):
             super().__init__(9)
             self.action_space = Box(-1, 1, shape)

@@ -63,7 +63,8 @@ def envs(make_envs):
     refusal(
         lambda make_envs: make_envs(counting_makers(3), 2),
         ValueError,
-        "expected 2 constructors (one per task) or 2 (one ...got 3",
+        "expected 2 constructors (one per task, meta_batch_size=2) or 2 (one per environment, "
+        "envs_per_task=1), got 3",
     ),
     refusal(
         lambda make_envs: make_envs(gymnasium.Env, 2),
@@ -185,7 +186,22 @@ def test_odd_constructors_are_named(call, error, message, make_envs):
     refusal(
         lambda: MetaIterativeEnvExecutor(CountingEnv, 2, workers=2),
         ValueError,
-        "iterative execution has no workers",
+        "iterative execution takes no workers, got 2: leave it out, or choose parallel or ray",
+    ),
+    refusal(
+        lambda: as_vector("CartPole-v1", execution="iterative", ray_options={"num_cpus": 2}),
+        ValueError,
+        "iterative execution takes no ray_options, got {'num_cpus': 2}: ... choose ray execution",
+    ),
+    refusal(
+        lambda: as_vector("CartPole-v1", execution="ray", context="spawn"),
+        ValueError,
+        "ray execution takes no context, got 'spawn': ... choose parallel or iterative execution",
+    ),
+    refusal(
+        lambda: as_vector("CartPole-v1").call(3),
+        TypeError,
+        "...expected the name of a method or attribute, or a function of an environment, got 3",
     ),
     refusal(
         lambda: as_vector([]),
@@ -308,8 +324,8 @@ def test_odd_arguments_of_workers_are_named(call, error, message):
 )
 def test_odd_uses_are_named_and_leave_the_environments_usable(call, error, message, envs):
     envs.reset(seed=0)
-    before = envs.get_attr("seeds")
+    seeds_before = envs.get_attr("seeds")
     assert_refused(call, error, message, envs)
-    assert envs.get_attr("seeds") == before  # nothing was reset
+    assert envs.get_attr("seeds") == seeds_before  # nothing was reset
     envs.reset(seed=0)
     assert envs.step([0, 0])[0].tolist() == [[1, 1], [101, 101]]

@@ -15,24 +15,24 @@ from tests.vector.fakes import (
     both_executors,
     exact,
 )
-from tests.vector.faults import NO_ACTIONS, USES, break_a_leg, fragile_makers
+from tests.vector.faults import METHOD_CALLS, NO_ACTIONS, break_a_leg, fragile_makers
 
 
 @both_executors
 def test_a_step_may_be_begun_and_ended_apart_and_nothing_else_be_done_meanwhile(executor):
     makers = fragile_makers()
-    with closing(executor(makers, 2, 2)) as envs, closing(executor(makers, 2, 2)) as together:
+    with closing(executor(makers, 2, 2)) as envs, closing(executor(makers, 2, 2)) as oracle:
         envs.reset(seed=0)
-        together.reset(seed=0)
+        oracle.reset(seed=0)
         for _ in range(4):
             with pytest.raises(NoAsyncCallError, match=r"step_wait\(\) needs a step_async"):
                 envs.step_wait()
             assert envs.step_async(NO_ACTIONS) is None
-            for use, *given in USES:
+            for method, *args in METHOD_CALLS:
                 message = r"\(\) while a step is under way: call step_wait"
                 with pytest.raises(AlreadyPendingCallError, match=message):
-                    getattr(envs, use)(*given)
-            assert equal(envs.step_wait(), together.step(NO_ACTIONS))
+                    getattr(envs, method)(*args)
+            assert equal(envs.step_wait(), oracle.step(NO_ACTIONS))
 
 
 SHAPE = "expected actions of shape (4, 2), a row for each of environments 0 to 3, got "
@@ -64,10 +64,13 @@ def test_actions_that_do_not_fit_are_refused_and_nothing_is_stepped(executor, ac
 
 @both_executors
 def test_tuple_actions_that_do_not_fit_are_refused_too(executor):
-    one = (np.array([0]), np.zeros((1, 2), np.float32))
+    batch_of_one = (np.array([0]), np.zeros((1, 2), np.float32))
     with closing(executor(partial(WordEnv, 5), 2)) as envs:
         envs.reset(seed=0)
-        for actions, message in ((one, "for environments 0 to 1, got 1"), (None, "got None")):
+        for actions, message in (
+            (batch_of_one, "for environments 0 to 1, got 1"),
+            (None, "got None"),
+        ):
             with pytest.raises(ValueError, match="^expected actions .*" + message):
                 envs.step(actions)
         assert envs.get_attr("steps") == (0, 0)
@@ -84,10 +87,10 @@ def test_actions_reach_the_environments_with_their_dtype_and_never_change(execut
         envs.step(actions.astype(np.float64) + 0.5)
         actions[...] = 99
         envs.step(actions)
-        for row, kept in zip(rows, envs.get_attr("actions"), strict=True):
-            assert [action.dtype for action in kept] == [dtype, np.float64, dtype]
+        for row, env_actions in zip(rows, envs.get_attr("actions"), strict=True):
+            assert [action.dtype for action in env_actions] == [dtype, np.float64, dtype]
             expected = [row, [x + 0.5 for x in row], [99, 99]]
-            assert [action.tolist() for action in kept] == expected
+            assert [action.tolist() for action in env_actions] == expected
 
 
 # When a reset is due.
@@ -140,12 +143,12 @@ def test_the_last_observation_of_an_environment_that_reuses_its_arrays_is_kept(e
 
 
 class OddEnv(CountingEnv):
-    """Puts ``odd`` in the place ``at`` of what its method ``use`` returns, or instead of all.
+    """Puts ``odd_value`` at ``position`` in the result of its ``method``, or instead of all of it.
 
     Its "last" step, which ends an episode, is the third.
     """
 
-    use = at = odd = None
+    method = position = odd_value = None
 
     def step(self, action):
         return self._changed("last" if self.steps == 2 else "step", super().step(action))
@@ -154,11 +157,11 @@ class OddEnv(CountingEnv):
         return self._changed("reset", super().reset(**kwargs))
 
     def _changed(self, name, result):
-        if self.use != name:
+        if self.method != name:
             return result
-        if self.at is None:
-            return self.odd
-        return *result[: self.at], self.odd, *result[self.at + 1 :]
+        if self.position is None:
+            return self.odd_value
+        return *result[: self.position], self.odd_value, *result[self.position + 1 :]
 
     def _info(self):
         return {"task_name": "odd"}
@@ -172,7 +175,7 @@ INFO = "expected an info that is a dict, got "
 
 @both_executors
 @pytest.mark.parametrize(
-    ("use", "at", "odd", "error", "message"),
+    ("method", "position", "odd_value", "error", "message"),
     [
         ("step", 0, "abc", ValueError, FLOATS + "'abc' (str)"),
         ("step", None, None, TypeError, STEP + "as reward, got None"),
@@ -184,19 +187,21 @@ INFO = "expected an info that is a dict, got "
         ("reset", 0, 5, ValueError, FLOATS + "5 of shape () and dtype int64"),
     ],
 )
-def test_a_result_that_does_not_fit_names_its_environment(executor, use, at, odd, error, message):
+def test_a_result_that_does_not_fit_names_its_environment(
+    executor, method, position, odd_value, error, message
+):
     with closing(executor(OddEnv, 3)) as envs:
         envs.reset(seed=0)
         envs.step([0, 0, 0])
-        envs.set_attr("at", at)
-        envs.set_attr("odd", [odd] * 3)
-        envs.set_attr("use", [None, use, None])
-        if use == "last":
+        envs.set_attr("position", position)
+        envs.set_attr("odd_value", [odd_value] * 3)
+        envs.set_attr("method", [None, method, None])
+        if method == "last":
             envs.step([0, 0, 0])
         with pytest.raises(error, match="^environment 1, task 'odd': .*" + exact(message)):
-            envs.reset() if use == "reset" else envs.step([0, 0, 0])
+            envs.reset() if method == "reset" else envs.step([0, 0, 0])
         with pytest.raises(ResetNeeded, match="call reset"):
             envs.step([0, 0, 0])
-        envs.set_attr("use", None)
+        envs.set_attr("method", None)
         envs.reset(seed=0)
         assert envs.step([0, 0, 0])[1].tolist() == [1, 1, 1]

@@ -1,4 +1,4 @@
-"""Environments that say their task, one by one and side by side."""
+"""Environments that report their task in infos."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class TaskedEnv(CountingEnv):
         return {**super()._info(), "task_id": self.task}
 
 
-def makers(**kwargs: Any) -> list[Any]:
-    """Three tasks of episodes of 2, 3 and 4 steps."""
+def tasked_makers(**kwargs: Any) -> list[Any]:
+    """Makes constructors of three tasks, whose episodes have 2, 3 and 4 steps."""
     return [
         partial(TaskedEnv, i, **{"length": n, "first": 10 * i, **kwargs})
         for i, n in enumerate((2, 3, 4))

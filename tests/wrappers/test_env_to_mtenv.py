@@ -21,22 +21,23 @@ from mtwrappers.testing import check_mtenv
 from tests.fakes import CountingEnv, CountingSetTaskEnv, check_env_warnings, equal, play
 
 
-def start_at(env, task):
+def set_start(env, task):
     env.unwrapped.first = task
 
 
 def test_an_environment_that_has_set_task_needs_no_function():
     tasks = [{"first": 5}, {"first": 50}]
     env = EnvToMTEnv(gymnasium.wrappers.TimeLimit(CountingSetTaskEnv(), 10), tasks)
-    found = [env.reset(options={"task_state": i})[0]["env_obs"][0] for i in (0, 1)]
-    assert found == [5, 50]
+    observations = [env.reset(options={"task_state": i})[0]["env_obs"] for i in (0, 1)]
+    first_observations = [obs[0] for obs in observations]
+    assert first_observations == [5, 50]
 
 
 def test_a_task_that_cannot_be_set_leaves_the_previous_one():
     def refuse(env, task):
         if task == 10:
             raise ValueError("no such start: 10")
-        start_at(env, task)
+        set_start(env, task)
 
     env = EnvToMTEnv(CountingEnv(), [0, 10], refuse, task_names=["a", "b"])
     env.reset()
@@ -49,7 +50,7 @@ def test_a_task_that_cannot_be_set_leaves_the_previous_one():
 
 def test_an_episode_is_that_of_the_environment_on_the_task_and_the_callers_list_is_its_own():
     counting, tasks = CountingEnv(), [0, 10, 20]
-    env = EnvToMTEnv(counting, tasks, start_at, initial_task_state=2)
+    env = EnvToMTEnv(counting, tasks, set_start, initial_task_state=2)
     tasks[:] = [77]
     assert (counting.first, env.get_task_state(), env.get_task_obs()) == (20, 2, 2)
     reset, *steps = play(env, [0, 1, 0], seed=0, options={"task_state": 1})
@@ -85,21 +86,21 @@ def test_a_task_can_be_shown_in_a_space_of_its_own_and_what_is_shown_is_a_copy()
 GOALS = Box(np.array([0.0, 10.0]), np.array([1.0, 20.0]), dtype=np.float64)
 
 
-def remember(env, task):
+def set_and_remember_task(env, task):
     env.unwrapped.task, env.unwrapped.first = task, np.max(task)
 
 
-def space_env(tasks=GOALS, **kwargs):
-    return EnvToMTEnv(CountingEnv(), tasks, remember, **kwargs)
+def make_space_env(tasks=GOALS, **kwargs):
+    return EnvToMTEnv(CountingEnv(), tasks, set_and_remember_task, **kwargs)
 
 
 def test_an_environment_over_a_space_of_tasks_keeps_the_contract():
-    check_mtenv(space_env(sample_tasks_on_reset=True), steps=3)
-    assert check_env_warnings(space_env(), skip_render_check=True) == []
+    check_mtenv(make_space_env(sample_tasks_on_reset=True), steps=3)
+    assert check_env_warnings(make_space_env(), skip_render_check=True) == []
 
 
 def test_a_task_is_an_element_of_the_space_and_is_shown():
-    env = space_env()
+    env = make_space_env()
     env.seed_task(0)
     env.reset_task_state()
     obs, info = env.reset()
@@ -116,15 +117,15 @@ def test_a_task_is_an_element_of_the_space_and_is_shown():
 
 
 def test_the_state_of_a_space_goes_through_json_and_not_to_another_space():
-    env, other = (space_env(Discrete(5), sample_tasks_on_reset=True) for _ in range(2))
+    env, restored = (make_space_env(Discrete(5), sample_tasks_on_reset=True) for _ in range(2))
     for seed in (5, None):
         env.reset(seed=seed)
-    other.reset(seed=9)
+    restored.reset(seed=9)
     state = json.loads(json.dumps(env.get_state(), default=int))
-    other.set_state(state)
-    assert equal([env.reset() for _ in range(6)], [other.reset() for _ in range(6)])
+    restored.set_state(state)
+    assert equal([env.reset() for _ in range(6)], [restored.reset() for _ in range(6)])
     with pytest.raises(ValueError, match=r"expected tasks 'Discrete\(6\)', got 'Discrete\(5\)'"):
-        env_state.set_state(space_env(Discrete(6)), env_state.get_state(env))
+        env_state.set_state(make_space_env(Discrete(6)), env_state.get_state(env))
 
 
 # Copies of environments that are built anew.
@@ -138,40 +139,40 @@ class RebuiltEnv(CountingEnv, EzPickle):
         EzPickle.__init__(self)
 
 
-def same(env):
+def keep_bare(env):
     return env
 
 
 @pytest.mark.parametrize(
-    "copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"]
+    "copy_env", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"]
 )
 @pytest.mark.parametrize(
     "wrap",
-    [same, FlattenMTEnv, partial(TimeLimit, max_episode_steps=9), RL2Observation],
+    [keep_bare, FlattenMTEnv, partial(TimeLimit, max_episode_steps=9), RL2Observation],
     ids=["bare", "flat", "limited", "rl2"],
 )
-def test_a_copy_that_is_built_anew_is_on_the_task_that_it_reports(wrap, copied):
-    env = EnvToMTEnv(TimeLimit(RebuiltEnv(), 9), [0, 10, 20], start_at)
+def test_a_copy_that_is_built_anew_is_on_the_task_that_it_reports(wrap, copy_env):
+    env = EnvToMTEnv(TimeLimit(RebuiltEnv(), 9), [0, 10, 20], set_start)
     env = wrap(FlattenMTEnv(env) if wrap is RL2Observation else env)
-    first, _ = env.reset(seed=0, options={"task_state": 2})
-    other = copied(env)
-    assert other.unwrapped.get_task_state() == 2
+    expected_obs, _ = env.reset(seed=0, options={"task_state": 2})
+    copied_env = copy_env(env)
+    assert copied_env.unwrapped.get_task_state() == 2
     with pytest.raises(ResetNeeded, match=r"task 2 has no episode since .* copied or closed"):
-        other.step(0)
-    assert equal(other.reset()[0], first)
-    assert other.unwrapped.env.unwrapped.first == 20
-    assert other.unwrapped.env.unwrapped.seeds == [seeding.child_seed(0, 0)]
+        copied_env.step(0)
+    assert equal(copied_env.reset()[0], expected_obs)
+    assert copied_env.unwrapped.env.unwrapped.first == 20
+    assert copied_env.unwrapped.env.unwrapped.seeds == [seeding.child_seed(0, 0)]
 
 
 def test_the_copies_of_an_executor_are_on_the_task_that_they_report():
-    env = EnvToMTEnv(RebuiltEnv(), [0, 10, 20], start_at, initial_task_state=2)
+    env = EnvToMTEnv(RebuiltEnv(), [0, 10, 20], set_start, initial_task_state=2)
     with contextlib.closing(MetaIterativeEnvExecutor(env, 2)) as envs:
         assert envs.reset()[0]["env_obs"].tolist() == [[20, 20]] * 2
         assert envs.call("get_task_state") == (2, 2)
 
 
 @pytest.mark.parametrize(
-    ("space", "given", "shown"),
+    ("space", "task", "expected"),
     [
         (Box(8.0, 10.0, (), np.float64), 9, np.array(9.0)),
         (Box(8.0, 10.0, (1,), np.float32), [9.1], np.float32([9.1])),
@@ -181,17 +182,17 @@ def test_the_copies_of_an_executor_are_on_the_task_that_they_report():
     ],
     ids=["number", "list", "integers", "dict", "tuple"],
 )
-def test_a_task_of_numbers_and_lists_is_observed_as_an_element_of_the_space(space, given, shown):
+def test_a_task_of_numbers_and_lists_is_observed_as_an_element_of_the_space(space, task, expected):
     env = EnvToMTEnv(CountingEnv(), space, lambda env, task: None)
-    obs, _ = env.reset(options={"task_state": given})
-    assert equal(obs["task_obs"], shown)
-    assert equal(env.get_task_state(), shown)
+    obs, _ = env.reset(options={"task_state": task})
+    assert equal(obs["task_obs"], expected)
+    assert equal(env.get_task_state(), expected)
 
 
-@pytest.mark.parametrize("given", [[1.5, 2], [300, 1], [1], "ab", None, [[1], [2, 3]]])
-def test_what_is_no_element_of_the_space_is_refused(given):
+@pytest.mark.parametrize("task", [[1.5, 2], [300, 1], [1], "ab", None, [[1], [2, 3]]])
+def test_what_is_no_element_of_the_space_is_refused(task):
     env = EnvToMTEnv(CountingEnv(), Box(0, 9, (2,), np.uint8), lambda env, task: None)
     with pytest.raises(
         ValueError, match=r"task state must be an element of Box\(0, 9, \(2,\), uint8"
     ):
-        env.set_task_state(given)
+        env.set_task_state(task)

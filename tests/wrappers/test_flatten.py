@@ -11,8 +11,8 @@ from mtwrappers import EnvToMTEnv, FlattenMTEnv
 from tests.fakes import CountingEnv, equal, play
 
 
-def observing(space, task, dtype):
-    """An environment of one task, which is observed in a space of its own."""
+def make_observed_task_env(space, task, dtype):
+    """Makes an environment of one task, which it observes in this space."""
     return EnvToMTEnv(
         CountingEnv(high=100, first=5, dtype=dtype),
         [task],
@@ -38,16 +38,19 @@ INT_TASK = (Box(0, 9, (3,), np.int64), np.array([0, 9, 4]))
     ],
 )
 def test_the_numbers_are_those_of_gymnasium_in_the_dtype_of_the_environment(space, task, dtype):
-    flat, hidden = (FlattenMTEnv(observing(space, task, dtype), e) for e in ("onehot", "none"))
-    reference = FlattenObservation(observing(space, task, dtype))
+    flat = FlattenMTEnv(make_observed_task_env(space, task, dtype), "onehot")
+    hidden = FlattenMTEnv(make_observed_task_env(space, task, dtype), "none")
+    reference = FlattenObservation(make_observed_task_env(space, task, dtype))
     assert np.array_equal(flat.observation_space.low, reference.observation_space.low)
     assert np.array_equal(flat.observation_space.high, reference.observation_space.high)
     assert hidden.observation_space == CountingEnv(high=100, dtype=dtype).observation_space
-    returned = [play(env, [0, 1], seed=0) for env in (flat, hidden, reference)]
-    for (obs, *rest), alone, (expected, *expected_rest) in zip(*returned, strict=True):
+    results = [play(env, [0, 1], seed=0) for env in (flat, hidden, reference)]
+    for flat_result, hidden_result, reference_result in zip(*results, strict=True):
+        obs = flat_result[0]
         assert obs.dtype == np.dtype(dtype)
-        assert np.array_equal(obs, expected)
-        assert equal((*alone, *rest), (obs[:2], *expected_rest, *expected_rest))
+        assert np.array_equal(obs, reference_result[0])
+        assert equal(flat_result[1:], reference_result[1:])
+        assert equal(hidden_result, (obs[:2], *reference_result[1:]))
 
 
 def test_observations_of_any_kind_stay_as_they_are_without_the_task():

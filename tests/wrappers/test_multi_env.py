@@ -47,15 +47,16 @@ class OddEnv(CountingEnv):
 
 
 def test_an_episode_is_that_of_the_active_environment_in_plain_python():
-    made = [OddEnv(first=100 * i) for i in range(3)]
-    env = mt.MultiEnvWrapper([lambda e=e: e for e in made], task_names=["a", "b", "c"])
+    envs = [OddEnv(first=100 * i) for i in range(3)]
+    makers = [lambda env=env: env for env in envs]
+    env = mt.MultiEnvWrapper(makers, task_names=["a", "b", "c"])
     assert env.observation_space == Dict({"env_obs": BOX, "task_obs": Discrete(3)})
     assert env.action_space == Discrete(2)
     options = {"task_state": 2, "start": 5, "state": 1, "tasks": [2]}
     (obs, info), *steps = play(env, [0, 1, 0], seed=0, options=options)
     assert options == {"task_state": 2, "start": 5, "state": 1, "tasks": [2]}
-    for count, each in enumerate([obs, *(step[0] for step in steps)]):
-        assert equal(each, {"env_obs": np.full(2, 200.0 + count), "task_obs": np.int64(2)})
+    for count, observation in enumerate([obs, *(step[0] for step in steps)]):
+        assert equal(observation, {"env_obs": np.full(2, 200.0 + count), "task_obs": np.int64(2)})
     info = {**info, "task_id": 2, "task_name": "c"}
     assert equal(
         [step[1:] for step in steps],
@@ -63,7 +64,7 @@ def test_an_episode_is_that_of_the_active_environment_in_plain_python():
     )
     env.reset(options={"resample_task": False})
     env.reset()
-    assert made[2].options == [{"start": 5, "state": 1, "tasks": [2]}, None, None]
+    assert envs[2].options == [{"start": 5, "state": 1, "tasks": [2]}, None, None]
     assert mt.MultiEnvWrapper(counting_makers(3)).task_names is None
 
 
@@ -74,20 +75,20 @@ class SulkingEnv(CountingEnv):
 
 
 def test_only_the_initial_environment_is_built_at_once_every_other_on_first_use_and_all_close():
-    made = Constructors(3, {1: SulkingEnv})
-    env = mt.MultiEnvWrapper(made.makers, 1)
-    assert (env.get_task_state(), env.envs_built, made.built) == (1, 1, [1])
+    constructors = Constructors(3, {1: SulkingEnv})
+    env = mt.MultiEnvWrapper(constructors.makers, 1)
+    assert (env.get_task_state(), env.envs_built, constructors.built) == (1, 1, [1])
     env.reset(seed=5)
     env.seed(6)
     env.seed_task(7)
-    assert made.built == [1]
+    assert constructors.built == [1]
     for state, built in ((2, [1, 2]), (1, [1, 2]), (0, [1, 2, 0]), (2, [1, 2, 0])):
         env.set_task_state(state)
-        assert (made.built, env.envs_built) == (built, len(built))
+        assert (constructors.built, env.envs_built) == (built, len(built))
         assert env.reset()[0]["env_obs"][0] == [0, 0, 200][state]
     with pytest.raises(OSError, match="no"):
         env.close()
-    assert [e.closed for e in made.envs.values()] == [True] * 3
+    assert [env.closed for env in constructors.envs.values()] == [True] * 3
 
 
 # What does not work out leaves the previous task.
@@ -117,18 +118,18 @@ BEYOND = "{} has an observation space that is not within"
 def test_an_environment_that_cannot_serve_names_its_task_and_leaves_the_previous(
     change, message, kwargs
 ):
-    made = Constructors(3, {2: change})
-    env = mt.MultiEnvWrapper(made.makers, 1, task_names=["a", "b", "c"], **kwargs)
+    constructors = Constructors(3, {2: change})
+    env = mt.MultiEnvWrapper(constructors.makers, 1, task_names=["a", "b", "c"], **kwargs)
     play(env, [0], seed=0)
     pattern = message.format(r"task 2 \('c'\)")
-    for use in (env.set_task_state, lambda state: env.reset(options={"task_state": state})):
+    for switch in (env.set_task_state, lambda state: env.reset(options={"task_state": state})):
         with pytest.raises((ValueError, TypeError, OSError), match=pattern):
-            use(2)
-        assert "constructor" in message or made.envs[2].closed
+            switch(2)
+        assert "constructor" in message or constructors.envs[2].closed
     assert (env.get_task_state(), env.envs_built) == (1, 1)
     obs, *_, info = env.step(0)
     assert (obs["env_obs"][0], obs["task_obs"], info["task_id"]) == (102, 1, 1)
-    made.changes.clear()  # it is tried again
+    constructors.changes.clear()  # it is tried again
     assert env.reset(options={"task_state": 2})[0]["env_obs"].tolist() == [200, 200]
 
 
@@ -142,11 +143,11 @@ def test_an_environment_that_cannot_serve_names_its_task_and_leaves_the_previous
     ],
 )
 def test_a_construction_that_fails_closes_what_was_built(changes, kwargs, message):
-    made = Constructors(3, changes)
+    constructors = Constructors(3, changes)
     with pytest.raises((OSError, TypeError, ValueError), match=message):
-        mt.MultiEnvWrapper(made.makers, **kwargs)
-    assert made.envs
-    assert all(env.closed for env in made.envs.values())
+        mt.MultiEnvWrapper(constructors.makers, **kwargs)
+    assert constructors.envs
+    assert all(env.closed for env in constructors.envs.values())
 
 
 # One observation space for all, and actions of other lengths.
@@ -201,12 +202,13 @@ def test_an_embedding_is_shown_beside_the_task():
 )
 def test_each_task_has_a_horizon_and_repeats_of_its_own(kwargs, rewards):
     env = mt.MultiEnvWrapper(counting_makers(2, length=5), **kwargs)
-    for task, expected in enumerate(rewards):
-        _, *steps = play(env, [0] * len(expected), options={"task_state": task})
-        assert [step[1] for step in steps] == expected
-        whole = len(expected) == 5
-        ends = [step[2:4] for step in steps]
-        assert ends == [(False, False)] * (len(expected) - 1) + [(whole, not whole)]
+    for task, expected_rewards in enumerate(rewards):
+        _, *steps = play(env, [0] * len(expected_rewards), options={"task_state": task})
+        assert [step[1] for step in steps] == expected_rewards
+        is_terminated = len(expected_rewards) == 5
+        *earlier_ends, last_end = [step[2:4] for step in steps]
+        assert earlier_ends == [(False, False)] * (len(expected_rewards) - 1)
+        assert last_end == (is_terminated, not is_terminated)
 
 
 def test_a_horizon_cannot_lengthen_that_of_an_environment():
@@ -219,8 +221,8 @@ def test_a_horizon_cannot_lengthen_that_of_an_environment():
 
 
 def test_each_environment_gets_its_own_branch_of_each_seed_once():
-    made = Constructors(3)
-    env = mt.MultiEnvWrapper(made.makers)
+    constructors = Constructors(3)
+    env = mt.MultiEnvWrapper(constructors.makers)
     env.reset()
     for seed in (0, 7):
         env.reset(seed=seed, options={"task_state": 0})
@@ -230,8 +232,8 @@ def test_each_environment_gets_its_own_branch_of_each_seed_once():
         env.reset(seed="x")
     env.reset()
     branches = {i: [seeding.child_seed(0, i), None, seeding.child_seed(7, i), None] for i in (0, 2)}
-    assert made.envs[0].seeds == [None, *branches[0]]
-    assert made.envs[2].seeds == [*branches[2], None]
+    assert constructors.envs[0].seeds == [None, *branches[0]]
+    assert constructors.envs[2].seeds == [*branches[2], None]
 
 
 def test_a_state_closes_the_environments_that_it_does_not_have():
@@ -248,15 +250,16 @@ def test_a_state_closes_the_environments_that_it_does_not_have():
             self.first += 1
             return super().step(action)
 
-    env, other = (mt.MultiEnvWrapper([RememberingEnv] * 2) for _ in range(2))
+    env, restored = (mt.MultiEnvWrapper([RememberingEnv] * 2) for _ in range(2))
     state = env.get_state()
-    play(other, [0, 0], options={"task_state": 1})
-    stale = other.active_env
-    other.set_state(state)
-    assert stale.closed
-    assert (other.get_task_state(), other.envs_built) == (0, 1)
-    starts = [each.reset(options={"task_state": 1})[0]["env_obs"] for each in (env, other)]
-    assert equal(*starts)
+    play(restored, [0, 0], options={"task_state": 1})
+    discarded_env = restored.active_env
+    restored.set_state(state)
+    assert discarded_env.closed
+    assert (restored.get_task_state(), restored.envs_built) == (0, 1)
+    expected, _ = env.reset(options={"task_state": 1})
+    actual, _ = restored.reset(options={"task_state": 1})
+    assert equal(actual["env_obs"], expected["env_obs"])
 
 
 class FailingReset(CountingEnv):

@@ -1,6 +1,7 @@
 """Rewards and observations of one scale per task: what they are, whose they are, and states."""
 
 import copy
+import itertools
 import json
 import math
 from functools import partial
@@ -12,32 +13,32 @@ from gymnasium.vector import AutoresetMode
 
 import mtwrappers as mt
 from tests.fakes import CountingEnv, counting_makers, equal, play
-from tests.wrappers.fakes import TaskedEnv, makers
+from tests.wrappers.fakes import TaskedEnv, tasked_makers
 
 SINGLE = [mt.NormalizeRewardPerTask, mt.NormalizeObservationPerTask]
 VECTOR = [mt.VectorNormalizeRewardPerTask, mt.VectorNormalizeObservationPerTask]
-vector = pytest.mark.parametrize("wrap", VECTOR)
-every = pytest.mark.parametrize("wrap", SINGLE + VECTOR)
+vector_forms = pytest.mark.parametrize("wrap", VECTOR)
+every_form = pytest.mark.parametrize("wrap", SINGLE + VECTOR)
 
 
-def two_tasks(wrap, length=3, dtype=np.float64, **kwargs):
+def make_two_tasks(wrap, length=3, dtype=np.float64, **kwargs):
     return wrap(
         mt.FlattenMTEnv(mt.MultiEnvWrapper(counting_makers(2, length=length, dtype=dtype))),
         **kwargs,
     )
 
 
-def made(wrap, **kwargs):
-    """A wrapper of either form over tasks that are called a, b and c, and an action for it."""
+def make_wrapped_and_action(wrap, **kwargs):
+    """Makes a wrapper of either form over tasks that are called a, b and c, and an action."""
     if wrap in VECTOR:
-        return wrap(mt.MetaIterativeEnvExecutor(makers(), 3), 3, **kwargs), [0] * 3
+        return wrap(mt.MetaIterativeEnvExecutor(tasked_makers(), 3), 3, **kwargs), [0] * 3
     multi = mt.MultiEnvWrapper(counting_makers(3, length=4), task_names=["a", "b", "c"])
     return wrap(mt.FlattenMTEnv(multi), **kwargs), 0
 
 
-def three(wrap, mode, **kwargs):
-    """A vector form over the three tasks in an autoreset mode."""
-    return wrap(mt.MetaIterativeEnvExecutor(makers(), 3, autoreset_mode=mode), 3, **kwargs)
+def make_vector(wrap, mode, **kwargs):
+    """Makes a vector form over the three tasks in an autoreset mode."""
+    return wrap(mt.MetaIterativeEnvExecutor(tasked_makers(), 3, autoreset_mode=mode), 3, **kwargs)
 
 
 def observations(env, n=4, **reset):
@@ -47,8 +48,8 @@ def observations(env, n=4, **reset):
 # Rewards.
 
 
-def expected(returns, rewards):
-    """The definition: a variance of one counts as a ten-thousandth of a sample of zero."""
+def scale_rewards(returns, rewards):
+    """Scales by the definition: a ten-thousandth of a sample, 0 with variance 1, comes first."""
     scaled = []
     for t, reward in enumerate(rewards):
         seen, weights = [0.0, *returns[: t + 1]], [1e-4] + [1.0] * (t + 1)
@@ -59,7 +60,7 @@ def expected(returns, rewards):
 
 
 def test_a_reward_is_divided_by_the_deviation_of_its_own_tasks_returns():
-    env = two_tasks(mt.NormalizeRewardPerTask, gamma=0.5)
+    env = make_two_tasks(mt.NormalizeRewardPerTask, gamma=0.5)
     together = []
     for _ in range(2):
         _, *steps = play(env, [0] * 3, seed=0, options={"task_state": 0})
@@ -67,12 +68,12 @@ def test_a_reward_is_divided_by_the_deviation_of_its_own_tasks_returns():
         assert [s[4]["raw_reward"] for s in steps] == [1.0, 2.0, 3.0]
         assert {type(s[1]) for s in steps} == {float}
         play(env, [0] * 2, options={"task_state": 1})  # which a reset cuts
-    assert together == pytest.approx(expected([1, 2.5, 4.25] * 2, [1, 2, 3] * 2))
+    assert together == pytest.approx(scale_rewards([1, 2.5, 4.25] * 2, [1, 2, 3] * 2))
     assert env.get_state()["count"] == pytest.approx([6.0001, 4.0001])
 
 
 def test_raw_rewards_are_in_the_infos_of_resets_steps_and_ends():
-    envs, _ = made(mt.VectorNormalizeRewardPerTask)
+    envs, _ = make_wrapped_and_action(mt.VectorNormalizeRewardPerTask)
     infos = envs.reset(seed=0)[1]
     assert infos["raw_reward"].tolist() == [0, 0, 0]
     assert infos["_raw_reward"].tolist() == [True] * 3
@@ -89,7 +90,7 @@ def test_raw_rewards_are_in_the_infos_of_resets_steps_and_ends():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_observations_are_gymnasiums_per_task_and_the_onehot_is_left_alone(dtype):
-    env = two_tasks(mt.NormalizeObservationPerTask, 9, dtype)
+    env = make_two_tasks(mt.NormalizeObservationPerTask, 9, dtype)
     space = env.observation_space
     assert space.low.tolist() == [-np.inf, -np.inf, 0, 0]
     assert space.high.tolist() == [np.inf, np.inf, 1, 1]
@@ -122,7 +123,7 @@ def test_which_entries_are_normalized(env, kwargs, changed):
 # Which task it is.
 
 
-def named(task, name, **kwargs):
+def make_named(task, name, **kwargs):
     return mt.TaskNameWrapper(TaskedEnv(task, **kwargs), task_name=name)
 
 
@@ -135,8 +136,8 @@ def named(task, name, **kwargs):
     ],
 )
 def test_the_statistics_of_a_step_are_those_of_each_tasks_samples(tasks, mean, variance):
-    built = [partial(named, task, str(task), first=10 * i) for i, task in enumerate(tasks)]
-    executor = mt.MetaIterativeEnvExecutor(built, len(tasks))
+    makers = [partial(make_named, task, str(task), first=10 * i) for i, task in enumerate(tasks)]
+    executor = mt.MetaIterativeEnvExecutor(makers, len(tasks))
     envs = mt.VectorNormalizeObservationPerTask(executor, 4)  # of the last of which there is none
     obs, _ = envs.reset(seed=0)
     state = envs.get_state()
@@ -151,14 +152,14 @@ def test_the_statistics_of_a_step_are_those_of_each_tasks_samples(tasks, mean, v
         assert obs[i, 0] == pytest.approx((10 * i - state["mean"][task][0]) / deviation)
 
 
-@vector
+@vector_forms
 @pytest.mark.parametrize("names", [[None] * 3, ["reach", "push", "pick"]])
 def test_task_groups_that_share_an_id_are_named_once(wrap, names):
-    built = [
-        partial(named, task, name) if name else partial(TaskedEnv, task)
+    makers = [
+        partial(make_named, task, name) if name else partial(TaskedEnv, task)
         for task, name in zip([0, 1, 0], names, strict=True)
     ]
-    envs = wrap(mt.MetaIterativeEnvExecutor(built, 3, 2), 2)
+    envs = wrap(mt.MetaIterativeEnvExecutor(makers, 3, 2), 2)
     message = rf"task groups \[0, 2\] all report task_id 0 .* in {wrap.__name__}; .*TaskNameWrapper"
     with pytest.warns(UserWarning, match=message):
         envs.reset(seed=0)
@@ -169,7 +170,7 @@ def test_task_groups_that_share_an_id_are_named_once(wrap, names):
 
 
 def test_a_reset_of_some_begins_and_counts_those_alone():
-    inner = three(mt.VectorNormalizeRewardPerTask, AutoresetMode.DISABLED, gamma=1.0)
+    inner = make_vector(mt.VectorNormalizeRewardPerTask, AutoresetMode.DISABLED, gamma=1.0)
     envs = mt.VectorNormalizeObservationPerTask(inner, 3)
     envs.reset(seed=0)
     envs.step([0] * 3)
@@ -184,9 +185,9 @@ def test_a_reset_of_some_begins_and_counts_those_alone():
 # Freezing, and states.
 
 
-@every
+@every_form
 def test_a_frozen_wrapper_scales_and_learns_nothing(wrap):
-    env, action = made(wrap)
+    env, action = make_wrapped_and_action(wrap)
     env.update_running_mean = False
     results = play(env, [action] * 6, seed=0)
     assert env.get_state()["count"] == [1e-4] * 3
@@ -198,15 +199,15 @@ def test_a_frozen_wrapper_scales_and_learns_nothing(wrap):
     assert max(env.get_state()["count"]) > 1
 
 
-@every
+@every_form
 @pytest.mark.parametrize("updates", [True, False])
 def test_a_state_goes_through_json_and_goes_on(wrap, updates):
-    (env, action), (other, _) = made(wrap), made(wrap)
+    (env, action), (restored, _) = make_wrapped_and_action(wrap), make_wrapped_and_action(wrap)
     play(env, [action] * 3, seed=0)
     env.update_running_mean = updates
-    other.set_state(json.loads(json.dumps(env.get_state())))
-    assert other.get_state() == env.get_state()
-    assert equal(*(play(each, [action] * 3, seed=0) for each in (env, other)))
+    restored.set_state(json.loads(json.dumps(env.get_state())))
+    assert restored.get_state() == env.get_state()
+    assert equal(play(restored, [action] * 3, seed=0), play(env, [action] * 3, seed=0))
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_a_state_goes_through_json_and_goes_on(wrap, updates):
 )
 def test_statistics_of_something_else_are_refused_and_change_nothing(change, message):
     for wrap in SINGLE:
-        env, action = made(wrap)
+        env, action = make_wrapped_and_action(wrap)
         play(env, [action], seed=0)
         state = env.get_state()
         with pytest.raises((TypeError, ValueError), match=message):
@@ -230,10 +231,10 @@ def test_statistics_of_something_else_are_refused_and_change_nothing(change, mes
         assert env.get_state() == state
 
 
-@vector
+@vector_forms
 def test_statistics_move_to_another_number_of_environments_without_the_episodes(wrap):
-    envs = made(wrap)[0]
-    pairs = [maker for maker in makers() for _ in range(2)]
+    envs = make_wrapped_and_action(wrap)[0]
+    pairs = [maker for maker in tasked_makers() for _ in range(2)]
     larger = wrap(mt.MetaIterativeEnvExecutor(pairs, 3, 2), 3)
     envs.reset(seed=0)
     larger.reset(seed=0)
@@ -244,32 +245,57 @@ def test_statistics_move_to_another_number_of_environments_without_the_episodes(
     larger.step([0] * 6)
 
 
-@vector
-@pytest.mark.parametrize("change", [{"tasks": [0, 1, 3]}, {"uncounted": [3]}, {"returns": [0.0]}])
+@pytest.mark.parametrize(
+    ("wrap", "change"),
+    [
+        *itertools.product(
+            VECTOR,
+            [{"tasks": [0, 1, 3]}, {"tasks": "012"}, {"uncounted": [3]}, {"uncounted": None}],
+        ),
+        (mt.VectorNormalizeRewardPerTask, {"returns": [0.0]}),
+        (mt.VectorNormalizeRewardPerTask, {"returns": ["0", "1", "2"]}),
+        (mt.VectorNormalizeRewardPerTask, {"returns": [0.0, math.nan, 0.0]}),
+    ],
+)
 def test_episodes_that_do_not_fit_are_refused_before_anything_changes(wrap, change):
-    if "returns" in change and wrap is mt.VectorNormalizeObservationPerTask:
-        return
-    envs, actions = made(wrap)
+    envs, actions = make_wrapped_and_action(wrap)
     envs.reset(seed=0)
     state = envs.get_state()
     envs.step(actions)
-    later = envs.get_state()
-    with pytest.raises(ValueError, match=r"episodes"):
+    state_before = envs.get_state()
+    with pytest.raises((TypeError, ValueError), match=r"episodes|expected a list of uncounted"):
         envs.set_state({**state, "episodes": {**state["episodes"], **change}})
-    assert envs.get_state() == later
+    [name] = change
+    without = {key: value for key, value in state["episodes"].items() if key != name}
+    with pytest.raises(ValueError, match=rf"expected \['.* of {wrap.__name__}, got \['"):
+        envs.set_state({**state, "episodes": without})
+    with pytest.raises(ValueError, match="expected statistics with kind"):
+        envs.set_state({**state, "kind": "else", "episodes": {}})
+    assert envs.get_state() == state_before
 
 
-@every
+@every_form
 @pytest.mark.parametrize(
-    "change", [{"count": 0.0}, {"count": -1.0}, {"m2": -1.0}, {"mean": math.nan}]
+    "change",
+    [
+        {"count": 0.0},
+        {"count": -1.0},
+        {"count": "2.0"},
+        {"m2": -1.0},
+        {"m2": math.nan},
+        {"m2": "2.0"},
+        {"mean": math.nan},
+        {"mean": "2.0"},
+        {"mean": True},
+    ],
 )
 def test_statistics_that_no_samples_have_are_refused(wrap, change):
-    env = made(wrap)[0]
+    env = make_wrapped_and_action(wrap)[0]
     state = env.get_state()
     [(key, value)] = change.items()
-    wrong = np.full_like(np.array(state[key]), value).tolist()
+    wrong_values = np.full(np.shape(state[key]), value, dtype=object).tolist()
     with pytest.raises(ValueError, match=f"{key} .*in the statistics"):
-        env.set_state({**state, key: wrong})
+        env.set_state({**state, key: wrong_values})
     assert env.get_state() == state
 
 
@@ -292,23 +318,23 @@ class OneValueEnv(gymnasium.Env):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@every
+@every_form
 def test_a_sample_that_is_not_finite_is_refused_and_leaves_the_statistics_as_they_were(wrap, value):
-    in_vector = wrap in VECTOR
-    env = wrap(mt.as_vector([OneValueEnv, OneValueEnv]) if in_vector else OneValueEnv())
-    actions = [0, 0] if in_vector else 0
+    is_vector = wrap in VECTOR
+    env = wrap(mt.as_vector([OneValueEnv, OneValueEnv]) if is_vector else OneValueEnv())
+    actions = [0, 0] if is_vector else 0
     env.reset(seed=0)
     env.step(actions)
-    before = copy.deepcopy(env.get_state())
-    if in_vector:
+    state_before = copy.deepcopy(env.get_state())
+    if is_vector:
         env.set_attr("value", [1.0, value])
     else:
         env.unwrapped.value = value
-    task = "task 1" if in_vector else "task 0"
+    task = "task 1" if is_vector else "task 0"
     with pytest.raises(ValueError, match=rf"expected a finite \w+ to normalize, got .* in {task}"):
         env.step(actions)
-    assert env.get_state() == before
-    env.set_state(before)
+    assert env.get_state() == state_before
+    env.set_state(state_before)
 
 
 @pytest.mark.parametrize("onehot", [False, True])

@@ -81,10 +81,10 @@ def test_seed_seeds_observations_and_tasks_at_once():
     envs = [OldGym(gymnasium.make("mtwrappers/PointRobot-v0")) for _ in range(3)]
     assert [env.seed(seed) for env, seed in zip(envs, (5, 5, 6), strict=True)] == [[5], [5], [6]]
     assert envs[0].seed() == []
-    first, second, other = ([env.sample_tasks(2), env.reset().tolist()] for env in envs)
+    first, second, different = ([env.sample_tasks(2), env.reset().tolist()] for env in envs)
     assert first == second
-    assert first[0] != other[0]
-    assert first[1] != other[1]
+    assert first[0] != different[0]
+    assert first[1] != different[1]
 
 
 def test_task_states_are_the_tasks_of_an_mtenv():
@@ -125,6 +125,52 @@ def test_task_states_can_be_passed_as_tasks():
     assert env.get_task() in range(3)
 
 
+def test_the_task_of_an_mtenv_is_current_as_soon_as_it_is_set():
+    env = OldGym(mtwrappers.MultiEnvWrapper([make_point] * 3, sample_tasks_on_reset=True))
+    env.set_task(2)
+    assert env.get_task() == 2
+    env.reset()
+    with pytest.raises(ValueError, match=r"integer in \[0, 2\], got 3"):
+        env.set_task(3)
+    assert env.get_task() == 2
+    env.set_task_state(1)  # the environment's own method
+    for _ in range(3):
+        env.reset()
+        assert env.get_task() == 1
+
+
+def test_a_task_is_drawn_from_the_list():
+    env = OldGym(mtwrappers.MultiEnvWrapper([make_point] * 9), tasks=[7, 2])
+    drawn = []
+    for _ in range(2):
+        env.seed(0)
+        for _ in range(9):
+            env.reset_task()
+            drawn.append(env.get_task())
+    assert {*drawn} == {7, 2}
+    assert drawn[:9] == drawn[9:]
+
+
+def test_the_environment_and_the_tasks_can_be_replaced():
+    first, second = mtwrappers.MultiEnvWrapper([make_point] * 3), make_point()
+    first.tasks = "the environment's own"
+    env = OldGym(first, tasks=[2, 0])
+    env.tasks = [1]
+    assert (env.get_all_task_idx(), first.tasks) == (range(1), "the environment's own")
+    env.set_task(1)
+    env.env, env.tasks = second, TASKS
+    assert env.env is second
+    env.reset_task(1)
+    assert second.unwrapped.get_task() == TASKS[1]
+    with pytest.raises(TypeError, match=r"must be a gymnasium\.Env, got 3"):
+        env.env = 3
+    with pytest.raises(ValueError, match="tasks must hold at least one task"):
+        env.tasks = []
+    with pytest.raises(AttributeError, match="unwrapped"):
+        env.unwrapped = second
+    assert (env.env, env.tasks) == (second, TASKS)
+
+
 def test_an_environment_without_tasks_says_so():
     env = OldGym(gymnasium.make("CartPole-v1"))
     with pytest.raises(ValueError, match="there is no list of tasks"):
@@ -154,10 +200,10 @@ def test_attributes_are_read_and_set_on_the_environment():
 def test_copies_and_pickles_are_on_the_same_task():
     env = OldGym(PointGoalEnv(), TASKS)
     env.reset_task(1)
-    for other in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
-        other.reset()
-        assert other.get_task() == TASKS[1]
-        assert other.env is not env.env
+    for copied_env in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        copied_env.reset()
+        assert copied_env.get_task() == TASKS[1]
+        assert copied_env.env is not env.env
 
 
 def test_spaces_are_those_of_the_old_gym_if_it_was_imported(monkeypatch):

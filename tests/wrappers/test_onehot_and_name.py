@@ -17,22 +17,22 @@ def test_the_onehot_follows_the_observation_in_its_dtype_and_all_else_stays(dtyp
     low, high = np.array([2, 2, 0, 0, 0], dtype), np.array([9, 9, 1, 1, 1], dtype)
     assert env.observation_space == Box(low, high, dtype=low.dtype.type)
     assert env.action_space == plain.action_space
-    returned = [play(each, [0, 1, 0], seed=0) for each in (env, plain)]
-    for count, (ours, theirs) in enumerate(zip(*returned, strict=True)):
-        assert equal(ours[0], np.array([5 + count, 5 + count, 0, 1, 0], dtype))
-        assert equal(ours[1:], (*theirs[1:-1], {**theirs[-1], "task_id": 1}))
+    results, plain_results = play(env, [0, 1, 0], seed=0), play(plain, [0, 1, 0], seed=0)
+    for count, (result, (_, *flags, info)) in enumerate(zip(results, plain_results, strict=True)):
+        assert equal(result[0], np.array([5 + count, 5 + count, 0, 1, 0], dtype))
+        assert equal(result[1:], (*flags, {**info, "task_id": 1}))
 
 
 @pytest.mark.parametrize(
-    "added", [{"task_name": "reach"}, {"task_id": 0}, {"task_id": 3, "task_name": ""}]
+    "task_infos", [{"task_name": "reach"}, {"task_id": 0}, {"task_id": 3, "task_name": ""}]
 )
-def test_what_is_given_is_in_the_info_of_every_call_and_all_else_stays(added):
+def test_what_is_given_is_in_the_info_of_every_call_and_all_else_stays(task_infos):
     plain = CountingEnv(2)
-    env = TaskNameWrapper(CountingEnv(2), **added)
+    env = TaskNameWrapper(CountingEnv(2), **task_infos)
     assert env.observation_space == plain.observation_space
-    returned = [play(each, [0, 1], seed=0) for each in (env, plain)]
-    for ours, theirs in zip(*returned, strict=True):
-        assert equal(ours, (*theirs[:-1], {**theirs[-1], **added}))
+    results, plain_results = play(env, [0, 1], seed=0), play(plain, [0, 1], seed=0)
+    for result, (*plain_values, info) in zip(results, plain_results, strict=True):
+        assert equal(result, (*plain_values, {**info, **task_infos}))
 
 
 def test_the_info_of_the_environment_is_not_changed():
@@ -56,9 +56,9 @@ def test_lists_get_the_onehot_of_their_places_by_the_class_that_was_asked():
     wrapped = LoudOnehotWrapper.wrap_env_list(envs)
     makers = LoudOnehotWrapper.wrap_env_cons_list([*counting_makers(2), fail])
     assert [env.env for env in wrapped] == envs
-    *made, failing = pickle.loads(pickle.dumps(makers, 2))
-    for i, env in enumerate([*wrapped[:2], *(make() for make in made)]):
+    *unpickled_makers, failing_maker = pickle.loads(pickle.dumps(makers, 2))
+    for i, env in enumerate([*wrapped[:2], *(make() for make in unpickled_makers)]):
         assert type(env) is LoudOnehotWrapper
         assert env.reset()[0].tolist() == [[0, 0, 1, 0, 0], [100, 100, 0, 1, 0]][i % 2]
     with pytest.raises(OSError, match="it was called"):  # only now
-        failing()
+        failing_maker()

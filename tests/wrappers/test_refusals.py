@@ -24,6 +24,7 @@ from mtwrappers import (
     VectorNormalizeRewardPerTask,
     VectorRL2Observation,
 )
+from mtwrappers.core.selection import WithoutReplacement
 from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.fakes import CountingEnv, counting_makers
@@ -223,6 +224,24 @@ def with_task_id(task_id):
         lambda: two_tasks(select=["uniform"]),
         ValueError,
         "select must be one of ... or a callable, got ['uniform']",
+    ),
+    refusal(
+        lambda: two_tasks(select=WithoutReplacement),
+        ValueError,
+        "select must be ...or a callable, got <class ...: pass an instance, such as "
+        "WithoutReplacement()",
+    ),
+    refusal(
+        lambda: MultiEnvWrapper("CartPole-v1"),
+        TypeError,
+        "funcs_to_make_envs must be a list of constructors, got 'CartPole-v1': pass "
+        "functools.partial(gymnasium.make, 'CartPole-v1') in a list",
+    ),
+    refusal(
+        lambda: MultiEnvWrapper([gymnasium.spec("CartPole-v1")]),
+        TypeError,
+        "the constructor of task 0 in funcs_to_make_envs must be callable, got EnvSpec(...: pass "
+        "functools.partial(gymnasium.make, spec) with this spec",
     ),
     refusal(
         lambda: drawing_tasks(2).reset(seed=0), ValueError, "...must be an integer in [0, 1], got 2"

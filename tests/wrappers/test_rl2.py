@@ -1,4 +1,4 @@
-"""The input of RL^2, one environment at a time and side by side; see also ``test_forms.py``."""
+"""The input of RL^2, of environments and vector environments; see also ``test_forms.py``."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -13,20 +13,21 @@ from metaworld.wrappers import RNNBasedMetaRLWrapper
 import mtwrappers as mt
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, equal, play
 from tests.vector.fakes import BoxCountingEnv
-from tests.wrappers.fakes import makers
+from tests.wrappers.fakes import tasked_makers
 
 
-def tails(env, actions, **reset):
+def play_tails(env, actions, **reset):
+    """Plays an episode, and returns what is appended to the two numbers of each observation."""
     return [result[0][..., 2:].tolist() for result in play(env, actions, **reset)]
 
 
-def multi():
+def make_two_tasks():
     return mt.FlattenMTEnv(mt.MultiEnvWrapper(counting_makers(2)), "none")
 
 
-def begun(**kwargs):
-    """Three environments side by side that have made a step."""
-    envs = mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(makers(), 3, **kwargs))
+def make_stepped_envs(**kwargs):
+    """Makes a vector environment of three tasks, and makes a step."""
+    envs = mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(tasked_makers(), 3, **kwargs))
     envs.reset(seed=0)
     envs.step([1] * 3)
     return envs
@@ -37,9 +38,9 @@ def begun(**kwargs):
 
 def test_the_last_action_reward_and_end_are_appended_and_stay_across_a_trials_episodes():
     env = mt.RL2Observation(CountingEnv(2))
-    assert tails(env, [1, 0], seed=0) == [[0, 0, 0, 0], [0, 1, 1, 0], [1, 0, 2, 1]]
+    assert play_tails(env, [1, 0], seed=0) == [[0, 0, 0, 0], [0, 1, 1, 0], [1, 0, 2, 1]]
     assert env.step(0)[0][:2].tolist() == [3, 3]
-    assert tails(env, [1]) == [[1, 0, 3, 1], [0, 1, 1, 0]]
+    assert play_tails(env, [1]) == [[1, 0, 3, 1], [0, 1, 1, 0]]
     assert env.reset()[0].tolist() == [0, 0, 0, 1, 1, 1]  # that episode was cut
     assert env.reset()[0].tolist() == [0, 0, 0, 1, 1, 1]
 
@@ -47,15 +48,15 @@ def test_the_last_action_reward_and_end_are_appended_and_stay_across_a_trials_ep
 @pytest.mark.parametrize(
     ("make", "reset"),
     [
-        (multi, {"seed": 0}),
-        (multi, {"options": {"task_state": 0}}),
-        (multi, {"options": {"resample_task": True}}),
+        (make_two_tasks, {"seed": 0}),
+        (make_two_tasks, {"options": {"task_state": 0}}),
+        (make_two_tasks, {"options": {"resample_task": True}}),
         (CountingSetTaskEnv, {"options": {"task": {"first": 0}}}),
     ],
 )
 def test_a_seed_or_asking_for_a_task_begins_a_trial_whichever_it_is(make, reset):
     env = mt.RL2Observation(make())
-    tails(env, [1], seed=0)
+    play_tails(env, [1], seed=0)
     assert env.reset(**reset)[0][2:].tolist() == [0] * 4
     assert env.reset()[0][2:].tolist() == [0] * 4  # nothing was done since
 
@@ -83,21 +84,21 @@ class GoalEnv(CountingEnv):
 
 
 @pytest.mark.parametrize(
-    ("make", "turn"),
+    ("make", "set_task"),
     [
         (GoalEnv, lambda env, task: env.unwrapped.set_task(task)),
-        (multi, lambda env, task: env.get_wrapper_attr("set_task_state")(task)),
+        (make_two_tasks, lambda env, task: env.get_wrapper_attr("set_task_state")(task)),
         (CountingSetTaskEnv, lambda env, task: env.unwrapped.set_task({"first": task})),
         (IdentifiedEnv, lambda env, task: setattr(env.unwrapped, "task_id", task)),
     ],
     ids=["object", "state", "task", "id"],
 )
-def test_another_task_begins_a_trial_and_the_same_one_again_does_not(make, turn):
+def test_another_task_begins_a_trial_and_the_same_one_again_does_not(make, set_task):
     env = mt.RL2Observation(make())
-    turn(env, 0)
-    tails(env, [1], seed=0)
+    set_task(env, 0)
+    play_tails(env, [1], seed=0)
     for task, tail in ((0, [0, 1, 1, 1]), (1, [0] * 4), (1, [0, 1, 1, 1])):
-        turn(env, task)
+        set_task(env, task)
         assert env.reset()[0][2:].tolist() == tail
         env.step(1)
 
@@ -117,13 +118,14 @@ class MovingGoalEnv(CountingEnv):
 
 def test_a_task_that_is_changed_in_place_is_another_though_infos_do_not_tell():
     envs = mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(partial(MovingGoalEnv, 2), 1))
-    assert tails(envs, [[1]] * 3) == [[[0] * 4], [[0, 1, 1, 0]], [[0] * 4], [[0, 1, 1, 0]]]
-    assert tails(one := mt.RL2Observation(MovingGoalEnv()), [1])[1] == [0, 1, 1, 0]
-    assert one.reset()[0][2:].tolist() == [0] * 4
+    assert play_tails(envs, [[1]] * 3) == [[[0] * 4], [[0, 1, 1, 0]], [[0] * 4], [[0, 1, 1, 0]]]
+    env = mt.RL2Observation(MovingGoalEnv())
+    assert play_tails(env, [1])[1] == [0, 1, 1, 0]
+    assert env.reset()[0][2:].tolist() == [0] * 4
 
 
 @pytest.mark.parametrize(
-    ("reset", "zeros"),
+    ("reset", "begins_trial"),
     [
         ({}, [False, False, False]),
         ({"seed": 1}, [True, True, True]),
@@ -133,18 +135,18 @@ def test_a_task_that_is_changed_in_place_is_another_though_infos_do_not_tell():
         ({"tasks": [{"task": i} for i in range(3)]}, [True, True, True]),
     ],
 )
-def test_which_resets_begin_trials_side_by_side(reset, zeros):
-    envs = begun()
+def test_which_resets_begin_trials_side_by_side(reset, begins_trial):
+    envs = make_stepped_envs()
     if "tasks" in reset:  # even of the same tasks
         envs.set_tasks(reset["tasks"])
         reset = {}
-    assert (envs.reset(**reset)[0][:, 2:] == 0).all(axis=1).tolist() == zeros
+    assert (envs.reset(**reset)[0][:, 2:] == 0).all(axis=1).tolist() == begins_trial
     envs.step([1] * 3)
     assert envs.reset()[0][:, 2:].tolist() == [[0, 1, 1, 1]] * 3
 
 
 def test_a_reset_of_some_leaves_the_others_as_they_are():
-    envs = begun(autoreset_mode=AutoresetMode.DISABLED)
+    envs = make_stepped_envs(autoreset_mode=AutoresetMode.DISABLED)
     obs, _ = envs.reset(seed=0, options={"reset_mask": np.array([True, False, False])})
     assert obs[:, 2:].tolist() == [[0] * 4, [0, 1, 1, 0], [0, 1, 1, 0]]
 
@@ -189,12 +191,14 @@ def test_it_can_append_what_meta_worlds_wrapper_appends(divisor):
     theirs = RNNBasedMetaRLWrapper(BoxCountingEnv(3), normalize_reward=divisor == 10)
     actions = np.array([[0.5, -0.25], [1, 0], [0.125, -1]], np.float32)
     for _ in range(2):
-        for a, b in zip(play(ours, actions), play(theirs, actions), strict=True):
-            assert a[0].tolist() == b[0].tolist()
+        results = zip(play(ours, actions), play(theirs, actions), strict=True)
+        for (obs, *_), (expected_obs, *_) in results:
+            assert obs.tolist() == expected_obs.tolist()
 
 
 def test_side_by_side_a_state_of_more_environments_is_refused_before_anything_changes():
-    envs, larger = begun(), mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(makers() * 2, 6))
+    envs = make_stepped_envs()
+    larger = mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(tasked_makers() * 2, 6))
     larger.reset(seed=0)
     state = envs.get_state()
     for change in (
@@ -222,7 +226,7 @@ def test_an_episode_on_the_same_plain_object_continues_the_trial():
             return self.task
 
     env = mt.RL2Observation(PlainTaskEnv())
-    tails(env, [1], seed=0)
+    play_tails(env, [1], seed=0)
     assert env.reset()[0][-1] == 1
     env.unwrapped.task = PlainTask(2)
     assert env.reset()[0][-1] == 0

@@ -28,39 +28,41 @@ WRAPPERS = {
     "flat": mt.FlattenMTEnv,
     "flat, no task": lambda env: mt.FlattenMTEnv(env, "none"),
 }
-every = pytest.mark.parametrize("kind", WRAPPERS)
+every_wrapper = pytest.mark.parametrize("kind", WRAPPERS)
 
 
-def base(kind):
-    """An environment to wrap."""
+def make_base(kind):
+    """Makes an environment to wrap."""
     env_id, kwargs = ("tests/Short-v0", {})
     if "flat" in kind:
         env_id, kwargs = "mtwrappers/MultiEnv-v0", {**MULTI, "select": "round_robin"}
     return gymnasium.make(env_id, render_mode="rgb_array", **kwargs)
 
 
-@every
+@every_wrapper
 def test_it_keeps_gymnasiums_contract(kind):
-    env = WRAPPERS[kind](base(kind))
+    env = WRAPPERS[kind](make_base(kind))
     if kind in ("reward", "observation"):
         env.update_running_mean = False  # else what was seen before matters, as in Gymnasium's
-    warned = check_env_warnings(env, skip_render_check=True)
-    assert [w for w in warned if "infinity" not in w] == []
+    warnings = check_env_warnings(env, skip_render_check=True)
+    assert [warning for warning in warnings if "infinity" not in warning] == []
 
 
-@every
+@every_wrapper
 def test_its_spec_goes_through_json_between_other_wrappers(kind):
-    env, fresh = (TimeAwareObservation(WRAPPERS[kind](TimeLimit(base(kind), 2))) for _ in range(2))
+    env, fresh = (
+        TimeAwareObservation(WRAPPERS[kind](TimeLimit(make_base(kind), 2))) for _ in range(2)
+    )
     spec = EnvSpec.from_json(env.spec.to_json())
-    again = gymnasium.make(spec)
-    assert again.spec == env.spec == spec
-    assert [type(again), type(again.env)] == [type(env), type(env.env)]
-    assert equal(play(again, [0, 1], seed=5), play(fresh, [0, 1], seed=5))
+    remade = gymnasium.make(spec)
+    assert remade.spec == env.spec == spec
+    assert [type(remade), type(remade.env)] == [type(env), type(env.env)]
+    assert equal(play(remade, [0, 1], seed=5), play(fresh, [0, 1], seed=5))
 
 
-@every
+@every_wrapper
 def test_a_seed_options_and_actions_reach_the_environment_which_it_renders_and_closes(kind):
-    env = WRAPPERS[kind](base(kind))
+    env = WRAPPERS[kind](make_base(kind))
     options = {"x": 1}
     env.reset(seed=5, options=options)
     env.reset(options={"task_state": 0} if "flat" in kind else None)
@@ -76,30 +78,30 @@ def test_a_seed_options_and_actions_reach_the_environment_which_it_renders_and_c
     assert inner.closed
 
 
-@every
-@pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
-def test_a_copy_goes_on_by_itself(kind, copy_of):
-    env, undisturbed = (WRAPPERS[kind](base(kind)) for _ in range(2))
-    for each in (env, undisturbed):
-        play(each, [0], seed=5)
-    other = copy_of(env)
-    run = [other.step(1), *play(other, [0, 1])]
-    assert equal([env.step(1), *play(env, [0, 1])], run)
-    assert equal([undisturbed.step(1), *play(undisturbed, [0, 1])], run)
+@every_wrapper
+@pytest.mark.parametrize("copy_env", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+def test_a_copy_goes_on_by_itself(kind, copy_env):
+    env, undisturbed = (WRAPPERS[kind](make_base(kind)) for _ in range(2))
+    play(env, [0], seed=5)
+    play(undisturbed, [0], seed=5)
+    copied_env = copy_env(env)
+    expected = [copied_env.step(1), *play(copied_env, [0, 1])]
+    assert equal([env.step(1), *play(env, [0, 1])], expected)
+    assert equal([undisturbed.step(1), *play(undisturbed, [0, 1])], expected)
 
 
 @pytest.mark.parametrize(
     "wrap", [WRAPPERS["one-hot"], WRAPPERS["rl2"], mt.NormalizeObservationPerTask]
 )
 def test_numbers_of_any_type_are_an_observation_and_nothing_else_is(wrap):
-    found = []
-    for given in (np.array([1.0, 2.0]), np.array([1, 2]), [1, 2]):
+    results = []
+    for numbers in (np.array([1.0, 2.0]), np.array([1, 2]), [1, 2]):
         env = wrap(CountingEnv())
         env.reset(seed=0)
-        env.unwrapped._obs = lambda given=given: given
-        found.append(env.step(0))
-    assert equal(found[0], found[1])
-    assert equal(found[0], found[2])
+        env.unwrapped._obs = lambda numbers=numbers: numbers
+        results.append(env.step(0))
+    assert equal(results[0], results[1])
+    assert equal(results[0], results[2])
     env.unwrapped._obs = lambda: 3.0
     with pytest.raises(ValueError, match=r"shape \(2,\)"):
         env.step(0)

@@ -12,7 +12,7 @@ import mtwrappers as mt
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.fakes import counting_makers, equal
 from tests.vector.fakes import HalfReward, all_modes, both_executors
-from tests.wrappers.fakes import makers
+from tests.wrappers.fakes import tasked_makers
 
 
 class InterruptedOnce(MetaVectorWrapper):
@@ -30,7 +30,10 @@ class InterruptedOnce(MetaVectorWrapper):
 @both_executors
 def test_after_an_interrupt_between_the_halves_of_a_step_a_reset_is_all_that_is_due(executor):
     makers = counting_makers(2, length=3)
-    with closing(executor(makers, 2)) as inner, closing(executor(makers, 2)) as undisturbed:
+    with (
+        closing(executor(makers, 2)) as inner,
+        closing(executor(makers, 2)) as undisturbed,
+    ):
         envs = HalfReward(InterruptedOnce(inner))
         envs.reset(seed=0)
         with pytest.raises(KeyboardInterrupt):
@@ -38,10 +41,10 @@ def test_after_an_interrupt_between_the_halves_of_a_step_a_reset_is_all_that_is_
         with pytest.raises(ResetNeeded):
             envs.step([0, 0])
         assert equal(envs.reset(seed=1), undisturbed.reset(seed=1))
-        for rewards in ([0.5, 0.5], [1.0, 1.0], [1.5, 1.5]):
-            obs, halves, *rest = envs.step([0, 0])
-            assert halves.tolist() == rewards
-            assert equal((obs, 2 * halves, *rest), undisturbed.step([0, 0]))
+        for expected_rewards in ([0.5, 0.5], [1.0, 1.0], [1.5, 1.5]):
+            obs, rewards, *ends_and_infos = envs.step([0, 0])
+            assert rewards.tolist() == expected_rewards
+            assert equal((obs, 2 * rewards, *ends_and_infos), undisturbed.step([0, 0]))
 
 
 # Pauses.
@@ -51,27 +54,28 @@ def test_after_an_interrupt_between_the_halves_of_a_step_a_reset_is_all_that_is_
 @all_modes
 @pytest.mark.slow_but("iterative", "NextStep-parallel")
 def test_a_paused_environment_counts_nowhere(executor, mode):
-    def run(turns):
-        """Twelve steps of each environment, which take turns."""
-        rewards = mt.VectorNormalizeRewardPerTask(executor(makers(), 3, autoreset_mode=mode), 3)
+    def step_in_turns(turns):
+        """Makes twelve steps of each environment, which take turns; returns them and states."""
+        inner = executor(tasked_makers(), 3, autoreset_mode=mode)
+        rewards = mt.VectorNormalizeRewardPerTask(inner, 3)
         observations = mt.VectorNormalizeObservationPerTask(rewards, 3)
         with closing(mt.VectorRL2Observation(observations)) as envs:
             envs.reset(seed=0)
-            seen, over = [[], [], []], np.zeros(3, np.bool_)
+            histories, ended = [[], [], []], np.zeros(3, np.bool_)
             for action in [0, 1, 1] * 4:
-                if mode is AutoresetMode.DISABLED and over.any():
-                    envs.reset(options={"reset_mask": over})
+                if mode is AutoresetMode.DISABLED and ended.any():
+                    envs.reset(options={"reset_mask": ended})
                 for rows in turns:
                     envs.unwrapped.pause(~np.isin(np.arange(3), rows))
-                    obs, paid, terminated, truncated, _ = envs.step([action] * 3)
-                    over[rows] = (terminated | truncated)[rows]
+                    obs, step_rewards, terminated, truncated, _ = envs.step([action] * 3)
+                    ended[rows] = (terminated | truncated)[rows]
                     for i in rows:
-                        seen[i].append((obs[i].tolist(), paid[i], over[i]))
-            return seen, [one.get_state() for one in (observations, rewards)]
+                        histories[i].append((obs[i].tolist(), step_rewards[i], ended[i]))
+            return histories, [observations.get_state(), rewards.get_state()]
 
-    together, inturns = run([[0, 1, 2]]), run([[1], [0, 2]])
+    together, in_turns = step_in_turns([[0, 1, 2]]), step_in_turns([[1], [0, 2]])
     assert len(together[0][2]) == 12
-    assert equal(together, inturns)
+    assert equal(together, in_turns)
 
 
 # No autoreset.
@@ -90,11 +94,11 @@ def wrap_all(envs):
 @pytest.mark.slow_but("True-iterative", "SameStep-parallel")
 def test_without_autoreset_wrappers_return_the_same_as_in_the_mode_disabled(executor, mode, inside):
     with (
-        closing(executor(makers(moves=True), 3, autoreset_mode=mode)) as inner,
-        closing(executor(makers(moves=True), 3, autoreset_mode="Disabled")) as disabled,
+        closing(executor(tasked_makers(moves=True), 3, autoreset_mode=mode)) as inner,
+        closing(executor(tasked_makers(moves=True), 3, autoreset_mode="Disabled")) as disabled,
     ):
         envs, wrappers = wrap_all(inner)
-        oracle, expected = wrap_all(disabled)
+        oracle, oracle_wrappers = wrap_all(disabled)
         with (inner if inside else envs).without_autoreset():
             assert equal(envs.reset(seed=0), oracle.reset(seed=0))
             assert equal(envs.step([1, 0, 1]), oracle.step([1, 0, 1]))
@@ -104,12 +108,13 @@ def test_without_autoreset_wrappers_return_the_same_as_in_the_mode_disabled(exec
             mask = {"reset_mask": ended[2]}
             assert equal(envs.reset(options=mask), oracle.reset(options=mask))
             assert equal(envs.step([1, 0, 1]), oracle.step([1, 0, 1]))
-        assert equal([one.get_state() for one in wrappers], [one.get_state() for one in expected])
+        for wrapper, oracle_wrapper in zip(wrappers, oracle_wrappers, strict=True):
+            assert equal(wrapper.get_state(), oracle_wrapper.get_state())
 
 
 @both_executors
 def test_a_wrapper_forwards_the_methods_of_our_vector_environments(executor):
-    with closing(HalfReward(executor(makers(), 3, autoreset_mode="NextStep"))) as envs:
+    with closing(HalfReward(executor(tasked_makers(), 3, autoreset_mode="NextStep"))) as envs:
         envs.reset(seed=0)
         envs.pause(np.array([False, True, False]))
         envs.step([0, 0, 0])

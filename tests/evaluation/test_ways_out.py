@@ -1,0 +1,213 @@
+"""Mistakes that people make: the message says what to do instead."""
+
+import json
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import SyncVectorEnv
+
+from mtwrappers import evaluate, few_shot_evaluate, protocols
+from mtwrappers.evaluation import (
+    Episode,
+    EvaluationResult,
+    VerificationError,
+    compare,
+    curves,
+    load_results,
+    reference,
+    scores,
+    verify,
+)
+from mtwrappers.evaluation.scoring import Scoring
+from tests.fakes import counting_makers
+from tests.refusals import assert_refused, refusal, refusals
+
+RESULT = EvaluationResult([Episode("a", 0, 1.0, 3, True, True)])
+MT10 = protocols["metaworld-3.1"]
+EXAMPLE = "such as {'ppo': [result], 'random': [other_result]}, got"
+
+
+def push(observations):
+    return np.full((2, 2), 0.1)
+
+
+def pull(observations):
+    return np.full((2, 2), -0.1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Results of two policies with their evidence, ``push.json`` and ``pull.json``."""
+    folder = tmp_path_factory.mktemp("results")
+    envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)
+    for policy in (push, pull):
+        result = evaluate(policy, envs, 3, evidence=folder / f"{policy.__name__}.npz")
+        result.save(folder / f"{policy.__name__}.json")
+    evaluate(push, envs, 2, evidence=folder / "short.npz")
+    envs.close()
+    return folder
+
+
+@refusals(
+    refusal(
+        lambda: compare(RESULT, RESULT),
+        TypeError,
+        f"compare takes the results of all policies in one dict, {EXAMPLE} 2 arguments",
+    ),
+    refusal(
+        lambda: scores(RESULT, RESULT, RESULT),
+        TypeError,
+        f"scores takes the results of all policies in one dict, {EXAMPLE} 3 arguments",
+    ),
+    refusal(
+        lambda: scores([RESULT]),
+        TypeError,
+        f"policies must be a dict of the results of each policy, {EXAMPLE} [<EvaluationResult: 1 "
+        "episode of 1 task>]",
+    ),
+    refusal(lambda: curves([RESULT]), TypeError, "policies must be a dict of the results of each"),
+    refusal(
+        lambda: compare({"a": RESULT, "b": RESULT}),
+        TypeError,
+        "the results of 'a' must be a list of at least one result, got <EvaluationResult: 1 "
+        "episode of 1 task> alone: pass [result]",
+    ),
+    refusal(
+        lambda: verify(RESULT),
+        TypeError,
+        "result must be the name of a file from EvaluationResult.save, got <EvaluationResult: 1 "
+        "episode of 1 task>: save it, and pass the name of the file",
+    ),
+    refusal(
+        lambda: verify("x.npz"),
+        VerificationError,
+        "expected an evaluation in JSON, got x.npz, which is for evidence, the actions of a "
+        "result: pass the file of EvaluationResult.save",
+    ),
+    refusal(
+        lambda: evaluate(push, "mtwrappers/MT10-v0"),
+        TypeError,
+        "envs must be ...got 'mtwrappers/MT10-v0': pass gymnasium.make_vec('mtwrappers/MT10-v0')",
+    ),
+    refusal(
+        lambda: few_shot_evaluate(push, "CartPole-v1"),
+        TypeError,
+        "envs must be ...got 'CartPole-v1': pass mtwrappers.as_vector('CartPole-v1')",
+    ),
+    refusal(
+        lambda: few_shot_evaluate(push, SyncVectorEnv(counting_makers(2))),
+        TypeError,
+        "envs must be ...got SyncVectorEnv(num_envs=2): pass mtwrappers.as_vector(env_fns) with "
+        "the functions that make its environments",
+    ),
+    refusal(
+        lambda: MT10.evaluate(push, max_episode_steps=3),
+        TypeError,
+        "Protocol.evaluate got an unexpected keyword argument 'max_episode_steps': metaworld-3.1 "
+        "fixes it: call evaluate of its variant('mine', max_episode_steps=...)",
+    ),
+    refusal(
+        lambda: MT10.evaluate(push, sed=3),
+        TypeError,
+        "Protocol.evaluate got an unexpected keyword argument 'sed': did you mean 'seed'?",
+    ),
+    refusal(
+        lambda: MT10.on("ML10"),
+        ValueError,
+        "metaworld-3.1 is for MT1, MT10, MT25, MT50, got 'ML10'; protocols for that: "
+        "metaworld-3.1-ml",
+    ),
+    refusal(
+        lambda: MT10.variant("mine", benchmark="MT1"),
+        ValueError,
+        "MT1 has one class: name it by env_name=..., such as 'reach-v3'",
+    ),
+    refusal(
+        lambda: Scoring(groups=(("easy", ("hop",)),)),
+        ValueError,
+        "group 'easy' must have classes of Meta-World, got 'hop'; such as 'reach-v3'; of other "
+        "environments, average EvaluationResult.per_task over a group",
+    ),
+    refusal(
+        lambda: reference("reference:ppo"),
+        ValueError,
+        "there are no reference results of 'reference:ppo'; pass 'ppo', because reference: is "
+        "for the command line",
+    ),
+)
+def test_a_wrong_argument_is_answered_by_the_right_one(call, error, message):
+    assert_refused(call, error, message)
+
+
+@pytest.mark.parametrize("load", [EvaluationResult.load, load_results, verify])
+def test_a_folder_is_answered_by_the_file_in_it(load, tmp_path):
+    with pytest.raises(IsADirectoryError, match=r"such as its results\.json; got a folder: '"):
+        load(tmp_path)
+
+
+def test_missing_evidence_is_answered_by_its_place_and_by_the_argument(folder):
+    (folder / "moved.json").write_text((folder / "push.json").read_text())
+    with pytest.raises(VerificationError, match=r"there is no file .*moved\.npz ") as caught:
+        verify(folder / "moved.json")
+    assert "verify(result, evidence); that of a.json is a.npz by default" in str(caught.value)
+    assert verify(folder / "moved.json", folder / "push.npz").ok
+
+
+def test_evidence_of_another_result_is_named_before_the_numbers_that_differ(folder):
+    verification = verify(folder / "push.json", folder / "pull.npz")
+    assert not verification.ok
+    other = rf"the actions in {folder / 'pull.npz'} are not those that the result was saved with"
+    assert verification.difference.startswith(other)
+    assert "; task 0, episode 0: episode_return is" in verification.difference
+    with pytest.raises(
+        VerificationError, match=r"episode 2 has 5 steps, .* 0 actions; the ac.*not"
+    ):
+        verify(folder / "push.json", folder / "short.npz")
+
+
+def drop_episode(data):
+    del data["episodes"][1]
+
+
+def drop_field(data):
+    del data["evidence"]
+
+
+def change_type(data):
+    data["design"]["episodes_per_task"] = "3"
+
+
+def change_length(data):
+    data["episodes"][1]["length"] = 6
+
+
+@pytest.mark.parametrize("change", [drop_episode, drop_field, change_type, change_length])
+def test_an_edited_file_is_answered_by_the_file_without_edits(change, folder):
+    data = json.loads((folder / "push.json").read_text())
+    change(data)
+    (folder / "edited.json").write_text(json.dumps(data))
+    with pytest.raises(VerificationError, match=r"; verify the file as save\(\) wrote it, w"):
+        verify(folder / "edited.json", folder / "push.npz")
+
+
+def test_a_changed_number_is_false_and_may_be_an_edit(folder):
+    data = json.loads((folder / "push.json").read_text())
+    data["episodes"][1]["episode_return"] += 1
+    (folder / "edited.json").write_text(json.dumps(data))
+    verification = verify(folder / "edited.json", folder / "push.npz")
+    assert not verification.ok
+    assert "; if the file was edited, verify it as save() wrote it" in " ".join(
+        str(verification).replace("\n ", "").split()
+    )
+
+
+def test_a_single_episode_is_not_plural():
+    single = partial(EvaluationResult, [Episode("a", 0, 1.0, 3, True, True)])
+    assert repr(single()) == "<EvaluationResult: 1 episode of 1 task>"
+    assert "mine: 1 run, 1 episode." in str(scores({"mine": [single()]}))
+    run = single().described(training_steps=5, training_seed=0)
+    assert "1 run (training seed 0), 1 episode at each point." in "\n".join(
+        curves({"mine": [run]}).caption
+    )
