@@ -1,10 +1,11 @@
-"""What the benchmarks share: rates side by side, memory, the machine, tables and plots."""
+"""Shared by the benchmarks: rates side by side, memory, the machine, tables and plots."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -19,45 +20,51 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 
 
-def rates(
-    players: Mapping[str, Callable[[], int]], rounds: int, warmup: bool = True
+def measure_rates(
+    workloads: Mapping[str, Callable[[], int]], rounds: int
 ) -> dict[str, list[float]]:
-    """Steps per second of each player, in every round; the players take turns.
+    """Measures steps per second of each workload in every round, after a round of warm-up.
 
-    A player plays a while and returns how many environment steps it took.
+    Workloads take turns, so that all of them meet the same load of the machine.
+
+    Args:
+        workloads: Functions that step environments and return the number of environment steps.
+        rounds: How often each is measured.
     """
-    found: dict[str, list[float]] = {name: [] for name in players}
-    if warmup:
-        for play in players.values():
-            play()
+    for run in workloads.values():
+        run()
+    rates: dict[str, list[float]] = {name: [] for name in workloads}
     for _ in range(rounds):
-        for name, play in players.items():
+        for name, run in workloads.items():
             start = time.perf_counter()
-            steps = play()
-            found[name].append(steps / (time.perf_counter() - start))
-    return found
+            steps = run()
+            rates[name].append(steps / (time.perf_counter() - start))
+    return rates
 
 
-def ratio(found: Mapping[str, list[float]], one: str, other: str) -> float:
-    """The median over rounds of how many times faster ``one`` is than ``other``."""
-    return median(a / b for a, b in zip(found[one], found[other], strict=True))
+def median_ratio(rates: Mapping[str, list[float]], name: str, baseline: str) -> float:
+    """How many times faster a workload is than a baseline: the median over rounds."""
+    return median(a / b for a, b in zip(rates[name], rates[baseline], strict=True))
 
 
-def pss(include_self: bool = True) -> float:
-    """Proportional set size of this process and all below it, in GB."""
-    me = psutil.Process()
-    total = 0
-    for process in [me, *me.children(recursive=True)] if include_self else me.children(True):
+def measure_pss(include_self: bool = True) -> float:
+    """Proportional set size of this process and its descendants, in GB."""
+    parent = psutil.Process()
+    processes = parent.children(recursive=True)
+    if include_self:
+        processes.append(parent)
+    kibibytes = 0
+    for process in processes:
         try:
             text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
         except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-        total += next(int(line.split()[1]) for line in text.splitlines() if line[:4] == "Pss:")
-    return total * 1024 / 1e9
+            continue  # ended, or of another user
+        kibibytes += int(re.search(r"^Pss: +(\d+)", text, re.MULTILINE)[1])
+    return kibibytes * 1024 / 1e9
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were taken on."""
+    """The processor, cores and versions of packages with which figures are measured."""
     names = ("gymnasium", "metaworld", "mujoco", "numpy", "scipy", "envpool", "mtwrappers")
     versions = {name: version_or_none(name) for name in names}
     return {
@@ -69,7 +76,7 @@ def machine() -> dict[str, Any]:
 
 
 def version_or_none(name: str) -> str | None:
-    """The version of an installed package."""
+    """The version of a package, ``None`` if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -77,7 +84,7 @@ def version_or_none(name: str) -> str | None:
 
 
 def cpu_name() -> str:
-    """The processor's name, as the kernel has it."""
+    """The processor's name as the kernel reports it."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
@@ -86,31 +93,31 @@ def cpu_name() -> str:
 
 def table(rows: list[Mapping[str, Any]]) -> str:
     """Rows as a Markdown table, which is also how a terminal shows them."""
-    heads = list(rows[0])
-    cells = [heads, *[[str(row[head]) for head in heads] for row in rows]]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
-    lines = [
-        "| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |"
-        for row in cells
-    ]
-    rule = "|" + "|".join("-" * (w + 2) for w in widths) + "|"
+    columns = list(rows[0])
+    cells = [columns, *[[str(row[column]) for column in columns] for row in rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    lines = []
+    for row in cells:
+        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("| " + " | ".join(padded) + " |")
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
-def target_row(what: str, measured: float, at_least: float, unit: str = "x") -> dict[str, str]:
-    """A row of a table of targets."""
+def target_row(quantity: str, measured: float, at_least: float, unit: str = "x") -> dict[str, str]:
+    """A row of a table of targets, for a quantity that has a minimum."""
     return {
-        "what": what,
+        "what": quantity,
         "measured": f"{measured:.2f}{unit}",
         "at least": f"{at_least:g}{unit}",
         "reached": "yes" if measured >= at_least else "no",
     }
 
 
-def limit_row(what: str, measured: float, at_most: float, unit: str = "") -> dict[str, str]:
-    """A row of a table of targets for a cost."""
+def limit_row(quantity: str, measured: float, at_most: float, unit: str = "") -> dict[str, str]:
+    """A row of a table of targets, for a cost that has a maximum."""
     return {
-        "what": what,
+        "what": quantity,
         "measured": f"{measured:.3g}{unit}",
         "at least": f"at most {at_most:g}{unit}",
         "reached": "yes" if measured <= at_most else "no",
@@ -118,14 +125,14 @@ def limit_row(what: str, measured: float, at_most: float, unit: str = "") -> dic
 
 
 def save(name: str, results: Mapping[str, Any]) -> None:
-    """Writes ``results/NAME.json``."""
+    """Writes ``results/NAME.json``, with the machine."""
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps({"machine": machine(), **results}, indent=2)
     (RESULTS / f"{name}.json").write_text(text + "\n")
 
 
 def bar_plot(path: Path, title: str, groups: Mapping[str, Mapping[str, float]], unit: str) -> None:
-    """Horizontal bars, one panel a group."""
+    """Draws horizontal bars, with a panel for each group."""
     figure = Figure(
         figsize=(8, 0.6 + sum(0.45 + 0.32 * len(bars) for bars in groups.values())),
         layout="constrained",

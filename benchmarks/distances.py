@@ -1,9 +1,11 @@
-"""How far a reader goes: the functions, files and calls of this package behind one steady call.
+"""Counts the functions, files and calls of this package that a call of its API goes through.
 
     python -m benchmarks.distances [--functions]
 
-Counted in this process with `sys.setprofile`, in the second of two equal calls after a first one.
-A comprehension or an unnamed function belongs to the function that it stands in.
+The calls of this process are counted with `sys.setprofile`. Each call of the API is made once
+before it is counted, so that what is done only once is left out. A comprehension or a lambda counts
+as the function around it. ``--functions`` lists the functions, each with its number of calls. Where
+the parent waits for workers, this number varies from run to run.
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ PACKAGE = os.path.dirname(mtwrappers.__file__) + os.sep
 
 
 def count_functions(call: Callable[[], Any]) -> Counter[tuple[str, str]]:
-    """The functions of the package that a call goes through, in order, and how often."""
+    """Counts the calls of each function of the package, by file and name, in the second call."""
     counts: Counter[tuple[str, str]] = Counter()
 
     def profile(frame: Any, event: str, _: Any) -> None:
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(PACKAGE):
-            named = code.co_qualname.partition(".<locals>.<")[0]
-            if not named.startswith("<"):  # a module
-                counts[code.co_filename[len(PACKAGE) :], named] += 1
+            name = code.co_qualname.partition(".<locals>.<")[0]
+            if not name.startswith("<"):  # the code of a module
+                counts[code.co_filename[len(PACKAGE) :], name] += 1
 
     call()
     sys.setprofile(profile)
@@ -44,16 +46,16 @@ def count_functions(call: Callable[[], Any]) -> Counter[tuple[str, str]]:
     return counts
 
 
-def measured() -> dict[str, Counter[tuple[str, str]]]:
-    """What each of the usual calls goes through."""
+def count_all() -> dict[str, Counter[tuple[str, str]]]:
+    """Counts the functions of each of the usual calls of the API."""
     counts = {}
+    executors: list[gymnasium.vector.VectorEnv[Any, Any, Any]] = []
 
     def make() -> None:
-        made.append(gymnasium.make_vec("mtwrappers/MT10-v0", workers=2))
+        executors.append(gymnasium.make_vec("mtwrappers/MT10-v0", workers=2))
 
-    made: list[gymnasium.vector.VectorEnv[Any, Any, Any]] = []
     counts["make_vec, 2 workers"] = count_functions(make)
-    for envs in made:
+    for envs in executors:
         envs.close()
     with closing(gymnasium.make_vec("mtwrappers/MT10-v0", workers=2)) as envs:
         reset = partial(envs.reset, seed=3)
@@ -82,15 +84,15 @@ def measured() -> dict[str, Counter[tuple[str, str]]]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--functions", action="store_true", help="list them")
-    listed = parser.parse_args().functions
+    list_functions = parser.parse_args().functions
     rows = []
-    for what, functions in measured().items():
-        files = {file for file, _ in functions}
-        rows.append([what, len(functions), len(files), functions.total()])
-        if listed:
-            print(f"\n{what}")
-            for (file, name), calls in functions.items():
-                print(f"  {file}: {name} ({calls})")
+    for call, counts in count_all().items():
+        files = {file for file, _ in counts}
+        rows.append([call, len(counts), len(files), counts.total()])
+        if list_functions:
+            print(f"\n{call}")
+            for (file, name), num_calls in counts.items():
+                print(f"  {file}: {name} ({num_calls})")
     for row in rows:
         print("{:<40} {:>4} functions {:>4} files {:>6} calls".format(*row))
 

@@ -1,18 +1,18 @@
-"""What is learnt in the same time: PPO on this package and on Meta-World's own ``make_vec``.
+"""Measures what PPO learns in the same time on this package and on Meta-World's ``make_vec``.
 
     python -m benchmarks.learning [--minutes 4.5] [--seeds 1 2 3] [--redraw] [--note TEXT]
 
 Trains the single-file PPO (``examples/cleanrl_ppo.py``) with the same hyperparameters, on the same
 classes with one environment per class, for the same time: on ``mtwrappers/CustomMT-v0`` with two
-workers, and on ``Meta-World/custom-mt-envs`` as it comes (``vector_strategy="sync"``, which is also
-the faster of its two on two cores). They take turns. Every class has 50 goals, which the agent
-sees; an episode is a success if it is one at any of its steps. With the defaults it runs for 27
-minutes. Nothing else should run.
+workers, and on ``Meta-World/custom-mt-envs`` with its default ``vector_strategy="sync"``, which is
+also the faster of its two on two cores. They take turns. Every class has 50 goals, which the agent
+sees; an episode is a success if any of its steps is. With the defaults it runs for 27 minutes.
+Nothing else should run on the machine.
 
 Writes a row per episode into ``results/learning.csv``, and draws the success rate against time and
-against steps into ``results/learning.png``, as the mean over classes of each one's last ten
-episodes. With ``--redraw`` it trains nothing
-and draws the episodes of that file; ``--note`` puts a sentence below the chart.
+against steps into ``results/learning.png``: the mean over classes, each by its last ten episodes.
+Prints the number of steps and the last success rates. With ``--redraw`` it trains nothing and draws
+the episodes of that file; ``--note`` puts a sentence below the chart.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Runs = dict[tuple[str, int], Episodes]
 
 
 def make(side: str, seed: int) -> gymnasium.vector.VectorEnv:
-    """An environment per class, with its one-hot."""
+    """Makes an environment of each class, with the one-hot of the class in observations."""
     if side == OURS:
         return gymnasium.make_vec(
             "mtwrappers/CustomMT-v0", train_classes=CLASSES, seed=seed, workers=2
@@ -60,7 +60,7 @@ def make(side: str, seed: int) -> gymnasium.vector.VectorEnv:
 
 
 def load_example() -> ModuleType:
-    """The single-file PPO."""
+    """Imports the single-file PPO."""
     path = HERE.parent / "examples" / "cleanrl_ppo.py"
     spec = importlib.util.spec_from_file_location("cleanrl_ppo", path)
     module = importlib.util.module_from_spec(spec)
@@ -68,21 +68,28 @@ def load_example() -> ModuleType:
     return module
 
 
-def curve(episodes: Episodes, axis: str, at: np.ndarray) -> np.ndarray:
+def compute_curve(episodes: Episodes, axis: str, points: np.ndarray) -> np.ndarray:
     """The success rate at each point of an axis, as the mean over classes."""
     rates = []
     for name in CLASSES:
-        own = [episode for episode in episodes if episode["task"] == name]
-        points = np.array([episode[axis] for episode in own])
-        solved = np.concatenate([[0], np.cumsum([episode["success"] for episode in own])])
-        last = np.searchsorted(points, at, side="right")
+        class_episodes = [episode for episode in episodes if episode["task"] == name]
+        ends = np.array([episode[axis] for episode in class_episodes])
+        successes = [episode["success"] for episode in class_episodes]
+        num_successes = np.concatenate([[0], np.cumsum(successes)])
+        last = np.searchsorted(ends, points, side="right")  # episodes that ended by this point
         first = np.maximum(last - WINDOW, 0)
-        rates.append((solved[last] - solved[first]) / np.maximum(last - first, 1))
+        in_window = num_successes[last] - num_successes[first]
+        rates.append(in_window / np.maximum(last - first, 1))
     return np.mean(rates, axis=0)
 
 
+def select_runs(runs: Runs, side: str) -> list[Episodes]:
+    """The episodes of each seed on one side."""
+    return [episodes for (name, _), episodes in runs.items() if name == side]
+
+
 def plot(path: Path, runs: Runs, note: str = "") -> None:
-    """Success against time and against steps: the mean over seeds, and their range."""
+    """Draws success against time and against steps: the mean over seeds, and their range."""
     figure = Figure(figsize=(4.8, 5.6), layout="constrained", dpi=200)
     for axes, (axis, unit, label) in zip(
         figure.subplots(2, 1, sharey=True),
@@ -90,11 +97,12 @@ def plot(path: Path, runs: Runs, note: str = "") -> None:
         strict=True,
     ):
         for side, color in SIDES.items():
-            own = [episodes for (name, _), episodes in runs.items() if name == side]
-            at = np.linspace(0, min(episodes[-1][axis] for episodes in own), 200)
-            curves = np.array([curve(episodes, axis, at) for episodes in own])
-            axes.plot(at / unit, curves.mean(0), color=color, lw=2, label=side)
-            axes.fill_between(at / unit, curves.min(0), curves.max(0), color=color, alpha=0.2, lw=0)
+            seeds = select_runs(runs, side)
+            points = np.linspace(0, min(episodes[-1][axis] for episodes in seeds), 200)
+            curves = np.array([compute_curve(episodes, axis, points) for episodes in seeds])
+            low, high = curves.min(0), curves.max(0)
+            axes.plot(points / unit, curves.mean(0), color=color, lw=2, label=side)
+            axes.fill_between(points / unit, low, high, color=color, alpha=0.2, lw=0)
         axes.set_xlabel(label)
         axes.set_xlim(0)
         axes.set_ylim(0, 1)
@@ -104,7 +112,8 @@ def plot(path: Path, runs: Runs, note: str = "") -> None:
         axes.set_ylabel("episodes with success")
     figure.axes[0].legend(frameon=False, loc="upper left")
     figure.suptitle(
-        f"PPO on {len(CLASSES)} Meta-World classes, two cores:\nmean and range of {len(own)} seeds",
+        f"PPO on {len(CLASSES)} Meta-World classes, two cores:\n"
+        f"mean and range of {len(seeds)} seeds",
         fontsize=11,
         x=0.01,
         ha="left",
@@ -120,13 +129,21 @@ def write(path: Path, runs: Runs) -> None:
         writer = csv.writer(file)
         writer.writerow(["side", "seed", "task", "seconds", "steps", "return", "success"])
         for (side, seed), episodes in runs.items():
-            for e in episodes:
-                row = [f"{e['seconds']:.1f}", e["steps"], f"{e['return']:.1f}", int(e["success"])]
-                writer.writerow([side, seed, e["task"], *row])
+            for episode in episodes:
+                row = [
+                    side,
+                    seed,
+                    episode["task"],
+                    f"{episode['seconds']:.1f}",
+                    episode["steps"],
+                    f"{episode['return']:.1f}",
+                    int(episode["success"]),
+                ]
+                writer.writerow(row)
 
 
 def read(path: Path) -> Runs:
-    """The episodes that `write` wrote."""
+    """Reads the episodes of such a file."""
     runs: Runs = {}
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
@@ -156,15 +173,18 @@ def train(seeds: Sequence[int], minutes: float) -> Runs:
     return runs
 
 
-def summary(runs: Runs) -> list[dict[str, str]]:
-    """The steps of both sides, and the success rate in each class's last ten episodes."""
+def summarize(runs: Runs) -> list[dict[str, str]]:
+    """The rows of a table: mean steps, and the success rate in each class's last episodes."""
     rows: list[dict[str, str]] = [{"": name} for name in ("steps", *CLASSES)]
     for side in SIDES:
-        own = [episodes for (name, _), episodes in runs.items() if name == side]
-        rows[0][side] = f"{np.mean([episodes[-1]['steps'] for episodes in own]):,.0f}"
+        seeds = select_runs(runs, side)
+        rows[0][side] = f"{np.mean([episodes[-1]['steps'] for episodes in seeds]):,.0f}"
         for row, task in zip(rows[1:], CLASSES, strict=True):
-            last = [[e["success"] for e in run if e["task"] == task][-WINDOW:] for run in own]
-            row[side] = f"{np.mean(np.concatenate(last)):.0%}"
+            successes: list[bool] = []
+            for episodes in seeds:
+                class_episodes = [episode for episode in episodes if episode["task"] == task]
+                successes += [episode["success"] for episode in class_episodes[-WINDOW:]]
+            row[side] = f"{np.mean(successes):.0%}"
     return rows
 
 
@@ -185,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         write(args.csv, runs)
     args.plot.parent.mkdir(exist_ok=True)
     plot(args.plot, runs, args.note)
-    print(table(summary(runs)))
+    print(table(summarize(runs)))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""A learner that proves the data: first-order MAML on point goals, in NumPy.
+"""Trains first-order MAML on point goals in NumPy, which shows that the samples are right.
 
     python -m benchmarks.meta_learning [--iterations 60] [--seeds 3] [--resume]
 
-A linear-Gaussian policy learns an initialisation from which one policy-gradient step on a task's
-own paths finds the hidden goal (Finn et al. 2017, arXiv:1703.03400, first order). Everything comes
-through `MetaSampler` and `MetaSampleProcessor`: paths, returns, baselines and advantages. Prints
-returns before and after the step, writes ``results/meta_learning.json`` and ``meta_learning.png``.
-A checkpoint is written after every iteration; with ``--resume`` a run that was killed goes on from
-it, to the same files, bit for bit.
+A linear-Gaussian policy learns an initialisation from which one policy-gradient step on the paths
+of a task finds its hidden goal (Finn et al. 2017, arXiv:1703.03400, first order). Paths are from
+`MetaSampler`; returns, baselines and advantages from `MetaSampleProcessor`. Prints mean returns
+before and after the step, and writes ``results/meta_learning.json`` and ``meta_learning.png``. A
+checkpoint is written after every iteration. With ``--resume``, a run that was killed continues from
+it, and writes the same files as a run without interruption, bit for bit.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ Floats = NDArray[np.float64]
 
 
 class LinearGaussian:
-    """``a = w [x, y, 1] + noise``, with weights of its own for each task, ``(M, 2, 3)``."""
+    """``a = w [x, y, 1] + noise``, with weights ``(M, 2, 3)``, those of each task."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.weights = np.zeros((TASKS, 2, 3))
 
     def get_actions(self, observations: Floats) -> tuple[Floats, dict[str, Floats]]:
-        mean = np.einsum("mij,mkj->mki", self.weights, with_one(observations))
+        mean = np.einsum("mij,mkj->mki", self.weights, append_one(observations))
         return mean + STD * self.rng.normal(size=mean.shape), {"mean": mean}
 
 
-def with_one(observations: Floats) -> Floats:
-    """Observations with a constant, ``(..., 3)``."""
+def append_one(observations: Floats) -> Floats:
+    """Appends the constant 1 to observations, ``(..., 3)``."""
     return np.concatenate([observations, np.ones((*observations.shape[:-1], 1))], axis=-1)
 
 
-def policy_gradient(data: dict[str, Any]) -> Floats:
-    """The gradient of the expected return by a policy's weights, ``(2, 3)``, from one task."""
+def compute_policy_gradient(data: dict[str, Any]) -> Floats:
+    """The gradient of a task's expected return by the policy's weights, ``(2, 3)``."""
     score = (data["actions"] - data["agent_infos"]["mean"]) / STD**2
     weighted = score * data["advantages"][:, None]
-    gradient: Floats = weighted.T @ with_one(data["observations"]) / len(weighted)
+    gradient: Floats = weighted.T @ append_one(data["observations"]) / len(weighted)
     return gradient
 
 
@@ -79,21 +79,32 @@ class Learner:
         zeros = np.zeros((2, 3))
         self.weights: dict[str, Floats] = {"meta": zeros, "moment": zeros, "square": zeros}
 
-    def parts(self) -> dict[str, Any]:
-        """All that the next iteration follows from, for a checkpoint."""
-        own = {"weights": self.weights, "noise": self.policy.rng}
-        return {**own, "sampler": self.sampler, "baseline": self.baseline}
+    def checkpoint_objects(self) -> dict[str, Any]:
+        """The objects of a checkpoint, on which the next iteration depends."""
+        return {
+            "weights": self.weights,
+            "noise": self.policy.rng,
+            "sampler": self.sampler,
+            "baseline": self.baseline,
+        }
 
     def iterate(self, iteration: int) -> tuple[float, float]:
-        """Takes a step, number ``iteration`` from 1; mean returns before and after adaptation."""
+        """Trains for an iteration; returns the mean returns before and after adaptation.
+
+        Args:
+            iteration: The number of the iteration, from 1.
+        """
         meta, moment, square = (self.weights[name] for name in ("meta", "moment", "square"))
         self.sampler.update_tasks()
         self.policy.weights[:] = meta
         first = self.sampler.obtain_samples()
         data = self.processor.process_samples(first)
-        self.policy.weights[:] = [meta + INNER * policy_gradient(own) for own in data]
+        self.policy.weights[:] = [
+            meta + INNER * compute_policy_gradient(samples) for samples in data
+        ]
         second = self.sampler.obtain_samples()
-        gradients = [policy_gradient(own) for own in self.processor.process_samples(second)]
+        data = self.processor.process_samples(second)
+        gradients = [compute_policy_gradient(samples) for samples in data]
         # Adam (Kingma & Ba 2015, arXiv:1412.6980) on the mean of the adapted gradients.
         gradient = np.mean(gradients, axis=0)
         moment = 0.9 * moment + 0.1 * gradient
@@ -101,22 +112,28 @@ class Learner:
         step = moment / (1 - 0.9**iteration)
         meta = meta + OUTER * step / (np.sqrt(square / (1 - 0.999**iteration)) + 1e-8)
         self.weights.update(meta=meta, moment=moment, square=square)
-        return mean_return(first), mean_return(second)
+        return compute_mean_return(first), compute_mean_return(second)
 
 
 def learn(path: Path, iterations: int, seeds: int, resume: bool) -> list[list[list[float]]]:
-    """Mean returns before and after adaptation, per seed and iteration.
+    """Trains a learner for each seed.
 
     Args:
         path: The checkpoint, written after every iteration.
         iterations: How many per seed.
         seeds: How many learners, one after another.
-        resume: Whether to go on from the checkpoint.
+        resume: Whether to continue from the checkpoint.
+
+    Returns:
+        For each seed the mean returns before adaptation and those after it, one per iteration.
+
+    Raises:
+        SystemExit: If the checkpoint is of other numbers of iterations or seeds.
     """
     run: dict[str, Any] = {"iterations": iterations, "seeds": seeds, "curves": [[[], []]]}
     learner = Learner(0)
     if resume:
-        load_checkpoint(path, run=run, **learner.parts())
+        load_checkpoint(path, run=run, **learner.checkpoint_objects())
         if (run["iterations"], run["seeds"]) != (iterations, seeds):
             raise SystemExit(
                 f"{path} is of --iterations {run['iterations']} --seeds {run['seeds']}, got "
@@ -124,12 +141,12 @@ def learn(path: Path, iterations: int, seeds: int, resume: bool) -> list[list[li
             )
     curves = run["curves"]
     while True:
-        before, after = curves[-1]
-        while len(before) < iterations:
-            returns = learner.iterate(len(before) + 1)
-            before.append(returns[0])
-            after.append(returns[1])
-            save_checkpoint(path, run=run, **learner.parts())
+        unadapted, adapted = curves[-1]
+        while len(unadapted) < iterations:
+            returns = learner.iterate(len(unadapted) + 1)
+            unadapted.append(returns[0])
+            adapted.append(returns[1])
+            save_checkpoint(path, run=run, **learner.checkpoint_objects())
         learner.sampler.close()
         if len(curves) == seeds:
             return curves
@@ -137,8 +154,9 @@ def learn(path: Path, iterations: int, seeds: int, resume: bool) -> list[list[li
         curves.append([[], []])
 
 
-def mean_return(paths: dict[int, list[dict[str, Any]]]) -> float:
-    return float(np.mean([path["rewards"].sum() for own in paths.values() for path in own]))
+def compute_mean_return(samples: dict[int, list[dict[str, Any]]]) -> float:
+    """The mean return of the paths of all tasks."""
+    return float(np.mean([path["rewards"].sum() for paths in samples.values() for path in paths]))
 
 
 def main() -> None:
@@ -177,11 +195,11 @@ def main() -> None:
     figure.savefig(args.out / "meta_learning.png")
     (results / "meta_learning.json").write_text(json.dumps({"curves": curves}, indent=2) + "\n")
     checkpoint.unlink()
-    for seed, (before, after) in enumerate(curves):
-        first, last = np.mean(after[:5]), np.mean(after[-5:])
+    for seed, (unadapted, adapted) in enumerate(curves):
+        first, last = np.mean(adapted[:5]), np.mean(adapted[-5:])
         print(
             f"seed {seed}: after the step {first:.1f} at the start, {last:.1f} at the end; "
-            f"before it {np.mean(before[-5:]):.1f} at the end"
+            f"before it {np.mean(unadapted[-5:]):.1f} at the end"
         )
     print(f"{seconds:.0f} s")
 

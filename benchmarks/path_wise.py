@@ -1,12 +1,12 @@
-"""Whole paths from where environments live, against asking the policy at every step.
+"""Compares whole paths that workers collect with asking the policy at every step.
 
     python -m benchmarks.path_wise [--quick]
 
 MT10, one environment per class, whole episodes of 500 steps on 2 workers, with a random policy and
-with two layers of 64 in NumPy. Beside `MetaSampler` step-wise and path-wise stand a loop over
-Meta-World's own ``make_vec``, EnvPool stepped with the same policy (where it is installed; it has
-no mixed classes, so each class in its turn), and the physics alone on 2 threads. Every player runs
-for the same number of environment steps, in turns. Prints a table, writes
+with a network in NumPy that has two layers of 64. `MetaSampler`, step-wise and path-wise, is
+compared with a loop over Meta-World's own ``make_vec``, with EnvPool (if it is installed) and with
+the physics alone on 2 threads. A pool of EnvPool has one class, so ten environments of each class
+are stepped in turn with the same policy. Workloads take turns. Prints a table and writes
 ``results/path_wise.json``.
 """
 
@@ -21,21 +21,14 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import (
-    machine,
-    rates,
-    ratio,
-    save,
-    table,
-    target_row,
-)
-from benchmarks.metaworld import EPISODE, make_pools, physics_player
+from benchmarks.common import machine, measure_rates, median_ratio, save, table, target_row
+from benchmarks.metaworld import EPISODE, make_physics_workload, make_pools
 from mtwrappers import MetaSampler, MetaWorldSetTaskEnv
 
 Policy = Callable[[NDArray[Any]], NDArray[Any]]
 
 
-class Random:
+class RandomPolicy:
     """Actions that do not depend on observations."""
 
     def __init__(self) -> None:
@@ -45,8 +38,8 @@ class Random:
         return self.rng.uniform(-1.0, 1.0, (len(observations), 4))
 
 
-class Layers:
-    """Two layers of 64."""
+class NetworkPolicy:
+    """A network with two hidden layers of 64 and random weights."""
 
     def __init__(self) -> None:
         rng = np.random.default_rng(0)
@@ -60,55 +53,59 @@ class Layers:
         return hidden
 
 
-def sampler_player(policy: Policy, **kwargs: Any) -> tuple[Callable[[], int], Callable[[], None]]:
-    """`MetaSampler` on the ten classes, one path of each; and what closes it."""
+def make_sampler_workload(
+    policy: Policy, **kwargs: Any
+) -> tuple[Callable[[], int], Callable[[], None]]:
+    """A workload of `MetaSampler` on MT10, a path of each class; and a function that closes it."""
     env = MetaWorldSetTaskEnv("MT10", "train", max_episode_steps=None)
     sampler = MetaSampler(env, policy, 1, 10, EPISODE, seed=0, **kwargs)
     sampler.update_tasks()
 
-    def play() -> int:
-        paths = sampler.obtain_samples()
-        return sum(len(path["rewards"]) for own in paths.values() for path in own)
+    def run() -> int:
+        samples = sampler.obtain_samples()
+        return sum(len(path["rewards"]) for paths in samples.values() for path in paths)
 
-    return play, sampler.close
+    return run, sampler.close
 
 
-def loop_player(envs: Any, policy: Policy) -> Callable[[], int]:
-    """One episode of every environment of a vector environment, with the reset at its end."""
+def make_loop_workload(envs: Any, policy: Policy) -> Callable[[], int]:
+    """A workload of one episode of every environment, with the reset at its end."""
     obs, _ = envs.reset()
 
-    def play() -> int:
+    def run() -> int:
         nonlocal obs
         for _ in range(EPISODE):
             obs, *_ = envs.step(policy(obs))
         return EPISODE * len(obs)
 
-    return play
+    return run
 
 
-def envpool_player(policy: Policy) -> Callable[[], int] | None:
-    """EnvPool with the same policy: ten environments of each class in its turn, 2 threads."""
-    envs = make_pools(num_envs=10, num_threads=2)
-    players = [loop_player(env, policy) for env in envs]
-    return (lambda: sum(play() for play in players)) if envs else None
+def make_envpool_workload(policy: Policy) -> Callable[[], int] | None:
+    """A workload of EnvPool, ten environments of each class in turn; ``None`` without EnvPool."""
+    pools = make_pools(num_envs=10, num_threads=2)
+    if not pools:
+        return None
+    workloads = [make_loop_workload(pool, policy) for pool in pools]
+    return lambda: sum(run() for run in workloads)
 
 
-def compare(policy: Policy, rounds: int) -> dict[str, list[float]]:
-    """Steps per second of all players."""
-    closers, players = [], {}
-    for name, where in (("step-wise", "parent"), ("path-wise", "workers")):
-        kwargs = {"workers": 2, "policy_in": where}
-        players[f"mtwrappers {name}, 2 workers"], close = sampler_player(policy, **kwargs)
-        closers.append(close)
+def measure_policy_rates(policy: Policy, rounds: int) -> dict[str, list[float]]:
+    """Measures steps per second of all workloads with a policy."""
+    workloads, close_functions = {}, []
+    for name, policy_in in (("step-wise", "parent"), ("path-wise", "workers")):
+        run, close = make_sampler_workload(policy, workers=2, policy_in=policy_in)
+        workloads[f"mtwrappers {name}, 2 workers"] = run
+        close_functions.append(close)
     theirs = gymnasium.make_vec("Meta-World/MT10", vector_strategy="sync", seed=0)
-    players["Meta-World make_vec"] = loop_player(theirs, policy)
-    if pool := envpool_player(policy):
-        players["EnvPool, 2 threads"] = pool
-    players["physics alone, 2 threads"] = physics_player()
-    found = rates(players, rounds)
-    for close in (*closers, theirs.close):
+    workloads["Meta-World make_vec"] = make_loop_workload(theirs, policy)
+    if envpool_workload := make_envpool_workload(policy):
+        workloads["EnvPool, 2 threads"] = envpool_workload
+    workloads["physics alone, 2 threads"] = make_physics_workload()
+    rates = measure_rates(workloads, rounds)
+    for close in (*close_functions, theirs.close):
         close()
-    return found
+    return rates
 
 
 def main() -> None:
@@ -124,12 +121,12 @@ def main() -> None:
         "EnvPool, 2 threads": 1.0,
         "physics alone, 2 threads": 0.7,
     }
-    for name, policy in (("random policy", Random()), ("two layers of 64", Layers())):
-        found = results[name] = compare(policy, rounds)
-        for other, least in targets.items():
-            if other in found:
-                what = f"{name}: path-wise / {other}"
-                rows.append(target_row(what, ratio(found, path_wise, other), least))
+    for name, policy in (("random policy", RandomPolicy()), ("two layers of 64", NetworkPolicy())):
+        rates = results[name] = measure_policy_rates(policy, rounds)
+        for baseline, at_least in targets.items():
+            if baseline in rates:
+                speedup = median_ratio(rates, path_wise, baseline)
+                rows.append(target_row(f"{name}: path-wise / {baseline}", speedup, at_least))
     save("path_wise", {"rates": results, "targets": rows})
     print(machine()["cpu"], machine()["cores"], "cores")
     print(table(rows))

@@ -1,10 +1,11 @@
-"""What frames cost: against a bare `mujoco.Renderer`, in steps, without shadows, on two workers.
+"""Measures the cost of frames: beside a bare `mujoco.Renderer`, in steps, and on two workers.
 
     python -m benchmarks.pixels
     python -m benchmarks.pixels --before ../older-checkout
 
-Writes ``benchmarks/results/pixels.json`` and prints two tables. All take turns in one run. With
-``--before``, steps of states alone are compared with those of another checkout of this package.
+Prints two tables and writes ``benchmarks/results/pixels.json``. Workloads take turns. With
+``--before``, the rate of steps without frames is compared with that of another checkout of this
+package. On a machine without a display, ``MUJOCO_GL=egl`` or ``MUJOCO_GL=osmesa`` must be set.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ import mujoco
 import numpy as np
 
 import mtwrappers  # noqa: F401 (registers the ids)
-from benchmarks.common import HERE, rates, ratio, save, table, target_row
+from benchmarks.common import HERE, measure_rates, median_ratio, save, table, target_row
 
 ROUNDS, FRAMES, STEPS = 9, 8, 2000
 SIZES = (84, 480)
-ONE = {"env_name": "door-open-v3", "num_goals": 1, "max_episode_steps": -1}
+ENV_OPTIONS = {"env_name": "door-open-v3", "num_goals": 1, "max_episode_steps": -1}
 ACTION = np.zeros(4, np.float32)
-# Plays states alone in another checkout: a rate for each line that it reads.
+# Steps an environment without frames in another process: prints a rate for each line that it reads.
 SERVER = f"""
 import sys, time, gymnasium, numpy, mtwrappers
-one = {{"env_name": "door-open-v3", "num_goals": 1, "max_episode_steps": -1}}
-env = gymnasium.make("mtwrappers/MT1-v0", disable_env_checker=True, **one)
+options = {ENV_OPTIONS}
+env = gymnasium.make("mtwrappers/MT1-v0", disable_env_checker=True, **options)
 env.reset(seed=0)
 action = numpy.zeros(4, numpy.float32)
 for _ in sys.stdin:
@@ -42,32 +43,34 @@ for _ in sys.stdin:
 """
 
 
-def make(**look: Any) -> Any:
-    """One environment, after its reset."""
-    env = gymnasium.make("mtwrappers/MT1-v0", disable_env_checker=True, **ONE, **look)
+def make(**render_options: Any) -> Any:
+    """Makes an environment and resets it."""
+    env = gymnasium.make(
+        "mtwrappers/MT1-v0", disable_env_checker=True, **ENV_OPTIONS, **render_options
+    )
     env.reset(seed=0)
     return env
 
 
-def draws(env: Any) -> Callable[[], int]:
-    """Draws states that differ, without stepping."""
+def make_render_workload(env: Any) -> Callable[[], int]:
+    """A workload of an environment's ``render``, of states that differ, without steps."""
     data = env.unwrapped._env.sawyer.data
 
-    def play() -> int:
+    def run() -> int:
         for _ in range(FRAMES):
             data.qpos[0] += 1e-4
             env.render()
         return FRAMES
 
-    return play
+    return run
 
 
-def bare(env: Any, size: int) -> Callable[[], int]:
-    """A `mujoco.Renderer` on the same simulation and camera."""
+def make_renderer_workload(env: Any, size: int) -> Callable[[], int]:
+    """A workload of a bare `mujoco.Renderer` with the environment's simulation and camera."""
     sawyer = env.unwrapped._env.sawyer
     renderer = mujoco.Renderer(sawyer.model, size, size)
 
-    def play() -> int:
+    def run() -> int:
         for _ in range(FRAMES):
             sawyer.data.qpos[0] += 1e-4
             mujoco.mj_forward(sawyer.model, sawyer.data)
@@ -75,77 +78,80 @@ def bare(env: Any, size: int) -> Callable[[], int]:
             renderer.render()
         return FRAMES
 
-    return play
+    return run
 
 
-def steps(env: Any, count: int) -> Callable[[], int]:
-    """Steps one environment, or all of a vector."""
-    actions = np.tile(ACTION, (env.num_envs, 1)) if hasattr(env, "num_envs") else ACTION
-    each = len(actions) if actions.ndim == 2 else 1
+def make_step_workload(env: Any, steps: int) -> Callable[[], int]:
+    """A workload of steps of an environment, or of a vector environment."""
+    num_envs, actions = 1, ACTION
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        num_envs = env.num_envs
+        actions = np.tile(ACTION, (num_envs, 1))
 
-    def play() -> int:
-        for _ in range(count):
+    def run() -> int:
+        for _ in range(steps):
             env.step(actions)
-        return count * each
+        return steps * num_envs
 
-    return play
+    return run
 
 
-def vector(workers: int | None) -> Any:
-    """Two environments that show frames."""
-    look = {"observation": "pixels", "width": 84, "height": 84}
-    envs: Any = gymnasium.make_vec("mtwrappers/MT1-v0", 2, workers=workers, **ONE, **look)
+def make_vector(workers: int | None) -> Any:
+    """Makes two environments that observe frames, and resets them."""
+    options = {**ENV_OPTIONS, "observation": "pixels", "width": 84, "height": 84}
+    envs: Any = gymnasium.make_vec("mtwrappers/MT1-v0", 2, workers=workers, **options)
     envs.reset(seed=0)
     return envs
 
 
-def against(path: str) -> float:
-    """The rate of steps of states alone, over that of another checkout."""
-    here, there = (
+def compare_checkouts(path: str) -> float:
+    """The median ratio of rates of steps without frames: this checkout over another."""
+    current, previous = (
         subprocess.Popen(
             [sys.executable, "-c", SERVER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=where,
-            env={"PYTHONPATH": str(where)},
+            cwd=checkout,
+            env={"PYTHONPATH": str(checkout)},
         )
-        for where in (HERE.parent, path)
+        for checkout in (HERE.parent, path)
     )
 
-    def rate(server: Any) -> float:
+    def measure_rate(server: Any) -> float:
         server.stdin.write("\n")
         server.stdin.flush()
         return float(server.stdout.readline())
 
-    pairs = [(rate(here), rate(there)) for _ in range(3 * ROUNDS)][1:]
-    for server in (here, there):
+    ratios = [measure_rate(current) / measure_rate(previous) for _ in range(3 * ROUNDS)]
+    for server in (current, previous):
         server.communicate()
-    return median(one / other for one, other in pairs)
+    return median(ratios[1:])  # the first is of the warm-up
 
 
 def main() -> None:
     """Measures, prints and saves."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--before", metavar="CHECKOUT")
-    before = parser.parse_args().before
-    players = {"step": steps(make(), STEPS)}
+    checkout = parser.parse_args().before
+    workloads = {"step": make_step_workload(make(), STEPS)}
     for size in SIZES:
-        look = {"render_mode": "rgb_array", "camera_name": "corner4"}
-        look.update(width=size, height=size)
-        seen = make(**look)
-        players[f"bare {size}"] = bare(seen, size)
-        players[f"frame {size}"] = draws(seen)
-        players[f"plain {size}"] = draws(make(shadows=False, **look))
-    vectors = {"one process": vector(None), "two workers": vector(2)}
-    players.update({name: steps(envs, FRAMES) for name, envs in vectors.items()})
-    found = rates(players, ROUNDS)
+        options = {"render_mode": "rgb_array", "camera_name": "corner4"}
+        options.update(width=size, height=size)
+        env = make(**options)
+        workloads[f"bare {size}"] = make_renderer_workload(env, size)
+        workloads[f"frame {size}"] = make_render_workload(env)
+        workloads[f"plain {size}"] = make_render_workload(make(shadows=False, **options))
+    vectors = {"one process": make_vector(None), "two workers": make_vector(2)}
+    for name, envs in vectors.items():
+        workloads[name] = make_step_workload(envs, FRAMES)
+    rates = measure_rates(workloads, ROUNDS)
     costs = [
         {
             "pixels": f"{size} x {size}",
             "shadows": "yes" if kind == "frame" else "no",
-            "frames per second": f"{median(found[f'{kind} {size}']):.0f}",
-            "steps per frame": f"{ratio(found, 'step', f'{kind} {size}'):.0f}",
+            "frames per second": f"{median(rates[f'{kind} {size}']):.0f}",
+            "steps per frame": f"{median_ratio(rates, 'step', f'{kind} {size}'):.0f}",
         }
         for size in SIZES
         for kind in ("frame", "plain")
@@ -153,14 +159,15 @@ def main() -> None:
     targets = [
         target_row(
             f"frames of {size} x {size}, against a bare mujoco.Renderer",
-            ratio(found, f"frame {size}", f"bare {size}"),
+            median_ratio(rates, f"frame {size}", f"bare {size}"),
             0.95,
         )
         for size in SIZES
     ]
-    if before is not None:
-        targets.append(target_row("steps of states alone, against before", against(before), 0.98))
-    workers = ratio(found, "two workers", "one process")
+    if checkout is not None:
+        ratio = compare_checkouts(checkout)
+        targets.append(target_row("steps of states alone, against before", ratio, 0.98))
+    workers = median_ratio(rates, "two workers", "one process")
     print(f"{table(costs)}\n\n{table(targets)}\n\nframes on two workers: {workers:.2f}x of one")
     save("pixels", {"costs": costs, "targets": targets, "workers": workers})
     for envs in vectors.values():

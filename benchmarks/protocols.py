@@ -1,16 +1,19 @@
-"""What the choices of a protocol do to one and the same policy, and Meta-World's bias.
+"""Measures how a policy's score depends on the choices of a protocol, and Meta-World's bias.
 
     python -m benchmarks.protocols [--workers 2] [--part PART]
 
-The policy is Meta-World's scripted expert of each class with Gaussian noise on its actions. Three
-parts, whose figures go to ``protocols.json`` beside this file, from which ``docs/pictures.py``
-draws the pictures of the docs:
+The policy is Meta-World's scripted expert of each class with Gaussian noise on its actions. There
+are three parts:
 
-- ``protocols``: its score on MT50 under every published protocol, each whole.
-- ``choices``: its score under variants that differ from one of these in one choice, with 10
+- ``protocols``: its score on MT50 under each published multi-task protocol, with all episodes.
+- ``choices``: its score under variants of ``metaworld-3.1`` that differ in one choice, with 10
   episodes of each task.
-- ``bias``: the protocol that is left, ``metaworld-3.1-ml``, beside Meta-World's own evaluation, by
+- ``bias``: the few-shot protocol ``metaworld-3.1-ml`` beside Meta-World's own evaluation, by
   policies whose true success rate is known; see `benchmarks.bias`.
+
+Prints tables and writes the figures into ``protocols.json`` beside this file, from which
+``docs/pictures.py`` draws the pictures of the docs. ``--part`` measures one part and keeps the
+figures of the others.
 
 All of it takes about 15 minutes on 2 cores.
 """
@@ -38,7 +41,7 @@ from mtwrappers.metaworld.experts import expert
 DATA = HERE / "protocols.json"
 NOISE = 0.6  # standard deviation, on actions in [-1, 1]
 EPISODES = 10  # of each task, in the variants
-HELD = 10
+HELD_STEPS = 10  # successive steps with success, for a success that is held
 MULTI_TASK = ("metaworld-3.1", "lerobot-0.6", "rlinf", "tdmpc2")
 
 
@@ -50,7 +53,7 @@ class NoisyExperts:
         self._experts = [expert(name) for name in names]
 
     def for_tasks(self, indices: Sequence[int]) -> NoisyExperts:
-        """Those of some tasks."""
+        """The experts of some tasks."""
         return NoisyExperts([self._names[i] for i in indices], self._noise)
 
     def get_actions(self, observations: NDArray[Any], rng: NDArray[Any]) -> Any:
@@ -66,8 +69,8 @@ class NoisyExperts:
         return NoisyExperts, (self._names, self._noise)
 
 
-def play(protocol: Protocol, workers: int) -> EvaluationResult:
-    """The policy under a protocol."""
+def evaluate(protocol: Protocol, workers: int) -> EvaluationResult:
+    """Evaluates the policy by a protocol."""
     with closing(protocol.make_vec(workers=workers)) as envs:
         names = list(envs.get_attr("task_names")[0])
         policy = NoisyExperts(names, NOISE)
@@ -76,22 +79,23 @@ def play(protocol: Protocol, workers: int) -> EvaluationResult:
     return result
 
 
-def successes(result: EvaluationResult, protocol: Protocol) -> dict[str, int]:
-    """How many episodes of each task count as a success, from which intervals follow."""
+def count_successes(result: EvaluationResult, protocol: Protocol) -> dict[str, int]:
+    """The number of episodes of each task that count as a success, from which intervals follow."""
     return {
-        task: sum(succeeded(one, protocol) for one in result.of_task(task)) for task in result.tasks
+        task: sum(succeeded(episode, protocol) for episode in result.of_task(task))
+        for task in result.tasks
     }
 
 
-def part_protocols(workers: int) -> list[dict[str, Any]]:
+def measure_protocols(workers: int) -> list[dict[str, Any]]:
     """The score under each protocol."""
     rows = []
     for name in MULTI_TASK:
         start = time.perf_counter()
         protocol = protocols[name].on("MT50").with_states()
-        result = play(protocol, workers)
-        found = result.headline
-        assert found is not None
+        result = evaluate(protocol, workers)
+        assert result.headline is not None
+        means = result.overall["mean over tasks"]
         rows.append(
             {
                 "protocol": protocol.name,
@@ -99,11 +103,11 @@ def part_protocols(workers: int) -> list[dict[str, Any]]:
                 "episodes": len(result.episodes),
                 "means": {
                     name.removeprefix("mean over "): dataclasses.asdict(mean)
-                    for name, mean in found.items()
+                    for name, mean in result.headline.items()
                 },
-                "once": result.overall["mean over tasks"]["success_once"].value,  # type: ignore[union-attr]
-                "final": result.overall["mean over tasks"]["success_final"].value,  # type: ignore[union-attr]
-                "successes": successes(result, protocol),
+                "once": means["success_once"].value,  # type: ignore[union-attr]
+                "final": means["success_final"].value,  # type: ignore[union-attr]
+                "successes": count_successes(result, protocol),
                 "seconds": round(time.perf_counter() - start, 1),
             }
         )
@@ -111,118 +115,123 @@ def part_protocols(workers: int) -> list[dict[str, Any]]:
     return rows
 
 
-def part_choices(workers: int) -> list[dict[str, Any]]:
-    """The score for one other choice at a time."""
+def measure_choices(workers: int) -> list[dict[str, Any]]:
+    """The score with one other choice at a time."""
     base = protocols["metaworld-3.1"].on("MT50")
 
     def variant(name: str, **fields: Any) -> Protocol:
         return base.variant(name, episodes_per_task=EPISODES, **fields)
 
-    whole = variant("whole episodes", terminate_on_success=False)
-    new = variant("continuous", terminate_on_success=False, goals="continuous")
-    twice = variant("repeat", terminate_on_success=False, action_repeat=2, max_episode_steps=250)
+    full_length = variant("whole episodes", terminate_on_success=False)
+    continuous = variant("continuous", terminate_on_success=False, goals="continuous")
+    repeat = variant("repeat", terminate_on_success=False, action_repeat=2, max_episode_steps=250)
     idle = variant("idle", terminate_on_success=False, idle_steps=15)
-    played = {one.name: play(one, workers) for one in (whole, new, twice, idle)}
+    results = {
+        protocol.name: evaluate(protocol, workers)
+        for protocol in (full_length, continuous, repeat, idle)
+    }
 
     def within(steps: int) -> Callable[[Episode], bool]:
-        return lambda e: e.steps_to_success is not None and e.steps_to_success <= steps
+        return lambda episode: (
+            episode.steps_to_success is not None and episode.steps_to_success <= steps
+        )
 
-    def once(e: Episode) -> bool:
-        return bool(e.success_once)
+    def at_any_step(episode: Episode) -> bool:
+        return bool(episode.success_once)
 
-    def last(e: Episode) -> bool:
-        return bool(e.success_final)
+    def at_last_step(episode: Episode) -> bool:
+        return bool(episode.success_final)
 
-    def held(e: Episode) -> bool:
-        return (e.longest_success or 0) >= HELD
+    def for_held_steps(episode: Episode) -> bool:
+        return (episode.longest_success or 0) >= HELD_STEPS
 
     groups = dict(protocols["lerobot-0.6"].scoring.groups)
     rows = []
-    for choice, name, counts, over in (
-        ("base: 500 steps, any step, mean over tasks", whole.name, once, "tasks"),
-        ("400 steps", whole.name, within(400), "tasks"),
-        ("200 steps", whole.name, within(200), "tasks"),
-        ("160 steps", whole.name, within(160), "tasks"),
-        ("100 steps", whole.name, within(100), "tasks"),
-        ("success at the last step", whole.name, last, "tasks"),
-        (f"success held for {HELD} steps", whole.name, held, "tasks"),
-        ("mean over four groups", whole.name, once, "groups"),
-        ("continuous goals", new.name, once, "tasks"),
-        ("15 idle steps first", idle.name, once, "tasks"),
-        ("each action twice, 250 actions", twice.name, once, "tasks"),
+    for choice, protocol, is_success, mean_over in (
+        ("base: 500 steps, any step, mean over tasks", full_length, at_any_step, "tasks"),
+        ("400 steps", full_length, within(400), "tasks"),
+        ("200 steps", full_length, within(200), "tasks"),
+        ("160 steps", full_length, within(160), "tasks"),
+        ("100 steps", full_length, within(100), "tasks"),
+        ("success at the last step", full_length, at_last_step, "tasks"),
+        (f"success held for {HELD_STEPS} steps", full_length, for_held_steps, "tasks"),
+        ("mean over four groups", full_length, at_any_step, "groups"),
+        ("continuous goals", continuous, at_any_step, "tasks"),
+        ("15 idle steps first", idle, at_any_step, "tasks"),
+        ("each action twice, 250 actions", repeat, at_any_step, "tasks"),
     ):
-        result = played[name]
-        rates = {t: float(np.mean([counts(e) for e in result.of_task(t)])) for t in result.tasks}
-        if over == "tasks":
-            value = float(np.mean(list(rates.values())))
+        result = results[protocol.name]
+        rates = {
+            task: np.mean([is_success(episode) for episode in result.of_task(task)])
+            for task in result.tasks
+        }
+        if mean_over == "groups":
+            means = [np.mean([rates[task] for task in tasks]) for tasks in groups.values()]
         else:
-            value = float(np.mean([np.mean([rates[t] for t in of]) for of in groups.values()]))
+            means = list(rates.values())
+        value = float(np.mean(means))
         rows.append({"choice": choice, "success": value, "episodes": len(result.episodes)})
         print(rows[-1], flush=True)
     return rows
 
 
 PARTS: dict[str, Callable[[int], list[dict[str, Any]]]] = {
-    "protocols": part_protocols,
-    "choices": part_choices,
-    "bias": bias.rows,
+    "protocols": measure_protocols,
+    "choices": measure_choices,
+    "bias": bias.measure_rows,
 }
 
 
-def shown(data: dict[str, Any]) -> str:
-    """The tables."""
-    texts = []
+def format_protocol_row(row: dict[str, Any]) -> dict[str, Any]:
+    """The row of a protocol; its first mean is the score."""
+    means = row["means"]
+    mean_over, score = next(iter(means.items()))
+    over_groups = groups = "-"
+    if "groups" in means:
+        over_groups = f"{means['groups']['value']:.3f}"
+        group_names = [name for name in means if name not in ("tasks", "groups")]
+        groups = " / ".join(f"{means[name]['value']:.2f}" for name in group_names)
+    return {
+        "protocol": row["protocol"],
+        "score": f"{score['value']:.3f} ({score['low']:.3f} to {score['high']:.3f})",
+        "mean over": mean_over,
+        "over tasks": f"{means['tasks']['value']:.3f}",
+        "over groups": over_groups,
+        "groups": groups,
+        "episodes": row["episodes"],
+    }
+
+
+def format_choice_row(row: dict[str, Any], base: float) -> dict[str, Any]:
+    """The row of a choice, with the change from the success rate of the base."""
+    return {
+        "choice": row["choice"],
+        "success": f"{row['success']:.3f}",
+        "change": f"{row['success'] - base:+.3f}",
+        "episodes": row["episodes"],
+    }
+
+
+def format_bias_row(row: dict[str, Any]) -> dict[str, Any]:
+    """The row of a true rate."""
+    return {
+        "true rate": f"{row['true rate']:.2f}",
+        "Meta-World counts": f"{row['Meta-World']:.2f}",
+        "few_shot_evaluate (95%)": f"{row['ours']:.2f} ({row['low']:.2f} to {row['high']:.2f})",
+    }
+
+
+def render_tables(data: dict[str, Any]) -> str:
+    """The tables of the parts that have been measured."""
+    tables = []
     if rows := data.get("protocols"):
-        listed: list[dict[str, Any]] = []
-        for row in rows:
-            means = row["means"]
-            over = next(iter(means))
-            mean = means[over]
-            groups = "-"
-            if "groups" in means:
-                groups = " / ".join(f"{means[g]['value']:.2f}" for g in list(means)[2:])
-            listed.append(
-                {
-                    "protocol": row["protocol"],
-                    "score": f"{mean['value']:.3f} ({mean['low']:.3f} to {mean['high']:.3f})",
-                    "mean over": over,
-                    "over tasks": f"{means['tasks']['value']:.3f}",
-                    "over groups": f"{means['groups']['value']:.3f}" if "groups" in means else "-",
-                    "groups": groups,
-                    "episodes": row["episodes"],
-                }
-            )
-        texts.append(table(listed))
+        tables.append(table([format_protocol_row(row) for row in rows]))
     if rows := data.get("choices"):
-        start = rows[0]["success"]
-        texts.append(
-            table(
-                [
-                    {
-                        "choice": row["choice"],
-                        "success": f"{row['success']:.3f}",
-                        "change": f"{row['success'] - start:+.3f}",
-                        "episodes": row["episodes"],
-                    }
-                    for row in rows
-                ]
-            )
-        )
+        base = rows[0]["success"]
+        tables.append(table([format_choice_row(row, base) for row in rows]))
     if rows := data.get("bias"):
-        texts.append(
-            table(
-                [
-                    {
-                        "true rate": f"{row['true rate']:.2f}",
-                        "Meta-World counts": f"{row['Meta-World']:.2f}",
-                        "few_shot_evaluate (95%)": f"{row['ours']:.2f} "
-                        f"({row['low']:.2f} to {row['high']:.2f})",
-                    }
-                    for row in rows
-                ]
-            )
-        )
-    return "\n\n".join(texts)
+        tables.append(table([format_bias_row(row) for row in rows]))
+    return "\n\n".join(tables)
 
 
 def main() -> None:
@@ -236,7 +245,7 @@ def main() -> None:
         data["policy"] = f"experts with noise of {NOISE}"
         data["machine"] = machine()
         DATA.write_text(json.dumps(data, indent=1) + "\n")
-    print(shown(data))
+    print(render_tables(data))
 
 
 if __name__ == "__main__":

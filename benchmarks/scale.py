@@ -1,9 +1,9 @@
-"""A model of throughput against nodes: what the measured costs let up to 1,000 of them do.
+"""Models the throughput of up to 1,000 nodes of a cluster from measured costs.
 
     python -m benchmarks.scale [--latency 1e-4] [--bandwidth 1.25e9] [--cores 2] [--envs 5] ...
 
-Takes the costs that were measured on one machine, below, and prints a table; ``docs/pictures.py``
-draws it.
+Takes the costs that were measured on one machine, below, and prints a table of environment steps
+per second; ``docs/pictures.py`` draws the model.
 
 A cluster has ``n`` nodes of ``c`` cores, with a worker on each core that steps ``k`` environments:
 ``W = n c`` workers and ``N = W k`` environments. A driver on one of the nodes sends and receives
@@ -33,10 +33,11 @@ back from each environment, while the next are played. An iteration takes
     + (j - 1) max(P, D, F)  the other paths: whichever of the three takes longest
 
 with ``P = T (p(k) + k e + y)`` to play them on the workers (``y`` is a rest again), ``D = f N T s /
-B`` to send them, and ``F = N q`` in which the driver takes them. Ideal are workers that step
-environments and ask a policy of their own, and nothing else: ``N`` steps in ``p(k) + k e``.
+B`` to send them, and ``F = N q`` in which the driver takes them. In the ideal model, workers only
+step environments and ask their copy of the policy: ``N`` steps in ``p(k) + k e``.
 
-Left out: that of many workers the slowest is slower than of two, and that nodes fail.
+The model leaves out that the slowest of many workers is slower than that of two, and that nodes
+fail.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ NODES = [round(10 ** (i / 12)) for i in range(37)]  # 1 to 1,000
 
 @dataclass(frozen=True)
 class Costs:
-    """What was measured, in seconds and bytes."""
+    """Measured costs, in seconds and bytes; see the module for the letters."""
 
     env_step: float = 100e-6  # e
     policy_call: float = 5e-6  # a
@@ -66,10 +67,10 @@ class Costs:
         return self.policy_call + self.policy_row * rows
 
 
-# MT10 on two plain Ray actors of an idle machine (2 virtual cores of an AMD EPYC), with two layers
-# of 64 in NumPy. But a message costs what `MetaRayEnvExecutor` takes of its thread, and the rests
-# are such that one node has the 2,673 (step-wise) and 8,719 (path-wise) steps per second of
-# `benchmarks.ray`.
+# Measured with MT10 on two plain Ray actors of an idle machine (2 virtual cores of an AMD EPYC),
+# and a network in NumPy with two layers of 64. Exceptions: `message` is the time that
+# `MetaRayEnvExecutor` takes of its thread, and the rests are chosen so that one node has the 2,673
+# (step-wise) and 8,719 (path-wise) steps per second of `benchmarks.ray`.
 MEASURED = Costs(
     env_step=170e-6,
     policy_call=5.9e-6,
@@ -85,7 +86,7 @@ MEASURED = Costs(
 
 @dataclass(frozen=True)
 class Cluster:
-    """Machines, what lies between them, and what runs on them."""
+    """Nodes, the network between them, and the workers that run on them."""
 
     latency: float = field(default=100e-6, metadata={"help": "one way between machines, seconds"})
     bandwidth: float = field(default=1.25e9, metadata={"help": "of the driver's link, bytes/s"})
@@ -119,9 +120,9 @@ def path_wise(costs: Costs, cluster: Cluster, nodes: int) -> dict[str, float]:
     workers = nodes * cluster.cores
     envs = workers * cluster.envs
     path_bytes = (nodes - 1) / nodes * cluster.steps * costs.step_bytes
-    own = costs.policy(cluster.envs) + cluster.envs * costs.env_step + costs.path_rest
+    step = costs.policy(cluster.envs) + cluster.envs * costs.env_step + costs.path_rest
     terms = {
-        "playing": cluster.steps * own,
+        "playing": cluster.steps * step,
         "link": envs * path_bytes / cluster.bandwidth,
         "taking paths": envs * costs.path,
     }
@@ -142,7 +143,7 @@ MODELS = {"ideal": ideal, "path-wise": path_wise, "step-wise": step_wise}
 
 
 def rate(model: str, costs: Costs, cluster: Cluster, nodes: int) -> float:
-    """Environment steps per second on so many nodes."""
+    """Environment steps per second of a model on a number of nodes."""
     seconds = sum(MODELS[model](costs, cluster, nodes).values())
     return nodes * cluster.cores * cluster.envs / seconds
 
@@ -156,7 +157,8 @@ def main() -> None:
     cluster = Cluster(**vars(parser.parse_args()))
     print(f"{'nodes':>5}", *(f"{model:>12}" for model in MODELS))
     for nodes in (1, 2, 4, 10, 30, 100, 300, 1000):
-        print(f"{nodes:5}", *(f"{rate(m, MEASURED, cluster, nodes):12,.0f}" for m in MODELS))
+        rates = [rate(model, MEASURED, cluster, nodes) for model in MODELS]
+        print(f"{nodes:5}", *(f"{steps_per_second:12,.0f}" for steps_per_second in rates))
 
 
 if __name__ == "__main__":

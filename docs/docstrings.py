@@ -16,9 +16,9 @@ import griffe
 
 # From a prompt to the next empty line, or the end.
 _DOCTEST = re.compile(r"^( *)>>> (?:.*\n?)+?(?=^\s*$|\Z)", re.MULTILINE)
-# An entry of the reference; of a module perhaps with those of its members that are there.
+# An entry of the reference; that of a module may list some of its members.
 _ENTRY = re.compile(r"^::: (\S+)(?:\n    options:\n      members: \[(.*)\])?$", re.MULTILINE)
-# Where modules are described that have no entry.
+# The pages that describe modules without an entry.
 _PAGES = {
     "mtwrappers.metaworld.text": "../guides/pixels.md",
     "mtwrappers.metaworld.observations": "../guides/pixels.md",
@@ -28,9 +28,9 @@ _NAME = re.compile(r"(?<![`\[])`([\w.]+)`(?!`)")
 
 
 class Docstrings(griffe.Extension):
-    """Puts a fence around each doctest, and a link on each name that the reference has.
+    """Adds a fence around each doctest, and a link to each name that the reference has.
 
-    Writes out what a reader of a signature could not look up: ``Goals`` becomes
+    In signatures, it replaces names that a reader could not look up: ``Goals`` becomes
     ``Literal["list", "continuous"]``, and ``TIMEOUT`` its value.
     """
 
@@ -39,43 +39,47 @@ class Docstrings(griffe.Extension):
         for page in _PAGES.values():  # links that no builder checks
             (home / page.partition("#")[0]).resolve(strict=True)
         pages = "\n".join(page.read_text() for page in home.glob("*.md"))
-        found = _ENTRY.findall(pages)
-        self._entries = {entry.rpartition(".")[2]: entry for entry, _ in found}
-        self._members = {f"{entry}.{name}" for entry, own in found for name in own.split(", ")}
+        entries = _ENTRY.findall(pages)
+        self._entries = {entry.rpartition(".")[2]: entry for entry, _ in entries}
+        self._members = {
+            f"{entry}.{name}" for entry, members in entries for name in members.split(", ")
+        }
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Called for every object that has been read."""
         if obj.docstring is None:
             return
 
-        def linked(found: re.Match[str]) -> str:
-            if found[1] in _PAGES:
-                return f"[{found[0]}]({_PAGES[found[1]]})"
-            # `mtwrappers.evaluate`, or `Protocol.evaluate`
-            parts = found[1].split(".")
-            name = parts[-1] if parts[0] == "mtwrappers" else parts[0]
-            its_own = parts[0] == name and name in (obj.name, obj.parent and obj.parent.name)
-            beside = f"{obj.module.path}.{name}"
-            entry = beside if beside in self._members else self._entries.get(name)
-            return found[0] if its_own or entry is None else f"[{found[0]}][{entry}]"
+        def add_link(match: re.Match[str]) -> str:
+            code, path = match[0], match[1]
+            if path in _PAGES:
+                return f"[{code}]({_PAGES[path]})"
+            # The last name of `mtwrappers.evaluate`, the first of `Protocol.evaluate`.
+            names = path.split(".")
+            name = names[-1] if names[0] == "mtwrappers" else names[0]
+            # An object's docstring has no links to the object, or to its class.
+            is_self = names[0] == name and name in (obj.name, obj.parent and obj.parent.name)
+            member = f"{obj.module.path}.{name}"
+            entry = member if member in self._members else self._entries.get(name)
+            return code if is_self or entry is None else f"[{code}][{entry}]"
 
-        text = _NAME.sub(linked, obj.docstring.value)
-        obj.docstring.value = _DOCTEST.sub(_fenced, text)
+        text = _NAME.sub(add_link, obj.docstring.value)
+        obj.docstring.value = _DOCTEST.sub(_add_fence, text)
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Called when the whole package has been read."""
         for obj in _objects(pkg):
             if isinstance(obj, griffe.Attribute):
-                obj.annotation = _written_out(obj.annotation, pkg)
+                obj.annotation = _expand(obj.annotation, pkg)
                 if isinstance(obj.parent, griffe.Class):  # a field of a dataclass
-                    obj.value = _written_out(obj.value, pkg)
+                    obj.value = _expand(obj.value, pkg)
             elif isinstance(obj, griffe.Function):
-                obj.returns = _written_out(obj.returns, pkg)
+                obj.returns = _expand(obj.returns, pkg)
                 for parameter in obj.parameters:
-                    parameter.annotation = _written_out(parameter.annotation, pkg)
-                    parameter.default = _written_out(parameter.default, pkg)
+                    parameter.annotation = _expand(parameter.annotation, pkg)
+                    parameter.default = _expand(parameter.default, pkg)
                     if parameter.kind in _VARIADIC:
-                        parameter.default = None  # of none that a caller could give
+                        parameter.default = None  # griffe's default of *args and **kwargs
 
 
 _VARIADIC = (griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keyword)
@@ -90,30 +94,30 @@ def _objects(module: griffe.Module) -> Iterator[griffe.Object]:
                 yield from _objects(obj)
 
 
-def _written_out(value: Any, package: griffe.Module) -> Any:
-    """A type or a default, with what this package's aliases and constants stand for."""
+def _expand(value: Any, package: griffe.Module) -> Any:
+    """Replaces the aliases and constants of this package in a type or a default by their values."""
     if isinstance(value, list):
-        return [_written_out(one, package) for one in value]
+        return [_expand(item, package) for item in value]
     if isinstance(value, (griffe.ExprName, griffe.ExprAttribute)):
         home, _, path = value.canonical_path.partition(".")
         try:
-            known = package[path] if home == package.name else None
+            obj = package[path] if home == package.name else None
         except KeyError:
             return value
-        if not isinstance(known, griffe.Attribute):
+        if not isinstance(obj, griffe.Attribute):
             return value
-        if isinstance(known.value, str) and str(known.annotation) != "TypeAlias":
-            return known.value  # a number or a text, as it stands in the code
-        is_type = isinstance(known.value, (griffe.ExprSubscript, griffe.ExprBinOp))
-        return _written_out(known.value, package) if is_type else value
+        if isinstance(obj.value, str) and str(obj.annotation) != "TypeAlias":
+            return obj.value  # a number or a text, as it stands in the code
+        is_type = isinstance(obj.value, (griffe.ExprSubscript, griffe.ExprBinOp))
+        return _expand(obj.value, package) if is_type else value
     if not isinstance(value, griffe.Expr):
         return value
     fields = (field.name for field in dataclasses.fields(value))
     return dataclasses.replace(
-        value, **{name: _written_out(getattr(value, name), package) for name in fields}
+        value, **{name: _expand(getattr(value, name), package) for name in fields}
     )
 
 
-def _fenced(found: re.Match[str]) -> str:
-    indent = found[1]
-    return f"{indent}```pycon\n{found[0].rstrip()}\n{indent}```\n"
+def _add_fence(match: re.Match[str]) -> str:
+    indent = match[1]
+    return f"{indent}```pycon\n{match[0].rstrip()}\n{indent}```\n"

@@ -1,7 +1,7 @@
 """Writes the gallery of Meta-World's 50 classes, ``gallery.md``.
 
     python docs/gallery.py            # from the figures in gallery.json
-    python docs/gallery.py --measure  # measures them before, in some minutes
+    python docs/gallery.py --measure  # measures these figures first, in some minutes
 
 `pictures.py` draws its pictures. Needs the extra ``metaworld``.
 """
@@ -24,7 +24,7 @@ from mtwrappers.metaworld.experts import expert
 DOCS = Path(__file__).parent
 FIGURES, PAGE = DOCS / "gallery.json", DOCS / "gallery.md"
 EPISODES = 10
-# The two objects of an observation, and what each of their numbers says.
+# The entries of an observation with the position and the rotation of its two objects.
 OBJECTS = {"1": (slice(4, 7), slice(7, 11)), "2": (slice(11, 14), slice(14, 18))}
 
 # What is to be done, in our words.
@@ -119,24 +119,27 @@ def list_observed_numbers(name: str) -> list[str]:
 
 def render_page(figures: dict[str, dict[str, Any]]) -> str:
     """The gallery in Markdown."""
-    parts = [HEAD.format(episodes=EPISODES)]
+    blocks = [HEAD.format(episodes=EPISODES)]
     benchmarks = {name: make_benchmark(name) for name in ("MT10", "ML10")}
     for name, figure in figures.items():
         numbers = ", ".join(line.partition(":")[0] for line in figure["observation"])
-        facts = [
-            *[f"numbers {numbers}"] * (numbers != "4-6, 7-10"),
-            f"expert {figure['success_once']:.0%}/{figure['success_final']:.0%}",
-            *["MT10"] * (name in benchmarks["MT10"].train_classes),
-            *["ML10 train"] * (name in benchmarks["ML10"].train_classes),
-            *["ML10 test"] * (name in benchmarks["ML10"].test_classes),
-        ]
-        parts.append(
+        facts = []
+        if numbers != "4-6, 7-10":
+            facts.append(f"numbers {numbers}")
+        facts.append(f"expert {figure['success_once']:.0%}/{figure['success_final']:.0%}")
+        if name in benchmarks["MT10"].train_classes:
+            facts.append("MT10")
+        if name in benchmarks["ML10"].train_classes:
+            facts.append("ML10 train")
+        if name in benchmarks["ML10"].test_classes:
+            facts.append("ML10 test")
+        blocks.append(
             f"-   ### {name}\n\n"
             f"    ![{name}](assets/gallery/{name}.webp){{loading=lazy}}\n\n"
             f"    {WHAT_TO_DO[name]}\n\n"
             f"    *{'; '.join(facts)}*\n"
         )
-    return "\n".join([*parts, "</div>\n"])
+    return "\n".join([*blocks, "</div>\n"])
 
 
 HEAD = """# The 50 classes

@@ -47,12 +47,12 @@ def main() -> None:
     print("observations:", env.observation_space["env_obs"].shape, "actions:", env.action_space)
     for episode in range(9):
         obs, info = env.reset(seed=0 if episode == 0 else None)
-        total, over = 0.0, False
-        while not over:
+        total, ended = 0.0, False
+        while not ended:
             action = POLICIES[obs["task_obs"]](obs["env_obs"])
             obs, reward, terminated, truncated, info = env.step(action)
             total += reward
-            over = terminated or truncated
+            ended = terminated or truncated
         print(f"{info['task_name']:12} return {total:7.1f}")
     env.close()
 

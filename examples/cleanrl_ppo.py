@@ -177,13 +177,15 @@ def train(
 
         for _ in range(args.epochs):
             for rows in np.array_split(rng.permutation(t_max * n), args.minibatches):
-                part = {key: value[rows] for key, value in flat.items()}
-                policy = agent.policy(part["obs"])
-                ratio = (policy.log_prob(part["actions"]).sum(-1) - part["log_probs"]).exp()
+                minibatch = {key: value[rows] for key, value in flat.items()}
+                policy = agent.policy(minibatch["obs"])
+                ratio = (
+                    policy.log_prob(minibatch["actions"]).sum(-1) - minibatch["log_probs"]
+                ).exp()
                 clipped = ratio.clamp(1 - args.clip, 1 + args.clip)
-                advantage = part["advantages"]
+                advantage = minibatch["advantages"]
                 loss = -torch.min(advantage * ratio, advantage * clipped).mean()
-                loss += 0.25 * ((agent.value(part["obs"]) - part["returns"]) ** 2).mean()
+                loss += 0.25 * ((agent.value(minibatch["obs"]) - minibatch["returns"]) ** 2).mean()
                 optimizer.zero_grad()
                 loss.backward()
                 nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
@@ -194,7 +196,7 @@ def train(
         for episode in episodes[first:]:
             rates[episode["task"]].append(episode["success"])
         mean = np.mean([episode["return"] for episode in episodes[first:]] or [np.nan])
-        successes = [f"{task} {np.mean(own):.0%}" for task, own in rates.items() if any(own)]
+        successes = [f"{task} {np.mean(rate):.0%}" for task, rate in rates.items() if any(rate)]
         rates = ", ".join(successes) or "none"
         print(f"iteration {iteration}: return {mean:.0f}; success: {rates}", flush=True)
         if time.perf_counter() - start > seconds:

@@ -109,17 +109,17 @@ def main(argv: Sequence[str] | None = None) -> ContinualResult:
         max_episode_steps=args.horizon,
     )
     settings = {"episodes_per_phase": args.episodes}
-    alone, runs = [], []
+    baselines, runs = [], []
     for seed in range(args.seeds):
         learner = functools.partial(Imitator, seed=seed)
-        given = learner, make, args.evaluations_per_phase
-        for kept, evaluated in ((runs, continual_evaluate), (alone, single_task_baselines)):
-            found = evaluated(*given, **settings)
-            kept += [one.described(training_seed=seed) for one in found]
+        arguments = learner, make, args.evaluations_per_phase
+        for results, evaluate in ((runs, continual_evaluate), (baselines, single_task_baselines)):
+            seed_results = evaluate(*arguments, **settings)
+            results += [result.described(training_seed=seed) for result in seed_results]
         print(f"seed {seed}: {runs[-1].score} at the end")
-    result = ContinualResult(runs, alone)
+    result = ContinualResult(runs, baselines)
     print(result)
-    save_results(args.out, [*runs, *alone])
+    save_results(args.out, [*runs, *baselines])
     result.plot(
         args.out.with_suffix(".png"),
         "CW10 with reduced budgets: fine-tuning by imitation of scripted experts",

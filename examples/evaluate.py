@@ -57,14 +57,14 @@ class Trilateration:
 
     def adapt(self, paths):
         """Takes the paths of each task."""
-        self.goals = np.array([self.locate(own) for own in paths])
+        self.goals = np.array([self.locate(task_paths) for task_paths in paths])
 
     def locate(self, paths):
         """The goal ``(2,)`` that explains the rewards of one task."""
-        after = np.concatenate([[*p["observations"][1:], p["next_observation"]] for p in paths])
+        positions = np.concatenate([[*p["observations"][1:], p["next_observation"]] for p in paths])
         squared = np.concatenate([p["rewards"] for p in paths]) ** 2
-        design = np.column_stack([-2 * after, np.ones(len(after))])
-        return np.linalg.lstsq(design, squared - (after**2).sum(axis=1), rcond=None)[0][:2]
+        design = np.column_stack([-2 * positions, np.ones(len(positions))])
+        return np.linalg.lstsq(design, squared - (positions**2).sum(axis=1), rcond=None)[0][:2]
 
     def __call__(self, observations):
         """Actions ``(N, 2)`` for positions ``(N, 2)``."""

@@ -88,17 +88,17 @@ class Learner:
         torch.manual_seed(args.seed)
         self.args, self.rng = args, np.random.default_rng(args.seed)
         # The differences between hand, object and goal determine an expert's next action.
-        every = np.eye(observations.shape[1])
-        hand, thing, goal = every[:, 0:3], every[:, 4:7], every[:, 36:39]
-        self.features = np.hstack([every, thing - hand, goal - thing, goal - hand])
+        identity = np.eye(observations.shape[1])
+        hand, obj, goal = identity[:, 0:3], identity[:, 4:7], identity[:, 36:39]
+        self.features = np.hstack([identity, obj - hand, goal - obj, goal - hand])
         seen = observations @ self.features
         self.mean, std = seen.mean(0), seen.std(0)
         self.std = np.where(std > 1e-6, std, 1)
-        self.std[len(every) :] /= 10  # centimetres decide there
+        self.std[len(identity) :] /= 10  # centimetres decide there
         sizes = itertools.pairwise([seen.shape[1], *args.hidden, 4 * len(LEVELS)])
         self.linear = [torch.nn.Linear(*size) for size in sizes]
-        parts = [part for layer in self.linear for part in (layer, torch.nn.ReLU())]
-        self.network = torch.nn.Sequential(*parts[:-1])
+        modules = [module for layer in self.linear for module in (layer, torch.nn.ReLU())]
+        self.network = torch.nn.Sequential(*modules[:-1])
 
     def fit(self, observations: np.ndarray, labels: np.ndarray) -> float:
         """Learns from ``(T, O)`` and ``(T, 4)``; returns the error, the mean of its last tenth."""
@@ -124,9 +124,9 @@ class Learner:
     def policy(self) -> Policy:
         """Returns the current network, with the normalization of inputs in its first layer."""
         parameters = [p for layer in self.linear for p in (layer.weight, layer.bias)]
-        weight, bias, *others = [p.detach().numpy().astype(np.float64) for p in parameters]
+        weight, bias, *other_layers = [p.detach().numpy().astype(np.float64) for p in parameters]
         weight = weight / self.std
-        layers = [weight @ self.features.T, bias - weight @ self.mean, *others]
+        layers = [weight @ self.features.T, bias - weight @ self.mean, *other_layers]
         return Policy([layer.astype(np.float32) for layer in layers])
 
 
@@ -143,8 +143,8 @@ def demonstrations(name: str) -> tuple[np.ndarray, np.ndarray]:
             f"    mtwrappers export experts minari:{name} --successes"
         ) from None
     episodes = list(dataset.iterate_episodes())
-    observations = np.concatenate([one.observations[:-1] for one in episodes])
-    return observations, np.concatenate([one.actions for one in episodes])
+    observations = np.concatenate([episode.observations[:-1] for episode in episodes])
+    return observations, np.concatenate([episode.actions for episode in episodes])
 
 
 def visit(
@@ -210,8 +210,8 @@ def main(argv: list[str] | None = None) -> Policy:
         observations = np.concatenate([observations, visited[0]])
         labels = np.concatenate([labels, visited[1]])
         error = learner.fit(observations, labels)
-        found = f"{sum(visited[2])} of {len(visited[2])} episodes were successes"
-        print(f"round {k + 1}: {found}; {len(labels):,} labels, error {error:.4f}", flush=True)
+        successes = f"{sum(visited[2])} of {len(visited[2])} episodes were successes"
+        print(f"round {k + 1}: {successes}; {len(labels):,} labels, error {error:.4f}", flush=True)
     envs.close()
     policy = learner.policy()
     policy.save(args.out)

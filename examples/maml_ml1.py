@@ -76,13 +76,16 @@ class MAML(nn.Module):
         """The steps of ``M`` tasks' trajectories, ``(M, S, ...)``, with their advantages."""
         tasks = paths.values() if isinstance(paths, Mapping) else paths
         keys = ("observations", "actions", "rewards")
-        cut = [[{key: path[key][: self.horizon] for key in keys} for path in own] for own in tasks]
+        cut = [
+            [{key: path[key][: self.horizon] for key in keys} for path in task_paths]
+            for task_paths in tasks
+        ]
         data = self.processor.process_samples(cut)
-        return {key: tensor([own[key] for own in data]) for key in (*keys, "advantages")}
+        return {key: tensor([samples[key] for samples in data]) for key in (*keys, "advantages")}
 
     def adapted(self, batch: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         """The weights of each task, ``(M, ...)``, after a step of policy gradient."""
-        weights = [one.expand(len(batch["rewards"]), *one.shape) for one in self.meta]
+        weights = [w.expand(len(batch["rewards"]), *w.shape) for w in self.meta]
         log_prob = self.log_prob(weights, batch)
         loss = -(log_prob * batch["advantages"]).mean(1).sum()
         gradients = torch.autograd.grad(loss, weights, create_graph=True)
@@ -98,11 +101,11 @@ class MAML(nn.Module):
 
     def begin_trial(self) -> None:
         """Discards the adaptation to tasks."""
-        self.weights = [one.detach()[None] for one in self.meta]
+        self.weights = [w.detach()[None] for w in self.meta]
 
     def adapt(self, paths: Any) -> None:
         """Adapts to the tasks of these trajectories."""
-        self.weights = [one.detach() for one in self.adapted(self.batch(paths))]
+        self.weights = [w.detach() for w in self.adapted(self.batch(paths))]
 
     @torch.no_grad()
     def get_actions(self, observations: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
@@ -152,7 +155,7 @@ def train(args: argparse.Namespace) -> None:
         agent.begin_trial()
         before = agent.batch(sampler.obtain_samples())
         if iteration:
-            agent.weights = [one.detach() for one in agent.adapted(before)]
+            agent.weights = [w.detach() for w in agent.adapted(before)]
             after = agent.batch(sampler.obtain_samples())
             with torch.no_grad():
                 old = agent.log_prob(agent.weights, after)
@@ -188,7 +191,9 @@ def evaluate(weights: Path, seed: int) -> EvaluationResult:
     torch.manual_seed(0)
     agent = MAML()
     agent.dtype = np.float16  # half the evidence
-    agent.load_state_dict({name: torch.as_tensor(own) for name, own in np.load(weights).items()})
+    agent.load_state_dict(
+        {name: torch.as_tensor(array) for name, array in np.load(weights).items()}
+    )
     steps = int(weights.stem.rpartition("-")[2])
     out = weights.parent / f"evaluated-{steps}"
     out.mkdir(exist_ok=True)

@@ -34,10 +34,10 @@ def main() -> None:
         for episode in range(20):
             class_index, goal = episode % 10, episode // 10
             collector.reset(seed=episode, options={"task_state": class_index * GOALS + goal})
-            over = False
-            while not over:
+            ended = False
+            while not ended:
                 *_, terminated, truncated, _ = collector.step(collector.action_space.sample())
-                over = terminated or truncated
+                ended = terminated or truncated
         dataset = collector.create_dataset(
             "mtwrappers/mt10-random-v0",
             eval_env=env,
@@ -52,8 +52,8 @@ def main() -> None:
         print(f"episodes: {dataset.total_episodes}, steps: {dataset.total_steps}")
         episodes = Counter(int(e.infos["task_id"][0]) for e in dataset.iterate_episodes())
         print(f"episodes a class: {dict(sorted(episodes.items()))}")
-        again = dataset.recover_environment()
-        print(f"recovered: {again.spec.id} {again.spec.kwargs}")
+        recovered = dataset.recover_environment()
+        print(f"recovered: {recovered.spec.id} {recovered.spec.kwargs}")
 
 
 if __name__ == "__main__":

@@ -157,19 +157,21 @@ def collect(agent, envs, obs, mask, steps, returns):
         advantages[t] = advantage
     targets = advantages + values[:-1]
     spread = advantages.std() + 1e-8
-    before = stacked["obs"], stacked["actions"], stacked["log_probs"]
-    return obs, (*before, advantages / spread, targets)
+    visited = stacked["obs"], stacked["actions"], stacked["log_probs"]
+    return obs, (*visited, advantages / spread, targets)
 
 
 def update(agent, optimizer, batch, mask, epochs: int, minibatches: int) -> None:
     """PPO's update (Schulman et al. 2017, arXiv:1707.06347, equation 7)."""
     steps, n = batch[-1].shape
-    flat = [part.flatten(0, 1) for part in (*batch, mask.expand(steps, *mask.shape))]
+    flat = [column.flatten(0, 1) for column in (*batch, mask.expand(steps, *mask.shape))]
     for _ in range(epochs):
         for rows in torch.randperm(steps * n).chunk(minibatches):
-            obs, actions, before, advantages, targets, real = (part[rows] for part in flat)
+            obs, actions, old_log_probs, advantages, targets, real = (
+                column[rows] for column in flat
+            )
             policy = agent.policy(obs)
-            ratio = (log_prob(policy, actions, real) - before).exp()
+            ratio = (log_prob(policy, actions, real) - old_log_probs).exp()
             clipped = ratio.clamp(1 - CLIP, 1 + CLIP)
             gain = torch.minimum(ratio * advantages, clipped * advantages).mean()
             loss = 0.5 * (agent.value(obs) - targets).square().mean() - gain
@@ -222,8 +224,8 @@ def main() -> None:
         update(agent, optimizer, batch, mask, epochs=6, minibatches=8)
         iteration += 1
         steps = iteration * args.steps * args.envs_per_task
-        for task, found in returns.items():
-            curves[task].append((steps, float(np.mean(found))))
+        for task, task_returns in returns.items():
+            curves[task].append((steps, float(np.mean(task_returns))))
         if iteration % 10 == 0:
             means = {task: np.mean([r for _, r in points[-5:]]) for task, points in curves.items()}
             rewards = ", ".join(f"{task} {means[task]:.0f}" for task in tasks if task in means)
@@ -231,9 +233,10 @@ def main() -> None:
     envs.close()
     plot(tasks, curves, "mixed_environments.png")
     for task, points in curves.items():
-        found = [mean for _, mean in points]
-        n = max(len(found) // 5, 1)
-        print(f"{task}: {np.mean(found[:n]):.0f} at first, {np.mean(found[-n:]):.0f} at last")
+        task_means = [mean for _, mean in points]
+        n = max(len(task_means) // 5, 1)
+        first, last = np.mean(task_means[:n]), np.mean(task_means[-n:])
+        print(f"{task}: {first:.0f} at first, {last:.0f} at last")
 
 
 if __name__ == "__main__":

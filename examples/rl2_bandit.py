@@ -110,28 +110,32 @@ class Optimal(Counting):
 
     def choose(self, counts: list[list[int]]) -> int:
         """The arm to pull."""
-        left = self.pulls - sum(map(sum, counts))
+        pulls_left = self.pulls - sum(map(sum, counts))
         arms = tuple((successes, failures) for successes, failures in counts)
-        return max(range(len(arms)), key=lambda arm: expected_return(arms, arm, left))
+        return max(range(len(arms)), key=lambda arm: expected_return(arms, arm, pulls_left))
 
 
-def expected_return(arms: Counts, arm: int, left: int) -> float:
+def expected_return(arms: Counts, arm: int, pulls_left: int) -> float:
     """The expected return of a pull of an arm, and of optimal ones afterwards."""
     successes, failures = arms[arm]
     mean = (1 + successes) / (2 + successes + failures)
-    others = arms[:arm] + arms[arm + 1 :]
-    after_success = optimal_return(tuple(sorted((*others, (successes + 1, failures)))), left - 1)
-    after_failure = optimal_return(tuple(sorted((*others, (successes, failures + 1)))), left - 1)
+    other_arms = arms[:arm] + arms[arm + 1 :]
+    after_success = optimal_return(
+        tuple(sorted((*other_arms, (successes + 1, failures)))), pulls_left - 1
+    )
+    after_failure = optimal_return(
+        tuple(sorted((*other_arms, (successes, failures + 1)))), pulls_left - 1
+    )
     return mean * (1 + after_success) + (1 - mean) * after_failure
 
 
 @functools.cache
-def optimal_return(arms: Counts, left: int) -> float:
-    """The expected return of ``left`` optimal pulls, by dynamic programming."""
-    if left == 0:
+def optimal_return(arms: Counts, pulls_left: int) -> float:
+    """The expected return of ``pulls_left`` optimal pulls, by dynamic programming."""
+    if pulls_left == 0:
         return 0.0
     different = {counts: arm for arm, counts in enumerate(arms)}.values()
-    return max(expected_return(arms, arm, left) for arm in different)
+    return max(expected_return(arms, arm, pulls_left) for arm in different)
 
 
 def tensor(values: object) -> torch.Tensor:

@@ -70,8 +70,8 @@ class RL2(nn.Module):
     ) -> tuple[Normal, torch.Tensor]:
         """Actions ``(T, N, A)`` for observations ``(T, N, O)``, and the memory after them."""
         seen = ((obs - self.mean) / self.std).clamp(-5, 5)
-        found, memory = self.gru(self.encoder(seen), memory)
-        return Normal(self.action(found), self.noise, validate_args=False), memory
+        features, memory = self.gru(self.encoder(seen), memory)
+        return Normal(self.action(features), self.noise, validate_args=False), memory
 
     # `few_shot_evaluate` calls the following methods.
 
@@ -98,7 +98,7 @@ class RL2(nn.Module):
                 obs[..., REWARD] = self.mean[REWARD]
             policy, memory = self.policy(obs, self.memory[:, due])
             self.memory[:, due] = memory
-            noise = tensor([own.standard_normal(ACTION) for own in rng[due]])
+            noise = tensor([generator.standard_normal(ACTION) for generator in rng[due]])
             self.chosen[due] = (policy.mean[0] + noise * policy.stddev[0]).clamp(-1, 1)
         self.age += 1
         return self.chosen.copy()
@@ -205,10 +205,10 @@ def train(args: argparse.Namespace) -> None:
                     loss.backward()
                     nn.utils.clip_grad_norm_(agent.parameters(), 1.0)
                     optimizer.step()
-            each = rewards.reshape(n, args.episodes, -1).mean((0, 2))
+            means = rewards.reshape(n, args.episodes, -1).mean((0, 2))
             print(
                 f"iteration {iteration}: reward",
-                ", ".join(f"{own:.2f}" for own in each),
+                ", ".join(f"{mean:.2f}" for mean in means),
                 flush=True,
             )
         # The first iteration collects these alone; then they change slowly.
@@ -228,7 +228,9 @@ def evaluate(weights: Path, seed: int, observes_rewards: bool = True) -> Evaluat
     into ``unadapted-STEPS`` if it does not observe its rewards.
     """
     agent = RL2(observes_rewards=observes_rewards)
-    agent.load_state_dict({name: torch.as_tensor(own) for name, own in np.load(weights).items()})
+    agent.load_state_dict(
+        {name: torch.as_tensor(array) for name, array in np.load(weights).items()}
+    )
     steps = int(weights.stem.rpartition("-")[2])
     out = weights.parent / f"{'evaluated' if observes_rewards else 'unadapted'}-{steps}"
     out.mkdir(exist_ok=True)

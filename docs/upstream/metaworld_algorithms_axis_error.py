@@ -35,11 +35,11 @@ for step in range(STEPS):
     obs, ended = rng.normal(size=(TASKS, 39)), np.full(TASKS, step == STEPS - 1)
     actions, aux = agent.adapt_action(obs)
     agent.step(Timestep(obs, actions, rng.random(TASKS), np.zeros(TASKS, bool), ended, aux))
-found = "none"
+fault = "none"
 try:
     agent.adapt()
 except np.exceptions.AxisError as error:
-    found = f"AxisError: {error}"
+    fault = f"AxisError: {error}"
 print("metaworld-algorithms", version("metaworld-algorithms"), "metaworld", version("metaworld"))
-print("error of adapt():", found)
-print("fault:", "yes" if found != "none" else "no")
+print("error of adapt():", fault)
+print("fault:", "yes" if fault != "none" else "no")

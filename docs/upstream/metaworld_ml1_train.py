@@ -17,8 +17,8 @@ benchmark = metaworld.ML1("reach-v3", seed=0)
 
 def tasks(split):
     """The tasks of the environments that the id makes."""
-    made = gym.make_vec(f"Meta-World/ML1-{split}", env_name="reach-v3", seed=0, meta_batch_size=2)
-    return {task.data for own in made.get_attr("tasks") for task in own}
+    envs = gym.make_vec(f"Meta-World/ML1-{split}", env_name="reach-v3", seed=0, meta_batch_size=2)
+    return {task.data for tasks in envs.get_attr("tasks") for task in tasks}
 
 
 train, test = tasks("train"), tasks("test")

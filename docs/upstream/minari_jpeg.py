@@ -40,9 +40,9 @@ class Frames(gym.Env):
 def difference(**kwargs):
     """The largest difference of a recorded frame from that of the environment."""
     collector = minari.DataCollector(Frames(), **kwargs)
-    frames, over = [collector.reset(seed=0)[0]], False
-    while not over:
-        obs, _, over, _, _ = collector.step(collector.action_space.sample())
+    frames, terminated = [collector.reset(seed=0)[0]], False
+    while not terminated:
+        obs, _, terminated, _, _ = collector.step(collector.action_space.sample())
         frames.append(obs)
     dataset = collector.create_dataset(f"test/frames{len(kwargs)}-v0")
     recorded = dataset[0].observations

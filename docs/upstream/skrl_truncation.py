@@ -20,7 +20,7 @@ def returns(reward_of_the_next_episode):
     """The returns of the first episode's steps."""
     rewards = torch.tensor([1.0, 1.0, reward_of_the_next_episode, 0.0])[:, None, None]
     truncated = torch.tensor([False, True, False, False])[:, None, None]
-    found, _ = compute_gae(
+    returns, _ = compute_gae(
         rewards=rewards,
         terminated=torch.zeros_like(truncated),
         truncated=truncated,
@@ -30,7 +30,7 @@ def returns(reward_of_the_next_episode):
         lambda_coefficient=1.0,
         time_limit_bootstrap=PPO_CFG().time_limit_bootstrap,
     )
-    return found[:2].flatten().tolist()
+    return returns[:2].flatten().tolist()
 
 
 low, high = returns(0.0), returns(100.0)

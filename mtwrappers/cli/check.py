@@ -41,10 +41,11 @@ def run(
     """Check whether an environment can be trusted, step by step.
 
     Args:
-        environment: package.module:NAME or FILE.py:NAME, a function without arguments that returns
-            an environment or a vector environment; or a registered id.
+        environment: A registered id, such as CartPole-v1, or my_module:MyEnv-v0 if my_module
+            registers it. Or package.module:NAME or FILE.py:NAME: a function without arguments that
+            returns an environment or a vector environment.
         kwargs: Arguments of the function or id, as JSON.
-        vector: Given an id, check make_vec(id) instead of make(id).
+        vector: For an id: check gymnasium.make_vec(id) instead of gymnasium.make(id).
         steps: Take at most this many steps (default: 1200).
         ignore: An info that is not compared, such as info.time; can be repeated.
     """

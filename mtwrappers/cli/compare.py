@@ -52,8 +52,8 @@ def run(
         results: Files of rollouts or of EvaluationResult.save, or folders of rollouts. Files with
             the same --name are training runs of one method. reference:NAME is a result that comes
             with mtwrappers, by the same protocol: reference:experts for Meta-World's scripted
-            experts, reference:random for random actions. It is a method of its own, also in the
-            table, even if your results have its name.
+            experts, reference:random for random actions. It is a method of its own, even if your
+            results have the same --name.
         format: table (default), which also prints the differences from the first method; markdown;
             latex, which needs the package booktabs; or csv, which has full precision.
         no_tasks: Print and draw only the means over all tasks and over groups of tasks.

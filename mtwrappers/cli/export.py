@@ -44,7 +44,7 @@ def run(
         result: The folder of a rollout, or a file of EvaluationResult.save with its evidence
             beside it. All of it is verified first.
         dataset: minari:NAME, in Minari's folder of datasets, or lerobot:DIR.
-        successes: Store successful episodes alone, each until its first success.
+        successes: Store only successful episodes, each until its first success.
         observation: What is observed: states (default), frames, or frames with a part of the
             state (pixels_agent_pos is the default for LeRobot) or all of it.
         camera: The camera of the frames (default: corner4); can be repeated.

@@ -100,7 +100,8 @@ class Options:
         protocol: Follow the rules of a published score; see mtwrappers protocols. One with few-shot
             adaptation needs a policy of your own with adapt(paths) or begin_trial().
         training_seed: The seed of the policy's training run, kept in the result.
-        training_steps: The agent steps of this run over all environments, kept in the result.
+        training_steps: The agent steps of this run over all environments, such as 1e6, kept in the
+            result.
         episodes: Episodes per class (default: 5, or as many as the protocol has).
         seed: Determines goals, their order and random actions (default: 0); a protocol has its own
             goals.
@@ -108,8 +109,8 @@ class Options:
             of actions to execute before it is called again.
         observation: For a policy of your own: observe states (default), frames, or frames with a
             part of the state.
-        size: The height and width of frames, of videos and those that a policy observes, in pixels
-            (default: 480). Fewer are drawn much faster.
+        size: The height and width in pixels of videos, and of frames that a policy observes
+            (default: 480). Small frames are drawn much faster.
         instruction: For a policy of your own: also observe a sentence that describes the task.
         workers: Worker processes (default: all cores). 0 means this process. A policy in PyTorch
             computes on one thread, unless OMP_NUM_THREADS is set.
@@ -119,9 +120,9 @@ class Options:
         video: Also write an mp4 of the first episode of each class.
         video_steps: End each video after this many steps (default: with its episode).
         overwrite: Replace the files of an earlier rollout in the output folder.
-        resume: Continue an interrupted or killed rollout: the same command, of which only
-            --workers, --execution, --video and --video-steps may differ. The results are the same
-            as without the interruption.
+        resume: Continue an interrupted or killed rollout. Repeat its command; only --workers,
+            --execution, --video and --video-steps may differ. The results are the same as without
+            the interruption.
     """
 
     task: Annotated[tuple[str, ...], Parameter(metavar="CLASS")] = ()

@@ -68,8 +68,9 @@ def _whole(value: Any, name: str, least: int, most: int, expected: str) -> int:
 
 def check_rows(value: Any, n: int, name: str) -> list[Any]:
     """Returns a list with an item for each of ``n`` environments, or raises `ValueError`."""
-    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != n:
-        count = len(value) if isinstance(value, (list, tuple, np.ndarray)) else short(value)
+    listed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    if not listed or len(value) != n:
+        count = len(value) if listed else short(value)
         raise ValueError(f"expected {name} of {n} environments, got {count}")
     return list(value)
 
@@ -112,6 +113,18 @@ def check_flag(value: Any, name: str) -> bool:
     """Returns ``value`` as a ``bool``, or raises `TypeError`: ``"no"`` would count as true."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def check_success(value: Any, name: str) -> bool:
+    """Returns the success that an info reports as a ``bool``.
+
+    Raises:
+        ValueError: If it is something else than a bool, 0 or 1: NaN and ``"no"`` would count as
+            true.
+    """
+    if not isinstance(value, (bool, int, float, np.bool_, np.number)) or value not in (0, 1):
+        raise ValueError(f"{name} must be a bool, 0 or 1, got {short(value)}")
     return bool(value)
 
 
@@ -236,6 +249,8 @@ def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...
 
 def check_each(value: Any, n: int, name: str, check: Callable[[Any, str], Any]) -> tuple[Any, ...]:
     """Returns ``n`` checked values, given one for all tasks or a list of ``n``; ``None`` passes."""
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value.item()
     listed = isinstance(value, (list, tuple, np.ndarray))
     values = list(value) if listed else [value] * n
     if len(values) != n:

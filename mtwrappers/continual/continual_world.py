@@ -138,7 +138,8 @@ def make_vec_env(
         sequence: The sequence's name.
         num_envs: The number of environments; all of them are on the same task.
         seed: Determines the goals, the action space's samples, and the first reset without a seed;
-            ``None`` takes entropy.
+            ``None`` takes entropy. Environment ``i`` has the seed ``seed + i``, as after a `reset`.
+            So streams share no goals if their seeds are ``num_envs`` or more apart.
         max_episode_steps: The step at which to truncate; as in `gymnasium.make`, ``None`` is the
             id's own limit of 200, and -1 is no limit.
         **settings: Arguments of `make_env` and of `mtwrappers.vector.make.make_executor`.

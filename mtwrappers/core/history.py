@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_index
+from mtwrappers.common.checks import check_index, check_success
 from mtwrappers.common.errors import short
 from mtwrappers.common.types import State
 from mtwrappers.state.registry import require_names
@@ -104,15 +104,18 @@ class TaskHistory:
         self._success: bool | None = None
 
     def step(self, reward: float, ended: bool, info: Mapping[str, object]) -> None:
-        """Counts a step of the current episode, and records the episode if it has ``ended``."""
+        """Counts a step of the current episode, and records the episode if it has ``ended``.
+
+        Raises:
+            ValueError: If the info reports something else than a bool, 0 or 1 as success.
+        """
         self._steps += 1
         self._return += reward
         if not self._success:
-            success = info.get("success")
-            if success is None:
-                success = info.get("is_success")
+            key = "success" if info.get("success") is not None else "is_success"
+            success = info.get(key)
             if success is not None:
-                self._success = bool(success)
+                self._success = check_success(success, f"info[{key!r}]")
         if ended:
             self.end()
 

@@ -70,6 +70,9 @@ def round_robin(num_tasks: int, last_task: int | None, rng: Generator) -> int:
 class WithoutReplacement:
     """Sweeps: every task once in a random order, then every task once in another.
 
+    The last task of a sweep may be the first of the next. Seeding the task stream begins a new
+    sweep; tasks that are set, and not drawn, do not count.
+
     >>> import gymnasium, mtwrappers
     >>> env = gymnasium.make("mtwrappers/MultiEnv-v0", select="without_replacement")
     >>> _ = env.reset(seed=0)

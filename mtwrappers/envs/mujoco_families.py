@@ -20,8 +20,17 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
+from mtwrappers.common.errors import short
 from mtwrappers.common.extras import import_extra
-from mtwrappers.envs.distributions import Choice, Circle, Disc, Distribution, Power, Uniform
+from mtwrappers.envs.distributions import (
+    Choice,
+    Circle,
+    Disc,
+    Distribution,
+    Power,
+    Uniform,
+    as_numbers,
+)
 from mtwrappers.envs.family import Family, Source, Task
 
 Info: TypeAlias = dict[str, Any]
@@ -53,6 +62,7 @@ class MujocoTaskEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.distributions = dict(distributions)
         self._compute_terms, self._observe = compute_terms, observe
         self._task: Task = {}
+        self._action_shape = env.action_space.shape or ()
         if observe is not None:
             example = self._observation(np.zeros(env.observation_space.shape or ()))
             dtype: Any = example.dtype
@@ -83,7 +93,16 @@ class MujocoTaskEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._observation(obs), {**info, **dict.fromkeys(terms, 0.0)}
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, Info]:
-        """Steps the environment; ``info`` has the terms of the reward, and not Gymnasium's."""
+        """Steps the environment; ``info`` has the terms of the reward, and not Gymnasium's.
+
+        Raises:
+            ValueError: If the action has another shape or is not finite; MuJoCo would then silently
+                reset the simulation.
+        """
+        if as_numbers(action, self._action_shape) is None:
+            raise ValueError(
+                f"expected a finite action of shape {self._action_shape}, got {short(action)}"
+            )
         obs, _, terminated, truncated, info = self.env.step(action)
         terms = self._compute_terms(self._task, info, self.unwrapped)
         terms = {name: float(term) for name, term in terms.items()}

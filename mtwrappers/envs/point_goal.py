@@ -127,8 +127,8 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         """
         if self._position is None:
             raise ResetNeeded("call reset() before step()")
-        move = np.asarray(action, dtype=np.float64)
-        if move.shape != (2,) or not np.isfinite(move).all():
+        move = as_numbers(action, (2,))
+        if move is None:
             raise ValueError(f"expected a finite action of shape (2,), got {action!r}")
         moved = self._position + np.clip(move, -MAX_STEP, MAX_STEP)
         self._position = np.clip(moved, -BOUND, BOUND)

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from mtwrappers.envs.distributions import Circle, Distribution, Uniform
+from mtwrappers.envs.distributions import Circle, Distribution, Uniform, as_numbers
 from mtwrappers.envs.family import Family, Source, Task
 from mtwrappers.state.identity import keep_arguments
 
@@ -77,8 +77,8 @@ class PointRobotEnv(gymnasium.Env[NDArray[np.float64], NDArray[Any]]):
         Raises:
             ValueError: If the action has another shape or is not finite.
         """
-        move = np.asarray(action, dtype=np.float64)
-        if move.shape != (2,) or not np.isfinite(move).all():
+        move = as_numbers(action, (2,))
+        if move is None:
             raise ValueError(f"expected a finite action of shape (2,), got {action!r}")
         clipped = np.clip(move, -self._max_action, self._max_action)
         self._position = self._position + clipped * (0.1 / self._max_action)

@@ -13,6 +13,7 @@ import gymnasium
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.checks import check_flag, check_name, positive
 from mtwrappers.common.counts import format_count
 from mtwrappers.common.errors import short
@@ -98,7 +99,8 @@ def evaluate(
         seed: The seed, zero or greater.
         observers: Objects that follow the evaluation, see `Observer`.
         evidence: An ``.npz`` file to write with the actions of every episode, with which `verify`
-            checks the result.
+            checks the result: by default it takes ``a.npz`` for a result that is saved as
+            ``a.json``.
         resume: Whether to continue from the episodes in ``evidence``, if it exists. It must be of
             an evaluation with the same arguments, environments, ``policy_id`` and versions.
         progress: Whether to display a progress bar of the episodes.
@@ -192,7 +194,8 @@ def few_shot_evaluate(
         seed: The seed, zero or greater.
         observers: Objects that follow the evaluation, see `Observer`.
         evidence: An ``.npz`` file to write with the actions of every episode, including adaptation,
-            with which `verify` checks the result.
+            with which `verify` checks the result: by default it takes ``a.npz`` for a result that
+            is saved as ``a.json``.
         resume: Whether to continue from the whole trials in ``evidence``, if it exists. It must be
             of an evaluation with the same arguments, environments, ``policy_id`` and versions.
         progress: Whether to display a progress bar of the episodes.
@@ -414,7 +417,7 @@ def _read_finished(
         warnings.warn(
             f"{len(finished)} of {format_count(len(plan.episodes), 'episode')} are taken from "
             f"{os.fspath(evidence)}, and the policy is not called for them",
-            stacklevel=4,  # the caller of `evaluate`
+            stacklevel=find_stacklevel(),
         )
     return finished
 

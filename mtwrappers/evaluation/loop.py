@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.evaluation.episodes import SUCCESS_KEYS, Episode, EpisodeRecord
 from mtwrappers.evaluation.plan import Design, Plan, PlannedEpisode, Stage, stream_seed
 from mtwrappers.samplers.path import Path
@@ -391,7 +392,7 @@ def undisturbed(envs: Any) -> Iterator[None]:
         warnings.warn(
             f"the environments keep the state of the evaluation, because theirs cannot be read: "
             f"{exc}",
-            stacklevel=6,  # the caller of `evaluate` or `verify`
+            stacklevel=find_stacklevel(),
         )
 
     def set_updates(on: bool) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.checks import check_flag, check_list, check_name, check_string, positive
 from mtwrappers.common.counts import format_count
 from mtwrappers.common.did_you_mean import did_you_mean
@@ -442,7 +443,8 @@ def _choose_trial_tasks(envs: Any, design: Design) -> list[list[Any]]:
         with kept_random_states():
             repeated_tasks = draw()
         if digest_tasks(tasks) != digest_tasks(repeated_tasks):
-            warn_of_unseeded_tasks(envs, design.seed, "or pass trials with tasks", stacklevel=3)
+            stacklevel = find_stacklevel() + 1  # which the function itself is one of
+            warn_of_unseeded_tasks(envs, design.seed, "or pass trials with tasks", stacklevel)
         starts = range(0, num_groups * design.trials, num_groups)
         return [tasks[start : start + num_groups] for start in starts]
     raise ValueError(

@@ -398,7 +398,8 @@ class Protocol:
             tasks: The names of the tasks to evaluate; by default all. A score needs all of them.
             seed: Determines the order of the goals, or the goals themselves if they are continuous.
             observers: Objects that follow the evaluation, see `Observer`.
-            evidence: An ``.npz`` file to write with the actions of every episode.
+            evidence: An ``.npz`` file to write with the actions of every episode. `verify` takes
+                ``a.npz`` for a result that is saved as ``a.json``.
             resume: Whether to continue from the episodes in ``evidence``.
             progress: Whether to display a progress bar of the episodes.
             **changes: Nothing: the protocol fixes all other settings, and `variant` changes them.

@@ -13,9 +13,13 @@ from mtwrappers.evaluation.result import EvaluationResult
 # Before a name on the command line, and in printed results.
 _PREFIX = "reference:"
 _HERE = Path(__file__).parent
-# A clone has the results with their actions and the way they were made; the wheel has only the
-# results.
-_PLACES = (_HERE / "reference_results", _HERE.parents[1] / "benchmarks/reference")
+_ROOT = _HERE.parents[1]
+# The wheel has only the results. A clone has them with their actions and the way they were made;
+# without its pyproject.toml, a folder of this name beside the package is another's.
+_PLACES = (
+    _HERE / "reference_results",
+    *([_ROOT / "benchmarks/reference"] if (_ROOT / "pyproject.toml").is_file() else []),
+)
 
 
 def reference(name: str, like: EvaluationResult | None = None) -> dict[str, EvaluationResult]:
@@ -41,6 +45,11 @@ def reference(name: str, like: EvaluationResult | None = None) -> dict[str, Eval
     ['experts/metaworld-3.1-MT10']
     """
     files = _files()
+    if not files:
+        raise ValueError(
+            f"this installation has no reference results, so none of {name!r}: install mtwrappers "
+            "from its wheel, or from a clone of its repository with benchmarks/reference"
+        )
     of_name = [label for label in files if name in (label, label.partition("/")[0])]
     if not of_name:
         raise ValueError(f"there are no reference results of {name!r}; {_suggest(name, files)}")

@@ -681,6 +681,8 @@ class EvaluationResult:
     def save(self, path: str | PathLike[str]) -> None:
         """Writes `to_dict` as JSON; if that fails, an existing file is unchanged.
 
+        If the result is ``a.json``, `verify` looks for its evidence in ``a.npz``.
+
         Raises:
             OSError: If the file cannot be written, or exists and is not a regular file.
             ValueError: If its name ends in ``.npz``, which is for evidence, or it would have more

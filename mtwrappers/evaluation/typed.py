@@ -21,7 +21,7 @@ _hints = functools.cache(get_type_hints)
 def to_plain(value: Any) -> Any:
     """A value with dicts for its dataclasses and mappings, and lists for its tuples."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: to_plain(getattr(value, name)) for name in _saved_fields(value)}
+        return {name: to_plain(getattr(value, name)) for name in _saved_fields(type(value))}
     if isinstance(value, Mapping):
         return {key: to_plain(item) for key, item in value.items()}
     return [to_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -37,6 +37,9 @@ def from_plain(hint: Any, data: Any, where: str) -> Any:
     >>> from_plain(tuple[int, ...] | None, [1, 2], "sizes")
     (1, 2)
     """
+    # First, because nearly all values are of these types.
+    if type(data) is hint and hint in (int, bool, str) and (hint is not int or abs(data) < 2**63):
+        return data
     kind, args = get_origin(hint), get_args(hint)
     if kind in (Union, UnionType):
         types = [arg for arg in args if arg is not NoneType]
@@ -64,8 +67,6 @@ def from_plain(hint: Any, data: Any, where: str) -> Any:
         return data
     elif hint is float and type(data) in (int, float) and abs(data) <= sys.float_info.max:
         return float(data)
-    elif hint in (int, bool, str) and type(data) is hint and (hint is not int or abs(data) < 2**63):
-        return data
     expected = f"of the type {inspect.formatannotation(hint)}"
     if kind is Literal:
         expected = " or ".join(map(repr, args))
@@ -86,7 +87,8 @@ def _from_fields(cls: Any, data: dict[str, Any], where: str) -> Any:
         raise ValueError(f"{where}: {exc}") from None
 
 
-def _saved_fields(dataclass: Any) -> list[str]:
-    """The names of the fields of a dataclass, or of its instance, that are written."""
+@functools.cache
+def _saved_fields(dataclass: Any) -> tuple[str, ...]:
+    """The names of the fields of a dataclass that are written."""
     fields = dataclasses.fields(dataclass)
-    return [field.name for field in fields if field.metadata.get("saved", True)]
+    return tuple(field.name for field in fields if field.metadata.get("saved", True))

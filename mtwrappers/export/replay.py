@@ -170,7 +170,7 @@ def _check_memory(dataset: Dataset, length: int) -> None:
     if frames.observation != "state" and size > _MAX_FRAMES:
         raise ExportError(
             f"the frames of an episode of {length} steps would take {size / 2**30:.1f} GB of "
-            f"memory, and at most {_MAX_FRAMES // 2**30} GB may be: choose a smaller size or "
+            f"memory, above the limit of {_MAX_FRAMES // 2**30} GB: choose a smaller size or "
             "fewer cameras"
         )
 

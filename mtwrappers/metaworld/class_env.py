@@ -16,7 +16,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_choice, not_negative, positive
+from mtwrappers.common.checks import check_choice, check_success, not_negative, positive
 from mtwrappers.common.extras import import_extra
 from mtwrappers.common.types import AnyArray, Info, Options
 from mtwrappers.metaworld.fast import Fast, class_to_build
@@ -273,8 +273,8 @@ class SawyerClassEnv(gymnasium.Env[AnyArray, AnyArray]):
 
         Raises:
             ResetNeeded: If the episode was truncated.
-            ValueError: If the action does not have shape ``(4,)``, or is not finite; MuJoCo would
-                then silently reset the simulation.
+            ValueError: If the action is not numbers of shape ``(4,)``, or is not finite; MuJoCo
+                would then silently reset the simulation.
         """
         sawyer = self.sawyer
         if sawyer.curr_path_length >= sawyer.max_path_length:
@@ -282,6 +282,8 @@ class SawyerClassEnv(gymnasium.Env[AnyArray, AnyArray]):
         action = np.asarray(action)
         if action.shape != (4,):
             raise ValueError(f"{self.name}: expected an action of shape (4,), got {action.shape}")
+        if action.dtype.kind not in "fiu":
+            raise ValueError(f"{self.name}: expected an action of numbers, got {action!r}")
         x, y, z, effort = action.tolist()
         # The sum is a fast check; it may overflow, so the entries are checked too.
         if not math.isfinite(x + y + z + effort) and not np.isfinite(action).all():
@@ -291,7 +293,7 @@ class SawyerClassEnv(gymnasium.Env[AnyArray, AnyArray]):
             if type(value) is not float and isinstance(value, (int, np.number, np.bool_)):
                 info[key] = float(value)
         info["task_name"] = self.name
-        terminated = self.terminate_on_success and info["success"] == 1.0
+        terminated = self.terminate_on_success and check_success(info["success"], "success")
         return obs, float(reward), terminated, bool(truncated), info
 
     def _idle(self) -> NDArray[np.float64]:

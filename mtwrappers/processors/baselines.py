@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.checks import check_fraction
 from mtwrappers.common.types import AnyArray, State
 from mtwrappers.processors.returns import Floats, steps_before
 from mtwrappers.processors.steps import (
@@ -201,8 +202,10 @@ class LinearFeatureBaseline(LinearBaseline):
 
         Raises:
             ValueError: If a path lacks one of these, or they do not fit together or are not finite;
-                or if the discount is 1 and every path is cut, so that values are unbounded.
+                if the discount is outside [0, 1], or is 1 and every path is cut, so that values are
+                unbounded.
         """
+        discount = check_fraction(discount, "discount")
         lengths, (returns, observations) = join_steps(paths, target_key, "observations")
         last_observations = cut_observations(paths)
         reached = np.array([end is not None for end in last_observations])

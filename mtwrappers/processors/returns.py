@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from mtwrappers.common.checks import check_fraction
+
 Floats: TypeAlias = NDArray[np.float64]
 
 
@@ -30,15 +32,22 @@ def discounted_sums(values: Any, discount: float, lengths: Any) -> Floats:
         ``y`` of all paths, ``(S,)`` float64.
 
     Raises:
-        ValueError: If the lengths do not add up to ``S``.
+        ValueError: If the discount is outside [0, 1], a length is below 1, or the lengths do not
+            add up to ``S``.
 
     >>> from mtwrappers.processors.returns import discounted_sums
     >>> discounted_sums([1.0, 1.0, 1.0, 1.0, 1.0], 0.5, [2, 3])
     array([1.5 , 1.  , 1.75, 1.5 , 1.  ])
     """
     values, lengths = np.asarray(values, dtype=np.float64), np.asarray(lengths)
-    if len(values) != lengths.sum():
-        raise ValueError(f"lengths must add up to {len(values)} steps, got {lengths.tolist()}")
+    discount = check_fraction(discount, "discount")
+    if np.any(lengths < 1):
+        raise ValueError(f"each length must be 1 or more, got {lengths.tolist()}")
+    if values.shape != (lengths.sum(),):
+        raise ValueError(
+            f"lengths must add up to {values.size} steps, got {lengths.tolist()} for values of "
+            f"shape {values.shape}"
+        )
     sums: Floats = np.empty_like(values)
     # Only paths of similar length (8 to 15 steps, 16 to 31, ...) share an array, so that a long
     # path does not pad thousands of short ones, and memory is at most twice that of the steps.

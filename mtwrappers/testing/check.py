@@ -37,7 +37,7 @@ _INFO = re.compile(r"info\..+")
 # The modules that register ids without a module prefix.
 _MODULES = {"Meta-World": "metaworld", "mtwrappers": "mtwrappers"}
 # The arguments that the checks may pass to constructors.
-_TRIED = frozenset({"render_mode", "num_envs", "autoreset_mode"})
+_TRIED_ARGUMENTS = frozenset({"render_mode", "num_envs", "autoreset_mode"})
 
 # Those of `check_vector_env` are in the order of their cost, so that most verdicts come soon. At
 # the end, `global_settings` compares with the settings from before the first.
@@ -351,7 +351,7 @@ def _make_subject(make: Any, kwargs: Mapping[str, Any], vector: bool) -> Subject
         )
     takes: Collection[str] = ()
     with suppress(TypeError, ValueError):  # it has no signature
-        takes = _TRIED & inspect.signature(make).parameters.keys() - kwargs.keys()
+        takes = _TRIED_ARGUMENTS & inspect.signature(make).parameters.keys() - kwargs.keys()
     if kwargs:
         make = functools.partial(make, **kwargs)
     try:

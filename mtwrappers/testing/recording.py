@@ -36,7 +36,7 @@ _TIME = "info.episode.t"
 _SECONDS = 2.0
 # How many steps are taken before a run that must not depend on them, how many different last
 # actions are tried, and how many steps are compared after each of them.
-BEFORE, LAST_ACTIONS, AFTER = 20, 4, 10
+STEPS_BEFORE, NUM_LAST_ACTIONS, STEPS_AFTER = 20, 4, 10
 
 
 # The outcome of a check.
@@ -563,7 +563,7 @@ class Subject:
         for t, call in enumerate(select_steps(self.first)):
             ended = ended | call.ends
             if np.all(ended):
-                return min(t + 1 + BEFORE, self.length)
+                return min(t + 1 + STEPS_BEFORE, self.length)
         return self.length
 
     @property
@@ -605,7 +605,7 @@ class Subject:
     def _compare_after_use(self, env: Any) -> Iterator[tuple[str, str | None]]:
         """After which calls the first run is repeated, and how it differs, if it does."""
         actions, other_seed = self.actions(env, self.short_length), self.seed + 1000
-        self.record(env, actions[:BEFORE], seed=other_seed)
+        self.record(env, actions[:STEPS_BEFORE], seed=other_seed)
         yield "other episodes", compare(self.first, self.record(env, actions))
         env.reset(seed=other_seed)
         for action in actions:
@@ -615,11 +615,11 @@ class Subject:
                 break
         # A reset may be left out after another, and an action may wait for the next step.
         env.reset(seed=other_seed)
-        yield "another reset", compare(self.first, self.record(env, actions[:AFTER]))
-        for action in drop_repeats(actions[:BEFORE])[:LAST_ACTIONS]:
+        yield "another reset", compare(self.first, self.record(env, actions[:STEPS_AFTER]))
+        for action in drop_repeats(actions[:STEPS_BEFORE])[:NUM_LAST_ACTIONS]:
             env.reset(seed=other_seed)
             env.step(copy.deepcopy(action))
-            difference = compare(self.first, self.record(env, actions[:AFTER]))
+            difference = compare(self.first, self.record(env, actions[:STEPS_AFTER]))
             yield f"a step with action {format_value(action)}", difference
 
     def require_types(self) -> None:

@@ -32,12 +32,12 @@ from mtwrappers.testing.processes import (
     still_there,
 )
 from mtwrappers.testing.recording import (
-    AFTER,
-    BEFORE,
     FLAGS,
-    LAST_ACTIONS,
     NO_KEY,
+    NUM_LAST_ACTIONS,
     RAISED,
+    STEPS_AFTER,
+    STEPS_BEFORE,
     Call,
     Failed,
     Skipped,
@@ -74,17 +74,17 @@ _HASH_SEEDS = (1, 2)
 _FRAMES = 5
 _MODES = ("ansi", "rgb_array")
 # After how many seconds without an answer another process hangs.
-_HANGS = 30.0
+_TIMEOUT = 30.0
 # The signals whose handlers are of the whole process.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 _STDERR = 2  # graphics libraries write to it
 # How many steps are compared of a copy, and where the caller samples from spaces.
-_COPIED = 50
+_COPY_STEPS = 50
 # How many values rewards have at most that are constants in code, such as 0.0 and 1.0.
-_CONSTANTS = 2
+_MAX_CONSTANTS = 2
 # How many steps are compared in other processes.
-_ELSEWHERE = 100
+_PROCESS_STEPS = 100
 
 
 # What is returned.
@@ -173,7 +173,7 @@ def _require_one_dtype(steps: list[Call]) -> None:
     for call, reward in zip(steps, rewards, strict=True):
         if hasattr(reward, "dtype"):
             fits, actual = reward.dtype == dtype, f"dtype {reward.dtype}"
-        elif type(reward) is float and len(floats) > _CONSTANTS:
+        elif type(reward) is float and len(floats) > _MAX_CONSTANTS:
             fits, actual = dtype == np.float64, "a float of Python"
         else:  # a constant in code, such as -1 or 0.0, is of any type
             fits, actual = dtype.type(reward).item() == reward, f"{reward!r} of Python"
@@ -270,34 +270,39 @@ def _hint(info: str) -> str:
 
 def task_observation(subject: Subject) -> None:
     """A `Discrete` or one-hot task observation is ``info["task_id"]``."""
-    every = list(subject.iterate_envs())
+    recordings = list(subject.iterate_envs())
     if not subject.is_vector:
         with subject.open() as env:  # many change their task at resets
             actions = subject.actions(env, 2)
             seeds = [*range(5), *[None] * 10]
-            every += [("", subject.record(env, actions, seed=seed)) for seed in seeds]
+            recordings += [("", subject.record(env, actions, seed=seed)) for seed in seeds]
     name = "single_observation_space" if subject.is_vector else "observation_space"
-    compare_task_ids(subject.spaces[name], every)
+    compare_task_ids(subject.spaces[name], recordings)
 
 
-def compare_task_ids(space: Any, every: list[tuple[str, list[Call]]]) -> None:
+def compare_task_ids(space: Any, recordings: list[tuple[str, list[Call]]]) -> None:
     """Compares each task observation in some recordings with ``info["task_id"]``.
 
     Args:
         space: The space of one environment's observations.
-        every: The name of an environment, if there are several, and its calls.
+        recordings: The name of an environment, if there are several, and its calls.
     """
-    named = [(i, c) for i, calls in every for c in calls if "task_id" in c.values["info"]]
-    if any("phase" in call.values["info"] for _, call in named):
+    task_calls = [
+        (name, call)
+        for name, calls in recordings
+        for call in calls
+        if "task_id" in call.values["info"]
+    ]
+    if any("phase" in call.values["info"] for _, call in task_calls):
         raise Skipped("it observes the phase of a stream")
-    if not named:
+    if not task_calls:
         raise Skipped("infos have no task_id")
-    _require_one_name(named)
+    _require_one_name(task_calls)
     spaces = {"": space}
     if isinstance(space, Dict):
         spaces = {key: space[key] for key in ("task_obs", "task_onehot") if key in space.spaces}
     for key, task_space in spaces.items():
-        seen = [call.values["observation"] for _, call in named]
+        seen = [call.values["observation"] for _, call in task_calls]
         values = [obs[key] for obs in seen] if key else seen
         size = 0 if isinstance(task_space, Discrete) else _onehot(task_space, values)
         if isinstance(task_space, Discrete) or size:
@@ -307,7 +312,7 @@ def compare_task_ids(space: Any, every: list[tuple[str, list[Call]]]) -> None:
             "the observation has no Discrete task_obs and no one-hot in [0, 1] at its end"
         )
     place = f"observation[{key!r}]" if key else "observation"
-    for (env, call), value in zip(named, values, strict=True):
+    for (env, call), value in zip(task_calls, values, strict=True):
         task = call.values["info"]["task_id"]
         observed = value[-size:] if size else value
         if not np.array_equal(observed, np.arange(size) == task if size else task):
@@ -318,10 +323,10 @@ def compare_task_ids(space: Any, every: list[tuple[str, list[Call]]]) -> None:
             )
 
 
-def _require_one_name(named: list[tuple[str, Call]]) -> None:
+def _require_one_name(task_calls: list[tuple[str, Call]]) -> None:
     """Raises `Failed` if tasks of different names have the same ``info["task_id"]``."""
     names: dict[Any, Any] = {}
-    for env, call in named:
+    for env, call in task_calls:
         info = call.values["info"]
         if "task_name" not in info:
             continue
@@ -339,8 +344,8 @@ def _onehot(space: Any, values: list[Any]) -> int:
     bounded = (space.low == 0) & (space.high == 1)
     size = int(np.argmin(np.append(bounded[::-1], False)))
     ends = np.array([value[len(value) - size :] for value in values])
-    is_one = size > 1 and np.isin(ends, (0, 1)).all() and (ends.sum(1) == 1).any()
-    return size if is_one else 0
+    is_onehot = size > 1 and np.isin(ends, (0, 1)).all() and (ends.sum(1) == 1).any()
+    return size if is_onehot else 0
 
 
 def statistics(subject: Subject) -> None:
@@ -555,10 +560,12 @@ def new_episodes(subject: Subject) -> None:
     with subject.open() as env:
         if learns(env):
             raise Skipped("its running statistics are of all episodes")
-        actions = subject.actions(env, min(subject.length, BEFORE))
-        last = drop_repeats(actions)[:LAST_ACTIONS]
+        actions = subject.actions(env, min(subject.length, STEPS_BEFORE))
+        last = drop_repeats(actions)[:NUM_LAST_ACTIONS]
         episodes = [[action] for action in last] + [actions, actions[::-1]]
-        starts = [_start_after(subject, env, episode, actions[:AFTER]) for episode in episodes]
+        starts = [
+            _start_after(subject, env, episode, actions[:STEPS_AFTER]) for episode in episodes
+        ]
         for start, other_start in itertools.combinations(starts, 2):
             if not same([start.steps, start.states], [other_start.steps, other_start.states]):
                 continue  # random numbers, or counters, go on elsewhere
@@ -658,6 +665,8 @@ def kept_globals() -> Iterator[dict[str, Any]]:
         sys.setrecursionlimit(settings["sys.setrecursionlimit()"])
         if settings["gc"] == "enabled":
             gc.enable()
+        else:
+            gc.disable()
         for name in _SIGNALS:
             handler = settings[f"signal.signal({name.name})"]
             if handler != signal.getsignal(name):
@@ -724,7 +733,7 @@ def _require_same_if_python_int(subject: Subject, env: Any) -> None:
     """Raises `Failed` if an action of a `Discrete` space has another effect as Python's int."""
     if not isinstance(subject.spaces["action_space"], Discrete):
         return
-    actions = subject.actions(env, min(subject.length, _COPIED))
+    actions = subject.actions(env, min(subject.length, _COPY_STEPS))
     steps = subject.record(env, actions, step=lambda action: env.step(int(action)))
     if difference := compare(subject.first, steps):
         message = "actions of type int, as of Python, have another effect than NumPy's int64"
@@ -742,7 +751,7 @@ def _require_action_copied_by_step_async(subject: Subject, env: Any) -> None:
         scramble(action)
         return env.step_wait()
 
-    actions = subject.actions(env, min(subject.length, _COPIED))
+    actions = subject.actions(env, min(subject.length, _COPY_STEPS))
     if difference := compare(subject.first, subject.record(env, actions, step=step)):
         message = "step_async() keeps the array of actions, and step_wait() reads what the caller "
         raise Failed(f"{message}has written there since; keep a copy: {difference}")
@@ -764,7 +773,7 @@ def sampling(subject: Subject) -> None:
             raise Skipped(
                 f"its observation_space cannot be sampled: {describe_error(exc)}"
             ) from exc
-        actions = subject.actions(env, min(subject.length, _COPIED))
+        actions = subject.actions(env, min(subject.length, _COPY_STEPS))
         if difference := compare(subject.first, subject.record(env, actions, step=step)):
             raise Failed(
                 "if the caller samples from its action_space or observation_space, it returns "
@@ -774,7 +783,7 @@ def sampling(subject: Subject) -> None:
         samples = []
         for _ in range(2):
             env.reset()
-            samples.append([env.action_space.sample() for _ in range(_COPIED)])
+            samples.append([env.action_space.sample() for _ in range(_COPY_STEPS)])
     if same(*samples) and len(drop_repeats(samples[0])) > 1:
         raise Failed(
             "each reset seeds its action_space again: random actions that the caller samples from "
@@ -814,7 +823,7 @@ def options(subject: Subject) -> None:
     """``reset`` does not change the caller's options, and empty ones change nothing."""
     repeats = subject.repeats
     with subject.open() as env:
-        actions = subject.actions(env, min(subject.length, AFTER))
+        actions = subject.actions(env, min(subject.length, STEPS_AFTER))
         try:
             env.reset(seed=subject.seed, options=_Options())
         except KeyError as exc:
@@ -866,7 +875,7 @@ def render(subject: Subject) -> None:
         return compare(recording(False), recording(True))
 
     try:
-        difference = guarded(compared, _HANGS)
+        difference = guarded(compared, _TIMEOUT)
     except (Failed, Skipped):
         raise
     except Exception as exc:
@@ -971,7 +980,7 @@ def make_copies(env: Any, failures: list[str]) -> Iterator[tuple[str, Any]]:
 def require_same_copy(subject: Subject, env: Any, copied: Any, name: str) -> None:
     """Raises `Failed` unless a copy returns what the environment does, and each goes on alone."""
     subject.require_repeatable()
-    actions = subject.actions(env, min(subject.length, _COPIED))
+    actions = subject.actions(env, min(subject.length, _COPY_STEPS))
     expected = subject.record(env, actions)
     try:
         got = subject.record(copied, actions)
@@ -1026,7 +1035,7 @@ def _require_still_open(subject: Subject, env: Any) -> None:
     """Raises `Failed` if ``close()`` of another environment has changed this one."""
     if not subject.repeats:
         raise Skipped("see 'seed repeats'")
-    actions = subject.actions(env, min(subject.length, AFTER))
+    actions = subject.actions(env, min(subject.length, STEPS_AFTER))
     try:
         difference = compare(subject.first, subject.record(env, actions))
     except RAISED as exc:
@@ -1053,7 +1062,7 @@ def ignored_errors() -> Iterator[list[str]]:
 
 def start_processes(subject: Subject) -> list[NewProcess]:
     """Starts the processes of `other_process`, which run beside the other checks."""
-    steps = min(subject.steps, _ELSEWHERE)
+    steps = min(subject.steps, _PROCESS_STEPS)
     elsewhere = Subject(
         subject.make, subject.name, subject.is_vector, seed=subject.seed, ignore=subject.ignore
     )
@@ -1076,7 +1085,7 @@ def other_process(subject: Subject) -> None:
         raise Skipped("its constructor does not pickle")
     for process, hash_seed in zip(subject.processes, _HASH_SEEDS, strict=True):
         try:
-            calls = process.result(_HANGS)
+            calls = process.result(_TIMEOUT)
         except Exception as exc:
             message = "it cannot be made and run in a new process"
             raise Skipped(f"{message}: {type(exc).__name__}: {exc}") from exc

@@ -58,15 +58,15 @@ _SAME, _NEXT, _DISABLED = (
     AutoresetMode.DISABLED,
 )
 # Episodes are cut after 7, 10, ... steps, but for those of the last environment.
-_FIRST_LIMIT, _LATER = 7, 3
+_FIRST_LIMIT, _LIMIT_INTERVAL = 7, 3
 # How many steps are compared; in mode SAME_STEP as many as alone, to the ends of whole episodes.
 _STEPS = 40
 # How many more episodes show which environments have the same seed.
 _EPISODES = 20
 # The seconds after which a silent worker, or a step with a killed one, counts as hung.
-_TIMEOUT, _HANGS = 60.0, 20.0
+_WORKER_TIMEOUT, _KILL_TIMEOUT = 60.0, 20.0
 # After how many seconds a process that does not start has failed to.
-_STARTS = 60.0
+_START_TIMEOUT = 60.0
 # Before which steps a worker is killed that is replaced.
 _KILLED_AT = (11, 25)
 # Before which step some environments are reset, in the middle of their episodes.
@@ -80,7 +80,7 @@ def get_makers(subject: Subject) -> list[Callable[[], Any]]:
     """Returns a constructor per sub-environment; all but the last have another time limit."""
     if subject.makers:
         return list(subject.makers)
-    limits = [_FIRST_LIMIT + _LATER * i for i in range(subject.num_envs - 1)]
+    limits = [_FIRST_LIMIT + _LIMIT_INTERVAL * i for i in range(subject.num_envs - 1)]
     return [
         *(functools.partial(_make_limited, subject.make, steps) for steps in limits),
         subject.make,
@@ -175,7 +175,7 @@ def can_start(method: str) -> bool:
     try:
         process = context.Process(target=os.getpid, daemon=True)
         process.start()
-        process.join(_STARTS)
+        process.join(_START_TIMEOUT)
         process.kill()
         process.join()
         return bool(process.exitcode == 0)
@@ -201,7 +201,7 @@ def _require_same_in_workers(
         )
     _, expected = get_sync_recording(subject, mode)
     makers = get_makers(subject)
-    kwargs |= {"timeout": _TIMEOUT, "context": start_method(), "autoreset_mode": mode}
+    kwargs |= {"timeout": _WORKER_TIMEOUT, "context": start_method(), "autoreset_mode": mode}
     with closing(MetaParallelEnvExecutor(makers, len(makers), workers=2, **kwargs)) as envs:
         steps = itertools.count()
 
@@ -688,9 +688,9 @@ def killed(subject: Subject) -> None:
         return not still_there(multiprocessing.active_children)
 
     try:
-        require(guarded(kill, _HANGS), "after a worker was killed, close() leaves processes")
+        require(guarded(kill, _KILL_TIMEOUT), "after a worker was killed, close() leaves processes")
     except TimeoutError:
-        message = f"step() or close() hangs (waited {_HANGS:.0f} s)"
+        message = f"step() or close() hangs (waited {_KILL_TIMEOUT:.0f} s)"
         raise Failed(f"after a worker was killed, {message}") from None
 
 

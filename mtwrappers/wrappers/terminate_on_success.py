@@ -8,7 +8,7 @@ from typing import Any
 
 from gymnasium.utils import RecordConstructorArgs
 
-from mtwrappers.common.checks import check_makers, check_string
+from mtwrappers.common.checks import check_makers, check_string, check_success
 from mtwrappers.common.types import AnyEnv, AnyWrapper, Info
 from mtwrappers.wrappers.task_onehot import construct
 
@@ -25,7 +25,7 @@ class TerminateOnSuccess(AnyWrapper, RecordConstructorArgs):
 
     Raises:
         TypeError: If the key is not a string.
-        ValueError: On a step whose info lacks the key, or has text or NaN there.
+        ValueError: On a step whose info lacks the key, or has something else than a bool, 0 or 1.
 
     >>> from mtwrappers import PointGoalEnv
     >>> from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
@@ -40,7 +40,7 @@ class TerminateOnSuccess(AnyWrapper, RecordConstructorArgs):
         check_string(key, "key")
         RecordConstructorArgs.__init__(self, key=key)
         super().__init__(env)
-        self._key = key
+        self._key, self._name = key, f"info[{key!r}]"
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
         obs, reward, terminated, truncated, info = self.env.step(action)
@@ -50,11 +50,8 @@ class TerminateOnSuccess(AnyWrapper, RecordConstructorArgs):
             raise ValueError(
                 f"expected {self._key!r} in the info of every step, got {sorted(info)}"
             ) from None
-        if success:
-            if isinstance(success, str) or success != success:  # text or NaN, which are true
-                raise ValueError(f"info[{self._key!r}] must be a bool or a number, got {success!r}")
-            terminated = True
-        return obs, reward, terminated, truncated, info
+        succeeded = check_success(success, self._name)
+        return obs, reward, terminated or succeeded, truncated, info
 
     @classmethod
     def wrap_env_cons_list(

@@ -68,3 +68,9 @@ def test_an_unknown_keyword_argument_is_refused_in_pythons_words_and_with_advice
     hints = {"frameskip": "pass action_repeat"}
     with pytest.raises(TypeError, match=f"^{words}pass action_repeat$"):
         checks.check_keywords(["seed", "frameskip"], ["seed"], "make of MT10", hints)
+
+
+def test_an_array_of_no_dimensions_is_one_value():
+    assert checks.check_each(np.array(3), 2, "steps", checks.positive) == (3, 3)
+    with pytest.raises(ValueError, match=r"expected seeds of 2 environments, got array\(3\)"):
+        checks.check_rows(np.array(3), 2, "seeds")

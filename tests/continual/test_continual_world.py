@@ -79,6 +79,16 @@ def test_the_argument_seed_determines_the_tasks_where_no_reset_has_a_seed(goals)
     assert drawn(5) == drawn(5) != drawn(6)
 
 
+def test_streams_share_goals_if_their_seeds_are_fewer_apart_than_their_environments():
+    goals = {}
+    for seed in (0, 1, 2):
+        with make_vec("CW10", num_envs=2, goals="list", seed=seed) as envs:
+            obs, _ = envs.reset()
+            goals[seed] = [row.tolist() for row in obs]
+    assert goals[0][1] == goals[1][0]
+    assert not [goal for goal in goals[0] if goal in goals[2]]
+
+
 def test_arguments_of_the_other_form_and_none_are_refused():
     with pytest.raises(
         TypeError,

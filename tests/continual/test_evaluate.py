@@ -457,9 +457,10 @@ def test_an_interrupted_run_goes_on_with_the_episodes_in_its_files(tmp_path):
     (tmp_path / "r-2.npz").unlink()
     with pytest.warns(
         UserWarning, match="4 of 4 episodes are taken from .*, and the policy is not"
-    ):
+    ) as warned:
         results = continual_evaluate(Learner, making, 1, resume=True, progress=True, **settings)
     assert results == expected
+    assert {warning.filename for warning in warned} == {__file__}
     assert (tmp_path / "r-2.npz").exists()
     with pytest.raises(ValueError, match="resume=True continues from the episodes in evidence"):
         continual_evaluate(Learner, making, 1, resume=True)

@@ -537,8 +537,9 @@ def test_a_few_shot_evaluation_over_the_test_tasks_is_replayed(tmp_path):
     with closing(make_vec("HalfCheetahDir", num_envs=2, max_episode_steps=2)) as envs:
         mt.few_shot_evaluate(Still(), envs, 2, 1, 1)  # though resets draw tasks otherwise
         assert envs.get_attr("sample_tasks_on_reset") == (True, True)
-        with pytest.raises(ValueError, match=r"tasks must be numbers.* are drawn by sample_tasks"):
-            mt.few_shot_evaluate(Still(), envs, [[{"direction": 1.0}, {"direction": -1.0}]])
+        held_out = [[{"direction": 1.0}, {"direction": -1.0}]]
+        result = mt.few_shot_evaluate(Still(), envs, held_out, 1, 1)
+        assert {episode.task for episode in result.scored} == {"task 0", "task 1"}
 
 
 def test_a_set_of_tasks_checks_its_list():

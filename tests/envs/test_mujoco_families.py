@@ -223,6 +223,17 @@ def test_the_infos_of_a_reset_have_the_entries_of_a_step(name, source):
         assert type(reset_info[key]) is float
 
 
+@pytest.mark.parametrize("action", [[0.0] * 5 + [np.nan], [0.0] * 5, ["0"] * 6, None])
+def test_an_action_that_mujoco_would_not_simulate_is_refused_and_the_episode_goes_on(action):
+    env, undisturbed = (gymnasium.make("mtwrappers/HalfCheetahVel-v0").unwrapped for _ in range(2))
+    for each in (env, undisturbed):
+        each.reset(seed=0)
+    with pytest.raises(ValueError, match=r"expected a finite action of shape \(6,\), got"):
+        env.step(action)
+    stepped, expected = (each.step(np.ones(6, np.float32)) for each in (env, undisturbed))
+    assert (stepped[0]["env_obs"] == expected[0]["env_obs"]).all()
+
+
 def test_parameters_of_a_model_are_multiples_of_those_of_its_file_however_often_they_are_set():
     env = gymnasium.make("mtwrappers/HopperRandParams-v0").unwrapped
     nominal = make_robot_parameter("HopperRandParams", "body_inertia")

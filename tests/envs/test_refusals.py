@@ -59,6 +59,11 @@ from tests.refusals import (
         "expected a finite ...got [0, inf]",
     ),
     refusal(
+        lambda: begin_episode(PointGoalEnv()).step(["1", "2"]),
+        ValueError,
+        "expected a finite ...got ['1', '2']",
+    ),
+    refusal(
         lambda: make("MultiEnv", env_id=["CartPole-v1"]),
         TypeError,
         "make of MultiEnv got an unexpected keyword argument 'env_id': did you mean 'env_ids'",

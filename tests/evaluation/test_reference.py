@@ -1,7 +1,10 @@
 """`reference`: the results that come with the package, by name."""
 
+import os
 import shutil
+import subprocess
 import sys
+from functools import partial
 
 import gymnasium
 import pytest
@@ -52,6 +55,27 @@ def test_all_training_runs_of_a_method_are_found(tmp_path, monkeypatch):
     assert [*reference("mine", measured(MT10))] == names
     with pytest.raises(ValueError, match=r"no reference results of 'experts'; .* \['mine'\]"):
         reference("experts")
+
+
+def test_an_installation_without_results_says_how_to_get_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(MODULE, "_PLACES", (tmp_path,))
+    message = "this installation has no reference results, so none of 'experts': install mtwrappers"
+    with pytest.raises(ValueError, match=message):
+        reference("experts")
+
+
+def test_a_folder_beside_an_installed_package_is_not_taken_for_that_of_a_clone(tmp_path):
+    code = """
+import pathlib, mtwrappers.evaluation.references as references
+print([place.relative_to(pathlib.Path.cwd()).as_posix() for place in references._PLACES])
+"""
+    shutil.copytree(ROOT / "mtwrappers", tmp_path / "mtwrappers")
+    run = partial(subprocess.run, [sys.executable, "-c", code], cwd=tmp_path, text=True)
+    run = partial(run, capture_output=True, check=True, env={**os.environ, "PYTHONPATH": "."})
+    installed = "'mtwrappers/evaluation/reference_results'"
+    assert run().stdout == f"[{installed}]\n"
+    (tmp_path / "pyproject.toml").touch()
+    assert run().stdout == f"[{installed}, 'benchmarks/reference']\n"
 
 
 def test_they_are_ready_to_compare():

@@ -91,6 +91,9 @@ def test_a_bad_action_is_refused_before_the_step_and_the_episode_goes_on():
             one.step(good)
     with pytest.raises(ValueError, match="reach-v3: expected a finite action"):
         env.step(np.array([0, 0, 0, np.nan]))
+    for other in (["0"] * 4, [None] * 4, [True] * 4):
+        with pytest.raises(ValueError, match="reach-v3: expected an action of numbers, got array"):
+            env.step(other)
     for good in after.tolist():  # a list is an action too
         assert equal(env.step(good), undisturbed.step(np.array(good)))
 

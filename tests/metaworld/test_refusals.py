@@ -430,7 +430,7 @@ def test_odd_numbers_of_environments_are_named(call, error, message):
     refusal(
         lambda: make("MT10").reset(options={"task_name": "push-v3"}),
         ValueError,
-        "...got ['task_name']; a task_state",
+        "...got ['task_name']; did you mean 'task_state'?; a task_state",
     ),
     refusal(
         lambda: make_vec("MT1").reset(options={"goal": [0, 0.8, 0.2]}),

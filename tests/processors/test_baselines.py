@@ -149,6 +149,9 @@ def test_values_without_a_bound_are_refused():
     truncated, ended = (make_path([1.0], ended=e, returns=np.ones(1)) for e in ("truncated", None))
     with pytest.raises(ValueError, match="discount of 1, at least one path must end without being"):
         LinearFeatureBaseline().fit_bootstrapped([truncated, truncated], 1.0)
+    for discount in (1.5, -0.1, True):
+        with pytest.raises(ValueError, match=r"discount must be in \[0, 1\], got"):
+            LinearFeatureBaseline().fit_bootstrapped([truncated, ended], discount)
     LinearFeatureBaseline().fit_bootstrapped([truncated, ended], 1.0)
 
 

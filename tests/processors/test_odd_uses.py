@@ -67,6 +67,21 @@ def process(**changes):
         ValueError,
         "lengths must add up to 3 steps, got [2]",
     ),
+    refusal(
+        lambda: discounted_sums(np.ones(3), 1.5, [3]),
+        ValueError,
+        "discount must be in [0, 1], got 1.5",
+    ),
+    refusal(
+        lambda: discounted_sums(np.ones(3), 0.5, [0, 3]),
+        ValueError,
+        "each length must be 1 or more, got [0, 3]",
+    ),
+    refusal(
+        lambda: discounted_sums(1.0, 0.5, [1]),
+        ValueError,
+        "lengths must add up to 1 steps, got [1] for values of shape ()",
+    ),
 )
 def test_odd_uses_say_what_was_expected_and_what_came(call, error, message):
     assert_refused(call, error, message)

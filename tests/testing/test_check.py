@@ -1,5 +1,6 @@
 """`check_vector_env` names what is wrong with environments, and nothing of those that are right."""
 
+import gc
 import multiprocessing
 import os
 import re
@@ -15,7 +16,7 @@ from gymnasium.wrappers.vector import NormalizeReward
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistics
 
 from mtwrappers import MetaParallelEnvExecutor
-from mtwrappers.testing import check_vector_env
+from mtwrappers.testing import check_vector_env, rules
 from mtwrappers.testing.check import CheckResult, format_result
 from mtwrappers.testing.vector_rules import can_start
 from tests.testing import faults
@@ -344,7 +345,7 @@ class Hanging(AsyncVectorEnv):
 @pytest.mark.usefixtures("forks")
 @pytest.mark.slow
 def test_a_vector_environment_that_hangs_when_a_worker_is_killed_is_found(monkeypatch):
-    monkeypatch.setattr("mtwrappers.testing.vector_rules._HANGS", 0.5)
+    monkeypatch.setattr("mtwrappers.testing.vector_rules._KILL_TIMEOUT", 0.5)
     report = check(lambda: Hanging([WalkEnv] * 2))
     assert report.failed == ("killed",), str(report)
     assert "hangs" in report["killed"].message
@@ -352,3 +353,13 @@ def test_a_vector_environment_that_hangs_when_a_worker_is_killed_is_found(monkey
 
 def test_with_a_main_guard_workers_start():
     assert can_start("spawn")
+
+
+def test_the_garbage_collector_is_put_back_as_it_was():
+    gc.disable()
+    try:
+        with rules.kept_globals():
+            gc.enable()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

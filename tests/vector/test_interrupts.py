@@ -204,11 +204,7 @@ def test_workers_that_were_not_asked_to_build_yet_are_closed_without_a_word(monk
     def raise_interrupt(*_):
         raise KeyboardInterrupt
 
-<<<<<<< HEAD
-    monkeypatch.setattr(WorkerPool, "set_up", interrupted)
-=======
-    monkeypatch.setattr(WorkerPool, "begin", raise_interrupt)
->>>>>>> 5a52a29728857ea27972aad3ec52905bde7c6c85
+    monkeypatch.setattr(WorkerPool, "set_up", raise_interrupt)
     with pytest.raises(KeyboardInterrupt):
         parallel(fragile_makers(2), 2, workers=2)
 

@@ -1,6 +1,7 @@
 """Rewards and observations of one scale per task: what they are, whose they are, and states."""
 
 import copy
+import itertools
 import json
 import math
 from functools import partial
@@ -244,17 +245,16 @@ def test_statistics_move_to_another_number_of_environments_without_the_episodes(
     larger.step([0] * 6)
 
 
-@vector_forms
 @pytest.mark.parametrize(
-    "change",
+    ("wrap", "change"),
     [
-        {"tasks": [0, 1, 3]},
-        {"tasks": "012"},
-        {"uncounted": [3]},
-        {"uncounted": None},
-        {"returns": [0.0]},
-        {"returns": ["0", "1", "2"]},
-        {"returns": [0.0, math.nan, 0.0]},
+        *itertools.product(
+            VECTOR,
+            [{"tasks": [0, 1, 3]}, {"tasks": "012"}, {"uncounted": [3]}, {"uncounted": None}],
+        ),
+        (mt.VectorNormalizeRewardPerTask, {"returns": [0.0]}),
+        (mt.VectorNormalizeRewardPerTask, {"returns": ["0", "1", "2"]}),
+        (mt.VectorNormalizeRewardPerTask, {"returns": [0.0, math.nan, 0.0]}),
     ],
 )
 def test_episodes_that_do_not_fit_are_refused_before_anything_changes(wrap, change):

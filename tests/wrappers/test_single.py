@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers import TimeAwareObservation, TimeLimit
 
 import mtwrappers as mt
@@ -17,11 +18,25 @@ from tests.fakes import CountingEnv, check_env_warnings, equal, play
 # Numbers are of NumPy's types: specs go through JSON even so.
 ONE, TWO = np.int64(1), np.int64(2)
 MULTI = {"env_ids": ["tests/Short-v0"] * 2, "task_names": ["a", "b"], "task_encoding": "dict"}
+
+
+class Reports(gymnasium.Wrapper, RecordConstructorArgs):
+    """Reports a success at every step."""
+
+    def __init__(self, env):
+        RecordConstructorArgs.__init__(self)
+        super().__init__(env)
+
+    def step(self, action):
+        *result, info = self.env.step(action)
+        return (*result, {**info, "won": True})
+
+
 WRAPPERS = {
     "one-hot": lambda env: mt.TaskOnehotWrapper(env, ONE, 3),
     "name": lambda env: mt.TaskNameWrapper(env, task_name="reach", task_id=3),
     "repeat": lambda env: ActionRepeat(env, ONE),
-    "success": lambda env: TerminateOnSuccess(env, key="draw"),
+    "success": lambda env: TerminateOnSuccess(Reports(env), key="won"),
     "reward": lambda env: mt.NormalizeRewardPerTask(env, num_tasks=ONE, gamma=0.5),
     "observation": lambda env: mt.NormalizeObservationPerTask(env, num_leading=ONE),
     "rl2": lambda env: mt.RL2Observation(env, reward_divisor=10),
