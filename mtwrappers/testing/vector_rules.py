@@ -277,6 +277,8 @@ def as_sync(subject: Subject) -> None:
     compared = False
     for envs, recording in subject.modes:
         base, mode = envs.unwrapped, get_mode(envs)
+        if not isinstance(mode, AutoresetMode):
+            raise Skipped("see 'mode'")
         constructors = _find_constructors(base)
         if envs.action_space != base.action_space:
             raise Skipped("its wrappers change actions")
@@ -594,8 +596,10 @@ def _separate_pairs(n: int) -> list[set[int]]:
 def partial_reset(subject: Subject) -> None:
     """In mode ``DISABLED`` a reset with a mask resets those alone, and leaves the caller's dict."""
     modes = [get_mode(envs) for envs, _ in subject.modes]
+    if not all(isinstance(mode, AutoresetMode) for mode in modes):
+        raise Skipped("see 'mode'")
     if _DISABLED not in modes:
-        raise Skipped(f"its mode is {getattr(modes[0], 'value', modes[0])}")
+        raise Skipped(f"its mode is {modes[0].value}")
     with subject.open(**_choose_mode(subject, _DISABLED)) as envs:
         n = envs.num_envs
         first, second = np.arange(n) == 0, np.arange(n) % 2 == min(1, n - 1)

@@ -271,6 +271,20 @@ class PickledEnv(WalkEnv):
         return self.scale * super().draw_goal()
 
 
+class LostInCopiesEnv(WalkEnv):
+    """Has a scale of its goal that its copies lack."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = 1.0
+
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name != "scale"}
+
+    def draw_goal(self):
+        return self.scale * super().draw_goal()
+
+
 class FixedEnv(WalkEnv):
     """Always begins at the same place; no fault."""
 
@@ -300,6 +314,14 @@ class SlipperyEnv(FixedEnv):
 
     def step(self, action):
         return super().step(action if self.np_random.random() < 0.98 else 1 - action)
+
+
+class WindyEnv(WalkEnv):
+    """Is blown to the side in each step; no fault."""
+
+    def step(self, action):
+        self.place += float(self.np_random.uniform(-0.1, 0.1))
+        return super().step(action)
 
 
 class CoinEnv(WalkEnv):
@@ -786,6 +808,11 @@ ENVS = {
     "late in workers": (late(worker_only), "workers", "2 workers and SyncVectorEnv differ"),
     "no pickle": (partial(with_lock, threading.Lock()), "pickling", "does not pickle"),
     "pickled": (PickledEnv, "pickling", "a copy made by pickle runs differently"),
+    "lost in copies": (
+        LostInCopiesEnv,
+        "pickling",
+        "a copy made by pickle does not run: AttributeError: ",
+    ),
     "deepcopy is itself": (broken(__deepcopy__=lambda s, memo: s), "pickling", "a copy made by"),
     "hidden state": (HiddenStateEnv, "killed worker", "a lost worker cannot be replaced"),
     "thread": (made(start_thread), "close", "threads are still running after close(): left"),
@@ -981,6 +1008,11 @@ def make_sync(num_envs=3, autoreset_mode=SAME, env=WalkEnv):
     return SyncVectorEnv([env] * num_envs, autoreset_mode=autoreset_mode)
 
 
+def make_three(num_envs=3):
+    """Makes three environments, however many are asked for."""
+    return make_sync()
+
+
 class ElapsedEnv(WalkEnv):
     """Has episodes of five steps, and says in its infos how many it has taken; no fault."""
 
@@ -1117,6 +1149,23 @@ def changed_seeds(envs, seed, options):
     returned = envs.env.reset(seed=seed, options=options)
     if isinstance(seed, list):
         seed[0] = None
+    return returned
+
+
+def changed_seeds_of_mask(envs, seed, options):
+    """Changes the caller's list of seeds where a reset has a mask."""
+    returned = envs.env.reset(seed=seed, options=dict(options or {}))
+    if isinstance(seed, list) and options and "reset_mask" in options:
+        seed[0] = None
+    return returned
+
+
+def draw_after_seeded_mask(envs, seed, options):
+    """Draws from all generators after a reset with a mask and a seed, so that steps differ."""
+    returned = envs.env.reset(seed=seed, options=dict(options or {}))
+    if seed is not None and options and "reset_mask" in options:
+        for rng in envs.env.np_random:
+            rng.random()
     return returned
 
 
@@ -1318,6 +1367,17 @@ VECTORS = {
     "#1624": (same(SkippingStatistics), "statistics", "not the sums of its steps"),
     "#1668": (same(SkippingStatistics, True), "statistics", "do not count every step once"),
     "batch size": (BatchVectorEnv, "batch size", "something else if there are 6 and not 3"),
+    "always three": (make_three, "batch size", "num_envs=6 makes 3 environments"),
+    "no mode": (
+        same(broken(VectorWrapper, metadata={})),
+        "mode",
+        "expected an AutoresetMode, got None",
+    ),
+    "a flag as mode": (
+        same(broken(VectorWrapper, metadata={"autoreset_mode": True})),
+        "mode",
+        "expected an AutoresetMode, got True",
+    ),
     "one start": (partial(BatchVectorEnv, shared=True), "seeds of each, batch size"),
     "buffer": (partial(BatchVectorEnv, buffer=True), "new arrays, batch size", "is reused"),
     "pays resets": (partial(BatchVectorEnv, pays=1.0), "mode, batch size", "in mode NextStep the"),
@@ -1366,6 +1426,16 @@ VECTORS = {
         "seeds of each",
         "changes the caller's seed",
     ),
+    "changes the seeds of a mask": (
+        same(Resets, changed_seeds_of_mask, mode=DISABLED),
+        "partial reset",
+        "reset changes the caller's seeds[0]: expected int 1000, got NoneType None",
+    ),
+    "draws after a seeded mask": (
+        same(Resets, draw_after_seeded_mask, env=WindyEnv, mode=DISABLED),
+        "partial reset",
+        "environment 1, a step later, observation[0]: expected ",
+    ),
     "pays after a list": (
         same(PaysAfterList),
         "seeds of each",
@@ -1379,7 +1449,7 @@ VECTORS = {
 
 # What looks like a fault and is none.
 RIGHT = [
-    *(WalkEnv, LongEnv, FixedEnv, UnseededFixedEnv, HomeEnv, SlipperyEnv, CoinEnv, PushEnv),
-    *(LateEnv, DrawnEnv, ElapsedEnv, TaskIdEnv, DiscreteTaskEnv, DictEnv, ScaledEnv),
+    *(WalkEnv, LongEnv, FixedEnv, UnseededFixedEnv, HomeEnv, SlipperyEnv, WindyEnv, CoinEnv),
+    *(PushEnv, LateEnv, DrawnEnv, ElapsedEnv, TaskIdEnv, DiscreteTaskEnv, DictEnv, ScaledEnv),
     GoalArrayEnv,
 ]

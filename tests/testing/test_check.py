@@ -351,6 +351,21 @@ def test_a_vector_environment_that_hangs_when_a_worker_is_killed_is_found(monkey
     assert "hangs" in report["killed"].message
 
 
+class LeavingWorkers(AsyncVectorEnv):
+    """Does not end its workers if any of them was killed."""
+
+    def close(self, **kwargs):
+        if all(process.is_alive() for process in self.processes):
+            super().close(**kwargs)
+
+
+@pytest.mark.usefixtures("forks")
+def test_a_vector_environment_that_leaves_workers_when_one_is_killed_is_found():
+    report = check(lambda: LeavingWorkers([WalkEnv] * 2))
+    assert report.failed == ("killed",), str(report)
+    assert report["killed"].message == "after a worker was killed, close() leaves processes"
+
+
 def test_with_a_main_guard_workers_start():
     assert can_start("spawn")
 

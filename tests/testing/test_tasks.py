@@ -94,6 +94,34 @@ class KeptEnv(GoalEnv):
         super().set_task_state(task_state)
 
 
+class ReturnedEnv(GoalEnv):
+    """Keeps a copy of its task, and returns that copy itself."""
+
+    task_state = None
+
+    def get_task_state(self):
+        return super().get_task_state() if self.task_state is None else self.task_state
+
+    def set_task_state(self, task_state):
+        super().set_task_state(task_state)
+        self.task_state = {"goal": task_state["goal"].copy()}
+
+
+def move_goal(task_state):
+    """Changes a task state of `GoalEnv` in place."""
+    task_state["goal"] += 1
+
+
+class MovedOptionEnv(GoalEnv):
+    """Changes the task state in the options of its resets, and not that of its setter."""
+
+    def reset(self, *, seed=None, options=None):
+        returned = super().reset(seed=seed, options=options)
+        if options and "task_state" in options:
+            move_goal(options["task_state"])
+        return returned
+
+
 class CopiedEnv(MT):
     """Says that it is on a task, and runs on another goal until it is given one."""
 
@@ -217,7 +245,25 @@ BROKEN_MT = {
         ),
         "3 different tasks lead to the same observations and rewards: set_task_state() has no",
     ),
-    "kept by reference": (KeptEnv, "tasks are kept and returned as copies"),
+    "kept by reference": (
+        KeptEnv,
+        "if the caller changes the task after set_task_state(), the environment's changes",
+    ),
+    "returns its own task": (
+        ReturnedEnv,
+        "after the caller has changed what it returned, get_task_state()['goal']",
+    ),
+    "setting changes the task": (
+        broken(
+            GoalEnv,
+            set_task_state=lambda s, state: (GoalEnv.set_task_state(s, state), move_goal(state))[0],
+        ),
+        "set_task_state() must not change the task that it is given['goal'][0]: ",
+    ),
+    "a reset changes the task": (
+        MovedOptionEnv,
+        "reset(options={'task_state': ...}) must not change the task that it is given['goal'][0]",
+    ),
     "all tasks look alike": (mt(get_task_obs=lambda s: 1), "observed as the same task_obs, 1,"),
     "wrong task_id": (
         returns(MT, reset=wrong_id, step=lambda s, *r: (*r[:4], {"task_id": s.goal})),
@@ -248,6 +294,15 @@ BROKEN_MT = {
     "resamples nothing": (
         optioned(lambda o: None if o and "resample_task" in o and (len(o) == 1) else o),
         "20 resets with options={'resample_task': True} must draw tasks,",
+    ),
+    "resamples before it is seeded": (
+        mt(
+            reset=lambda s, *, seed=None, options=None: (
+                options and seed is not None and MT.reset(s, options=options),
+                MT.reset(s, seed=seed, options=None if seed is not None else options),
+            )[1]
+        ),
+        "reset(seed=3, options={'resample_task': True}) must determine the task, got [",
     ),
     "the option is another": (
         optioned(
@@ -288,6 +343,13 @@ def test_an_mtenv_that_keeps_the_contract_passes_and_is_left_ready(make):
 def test_the_rule_that_an_mtenv_breaks_is_named(env, message):
     with pytest.raises(AssertionError, match=pattern(message)):
         check_mtenv(env())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_task_that_is_drawn_before_the_seed_is_set_is_found_for_any_seed(seed):
+    env, _ = BROKEN_MT["resamples before it is seeded"]
+    with pytest.raises(AssertionError, match="must determine the task, got"):
+        check_mtenv(env(), seed=seed)
 
 
 def test_the_check_of_an_unseeded_environment_is_left_out_on_a_seeded_one():
@@ -362,6 +424,19 @@ class KeptTaskEnv(ST):
         return super().get_task() if self.task is None else self.task
 
 
+class ReturnedTaskEnv(ST):
+    """Keeps a copy of its task, and returns that copy itself."""
+
+    task = None
+
+    def set_task(self, task):
+        super().set_task(task)
+        self.task = dict(task)
+
+    def get_task(self):
+        return super().get_task() if self.task is None else self.task
+
+
 class SharingEnv(ST):
     """Resets to the task that any of its class was given last."""
 
@@ -425,9 +500,28 @@ BROKEN_ST = {
     "gets another task": (st(get_task=lambda s: {"first": -1}), "must keep the task['first']"),
     "steps without a reset": (st(step=CountingEnv.step), "step() after set_task() without reset()"),
     "no effect": (ObliviousEnv, "5 different tasks lead to the same observations and rewards"),
-    "kept by reference": (KeptTaskEnv, "tasks are kept and returned as copies"),
+    "kept by reference": (
+        KeptTaskEnv,
+        "if the caller changes the task after set_task(), the environment's changes",
+    ),
+    "returns its own task": (
+        ReturnedTaskEnv,
+        "after the caller has changed what it returned, get_task()['first']: expected int ",
+    ),
     "shares its task": (SharingEnv, "after set_task(), get_task()['first']: expected 40, got 20"),
     "remembers the last task": (RememberingEnv, "it returns something else after set_task()"),
+    "no copy": (
+        st(__deepcopy__=lambda s, memo: raise_(TypeError("it has a lock"))),
+        "it must be possible to copy it, got a copy made by copy.deepcopy (TypeError: it has a l",
+    ),
+    "no pickle": (
+        st(__reduce__=lambda s: raise_(TypeError("it has a lock"))),
+        "it must be possible to copy it, got a copy made by pickle (TypeError: it has a lock",
+    ),
+    "a copy that does not run": (
+        copies(action_space=None, length=None),
+        "a copy made by copy.deepcopy does not run: TypeError: ",
+    ),
     "a copy's task": (copies(first=7), "copy.deepcopy must keep the task"),
     "a copy's episode": (copies(length=1), "a copy made by copy.deepcopy runs differently"),
     "a pickle's task": (st(__reduce__=lambda s: reduce(s, first=7)), "pickle must keep the task"),
