@@ -429,6 +429,11 @@ def mode(subject: Subject) -> None:
         if not isinstance(declared, AutoresetMode):
             message = "metadata['autoreset_mode'] must say when an environment is reset"
             raise Failed(f"{message}, expected an AutoresetMode, got {format_value(declared)}")
+        if envs is not subject.used and declared is get_mode(subject.used):
+            raise Failed(
+                "its constructor takes autoreset_mode, but makes environments in mode "
+                f"{declared.value} when another is asked for"
+            )
         last: Any = np.zeros(n, bool)
         for call in select_steps(recording):
             info, ends = call.values["info"], call.ends
