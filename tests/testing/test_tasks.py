@@ -381,7 +381,8 @@ def test_the_check_of_an_unseeded_environment_is_left_out_on_a_seeded_one():
 
 def test_what_an_environment_raises_is_named():
     env = subclass_mt(step=lambda s, action: raise_error(RuntimeError("no physics")))()
-    message = r"Broken fails 'runs': RuntimeError: no physics \(faults.py, line \d+, in raise_error\)"
+    place = r"\(faults.py, line \d+, in raise_error\)"
+    message = f"Broken fails 'runs': RuntimeError: no physics {place}"
     with pytest.raises(AssertionError, match=message):
         check_mtenv(env)
 
