@@ -63,7 +63,7 @@ class NewProcess:
             raise TimeoutError(f"no answer within {seconds:.0f} s") from None
         finally:
             self.kill()
-        return _unpacked(data)
+        return _unpack_result(data)
 
     def kill(self) -> None:
         """Ends the process and what it has started."""
@@ -83,10 +83,10 @@ def answer_from_stdin() -> None:
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what an environment prints is no answer
     with answer:
-        answer.write(_packed(lambda: pickle.load(sys.stdin.buffer)()))
+        answer.write(_pack_result(lambda: pickle.load(sys.stdin.buffer)()))
 
 
-def guarded(function: Callable[[], Any], seconds: float) -> Any:
+def call_in_fork(function: Callable[[], Any], seconds: float) -> Any:
     """Returns a function's result from a fork of this process, killed with all its children.
 
     Raises:
@@ -95,7 +95,7 @@ def guarded(function: Callable[[], Any], seconds: float) -> Any:
     """
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
-    process: Any = context.Process(target=_answer, args=(function, there))
+    process: Any = context.Process(target=_send_result, args=(function, there))
     process.start()
     there.close()
     try:
@@ -110,15 +110,15 @@ def guarded(function: Callable[[], Any], seconds: float) -> Any:
         process.kill()
         process.join()
         here.close()
-    return _unpacked(data)
+    return _unpack_result(data)
 
 
-def _answer(function: Callable[[], Any], there: Any) -> None:
+def _send_result(function: Callable[[], Any], there: Any) -> None:
     os.setsid()
-    there.send_bytes(_packed(function))
+    there.send_bytes(_pack_result(function))
 
 
-def _packed(function: Callable[[], Any]) -> bytes:
+def _pack_result(function: Callable[[], Any]) -> bytes:
     """What a function returns or raises, pickled."""
     try:
         answer: tuple[bool, Any] = False, function()
@@ -127,7 +127,7 @@ def _packed(function: Callable[[], Any]) -> bytes:
     return bytes(cloudpickle.dumps(answer))
 
 
-def _unpacked(data: bytes) -> Any:
+def _unpack_result(data: bytes) -> Any:
     if not data:
         raise RuntimeError("the process ended without an answer")
     raised, value = pickle.loads(data)
@@ -136,7 +136,7 @@ def _unpacked(data: bytes) -> Any:
     return value
 
 
-def children() -> set[Any]:
+def find_children() -> set[Any]:
     """The live processes that were started here, as far as `multiprocessing` or Linux knows."""
     pids: set[Any] = {child.pid for child in multiprocessing.active_children()}
     for path in Path("/proc/self/task").glob("*/children"):
@@ -152,7 +152,7 @@ def _has_ended(pid: int) -> bool:
     return False
 
 
-def open_files() -> set[tuple[str, str]]:
+def find_open_files() -> set[tuple[str, str]]:
     """The number and path of each file that this process has open, as far as Linux knows."""
     files = set()
     for link in Path("/proc/self/fd").glob("*"):
@@ -162,7 +162,7 @@ def open_files() -> set[tuple[str, str]]:
     return {(n, p) for n, p in files if p.startswith("/") and not p.startswith(elsewhere)}
 
 
-def still_there(find: Callable[[], Collection[T]], seconds: float = 2.0) -> Collection[T]:
+def wait_until_gone(find: Callable[[], Collection[T]], seconds: float = 2.0) -> Collection[T]:
     """Returns what is found again and again, for some seconds."""
     deadline = time.monotonic() + seconds
     while (remaining := find()) and time.monotonic() < deadline:

@@ -37,11 +37,11 @@ from mtwrappers.testing.rules import (
     LARGE_SEEDS,
     OTHER_SEEDS,
     compare_task_ids,
-    generators,
+    get_generators,
     make_copies,
     require_same_copy,
+    require_untouched_random,
     scramble,
-    untouched_random,
 )
 
 # The methods that read, set and draw tasks.
@@ -62,12 +62,12 @@ _METHODS = "a method of seeds or tasks, or reset with options,"
 def tasks(subject: Subject) -> None:
     """Each task determines what is returned, whatever instance is given it, and in what way."""
     subject.require_repeatable()
-    with subject.open() as env, untouched_random(_METHODS):
+    with subject.open() as env, require_untouched_random(_METHODS):
         runs = _TaskRuns(subject, env)
         _, info = env.reset(seed=subject.seed)
         if subject.given_env is None and "phase" in info:
             raise Skipped("the phases of a stream draw its tasks")
-        with untouched_random(_METHODS):
+        with require_untouched_random(_METHODS):
             runs.drawn = runs.sample(env)
         expected = [runs.record(env, task) for task in runs.drawn]
         few = list(zip(runs.drawn, expected, strict=True))[:_TASKS]
@@ -196,9 +196,9 @@ class _TaskRuns:
         """Raises `Failed` if an `MTEnv` draws tasks from the stream of its episodes."""
         if not isinstance(self.env.unwrapped, MTEnv):
             return
-        states = pickle.dumps(generators(self.env))
+        states = pickle.dumps(get_generators(self.env))
         self.sample(self.env)
-        if states != pickle.dumps(generators(self.env)):
+        if states != pickle.dumps(get_generators(self.env)):
             raise Failed(
                 f"{self._sampler}() draws from np_random, the stream of the environment, and not "
                 "from np_random_task, so that drawing a task changes the next episode"
@@ -243,7 +243,7 @@ def _require_effect(space: Any, recordings: list[list[Call]], way: str) -> None:
     """Raises `Failed` if all tasks lead to the same observations and rewards."""
     if len(recordings) == 1:
         return
-    inner = [[_unnamed(call) for call in calls] for calls in recordings]
+    inner = [[_drop_task_names(call) for call in calls] for calls in recordings]
     varies = len({str(call.values["reward"]) for call in select_steps(recordings[0])}) > 1
     # Rewards that are all the same may still come later.
     if varies and not any(compare(inner[0], calls) for calls in inner[1:]):
@@ -258,7 +258,7 @@ def _require_effect(space: Any, recordings: list[list[Call]], way: str) -> None:
         raise Failed(f"{message}, {format_value(seen[0])}, although its space has several values")
 
 
-def _unnamed(call: Call) -> Call:
+def _drop_task_names(call: Call) -> Call:
     """The call without what names a task: infos and ``task_obs``."""
     obs = call.values["observation"]
     obs = obs["env_obs"] if isinstance(obs, dict) and "env_obs" in obs else obs

@@ -27,7 +27,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from mtwrappers.common.errors import full_message
-from mtwrappers.testing.processes import guarded, still_there
+from mtwrappers.testing.processes import call_in_fork, wait_until_gone
 from mtwrappers.testing.recording import (
     FLAGS,
     NO_KEY,
@@ -41,7 +41,7 @@ from mtwrappers.testing.recording import (
     find_difference,
     format_value,
     get_mode,
-    learns,
+    keeps_running_statistics,
     require,
     require_same,
     same,
@@ -148,14 +148,14 @@ def _require_same_alone(subject: Subject, mode: AutoresetMode, i: int, env: Any)
         info = expected.values["info"]  # of which batches keep what is a number
         numbers = [key for key, value in info.items() if type(value) in (bool, int, float)]
         difference = find_difference(
-            _select_infos(expected, numbers), _select_infos(call, numbers), loose=True
+            _select_values(expected, numbers), _select_values(call, numbers), loose=True
         )
         if difference:
             message = f"in a vector environment, in mode {mode.value}, it returns other values"
             raise Failed(f"{message}: environment {i}, {call.name}, {difference}")
 
 
-def _select_infos(call: Call, keys: Collection[str]) -> dict[str, Any]:
+def _select_values(call: Call, keys: Collection[str]) -> dict[str, Any]:
     """The values of a call with some of its infos."""
     info = call.values["info"]
     return {**call.values, "info": {key: info[key] for key in keys if key in info}}
@@ -401,10 +401,10 @@ def masks(subject: Subject) -> None:
     subject.require_types()
     for _, recording in subject.modes:
         for call in recording:
-            _masked(call, call.values["info"], "info", subject.num_envs)
+            _require_masks(call, call.values["info"], "info", subject.num_envs)
 
 
-def _masked(call: Call, infos: dict[Any, Any], place: str, n: int) -> None:
+def _require_masks(call: Call, infos: dict[Any, Any], place: str, n: int) -> None:
     for key, value in infos.items():
         if str(key).startswith("_"):
             continue
@@ -417,7 +417,7 @@ def _masked(call: Call, infos: dict[Any, Any], place: str, n: int) -> None:
                 message, f"{place}['_{key}']", f"an array of {n} bools", format_value(mask)
             )
         if key == "final_info" and isinstance(value, dict):
-            _masked(call, value, "info['final_info']", n)
+            _require_masks(call, value, "info['final_info']", n)
 
 
 def mode(subject: Subject) -> None:
@@ -471,7 +471,7 @@ def _require_ignored_action(subject: Subject) -> None:
     for t, call in enumerate(steps[:-1]):
         rows = enumerate(iterate(space, actions[t + 1]))
         changed = [single.sample() if call.ends[i] else action for i, action in rows]
-        actions[t + 1] = batched(single, changed)
+        actions[t + 1] = batch_actions(single, changed)
     with subject.open() as envs:
         if difference := compare(subject.first, subject.record(envs, actions)):
             raise Failed(
@@ -540,17 +540,17 @@ def batch_size(subject: Subject) -> None:
                 raise Skipped("with another number of environments, each has other tasks")
             single = copy.deepcopy(envs.single_action_space)
             single.seed(0)
-            batch = subject.record(envs, [batched(single, [single.sample()] * size)] * _STEPS)
+            batch = subject.record(envs, [batch_actions(single, [single.sample()] * size)] * _STEPS)
             calls = split_calls(envs, batch, 0)
             recordings.append(
-                [dataclasses.replace(call, values=_select_infos(call, [])) for call in calls]
+                [dataclasses.replace(call, values=_select_values(call, [])) for call in calls]
             )
     if difference := compare(*recordings):
         message = f"environment 0 returns something else if there are {2 * least} and not {least}"
         raise Failed(f"{message}: {difference}")
 
 
-def batched(space: gymnasium.Space[Any], actions: list[Any]) -> Any:
+def batch_actions(space: gymnasium.Space[Any], actions: list[Any]) -> Any:
     """Actions, one for each environment, in a batch."""
     empty: Any = create_empty_array(space, len(actions))
     return concatenate(space, actions, empty)
@@ -563,17 +563,17 @@ def independence(subject: Subject) -> None:
         raise Skipped("there is only one")
     subject.require_repeatable()
     with subject.open() as envs:
-        if learns(envs):
+        if keeps_running_statistics(envs):
             raise Skipped("its running statistics are of all environments")
         space, single = envs.action_space, envs.single_action_space
         single.seed(subject.seed + 1)
         actions = subject.actions(envs, min(subject.length, _STEPS))
-        for chosen in _separate_pairs(n):
+        for chosen in _make_separating_sets(n):
             changed_actions = []
             for action in actions:
                 rows = enumerate(iterate(space, action))
                 row_actions = [single.sample() if i in chosen else a for i, a in rows]
-                changed_actions.append(batched(single, row_actions))
+                changed_actions.append(batch_actions(single, row_actions))
             pair = subject.first, subject.record(envs, changed_actions)
             # From there on, a generator that all share has drawn for others.
             both = enumerate(zip(*pair, strict=False))
@@ -588,7 +588,7 @@ def independence(subject: Subject) -> None:
                     )
 
 
-def _separate_pairs(n: int) -> list[set[int]]:
+def _make_separating_sets(n: int) -> list[set[int]]:
     """Sets of environments: of any two, each is once in a set without the other one.
 
     A set has the numbers with a 1, or with a 0, in one binary digit: two numbers differ in one.
@@ -612,7 +612,7 @@ def partial_reset(subject: Subject) -> None:
         refusal = ""
         for seed in ([subject.seed + 1000 + 7 * i for i in range(n)], subject.seed + 1000):
             try:
-                reset_of_all = _begin(subject, envs, seed=copy.copy(seed))
+                reset_of_all = _record_observations(subject, envs, seed=copy.copy(seed))
                 _require_masked_reset(subject, envs, second, seed, reset_of_all)
             except Failed:
                 raise
@@ -627,7 +627,7 @@ def partial_reset(subject: Subject) -> None:
         raise Skipped(refusal)
 
 
-def _begin(subject: Subject, envs: Any, **kwargs: Any) -> list[list[Any]]:
+def _record_observations(subject: Subject, envs: Any, **kwargs: Any) -> list[list[Any]]:
     """The observations after a reset, and those after a step, of each environment."""
     observations = [copy.deepcopy(envs.reset(**kwargs)[0])]
     observations.append(copy.deepcopy(envs.step(subject.actions(envs, 1)[0])[0]))
@@ -648,7 +648,7 @@ def _require_masked_reset(
         envs: Its vector environment.
         mask: Which environments are reset.
         seed: The seed of the reset, a list of seeds, or None.
-        reset_of_all: The result of `_begin` for a reset of all with this seed.
+        reset_of_all: The result of `_record_observations` for a reset of all with this seed.
     """
     envs.reset(seed=subject.seed)
     observation, _, *flags, _ = envs.step(subject.actions(envs, 1)[0])
@@ -659,7 +659,7 @@ def _require_masked_reset(
         observation, _ = envs.reset(seed=seeds, options=options)
         rows_after = [list(iterate(envs.observation_space, observation))]
     else:
-        rows_after = _begin(subject, envs, seed=seeds, options=options)
+        rows_after = _record_observations(subject, envs, seed=seeds, options=options)
     name = f"a reset of environments {np.flatnonzero(mask).tolist()} with seed {seed}"
     for i in np.flatnonzero(~mask):
         if difference := find_difference(rows_before[i], rows_after[0][i], "observation"):
@@ -694,10 +694,12 @@ def killed(subject: Subject) -> None:
                 envs.step(action)
         with contextlib.suppress(Exception):
             envs.close()
-        return not still_there(multiprocessing.active_children)
+        return not wait_until_gone(multiprocessing.active_children)
 
     try:
-        require(guarded(kill, _KILL_TIMEOUT), "after a worker was killed, close() leaves processes")
+        require(
+            call_in_fork(kill, _KILL_TIMEOUT), "after a worker was killed, close() leaves processes"
+        )
     except TimeoutError:
         message = f"step() or close() hangs (waited {_KILL_TIMEOUT:.0f} s)"
         raise Failed(f"after a worker was killed, {message}") from None

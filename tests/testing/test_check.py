@@ -380,7 +380,7 @@ def test_with_a_main_guard_workers_start():
 def test_the_garbage_collector_is_put_back_as_it_was():
     gc.disable()
     try:
-        with rules.kept_globals():
+        with rules.restored_globals():
             gc.enable()
         assert not gc.isenabled()
     finally:
