@@ -46,7 +46,8 @@ class NewProcess:
             env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
             start_new_session=True,
         )
-        with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:  # type: ignore
+        stdin: Any = self._process.stdin
+        with contextlib.suppress(BrokenPipeError), stdin:
             stdin.write(function)
         self._process.stdin = None  # `communicate` writes nothing more
 
@@ -94,14 +95,14 @@ def call_in_fork(function: Callable[[], Any], seconds: float) -> Any:
         Exception: Whatever it raises.
     """
     context = multiprocessing.get_context("fork")
-    here, there = context.Pipe(duplex=False)
-    process: Any = context.Process(target=_send_result, args=(function, there))
+    receiver, sender = context.Pipe(duplex=False)
+    process: Any = context.Process(target=_send_result, args=(function, sender))
     process.start()
-    there.close()
+    sender.close()
     try:
-        if not here.poll(seconds):
+        if not receiver.poll(seconds):
             raise TimeoutError(f"no answer within {seconds:.0f} s")
-        data = here.recv_bytes()
+        data = receiver.recv_bytes()
     except EOFError:
         data = b""
     finally:
@@ -109,13 +110,13 @@ def call_in_fork(function: Callable[[], Any], seconds: float) -> Any:
             os.killpg(process.pid, signal.SIGKILL)
         process.kill()
         process.join()
-        here.close()
+        receiver.close()
     return _unpack_result(data)
 
 
-def _send_result(function: Callable[[], Any], there: Any) -> None:
+def _send_result(function: Callable[[], Any], sender: Any) -> None:
     os.setsid()
-    there.send_bytes(_pack_result(function))
+    sender.send_bytes(_pack_result(function))
 
 
 def _pack_result(function: Callable[[], Any]) -> bytes:
@@ -159,7 +160,11 @@ def find_open_files() -> set[tuple[str, str]]:
         with contextlib.suppress(OSError):  # it is that of the listing itself
             files.add((link.name, os.readlink(link)))
     elsewhere = ("/dev/", "/proc/", "/memfd:")
-    return {(n, p) for n, p in files if p.startswith("/") and not p.startswith(elsewhere)}
+    return {
+        (number, path)
+        for number, path in files
+        if path.startswith("/") and not path.startswith(elsewhere)
+    }
 
 
 def wait_until_gone(find: Callable[[], Collection[T]], seconds: float = 2.0) -> Collection[T]:

@@ -350,7 +350,9 @@ def _drop_infos(info: Any, names: Collection[str], place: str) -> None:
     if isinstance(info, np.ndarray) and info.dtype.hasobject:
         for env_info in info.flat:
             _drop_infos(env_info, names, place)
-    for key, value in [*info.items()] if isinstance(info, dict) else ():
+    if not isinstance(info, dict):
+        return
+    for key, value in list(info.items()):
         name = f"{place}.{str(key).removeprefix('_')}"
         if name in names:
             del info[key]
@@ -425,7 +427,8 @@ def split_calls(envs: Any, recording: list[Call], i: int) -> list[Call]:
     that are not in ``final_info`` are those of the next episode.
     """
     calls: list[Call] = []
-    mode, ended = get_mode(envs), True
+    mode = get_mode(envs)
+    ended = True  # no episode has begun
     for call in recording:
         info = select_info(call.values["info"], i, envs.num_envs)
         obs = [*iterate(envs.observation_space, call.values["observation"])][i]
@@ -575,7 +578,9 @@ class Subject:
     def modes(self) -> list[tuple[Any, list[Call]]]:
         """A vector environment in each autoreset mode that it has, closed, and its recording."""
         recordings = [(self.used, self.first)]
-        for mode in AutoresetMode if "autoreset_mode" in self.takes else ():
+        if "autoreset_mode" not in self.takes:
+            return recordings
+        for mode in AutoresetMode:
             if mode is get_mode(self.used):
                 continue
             try:
@@ -624,9 +629,10 @@ class Subject:
 
     def require_types(self) -> None:
         """Raises `Skipped` if a step's reward is several numbers, or infos are no dict."""
+        max_dimensions = 1 if self.is_vector else 0
         for call in self.first:
-            several = np.ndim(call.values.get("reward", 0.0)) > self.is_vector
-            if several or not isinstance(call.values["info"], dict):
+            several_rewards = call.is_step and np.ndim(call.values["reward"]) > max_dimensions
+            if several_rewards or not isinstance(call.values["info"], dict):
                 raise Skipped("see 'types'")
 
     def require_repeatable(self) -> None:

@@ -134,9 +134,9 @@ def _find_outside(value: Any, space: Any, place: str) -> tuple[str, str, str] | 
         return f"{place}{[*i]}", bounds, format_value(np.asarray(value)[i])
     # A box has arrays of dtypes that can be cast as its members.
     fits = value in space and not (isinstance(space, Box) and hasattr(value, "dtype"))
-    return (
-        None if fits else (place, f"a member of {_describe_value(space)}", _describe_value(value))
-    )
+    if fits:
+        return None
+    return place, f"a member of {_describe_value(space)}", _describe_value(value)
 
 
 def _describe_value(value: Any) -> str:
@@ -205,7 +205,7 @@ def _find_wrong_type(subject: Subject, name: str, value: Any) -> str | None:
 
 def infos(subject: Subject) -> None:
     """Infos can be batched: string keys, none of a batch's own, none that comes and goes."""
-    last: set[str] = set()
+    last_keys: set[str] = set()  # of the steps of the episode
     for call in subject.first:
         info = call.values["info"]
         for key in info:
@@ -218,13 +218,18 @@ def infos(subject: Subject) -> None:
                     "a batch of infos has keys of this name itself, which replace these values"
                 )
                 raise call.make_failure(message, "info", "another key", repr(key))
-        if gone := (last - info.keys()) if call.is_step else ():
+        if not call.is_step:
+            last_keys = set()
+            continue
+        if missing_keys := last_keys - info.keys():
+            key = min(missing_keys)
             message = (
                 "a step's infos lack a key that an earlier step of the episode has, so that code "
-                f"which reads it after each step fails or reads an old value{_format_ignore_hint(min(gone))}"
+                "which reads it after each step fails or reads an old value"
             )
-            raise call.make_failure(message, f"info[{min(gone)!r}]", "a value", NO_KEY)
-        last = last | info.keys() if call.is_step else set()
+            message += _format_ignore_hint(key)
+            raise call.make_failure(message, f"info[{key!r}]", "a value", NO_KEY)
+        last_keys |= info.keys()
     _require_batchable(select_steps(subject.first))
 
 
@@ -238,7 +243,9 @@ def _require_batchable(steps: list[Call]) -> None:
         for name, value in _iterate_numbers(call.values["info"], "info"):
             types.setdefault(name, {})[value.dtype] = None
     mixed = {name: dtypes for name, dtypes in types.items() if len(dtypes) > 1}
-    for call in steps if mixed else ():
+    if not mixed:
+        return
+    for call in steps:
         for name, value in _iterate_numbers(call.values["info"], "info"):
             for dtype in mixed.get(name, ()):
                 with np.errstate(all="ignore"):
@@ -302,29 +309,45 @@ def compare_task_ids(space: Any, recordings: list[tuple[str, list[Call]]]) -> No
     if not task_calls:
         raise Skipped("infos have no task_id")
     _require_one_name(task_calls)
-    spaces = {"": space}
-    if isinstance(space, Dict):
-        spaces = {key: space[key] for key in ("task_obs", "task_onehot") if key in space.spaces}
-    for key, task_space in spaces.items():
-        seen = [call.values["observation"] for _, call in task_calls]
-        values = [obs[key] for obs in seen] if key else seen
-        size = 0 if isinstance(task_space, Discrete) else _find_onehot_size(task_space, values)
-        if isinstance(task_space, Discrete) or size:
-            break
-    else:
-        raise Skipped(
-            "the observation has no Discrete task_obs and no one-hot in [0, 1] at its end"
-        )
+    key, onehot_size = _find_task_observation(space, [call for _, call in task_calls])
     place = f"observation[{key!r}]" if key else "observation"
-    for (env, call), value in zip(task_calls, values, strict=True):
-        task = call.values["info"]["task_id"]
-        observed = value[-size:] if size else value
-        if not np.array_equal(observed, np.arange(size) == task if size else task):
-            expected = f"the one-hot of {task}" if size else task
+    for env, call in task_calls:
+        task_id = call.values["info"]["task_id"]
+        observation = call.values["observation"]
+        task_obs = observation[key] if key else observation
+        expected, description = task_id, task_id
+        if onehot_size:
+            task_obs = task_obs[-onehot_size:]
+            expected = np.arange(onehot_size) == task_id
+            description = f"the one-hot of {task_id}"
+        if not np.array_equal(task_obs, expected):
             message = "the observed task is not info['task_id']"
             raise Call(f"{env}{call.name}", {}).make_failure(
-                message, place, expected, format_value(observed)
+                message, place, description, format_value(task_obs)
             )
+
+
+def _find_task_observation(space: Any, calls: list[Call]) -> tuple[str, int]:
+    """Returns where tasks are observed, or raises `Skipped`.
+
+    Returns:
+        The key in dict observations, or an empty string; and the length of the one-hot, or 0 if the
+        task is observed as a number.
+    """
+    observations = [call.values["observation"] for call in calls]
+    candidates = {"": (space, observations)}
+    if isinstance(space, Dict):
+        candidates = {
+            key: (space[key], [observation[key] for observation in observations])
+            for key in ("task_obs", "task_onehot")
+            if key in space.spaces
+        }
+    for key, (task_space, values) in candidates.items():
+        if isinstance(task_space, Discrete):
+            return key, 0
+        if onehot_size := _find_onehot_size(task_space, values):
+            return key, onehot_size
+    raise Skipped("the observation has no Discrete task_obs and no one-hot in [0, 1] at its end")
 
 
 def _require_one_name(task_calls: list[tuple[str, Call]]) -> None:
@@ -360,8 +383,11 @@ def statistics(subject: Subject) -> None:
     for env, calls in subject.iterate_envs():
         total, length = 0.0, 0
         for call in calls:
-            total = total + float(call.values["reward"]) if call.is_step else 0.0
-            length = length + 1 if call.is_step else 0
+            if not call.is_step:
+                total, length = 0.0, 0
+                continue
+            total += float(call.values["reward"])
+            length += 1
             episode = call.values["info"].get("episode") if call.ends else None
             if not isinstance(episode, dict) or not {"r", "l"} <= episode.keys():
                 continue
@@ -438,11 +464,12 @@ def new_arrays(subject: Subject) -> None:
 
 def seed_repeats(subject: Subject) -> None:
     """``reset(seed)`` determines what follows, on a new environment and on a used one."""
-    if difference := subject.seed_difference:
-        info = (
-            re.search(r", info\['_?([^']*)'\]", difference) if subject.given_env is None else None
-        )
-        raise Failed(difference + (_format_ignore_hint(info[1]) if info else ""))
+    if not (difference := subject.seed_difference):
+        return
+    info = re.search(r", info\['_?([^']*)'\]", difference)
+    if info and subject.given_env is None:  # of which no infos can be ignored
+        difference += _format_ignore_hint(info[1])
+    raise Failed(difference)
 
 
 def other_seeds(subject: Subject) -> None:
@@ -452,22 +479,10 @@ def other_seeds(subject: Subject) -> None:
     pairs = [(seed, seed + k) for k in OTHER_SEEDS]
     pairs += [(seed + k, seed + k + 1) for k in LARGE_SEEDS]
     with subject.open() as env:
-        draws, first_states = (
-            _draws_random_numbers(subject, env),
-            _get_states_after_reset(env, seed),
-        )
+        draws = _draws_random_numbers(subject, env)
         for seed_a, seed_b in pairs:
             try:
-                states = first_states if seed_a == seed else _get_states_after_reset(env, seed_a)
-                # What is drawn from other states may still happen to be the same.
-                differ = draws and not same(states, _get_states_after_reset(env, seed_b))
-                differ = differ or any(
-                    _differ(
-                        list(_record_episodes(subject, env, seed_a, count)),
-                        _record_episodes(subject, env, seed_b, count),
-                    )
-                    for count in (1, _EPISODES)
-                )
+                differ = _seeds_differ(subject, env, seed_a, seed_b, compare_states=draws)
             except RAISED:
                 if seed_b < _INT32:
                     raise
@@ -481,18 +496,39 @@ def other_seeds(subject: Subject) -> None:
                 "episodes, although the environment draws random numbers: it ignores the seed, or "
                 "makes the same of both"
             )
-        episodes = itertools.islice(_record_episodes(subject, env, seed), 1, None)
-        repeats = not any(compare(*pair) for pair in itertools.pairwise(episodes))
-        states = _get_states_after_reset(env, None) if repeats else []
-        # A reset that only goes on with what a seed has drawn leaves the generators alone.
-        for generator, _ in get_generator_states(env):
-            generator.random()
-        repeats = repeats and same(states, _get_states_after_reset(env, None))
-    if repeats:
-        raise Failed(
-            f"{_EPISODES - 1} resets without a seed lead to the same results: without a seed, "
-            "reset() must not seed its generator again"
-        )
+        if _unseeded_resets_repeat(subject, env):
+            raise Failed(
+                f"{_EPISODES - 1} resets without a seed lead to the same results: without a seed, "
+                "reset() must not seed its generator again"
+            )
+
+
+def _seeds_differ(
+    subject: Subject, env: Any, seed_a: int, seed_b: int, *, compare_states: bool
+) -> bool:
+    """Whether two seeds lead to other random states or, at some point, to other episodes."""
+    if compare_states:
+        states_a = _get_states_after_reset(env, seed_a)
+        if not same(states_a, _get_states_after_reset(env, seed_b)):
+            # What is drawn from other states may still happen to be the same.
+            return True
+    for count in (1, _EPISODES):  # most differ in the first episode
+        episodes_a = list(_record_episodes(subject, env, seed_a, count))
+        if _differ(episodes_a, _record_episodes(subject, env, seed_b, count)):
+            return True
+    return False
+
+
+def _unseeded_resets_repeat(subject: Subject, env: Any) -> bool:
+    """Whether each reset without a seed leads to the same episode, and seeds its generators."""
+    episodes = itertools.islice(_record_episodes(subject, env, subject.seed), 1, None)
+    if any(compare(*pair) for pair in itertools.pairwise(episodes)):
+        return False
+    states = _get_states_after_reset(env, None)
+    # A reset that only goes on with what a seed has drawn leaves the generators alone.
+    for generator, _ in get_generator_states(env):
+        generator.random()
+    return same(states, _get_states_after_reset(env, None))
 
 
 def _record_episodes(
@@ -938,7 +974,7 @@ def resets_itself(subject: Subject) -> None:
         raise Skipped("episodes end with the observation that all of them begin with")
     for end in ends:
         with subject.open() as env:
-            subject.record(env, subject.actions(env, sum(call.is_step for call in calls[:end])))
+            subject.record(env, subject.actions(env, len(select_steps(calls[:end]))))
             if not same(env.reset()[0], observations[end]):
                 return
     raise Failed(
@@ -960,8 +996,9 @@ def pickling(subject: Subject) -> None:
         raise Failed(f"{message}, so it cannot be sent to a worker") from exc
     failures: list[str] = []
     with closing(make()) as env:
-        for name, copied in () if subject.is_vector else make_copies(env, failures):
-            require_same_copy(subject, env, copied, name)
+        if not subject.is_vector:
+            for name, copied in make_copies(env, failures):
+                require_same_copy(subject, env, copied, name)
     if failures:
         message = "its constructor can be sent to a worker, but these copies cannot be checked"
         raise Skipped(f"{message}: {'; '.join(failures)}")

@@ -294,21 +294,24 @@ def seed_methods(subject: Subject) -> None:
     env.assert_env_seed_is_set()
     env.assert_task_seed_is_set()
 
-    def draws() -> list[Any]:
+    def draw_tasks() -> list[Any]:
         env.seed_task(seed)
         return [copied(env.sample_task_state()) for _ in range(_DRAWS)]
 
-    drawn = draws()
-    require_same(drawn, draws(), f"seed_task({seed}) must determine the tasks")
-    streams: dict[bytes, int] = {}
+    drawn = draw_tasks()
+    require_same(drawn, draw_tasks(), f"seed_task({seed}) must determine the tasks")
+    if len(drop_repeats(drawn)) == 1:
+        return  # it need not draw from the stream
     seeds = [seed, *(seed + k for k in OTHER_SEEDS)]
     seeds += [seed + k + i for k in LARGE_SEEDS for i in (0, 1)]
-    for task_seed in seeds if len(drop_repeats(drawn)) > 1 else ():
+    seed_of_stream: dict[bytes, int] = {}
+    for task_seed in seeds:
         env.seed_task(task_seed)
-        first_seed = streams.setdefault(pickle.dumps(env.np_random_task), task_seed)
-        message = "lead to the same task stream: the seed is ignored, or a part of it"
+        first_seed = seed_of_stream.setdefault(pickle.dumps(env.np_random_task), task_seed)
         require(
-            first_seed == task_seed, f"seed_task({first_seed}) and seed_task({task_seed}) {message}"
+            first_seed == task_seed,
+            f"seed_task({first_seed}) and seed_task({task_seed}) lead to the same task stream: the "
+            "seed is ignored, or a part of it",
         )
 
 
@@ -317,19 +320,16 @@ def task_options(subject: Subject) -> None:
     env, seed = subject.given_env, subject.seed
     env.reset(seed=seed)
     state = copied(env.sample_task_state())
-    for t, action in enumerate([None, *subject.actions(env, subject.steps)]):
-        ends = False
-        if action is None:
-            obs, _ = env.reset(options={"task_state": copied(state)})
-        else:
-            obs, _, *flags, _ = env.step(action)
-            ends = any(flags)
-        place = f"step {t - 1}, task_obs" if t else "task_obs"
-        require_same(env.get_task_obs(), obs["task_obs"], f"{place} must be get_task_obs()")
-        if ends:
+    obs, _ = env.reset(options={"task_state": copied(state)})
+    require_same(env.get_task_obs(), obs["task_obs"], "task_obs must be get_task_obs()")
+    for t, action in enumerate(subject.actions(env, subject.steps)):
+        obs, _, terminated, truncated, _ = env.step(action)
+        message = f"step {t}, task_obs must be get_task_obs()"
+        require_same(env.get_task_obs(), obs["task_obs"], message)
+        if terminated or truncated:
             break
 
-    def resampled(**kwargs: Any) -> Any:
+    def resample(**kwargs: Any) -> Any:
         env.reset(options={"resample_task": True}, **kwargs)
         return copied(env.get_task_state())
 
@@ -337,12 +337,12 @@ def task_options(subject: Subject) -> None:
     for last_task_seed in range(seed, seed + _DRAWS):
         # Of a reset that draws before it seeds, the tasks of two seeds may happen to be the same.
         env.seed_task(last_task_seed)
-        seeded_tasks.append(resampled(seed=seed))
+        seeded_tasks.append(resample(seed=seed))
     distinct = drop_repeats(seeded_tasks)
     message = f"reset(seed={seed}, options={{'resample_task': True}}) must determine the task"
     require(len(distinct) == 1, f"{message}, got {distinct}")
     several = len(drop_repeats(copied(env.sample_task_state()) for _ in range(_DRAWS))) > 1
-    drawn = drop_repeats(resampled() for _ in range(_DRAWS))
+    drawn = drop_repeats(resample() for _ in range(_DRAWS))
     message = f"{_DRAWS} resets with options={{'resample_task': True}} must draw tasks, got only"
     require(len(drawn) > 1 or not several, f"{message} {drawn}")
     with must_raise(ValueError, "reset with both task_state and resample_task"):
