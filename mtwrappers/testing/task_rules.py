@@ -139,22 +139,23 @@ class _TaskRuns:
             env.reset()
             env.reset(seed=seed)
 
+        def check_and_change(task_copy: Any) -> None:
+            """What the caller does with its task once the environment has it."""
+            require_same(task, task_copy, f"{way} must not change the task that it is given")
+            if changes_task:
+                scramble(task_copy)
+
         def begin() -> Any:
             task_copy = copied(task)
-            message = f"{way} must not change the task that it is given"
             if way == self.ways[0]:
                 self._set(env, task_copy)
-                require_same(task, task_copy, message)
-                if changes_task:
-                    scramble(task_copy)
+                check_and_change(task_copy)
                 if env is not self.env:  # each has a task of its own
                     self._set(self.env, copied(self.drawn[-1]))
                 returned = env.reset(**({} if self._is_mt else {"seed": seed}))
             else:
                 returned = env.reset(options={"task_state": task_copy})
-                require_same(task, task_copy, message)
-                if changes_task:
-                    scramble(task_copy)
+                check_and_change(task_copy)
             if self._can_get:
                 require_same(task, self._get(env), f"after {way}, {self._getter}()")
             return returned
