@@ -188,7 +188,10 @@ METHODS_IMPORT = {
     "mtwrappers.evaluation.protocol": {
         "mtwrappers.evaluation.evaluating",  # in the method
         "mtwrappers.evaluation.result",  # for the checker of types
-    }
+    },
+    "mtwrappers.evaluation.protocol_text": {
+        "mtwrappers.evaluation.protocol",  # for the checker of types
+    },
 }
 
 

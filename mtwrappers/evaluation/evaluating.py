@@ -36,7 +36,6 @@ from mtwrappers.samplers.rollout import Flags, check_array_spaces
 from mtwrappers.samplers.task_texts import has_everywhere
 from mtwrappers.vector.contract import MetaVectorEnv
 
-_ENDS = "adaptation_terminate_on_success"
 _Path: TypeAlias = str | os.PathLike[str]
 
 
@@ -224,20 +223,19 @@ def few_shot_evaluate(
     >>> len(result.adaptation.episodes), len(result.scored)
     (8, 24)
     """
-    rows: Any = trials if isinstance(trials, (list, tuple)) else ()
-    tasks: Any = tuple(tuple(row) if isinstance(row, list) else row for row in rows)
-    terminates = adaptation_terminate_on_success
+    num_trials, trial_tasks = trials, None
+    if isinstance(trials, (list, tuple)) and trials:
+        num_trials = len(trials)
+        trial_tasks = tuple(tuple(row) if isinstance(row, list) else row for row in trials)
     design = Design(
         seed,
         positive(evaluation_episodes, "evaluation_episodes"),
-        trials=positive(len(tasks) if tasks else trials, "trials"),
+        trials=positive(num_trials, "trials"),
         adaptation_episodes=adaptation_episodes,
         adaptation_steps=adaptation_steps,
         adapts=callable(getattr(policy, "adapt", None)),
-        adaptation_terminate_on_success=None
-        if terminates is None
-        else check_flag(terminates, _ENDS),
-        trial_tasks=tasks or None,
+        adaptation_terminate_on_success=adaptation_terminate_on_success,
+        trial_tasks=trial_tasks,
     )
     return run_evaluation(
         policy,

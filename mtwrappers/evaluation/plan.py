@@ -110,30 +110,28 @@ class Design:
         for name in ("episodes_per_task", *(TRIAL_NUMBERS if self.trials else ())):
             object.__setattr__(self, name, positive(getattr(self, name), name))
         if self.tasks is not None:
-            tasks = tuple(check_list(self.tasks, "tasks", "task name"))
-            for task in tasks:
-                check_string(task, "each of tasks")
-            if len({*tasks}) < len(tasks):
-                [(task, count)] = Counter(tasks).most_common(1)
-                raise ValueError(f"tasks must differ, got {task!r} {count} times")
-            object.__setattr__(self, "tasks", tasks)
+            object.__setattr__(self, "tasks", _check_task_names(self.tasks))
         for name in ("adapts", "adaptation_terminate_on_success"):
             if (flag := getattr(self, name)) is not None:
                 object.__setattr__(self, name, check_flag(flag, name))
         if self.phases is not None:
             phases = check_list(self.phases, "phases", "pair (name, steps)")
             object.__setattr__(self, "phases", tuple(map(_check_phase, phases)))
+        self._check_excluded()
+        if self.trial_tasks is not None:
+            object.__setattr__(self, "trial_tasks", tuple(map(_convert_numbers, self.trial_tasks)))
+            if len(self.trial_tasks) != self.trials:
+                trials = format_count(self.trials, "trial")
+                raise ValueError(f"there are tasks for {len(self.trial_tasks)} of {trials}")
+
+    def _check_excluded(self) -> None:
+        """Raises `ValueError` for a field that this kind of evaluation does not have."""
         kind = "few-shot" if self.trials else "this"
         excluded = ("tasks", "phases") if self.trials else TRIAL_FIELDS
         for attribute in fields(self):
             value = getattr(self, attribute.name)
             if attribute.name in excluded and value != attribute.default:
                 raise ValueError(f"{kind} evaluation has no {attribute.name}, got {value!r}")
-        if self.trial_tasks is not None:
-            object.__setattr__(self, "trial_tasks", tuple(map(_convert_numbers, self.trial_tasks)))
-        if self.trial_tasks is not None and len(self.trial_tasks) != self.trials:
-            trials = format_count(self.trials, "trial")
-            raise ValueError(f"there are tasks for {len(self.trial_tasks)} of {trials}")
 
     def __repr__(self) -> str:
         shown = [
@@ -187,6 +185,17 @@ class Design:
                 )
             first_number += size
             yield Stage(queues, list(tasks), trial, index)
+
+
+def _check_task_names(names: Any) -> tuple[str, ...]:
+    """Returns the names of chosen tasks; raises `TypeError` or `ValueError`."""
+    tasks = tuple(check_list(names, "tasks", "task name"))
+    for task in tasks:
+        check_string(task, "each of tasks")
+    if len({*tasks}) < len(tasks):
+        [(task, count)] = Counter(tasks).most_common(1)
+        raise ValueError(f"tasks must differ, got {task!r} {count} times")
+    return tasks
 
 
 def _check_phase(phase: Any) -> tuple[str, int]:
@@ -430,24 +439,31 @@ def _choose_trial_tasks(envs: Any, design: Design) -> list[list[Any]]:
     if has_everywhere(inner, "task_states"):
         states = inner.get_attr("task_states")[:: inner.envs_per_task]
         return draw_states(states, design.trials, design.seed)
-    if has_everywhere(inner, "sample_tasks"):
-        # What is drawn must not depend on whether resets draw as well.
-        if has_everywhere(inner, "sample_tasks_on_reset"):
-            inner.set_attr("sample_tasks_on_reset", [False] * inner.num_envs)
+    if not has_everywhere(inner, "sample_tasks"):
+        raise ValueError(
+            "the environments have neither task_states nor sample_tasks: pass tasks, "
+            f"{num_groups} for each of {format_count(design.trials, 'trial')}"
+        )
+    num_tasks = num_groups * design.trials
+    tasks = _sample_tasks(envs, num_tasks, design.seed)
+    return [tasks[start : start + num_groups] for start in range(0, num_tasks, num_groups)]
 
-        def draw() -> list[Any]:
-            envs.reset(seed=stream_seed(design.seed, 0))
-            return list(inner.call_some([0], "sample_tasks", num_groups * design.trials)[0])
 
-        tasks = draw()
-        with kept_random_states():
-            repeated_tasks = draw()
-        if digest_tasks(tasks) != digest_tasks(repeated_tasks):
-            stacklevel = find_stacklevel() + 1  # which the function itself is one of
-            warn_of_unseeded_tasks(envs, design.seed, "or pass trials with tasks", stacklevel)
-        starts = range(0, num_groups * design.trials, num_groups)
-        return [tasks[start : start + num_groups] for start in starts]
-    raise ValueError(
-        "the environments have neither task_states nor sample_tasks: pass tasks, "
-        f"{num_groups} for each of {format_count(design.trials, 'trial')}"
-    )
+def _sample_tasks(envs: Any, n: int, seed: int) -> list[Any]:
+    """Draws tasks with ``sample_tasks``; a warning says so if the seed does not determine them."""
+    inner: MetaVectorEnv = envs.unwrapped
+    # What is drawn must not depend on whether resets draw as well.
+    if has_everywhere(inner, "sample_tasks_on_reset"):
+        inner.set_attr("sample_tasks_on_reset", [False] * inner.num_envs)
+
+    def draw() -> list[Any]:
+        envs.reset(seed=stream_seed(seed, 0))
+        return list(inner.call_some([0], "sample_tasks", n)[0])
+
+    tasks = draw()
+    with kept_random_states():
+        repeated_tasks = draw()
+    if digest_tasks(tasks) != digest_tasks(repeated_tasks):
+        stacklevel = find_stacklevel() + 1  # one more for the function that warns
+        warn_of_unseeded_tasks(envs, seed, "or pass trials with tasks", stacklevel)
+    return tasks

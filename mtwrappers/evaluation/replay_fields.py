@@ -72,9 +72,7 @@ def _list_environment_fields(replay: _ReplayedResult) -> Iterator[str]:
         yield "terminate_on_success"
     if replay.has_truncated_episode:
         yield "max_episode_steps"
-    # In Meta-World it changes the plan of trials alone. Where the environments of a task share its
-    # episodes, their number does not.
-    if replay.few_shot if replay.is_metaworld else replay.design.tasks is None:
+    if replay.depends_on_num_groups:
         yield "meta_batch_size"
     if replay.depends_on_num_envs:
         yield from ("num_envs", "envs_per_task")
@@ -129,6 +127,17 @@ class _ReplayedResult:
     def has_all_tasks(self) -> bool:
         """Whether an episode of every task was replayed."""
         return len({episode.task for episode in self.episodes}) == self.num_tasks
+
+    @property
+    def depends_on_num_groups(self) -> bool:
+        """Whether another number of task groups would have run other episodes.
+
+        In Meta-World these are other trials alone, because the environments of a task share its
+        episodes. Elsewhere each group is a task, unless tasks were chosen by their names.
+        """
+        if self.is_metaworld:
+            return self.few_shot
+        return self.design.tasks is None
 
     @property
     def depends_on_num_envs(self) -> bool:

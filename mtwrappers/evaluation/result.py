@@ -575,14 +575,11 @@ class EvaluationResult:
         The return is normalised if there is a normalization.
         """
         if self.headline is not None:
-            mean_name, estimate = next(iter(self.headline.items()))
             metric_name = "success"
+            mean_name, estimate = next(iter(self.headline.items()))
         else:
-            mean_name = MEAN_OVER_TASKS
-            metric_name = {"normalized": "normalized return"}.get(self._main_metric, "return")
-            if self.has_success:
-                metric_name = f"success {describe_rule(self._success_rule)}"
-            mean = self.overall[mean_name][self._main_metric]
+            metric_name = self._main_metric_text
+            mean_name, mean = MEAN_OVER_TASKS, self.overall[MEAN_OVER_TASKS][self._main_metric]
             assert mean is not None  # every episode has a return
             estimate = mean
         interval = ""
@@ -601,6 +598,13 @@ class EvaluationResult:
         if self.has_success:
             return self._headline_metric
         return "return" if self.normalization is None else "normalized"
+
+    @property
+    def _main_metric_text(self) -> str:
+        """The main metric, for display."""
+        if self.has_success:
+            return f"success {describe_rule(self._success_rule)}"
+        return "return" if self.normalization is None else "normalized return"
 
     def plot(self, path: str | Path, title: str = "") -> None:
         """Draws the success of every task with its interval.

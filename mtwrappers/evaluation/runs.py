@@ -281,13 +281,13 @@ def _find_other_parts(results: Sequence[LabelledResult]) -> dict[str, str]:
         content = json.dumps(to_plain(labelled.result), sort_keys=True)
         return -len(labelled.result.episodes), content, labelled.label
 
-    parts: list[LabelledResult] = []
+    joined: list[LabelledResult] = []
     reasons: dict[str, str] = {}
     for labelled in sorted(results, key=key):
-        if reason := _compare_parts([*parts, labelled]):
+        if reason := _compare_parts([*joined, labelled]):
             reasons[labelled.label] = reason
         else:
-            parts.append(labelled)
+            joined.append(labelled)
     return reasons
 
 

@@ -221,6 +221,10 @@ class PolicyCaller(PolicyMethods):
             error messages.
 
     Attributes:
+        is_get_actions: Whether actions come from ``get_actions``.
+        argument_names: The names of `ARGUMENTS` that the policy takes.
+        resets_all_together: Whether the policy, or one inside it, has a ``reset()`` that takes no
+            mask.
         texts: The members of `TEXTS` that the policy takes; `describe` sets them per episode.
         first: The index of the first environment of ``rows``.
         envs_per_task: ``K``.
