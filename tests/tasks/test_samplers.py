@@ -14,7 +14,7 @@ from gymnasium.wrappers import TimeLimit
 import mtwrappers as mt
 from mtwrappers.metaworld import make_benchmark
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, equal
-from tests.metaworld.fakes import episode
+from tests.metaworld.fakes import run_episode
 from tests.samplers.fakes import lazy
 
 
@@ -117,11 +117,11 @@ def test_a_copied_bare_sawyer_member_runs_the_same_task_by_itself(benchmark_name
     [copied] = [member for update in sampler.sample(2) if (member := update()) is not env]
     for name in ("action_space", "observation_space", "camera_name", "max_path_length"):
         assert getattr(copied, name) == getattr(env, name)
-    first = episode(copied)
+    first = run_episode(copied)
     assert first[0][0][-3:].any() == (benchmark_name == "MT1")  # goals are hidden in ML1
     copied.set_task(benchmark.train_tasks[0])
     copied.reset()
-    assert equal(episode(env), first)
+    assert equal(run_episode(env), first)
     with pytest.raises(TypeError, match="wrap a MetaWorldSetTaskEnv, which copies"):
         mt.EnvPoolSampler([TimeLimit(env, 10)]).grow_pool(2)
 
