@@ -36,7 +36,7 @@ def loop():
     return makers
 
 
-def loop_of_functions():
+def loop_with_functions():
     makers = []
     for first in FIRSTS:
 
@@ -78,7 +78,7 @@ def test_functions_that_read_the_variable_of_their_loop_are_reported(make, varia
 
 def test_each_function_of_a_loop_is_reported():
     with pytest.warns(UserWarning, match="of makers are one function") as reports:
-        warn_of_loop_variables(loop_of_functions(), "makers")
+        warn_of_loop_variables(loop_with_functions(), "makers")
     assert [str(report.message)[:22] for report in reports] == [
         "constructors [0, 2, 4]",
         "constructors [1, 3, 5]",

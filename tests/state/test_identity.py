@@ -235,17 +235,17 @@ def saved(tmp_path_factory):
     """Returns the checkpoint of what a function makes, at the end of an episode."""
     paths = {}
 
-    def path_of(maker):
-        if maker not in paths:
-            paths[maker] = tmp_path_factory.mktemp("saved") / "run.ckpt"
-            with closing(maker()) as env:
+    def save_once(make_env):
+        if make_env not in paths:
+            paths[make_env] = tmp_path_factory.mktemp("saved") / "run.ckpt"
+            with closing(make_env()) as env:
                 env.reset(seed=0)
                 ended = env.step(env.action_space.sample())[3]
                 assert not isinstance(env, VectorEnv) or ended.all()
-                mt.save_checkpoint(paths[maker], env=env)
-        return paths[maker]
+                mt.save_checkpoint(paths[make_env], env=env)
+        return paths[make_env]
 
-    return path_of
+    return save_once
 
 
 @pytest.mark.parametrize(("maker", "change", "message"), DIFFERENT)
