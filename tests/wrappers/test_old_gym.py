@@ -99,8 +99,10 @@ def test_task_states_are_the_tasks_of_an_mtenv():
     drawn = set()
     for _ in range(20):
         env.reset_task()
+        task = env.get_task()
         env.reset()
-        drawn.add(env.get_task())
+        assert env.get_task() == task
+        drawn.add(task)
     assert drawn == {0, 1}
 
 
