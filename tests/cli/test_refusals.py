@@ -37,7 +37,7 @@ FILES = {
 }
 RANDOM, EXPERTS = "random/metaworld-3.1-MT10", "reference:experts/metaworld-3.1-MT10"
 MT10 = "mine.json"  # of the protocol metaworld-3.1
-TWO = "run-0.json run-1.json"
+TWO_RUNS = "run-0.json run-1.json"
 
 
 @pytest.fixture(autouse=True)
@@ -216,7 +216,7 @@ def _files(tmp_path, monkeypatch):
         ),
         ("compare mine.json --curve x.png", "no result of ['random'] names its training_steps"),
         (
-            f"compare {TWO}",
+            f"compare {TWO_RUNS}",
             "the results of run are not comparable: run-0.json and run-1.json are both of training "
             "seed 0, and both have 'reach-v3', episode 0; --force compares them anyway",
         ),
@@ -268,11 +268,11 @@ def _files(tmp_path, monkeypatch):
 def test_it_is_one_line_that_names_the_way_out(arguments, message, capsys):
     with pytest.raises(SystemExit, match=r"^2$"):
         main(arguments.split())
-    said = capsys.readouterr()
-    assert said.out == "" or said.out.startswith("Running M")
-    assert said.err.startswith("mtwrappers: error: ")
-    assert message in said.err
-    assert said.err.count("\n") == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" or captured.out.startswith("Running M")
+    assert captured.err.startswith("mtwrappers: error: ")
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
     assert not any(Path("results").glob("*"))
 
 
