@@ -10,9 +10,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from mtwrappers.cli.commands import described
-from mtwrappers.cli.console import UsageError, result_file, say, unreadable, warn
+from mtwrappers.cli.console import REFERENCE, UsageError, result_file, say, unreadable, warn
+from mtwrappers.common.counts import format_count
 from mtwrappers.common.extras import import_extra
-from mtwrappers.common.plural import format_count
 from mtwrappers.evaluation import (
     Curves,
     IncomparableError,
@@ -31,8 +31,6 @@ from mtwrappers.evaluation.statistics import CONFIDENCE
 # From fewer episodes, an interval may be too wide to distinguish methods that differ by 0.2: by
 # Wilson's half-width, 1.96**2 * (0.25 / 0.1**2 - 1).
 _ENOUGH = 93
-# The prefix of results that come with the package.
-_REFERENCE = "reference:"
 
 
 @described
@@ -68,7 +66,7 @@ def run(
     if plot is not None and not differences:
         raise UsageError(
             f"--plot draws differences between policies, and all results are of {min(policies)}; "
-            f"add {_REFERENCE}experts or another policy's results, or use --curve"
+            f"add {REFERENCE}experts or another policy's results, or use --curve"
         )
     try:
         scored = scores(policies, force=force)
@@ -130,9 +128,9 @@ def _group_methods(
     for label, result in results.items():
         name = names[label]
         if result.reference is not None:
-            name = f"{_REFERENCE}{name}"
+            name = f"{REFERENCE}{name}"
             while name in user_names:
-                name = f"{_REFERENCE}{name}"
+                name = f"{REFERENCE}{name}"
         methods.setdefault(name, {})[label] = result
     return methods
 
@@ -185,10 +183,10 @@ def read_all(arguments: Sequence[str]) -> dict[str, EvaluationResult]:
 def _read(argument: str, like: EvaluationResult | None) -> dict[str, EvaluationResult]:
     """The results of one argument; of a method, only those with ``like``'s protocol."""
     try:
-        if not argument.startswith(_REFERENCE):
+        if not argument.startswith(REFERENCE):
             path = result_file(argument)
             return {str(path): read_claim(path)}
-        name = argument.removeprefix(_REFERENCE)
+        name = argument.removeprefix(REFERENCE)
         results = reference(name, like if _is_method(argument) else None)
     except VerificationError as error:
         raise UsageError(f"{argument}: {error}") from None
@@ -197,16 +195,16 @@ def _read(argument: str, like: EvaluationResult | None) -> dict[str, EvaluationR
     except OSError as error:
         if _has_reference(argument):
             raise UsageError(
-                f"there is no file {argument}; did you mean {_REFERENCE}{argument}?"
+                f"there is no file {argument}; did you mean {REFERENCE}{argument}?"
             ) from None
         raise unreadable(error, ", or reference:NAME") from None
     protocols = {result.protocol for result in results.values()}
     if _is_method(argument) and like is None and len(protocols) > 1:
         raise UsageError(
             f"{argument} has results by {len(protocols)} protocols: name one, such as "
-            f"{_REFERENCE}{min(results)}, or pass a result of your own as well"
+            f"{REFERENCE}{min(results)}, or pass a result of your own as well"
         )
-    return {f"{_REFERENCE}{label}": result for label, result in results.items()}
+    return {f"{REFERENCE}{label}": result for label, result in results.items()}
 
 
 def _has_reference(name: str) -> bool:
@@ -220,4 +218,4 @@ def _has_reference(name: str) -> bool:
 
 def _is_method(argument: str) -> bool:
     """Whether an argument names a method, not one of its results."""
-    return argument.startswith(_REFERENCE) and "/" not in argument
+    return argument.startswith(REFERENCE) and "/" not in argument

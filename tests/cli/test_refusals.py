@@ -196,6 +196,11 @@ def _files(tmp_path, monkeypatch):
             "verify none.json",
             "cannot read none.json: No such file or directory; expected the folder",
         ),
+        (
+            "verify reference:experts/metaworld-3.1-MT10",
+            "has no actions in an installation; verify its folder in a clone of the repository, "
+            "such as benchmarks/reference/experts/metaworld-3.1-MT10",
+        ),
         ("verify broken.json", "cannot verify broken.json: expected an evaluation in JSON"),
         ("verify alone.json", "there is no file alone.npz with its evidence"),
         ("compare none", "a rollout or a file of EvaluationResult.save, or reference:NAME"),
