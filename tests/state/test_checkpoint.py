@@ -154,9 +154,15 @@ def of_version(number):
 
 REFUSED = {
     # Damaged, or with another version.
-    "empty": (b"", "expected a file that begins with"),
-    "foreign": (b"PK\3\4" + WHOLE, "expected a file that begins with"),
-    "truncated": (WHOLE[:-1], "truncated or damaged, expected checksum"),
+    "empty": (b"", "expected a file of save_checkpoint, .* and a version, got an empty file"),
+    "foreign": (b"PK\3\4" + WHOLE, r"got one that begins with 'PK\\x03\\x04mtwrappers check"),
+    "JSON": (b"{\n", "got one that begins with '{'$"),
+    "truncated": (
+        WHOLE[:-1],
+        r"truncated or damaged: expected \d+ bytes after its first line, got \d+; copy the file",
+    ),
+    "changed": (WHOLE[:-1] + b"x", "its content does not match the checksum in its first line; co"),
+    "without a size": (b"mtwrappers checkpoint 1 \n", "its content does not match the checksum"),
     "earlier": (of_version(0), f"of version {VERSION}, got version 0; an earlier mtwrappers reads"),
     "later": (of_version(99), f"of version {VERSION}, got version 99; a later mtwrappers reads it"),
     # Crafted, with the right checksum.
