@@ -14,7 +14,7 @@ from mtwrappers.envs.mujoco_families import MUJOCO_FAMILIES
 from mtwrappers.envs.point_robot import POINT_FAMILIES
 from mtwrappers.envs.tabular import TABULAR_FAMILIES
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.make import EXECUTOR_OPTIONS, fit_sizes, make_executor
+from mtwrappers.vector.make import EXECUTOR_OPTIONS, VECTOR_HINTS, fit_sizes, make_executor
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 
 Encoding: TypeAlias = Literal["none", "dict"]
@@ -22,6 +22,11 @@ Encoding: TypeAlias = Literal["none", "dict"]
 FAMILIES: dict[str, Family] = {
     family.name: family for family in (*MUJOCO_FAMILIES, *POINT_FAMILIES, *TABULAR_FAMILIES)
 }
+
+# The arguments by name of `make_env`, besides the settings of the family, and those that only
+# `make_vec_env` has, besides the options of executors.
+_ENV_ARGUMENTS = {"source", "tasks", "task_encoding", "episode_steps", "render_mode"}
+_VECTOR_ARGUMENTS = {"num_envs", "meta_batch_size", "max_episode_steps"}
 
 
 def make_env(
@@ -62,7 +67,7 @@ def make_env(
     """
     check_choice(task_encoding, ("none", "dict"), "task_encoding")
     row = FAMILIES[check_choice(family, tuple(FAMILIES), "family")]
-    check_keywords(settings, row.settings, family)
+    check_keywords(settings, _ENV_ARGUMENTS | {*row.settings}, f"make of {family}", VECTOR_HINTS)
     chosen = row.find_source(source)
     listed = row.load_tasks(source, tasks)
     inner: Any = chosen.make(render_mode=render_mode, **settings)
@@ -118,7 +123,8 @@ def make_vec_env(
     row = FAMILIES[check_choice(family, tuple(FAMILIES), "family")]
     own_names = {"task_encoding", "render_mode", "episode_steps", *row.settings}
     hints = {"envs_per_task": "pass num_envs and meta_batch_size"}
-    check_keywords(options, EXECUTOR_OPTIONS | own_names, family, hints)
+    names = EXECUTOR_OPTIONS | _ENV_ARGUMENTS | _VECTOR_ARGUMENTS | own_names
+    check_keywords(options, names, f"make_vec of {family}", hints)
     listed = row.load_tasks(source, tasks)
     arguments = {name: options.pop(name) for name in own_names & set(options)}
     arguments |= {"family": family, "source": source, "tasks": tasks}

@@ -18,11 +18,18 @@ from mtwrappers.common.checks import (
     check_list,
     check_mapping,
     check_string,
+    positive,
 )
 from mtwrappers.core.pad_spaces import Padding, Unify
 from mtwrappers.core.selection import SelectName
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.make import EXECUTOR_OPTIONS, VectorOptions, fit_sizes, make_executor
+from mtwrappers.vector.make import (
+    EXECUTOR_OPTIONS,
+    VECTOR_HINTS,
+    VectorOptions,
+    fit_sizes,
+    make_executor,
+)
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 from mtwrappers.wrappers.multi_env import MultiEnvWrapper
 
@@ -76,7 +83,7 @@ def make_env(
     >>> obs.shape, info["task_name"]
     ((8,), 'MountainCar-v0')
     """
-    check_keywords(unknown, _name_arguments(make_env), "make of MultiEnv")
+    check_keywords(unknown, _name_arguments(make_env), "make of MultiEnv", VECTOR_HINTS)
     arguments = _wrapper_arguments(env_ids, task_names, unify, render_mode, env_kwargs)
     arguments |= {
         "action_repeat": action_repeat,
@@ -96,6 +103,7 @@ def make_vec_env(
     task_embedding: ArrayLike | None = None,
     action_repeat: int | Sequence[int | None] | None = None,
     unify: Unify = None,
+    max_episode_steps: int | Sequence[int | None] | None = None,
     render_mode: str | None = None,
     env_kwargs: EnvKwargs | None = None,
     envs_per_task: int | None = None,
@@ -115,9 +123,11 @@ def make_vec_env(
             with one number for each id.
         unify: ``"pad"``, or a dict of its arguments, pads observations and actions to one length;
             see `MultiEnvWrapper`.
+        max_episode_steps: The number of environment steps after which episodes are truncated, or a
+            list with one number for each id; as in `gymnasium.make`, ``None`` is the limit that the
+            id is registered with, and -1 is no limit.
         render_mode: Passed to every environment.
-        env_kwargs: Passed to every environment, or a list with a dict for each id, which may
-            contain ``max_episode_steps``.
+        env_kwargs: Passed to every environment, or a list with a dict for each id.
         envs_per_task: The number of environments per id, by default 1.
         **options: ``execution``, which `mtwrappers.vector.make.make_executor` describes, and what
             `mtwrappers.vector.settings.Settings` does: ``autoreset_mode``, ``workers``,
@@ -137,8 +147,11 @@ def make_vec_env(
     >>> envs.close()
     """
     names = EXECUTOR_OPTIONS.union(_name_arguments(make_vec_env))
-    check_keywords(options, names, "make_vec of MultiEnv")
-    arguments = _wrapper_arguments(env_ids, task_names, unify, render_mode, env_kwargs)
+    hints = {"select": "it is for gymnasium.make: here each environment stays on its task"}
+    check_keywords(options, names, "make_vec of MultiEnv", hints)
+    arguments = _wrapper_arguments(
+        env_ids, task_names, unify, render_mode, env_kwargs, max_episode_steps
+    )
     num_ids = len(arguments["funcs_to_make_envs"])
     per_id = fit_sizes(num_envs, envs_per_task, num_ids, "MultiEnv")
     if arguments["unify"] is not None:
@@ -174,6 +187,7 @@ def _wrapper_arguments(
     unify: Unify,
     render_mode: str | None,
     env_kwargs: EnvKwargs | None,
+    max_episode_steps: int | Sequence[int | None] | None = None,
 ) -> dict[str, Any]:
     """The arguments of `MultiEnvWrapper`."""
     if env_ids is None:
@@ -190,10 +204,18 @@ def _wrapper_arguments(
     if render_mode is not None:
         common["render_mode"] = check_string(render_mode, "render_mode")
     kwargs_per_id = check_each(env_kwargs, len(ids), "env_kwargs", check_mapping)
-    makers = [
-        functools.partial(gymnasium.make, env_id, **{**(kwargs or {}), **common})
-        for env_id, kwargs in zip(ids, kwargs_per_id, strict=True)
-    ]
+    limits = check_each(max_episode_steps, len(ids), "max_episode_steps", _check_limit)
+    makers = []
+    for env_id, kwargs, limit in zip(ids, kwargs_per_id, limits, strict=True):
+        arguments = {**(kwargs or {}), **common}
+        if limit is not None:
+            if "max_episode_steps" in arguments:
+                raise ValueError(
+                    f"pass max_episode_steps of {env_id!r} as an argument or in env_kwargs, got "
+                    f"{limit} and {arguments['max_episode_steps']!r}"
+                )
+            arguments["max_episode_steps"] = limit
+        makers.append(functools.partial(gymnasium.make, env_id, **arguments))
     repeated = sorted({env_id for env_id in ids if ids.count(env_id) > 1})
     if task_names is None and repeated:
         raise ValueError(
@@ -202,6 +224,11 @@ def _wrapper_arguments(
         )
     names = ids if task_names is None else task_names
     return {"funcs_to_make_envs": makers, "task_names": names, "unify": unify}
+
+
+def _check_limit(value: Any, name: str) -> int:
+    """Returns the number of steps of an episode, -1 for no limit, or raises `ValueError`."""
+    return -1 if value == -1 else positive(value, f"{name}, if it is not -1 (no limit),")
 
 
 def _make_slot(task_encoding: Encoding, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:

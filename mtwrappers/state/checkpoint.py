@@ -23,7 +23,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from mtwrappers.common.errors import full_message
+from mtwrappers.common.errors import full_message, printable
 from mtwrappers.common.types import AnyArray
 from mtwrappers.state.arrays import add_member, read_members, to_npy
 from mtwrappers.state.env_state import get_state, set_state
@@ -203,11 +203,13 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _read_checked(file: BinaryIO, path: str) -> bytes:
     """The bytes after the first line of a file, which is read first."""
     header = file.readline(200)
-    match = re.fullmatch(_MAGIC + rb" (\d{1,9}) (.*)\n", header)
+    match = re.fullmatch(_MAGIC + rb" (\d{1,9}) (.*?(\d*))\n", header)
     if match is None:
+        text = header[:40].decode("ascii", "backslashreplace").rstrip()
+        start = f"one that begins with '{printable(text)}'" if header else "an empty file"
         raise CheckpointError(
-            f"{path}: expected a file that begins with {_MAGIC.decode()!r} and a version, got "
-            f"{header[:40]!r}"
+            f"{path}: expected a file of save_checkpoint, which begins with {_MAGIC.decode()!r} "
+            f"and a version, got {start}"
         )
     version, expected = int(match[1]), match[2]
     if version != VERSION:
@@ -217,11 +219,14 @@ def _read_checked(file: BinaryIO, path: str) -> bytes:
             f"{when} mtwrappers reads it"
         )
     size = os.fstat(file.fileno()).st_size - len(header)
-    data = file.read(size) if expected.endswith(b" %d" % size) else b""
-    if (fingerprint := _fingerprint(data)) != expected:
+    saved_size = int(match[3] or 0)
+    data = file.read(size) if size == saved_size else b""
+    if _fingerprint(data) != expected:
+        reason = "its content does not match the checksum in its first line"
+        if size != saved_size:
+            reason = f"expected {saved_size:,} bytes after its first line, got {size:,}"
         raise CheckpointError(
-            f"{path}: truncated or damaged, expected checksum and size {expected!r}, "
-            f"got {fingerprint!r}"
+            f"{path}: truncated or damaged: {reason}; copy the file again, or load another one"
         )
     return data
 

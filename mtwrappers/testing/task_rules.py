@@ -177,13 +177,13 @@ class _TaskRuns:
 
     def require_copied_task(self, task: Any, expected: list[Call]) -> None:
         """Raises `Failed` if the caller can change the environment's task in place."""
-        rule = "tasks are kept and returned as copies"
+        rule = "tasks are kept and returned as copies, such as dict(task)"
         for way in self.ways:
             try:
                 calls = self.record(self.env, task, way, changes_task=True)
                 difference = compare(expected, calls)
             except RAISED as exc:
-                difference = describe_error(exc)
+                difference = f"the next episode raises {describe_error(exc)}"
             if difference:
                 message = f"if the caller changes the task after {way}, the environment's changes"
                 raise Failed(f"{rule}: {message}: {difference}")

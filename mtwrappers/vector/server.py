@@ -14,6 +14,7 @@ import cloudpickle
 import gymnasium
 import numpy as np
 
+from mtwrappers.common.counts import format_range
 from mtwrappers.common.errors import picklable, with_place
 from mtwrappers.common.extras import with_or_without_opengl
 from mtwrappers.vector.block import BlockTraits, EnvBlock
@@ -84,8 +85,8 @@ class BlockServer:
             return encode_answer(answer)
         except Exception as exc:  # an info of any class may refuse to be pickled in any way
             first = self.block.offset
-            last = first + len(self.block.envs) - 1
-            with_place(exc, f"the answer of environments {first} to {last} to {command.name}()")
+            environments = format_range("environment", first, first + len(self.block.envs) - 1)
+            with_place(exc, f"the answer of {environments} to {command.name}()")
             failure = exc
         try:
             return encode_answer(command.fail(self.block, failure))
@@ -152,7 +153,7 @@ def decode_answer(data: bytes, command: Command, rows: slice) -> Answer:
     """Reverses `encode_answer`; a result that cannot be read is a failure of the command."""
     if data == EMPTY:
         return NO_RESULT
-    environments = f"environments {rows.start} to {rows.stop - 1}"
+    environments = format_range("environment", rows.start, rows.stop - 1)
     place = f"the answer of {environments} to {command.name}() cannot be read here"
     try:
         has_run, is_unknown, notes, content = pickle.loads(data)

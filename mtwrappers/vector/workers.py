@@ -22,6 +22,7 @@ import cloudpickle
 import gymnasium
 import numpy as np
 
+from mtwrappers.common.counts import format_range
 from mtwrappers.common.errors import (
     WorkerDiedError,
     full_message,
@@ -492,6 +493,9 @@ class WorkerPool(Pool):
             message += f"; workers were lost {attempts + 1} times in the same call"
             message += "".join(self._describe_culprit(worker, number) for worker in lost)
         advice = {worker.advice(): None for worker in lost}
+        were_built = Build in self._setup  # otherwise a replacement would die as well
+        if were_built and self._settings.on_worker_failure == "raise":
+            advice["on_worker_failure='recover' replaces lost workers"] = None
         message += "".join(f"; {sentence}" for sentence in advice if sentence)
         self.abandon()
         raise WorkerDiedError(f"{message}; all workers were closed")
@@ -500,7 +504,7 @@ class WorkerPool(Pool):
         """A description of how a worker ended, with its environments and tasks."""
         first, last = worker.rows.start, worker.rows.stop - 1
         envs_per_task = self._settings.envs_per_task
-        tasks = list(range(first // envs_per_task, last // envs_per_task + 1))
+        tasks = format_range("task", first // envs_per_task, last // envs_per_task)
         names = dict.fromkeys(str(name) for name in self.names[worker.rows] if name)
         named = f" ({', '.join(names)})" if names else ""
         if worker.state is WorkerState.HUNG:
@@ -510,8 +514,8 @@ class WorkerPool(Pool):
             end = "was ended, because its last answer could not be read"
         else:
             end = worker.describe_end()
-        environments = f"environments {first} to {last} of tasks {tasks}{named}"
-        return f"worker {worker.index} {end}, with {environments}"
+        environments = format_range("environment", first, last)
+        return f"worker {worker.index} {end}, with {environments} of {tasks}{named}"
 
     def _describe_culprit(self, worker: Worker, number: int | None) -> str:
         """The environment that was being stepped when a worker died in a repeated step."""

@@ -33,8 +33,8 @@ class TaskNameWrapper(AnyWrapper, RecordConstructorArgs):
     def __init__(
         self,
         env: AnyEnv,
-        *,
         task_name: str | None = None,
+        *,
         task_id: int | None = None,
     ) -> None:
         if task_name is None and task_id is None:

@@ -67,6 +67,24 @@ def test_the_sub_environments_are_laid_out_task_by_task_and_stay_with_their_task
     assert len(set(envs.get_attr("np_random_seed"))) == 4
 
 
+@pytest.mark.parametrize(
+    ("limit", "lengths"), [(2, [2, 2]), ([2, None], [2, 5]), ([9, 1], [3, 1])], ids=str
+)
+def test_episodes_end_after_the_same_number_of_steps_or_one_for_each_id(limit, lengths):
+    envs = make_vec(max_episode_steps=limit)
+    envs.reset(seed=0)
+    first_ends = [0, 0]
+    for t in range(1, 6):
+        ended = np.logical_or(*envs.step([0, 0])[2:4])
+        first_ends = [end or t * bool(ends) for end, ends in zip(first_ends, ended, strict=True)]
+    assert first_ends == lengths
+
+
+def test_minus_one_lifts_the_limit_of_an_id_as_in_gymnasium():
+    envs = gymnasium.make_vec(ID, max_episode_steps=[None, -1])
+    assert [env.has_wrapper_attr("_max_episode_steps") for env in envs.envs] == [True, False]
+
+
 def test_environments_have_names_and_arguments_of_their_own_and_specs_go_through_json():
     kwargs = {
         "env_ids": [SHORT, SHORT],

@@ -74,6 +74,41 @@ from tests.refusals import (
         "make_vec of MultiEnv got an unexpected keyword argument 'env_id': did you mean 'env_ids'",
     ),
     refusal(
+        lambda: make_vec("MultiEnv", max_episode_steps=[5, 0]),
+        ValueError,
+        "max_episode_steps of task 1, if it is not -1 (no limit), must be a positive integer, got",
+    ),
+    refusal(
+        lambda: make_vec("MultiEnv", max_episode_steps=5, env_kwargs={"max_episode_steps": 6}),
+        ValueError,
+        "pass max_episode_steps of 'Acrobot-v1' as an argument or in env_kwargs, got 5 and 6",
+    ),
+    refusal(
+        lambda: make_vec("MultiEnv", select="uniform"),
+        TypeError,
+        "make_vec of MultiEnv got ...'select': it is for gymnasium.make: here each environment",
+    ),
+    refusal(
+        lambda: make("MultiEnv", workers=2),
+        TypeError,
+        "make of MultiEnv got ...'workers': it is for gymnasium.make_vec, without",
+    ),
+    refusal(
+        lambda: make("PointRobot", workers=2),
+        TypeError,
+        "make of PointRobot got ...'workers': it is for gymnasium.make_vec, without",
+    ),
+    refusal(
+        lambda: make("PointRobot", task_encodng="dict"),
+        TypeError,
+        "make of PointRobot got ...did you mean 'task_encoding'?",
+    ),
+    refusal(
+        lambda: make_vec("PointRobot", max_episode_step=5),
+        TypeError,
+        "make_vec of PointRobot got ...did you mean 'max_episode_steps'",
+    ),
+    refusal(
         lambda: make("MultiEnv", env_ids=[CountingEnv]),
         TypeError,
         "entry 0 of env_ids must be a ...; register the",

@@ -155,9 +155,18 @@ def replace_version(number):
 
 REFUSED = {
     # Damaged, or with another version.
-    "empty": (b"", "expected a file that begins with"),
-    "foreign": (b"PK\3\4" + VALID_FILE, "expected a file that begins with"),
-    "truncated": (VALID_FILE[:-1], "truncated or damaged, expected checksum"),
+    "empty": (b"", "expected a file of save_checkpoint, .* and a version, got an empty file"),
+    "foreign": (b"PK\3\4" + VALID_FILE, r"got one that begins with 'PK\\x03\\x04mtwrappers check"),
+    "JSON": (b"{\n", "got one that begins with '{'$"),
+    "truncated": (
+        VALID_FILE[:-1],
+        r"truncated or damaged: expected \d+ bytes after its first line, got \d+; copy the file",
+    ),
+    "changed": (
+        VALID_FILE[:-1] + b"x",
+        "its content does not match the checksum in its first line; co",
+    ),
+    "without a size": (b"mtwrappers checkpoint 1 \n", "its content does not match the checksum"),
     "earlier": (
         replace_version(0),
         f"of version {VERSION}, got version 0; an earlier mtwrappers reads",

@@ -1073,6 +1073,19 @@ ENVS = {
         "tasks",
         "if the caller changes the task after set_task(), the environment's changes",
     ),
+    "task by reference, read later": (
+        broken(
+            ScaledEnv,
+            set_task=lambda s, t: setattr(s, "kept_task", t),
+            draw_goal=lambda s: (
+                setattr(s, "scale", vars(s).get("kept_task", {"scale": 1.0})["scale"]),
+                ScaledEnv.draw_goal(s),
+            )[1],
+        ),
+        "tasks",
+        "such as dict(task): if the caller changes the task after set_task(), the environment's "
+        "changes: the next episode raises KeyError: 'scale' (",
+    ),
     "task an episode late": (
         subclass(
             ScaledEnv,

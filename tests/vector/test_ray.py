@@ -126,7 +126,8 @@ def test_without_recovery_the_lost_worker_is_named():
     envs.reset(seed=0)
     message = (
         r"^worker 1 on [\d.]+ ended: its worker process has died\..*, with environments 2 to 3 "
-        r"of tasks \[1\] \(b\); all workers were closed$"
+        r"of task 1 \(b\); on_worker_failure='recover' replaces lost workers; all workers were "
+        r"closed$"
     )
     with pytest.raises(WorkerDiedError, match=message):
         envs.step(FAULT)

@@ -200,7 +200,7 @@ def test_a_step_that_kills_every_worker_names_environment_task_and_action():
     envs.reset(seed=0)
     envs.step(NO_ACTIONS)
     message = (
-        r"with environments 2 to 3 of tasks \[1\] \(b\); workers were lost 4 times in the same "
+        r"with environments 2 to 3 of task 1 \(b\); workers were lost 4 times in the same "
         r"call, by environment 3, task 'b', stepped with action 1; all workers were closed$"
     )
     assert_given_up(envs, message, [0, 0, 0, 1])

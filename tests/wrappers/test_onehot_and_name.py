@@ -35,6 +35,11 @@ def test_what_is_given_is_in_the_info_of_every_call_and_all_else_stays(task_info
         assert equal(result, (*plain_values, {**info, **task_infos}))
 
 
+def test_a_name_may_be_passed_by_position():
+    env = TaskNameWrapper(CountingEnv(), "near")
+    assert env.reset()[1]["task_name"] == "near"
+
+
 def test_the_info_of_the_environment_is_not_changed():
     env, shared = CountingEnv(), {}
     env._info = lambda: shared
