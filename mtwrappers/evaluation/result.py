@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from mtwrappers.common.arguments import explains_arguments
 from mtwrappers.common.checks import check_choice, check_list
 from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation import plot, result_files
@@ -149,6 +150,7 @@ class EvaluationResult:
     def __hash__(self) -> int:
         return hash((self.episodes, self.design))
 
+    @explains_arguments()
     def described(
         self,
         *,
