@@ -11,7 +11,6 @@ from cyclopts import Parameter
 
 from mtwrappers.cli.commands import described
 from mtwrappers.cli.console import UsageError, result_file, say, unreadable, warn
-from mtwrappers.common.extras import import_extra
 from mtwrappers.common.plural import format_count
 from mtwrappers.evaluation import (
     Curves,
@@ -25,6 +24,7 @@ from mtwrappers.evaluation import (
 )
 from mtwrappers.evaluation.claims import read_claim
 from mtwrappers.evaluation.method_scores import TableFormat
+from mtwrappers.evaluation.plot import check_image_suffix
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.statistics import CONFIDENCE
 
@@ -100,12 +100,10 @@ def _check_suffix(option: str, path: Path | None) -> None:
     """Raises `UsageError` for a file of no image format, before anything is printed."""
     if path is None or path.suffix == "" or (option == "--curve" and path.suffix == ".csv"):
         return
-    canvas = import_extra("matplotlib.backend_bases", "cli").FigureCanvasBase
-    if path.suffix[1:].lower() not in canvas.get_supported_filetypes():
-        raise UsageError(
-            f"{option} {path}: expected a file with the suffix of an image, such as .png, .pdf or "
-            f".svg, got {path.suffix}"
-        )
+    try:
+        check_image_suffix(path, option)
+    except ValueError as exc:
+        raise UsageError(str(exc)) from None
 
 
 def _write_curves(path: Path, drawn: Curves, with_tasks: bool, say_so: bool) -> None:

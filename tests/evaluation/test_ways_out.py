@@ -13,6 +13,7 @@ from mtwrappers import as_vector, evaluate, few_shot_evaluate, protocols
 from mtwrappers.evaluation import (
     Episode,
     EvaluationResult,
+    IncomparableError,
     VerificationError,
     compare,
     curves,
@@ -28,6 +29,7 @@ from tests.refusals import assert_refused, refusal, refusals
 
 TRIAL_POLICY = SimpleNamespace(begin_trial=print, get_actions=print)
 RESULT = EvaluationResult([Episode("a", 0, 1.0, 3, True, True)])
+NEAR_AND_A = EvaluationResult([*RESULT.episodes, Episode("near", 0, 1.0, 3, True, True)])
 MT10 = protocols["metaworld-3.1"]
 EXAMPLE = "such as {'ppo': [result], 'random': [other_result]}, got"
 
@@ -78,6 +80,44 @@ def folder(tmp_path_factory):
         TypeError,
         "the results of 'a' must be a list of at least one result, got <EvaluationResult: 1 "
         "episode of 1 task> alone: pass [result]",
+    ),
+    refusal(
+        lambda: compare({"a": ["a.json"], "b": [RESULT]}),
+        TypeError,
+        "expected an EvaluationResult as result 1 of 'a', got str: load the file, as by "
+        "EvaluationResult.load('a.json')",
+    ),
+    refusal(
+        lambda: compare({"a": [RESULT], "b": [NEAR_AND_A]}),
+        IncomparableError,
+        "a and b are not comparable: result 1 of 'a' does not have the task near, as result 1 of "
+        "'b' does: evaluate it too, or leave the task out of the others with evaluate(..., tasks",
+    ),
+    refusal(
+        lambda: NEAR_AND_A.per_task["nea"],
+        KeyError,
+        "\"no task 'nea'; did you mean 'near'?\"",
+    ),
+    refusal(
+        lambda: NEAR_AND_A.per_goal["nea"],
+        KeyError,
+        "\"no task 'nea'; did you mean 'near'?\"",
+    ),
+    refusal(
+        lambda: NEAR_AND_A.per_task["near"]["success"],
+        KeyError,
+        "\"no metric 'success'; did you mean 'success_once' or 'success_final'?\"",
+    ),
+    refusal(
+        lambda: NEAR_AND_A.overall["mean"],
+        KeyError,
+        "\"no mean 'mean'; choose from 'mean over tasks'\"",
+    ),
+    refusal(
+        lambda: RESULT.plot("x.pgn"),
+        ValueError,
+        "path must end in the suffix of an image, such as .png, .pdf or .svg, got 'x.pgn'; did you "
+        "mean '.png'",
     ),
     refusal(
         lambda: verify(RESULT),
