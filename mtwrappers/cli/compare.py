@@ -10,9 +10,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from mtwrappers.cli.commands import described
+<<<<<<< HEAD
 from mtwrappers.cli.console import REFERENCE, UsageError, result_file, say, unreadable, warn
 from mtwrappers.common.counts import format_count
 from mtwrappers.common.extras import import_extra
+=======
+from mtwrappers.cli.console import UsageError, result_file, say, unreadable, warn
+from mtwrappers.common.plural import format_count
+>>>>>>> 96323fca18c7eb7f3065672fb0964a79c3cb3903
 from mtwrappers.evaluation import (
     Curves,
     IncomparableError,
@@ -25,6 +30,7 @@ from mtwrappers.evaluation import (
 )
 from mtwrappers.evaluation.claims import read_claim
 from mtwrappers.evaluation.method_scores import TableFormat
+from mtwrappers.evaluation.plot import check_image_suffix
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.statistics import CONFIDENCE
 
@@ -98,12 +104,10 @@ def _check_suffix(option: str, path: Path | None) -> None:
     """Raises `UsageError` for a file of no image format, before anything is printed."""
     if path is None or path.suffix == "" or (option == "--curve" and path.suffix == ".csv"):
         return
-    canvas = import_extra("matplotlib.backend_bases", "cli").FigureCanvasBase
-    if path.suffix[1:].lower() not in canvas.get_supported_filetypes():
-        raise UsageError(
-            f"{option} {path}: expected a file with the suffix of an image, such as .png, .pdf or "
-            f".svg, got {path.suffix}"
-        )
+    try:
+        check_image_suffix(path, option)
+    except ValueError as exc:
+        raise UsageError(str(exc)) from None
 
 
 def _write_curves(path: Path, drawn: Curves, with_tasks: bool, say_so: bool) -> None:

@@ -478,10 +478,22 @@ def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVec
             raise ValueError(
                 f"trials must be a number, or lists of {num_groups} tasks, one list per trial; "
                 "tasks must be numbers, such as task states, or dicts of numbers; got "
-                f"{short(design.trial_tasks)}; with a number of trials, tasks of any kind are "
-                "drawn by sample_tasks of the environments, which may return those of a list"
+                f"{short(design.trial_tasks)}; {_suggest_groups(row, inner)}"
             )
     return inner
+
+
+def _suggest_groups(row: Any, envs: MetaVectorEnv) -> str:
+    """The way out for a trial whose tasks do not fit the task groups of environments."""
+    if isinstance(row, tuple) and len(row) == envs.num_envs != envs.meta_batch_size:
+        return (
+            f"for {envs.num_envs} task groups of one environment, pass functions that make them, "
+            f"as in as_vector([make] * {envs.num_envs})"
+        )
+    return (
+        "with a number of trials, tasks of any kind are drawn by sample_tasks of the "
+        "environments, which may return those of a list"
+    )
 
 
 def _is_plain_task(task: Any) -> bool:

@@ -207,9 +207,9 @@ def _files(tmp_path, monkeypatch):
         ("compare mine.json experts", "no file experts; did you mean reference:experts?"),
         (
             f"compare mine.json {EXPERTS} --plot a.xyz",
-            "--plot a.xyz: expected a file with the suffix of an image, such as .png, .pdf or .svg",
+            "--plot must end in the suffix of an image, such as .png, .pdf or .svg, got 'a.xyz'",
         ),
-        ("compare mine.json --curve a.xyz", "--curve a.xyz: expected a file with the suffix of"),
+        ("compare mine.json --curve a.xyz", "--curve must end in the suffix of an image, such as"),
         ("compare broken.json mine.json", "broken.json: expected an evaluation in JSON"),
         (
             "compare mine.json alone.json",
