@@ -10,14 +10,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from mtwrappers.cli.commands import described
-<<<<<<< HEAD
 from mtwrappers.cli.console import REFERENCE, UsageError, result_file, say, unreadable, warn
 from mtwrappers.common.counts import format_count
-from mtwrappers.common.extras import import_extra
-=======
-from mtwrappers.cli.console import UsageError, result_file, say, unreadable, warn
-from mtwrappers.common.plural import format_count
->>>>>>> 96323fca18c7eb7f3065672fb0964a79c3cb3903
 from mtwrappers.evaluation import (
     Curves,
     IncomparableError,
