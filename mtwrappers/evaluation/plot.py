@@ -157,6 +157,8 @@ def draw_lines(
     caption: Sequence[str],
     x_label: str = "environment steps of training",
     y_label: str = RATE,
+    start: float = 0.0,
+    divider: float | None = None,
 ) -> None:
     """Draws estimates against steps or episodes: a wide panel, and small panels below it.
 
@@ -166,7 +168,10 @@ def draw_lines(
         title: A title above the panels.
         caption: Sentences below them.
         x_label: The label of the horizontal axis.
-        y_label: The label of the vertical axis; all panels have the same range.
+        y_label: The label of the vertical axis. Panels of rates have the range 0 to 1, others one
+            of their own each.
+        start: The left end of the horizontal axis.
+        divider: The position of a vertical line.
     """
     ticker = import_extra("matplotlib.ticker", "cli")
     wide_name = next(iter(panels))
@@ -189,7 +194,10 @@ def draw_lines(
             _draw_line(axes, line, methods[line.label], end, 1.0 if i else 1.6)
         if y_label == RATE:
             axes.set_ylim(-0.02, 1.02)
-        axes.set_xlim(-0.02 * end, 1.02 * end)
+        margin = 0.02 * ((end - start) or 1.0)
+        axes.set_xlim(start - margin, end + margin)
+        if divider is not None:
+            axes.axvline(divider, color=INK, linewidth=0.8, linestyle=":")
         axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
         ticks = ticker.MaxNLocator(3 if i else 5, steps=[1, 2, 5, 10], integer=True)
         axes.xaxis.set_major_locator(ticks if last_step else ticker.FixedLocator([0]))
@@ -197,7 +205,8 @@ def draw_lines(
         axes.set_title(task, fontsize=_LABEL, pad=3)
         axes.locator_params(axis="y", nbins=2)
         is_lowest = i + _ACROSS >= num_small
-        axes.tick_params(labelleft=i % _ACROSS == 0, labelbottom=is_lowest)
+        has_shared_range = y_label == RATE
+        axes.tick_params(labelleft=i % _ACROSS == 0 or not has_shared_range, labelbottom=is_lowest)
     wide.set_xlabel(x_label, fontsize=_LABEL)
     wide.set_ylabel(f"{y_label}, {wide_name}", fontsize=_LABEL)
     wide.set_title(_wrap(title, _LINE - 16), fontsize=_LABEL + 1, loc="left")
